@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+.DEFAULT_GOAL := help
+.PHONY: help build demo test bench lint install clean
+
+PREFIX ?= /usr/local
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+FOREREAD := $(TARGET)/release/foreread
+# Arguments for the bench, such as one device or one program, go into BENCH_ARGS.
+BENCH ?= $(TARGET)/release/foreread-bench
+BENCH_ARGS ?=
+
+# A modelled disk needs root. Without it and without sudo the demo says what it would have shown.
+AS_ROOT := $(shell [ "$$(id -u)" -eq 0 ] || command -v sudo)
+
+# Where rustup puts cargo; a fresh login has it in no PATH yet.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+
+help: ## this list
+	@echo "Foreread makes cold reads fast. Targets:"
+	@sed -n 's/^\([a-z]*\):.* ## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+build: ## the program, as target/release/foreread
+	@scripts/setup.sh build
+	cargo build --release --locked --package foreread
+
+demo: ## what it is worth, on a modelled disk (asks for root)
+	@scripts/setup.sh demo
+	cargo build --release --locked --package foreread
+	$(AS_ROOT) $(FOREREAD) demo
+
+test: ## lints and every test; lists what was skipped and why
+	@scripts/setup.sh test
+	@scripts/lint.sh
+	@scripts/test.sh
+
+bench: ## the result table of the README (asks for root)
+	@scripts/setup.sh test
+	cargo build --release --locked --package foreread --package foreread-bench
+	$(AS_ROOT) $(BENCH) $(BENCH_ARGS)
+
+lint: ## rustfmt, clippy, clang-format, shell
+	@scripts/setup.sh test
+	@scripts/lint.sh
+
+install: ## into PREFIX (/usr/local), under DESTDIR
+	install -D -m 755 $(FOREREAD) $(DESTDIR)$(PREFIX)/bin/foreread
+
+clean: ## removes what was built
+	cargo clean

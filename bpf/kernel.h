@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The few kernel types that the programs look into, each with only the fields
+ * used. preserve_access_index lets libbpf find every field in the running
+ * kernel by name (CO-RE), so neither order nor size matters here and no
+ * generated vmlinux.h is needed to build.
+ */
+#ifndef FOREREAD_KERNEL_H
+#define FOREREAD_KERNEL_H
+
+#include <linux/types.h>
+#include <linux/bpf.h>
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef _Bool bool;
+#define true 1
+#define false 0
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+struct super_block {
+	u32 s_dev;
+	unsigned long s_magic;
+};
+
+struct inode {
+	unsigned short i_mode;
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	u32 i_generation;
+	unsigned int i_nlink;
+	s64 i_size;
+	struct hlist_head i_dentry;
+};
+
+struct xarray {
+	void *xa_head;
+};
+
+struct xa_node {
+	unsigned char shift;
+	void *slots[64];
+};
+
+struct address_space {
+	struct inode *host;
+	struct xarray i_pages;
+};
+
+struct qstr {
+	union {
+		struct {
+			u32 hash;
+			u32 len;
+		};
+		u64 hash_len;
+	};
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
+	union {
+		struct hlist_node d_alias;
+	} d_u;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct file {
+	struct inode *f_inode;
+	struct path f_path;
+	struct address_space *f_mapping;
+	s64 f_pos;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct fs_struct {
+	struct path root;
+	struct path pwd;
+};
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+};
+
+struct mm_struct;
+struct io_ring_ctx;
+
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+	unsigned long vm_pgoff;
+	struct file *vm_file;
+};
+
+struct kiocb {
+	struct file *ki_filp;
+	s64 ki_pos;
+};
+
+struct io_kiocb {
+	u8 opcode;
+};
+
+struct io_uring_cqe {
+	s32 res;
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+	unsigned in_iowait:1;
+	u64 start_time;
+	struct mm_struct *mm;
+	struct fs_struct *fs;
+	struct files_struct *files;
+	struct signal_struct *signal;
+	struct task_struct *group_leader;
+};
+
+struct linux_binprm {
+	struct file *file;
+	const char *filename;
+	const char *interp;
+};
+
+struct folio {
+	struct address_space *mapping;
+	unsigned long index;
+	unsigned long _flags_1;
+};
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long r10, r9, r8, dx, si, di, orig_ax, cs;
+};
+#define SYSCALL_NUMBER(regs) ((regs)->orig_ax)
+#define SYSCALL_ARGUMENT_0(regs) ((regs)->di)
+#define SYSCALL_ARGUMENT_1(regs) ((regs)->si)
+#define SYSCALL_ARGUMENT_2(regs) ((regs)->dx)
+#define SYSCALL_ARGUMENT_3(regs) ((regs)->r10)
+#define SYSCALL_ARGUMENT_4(regs) ((regs)->r8)
+#define SYSCALL_ARGUMENT_5(regs) ((regs)->r9)
+/* 0x23 is the code segment of 32-bit programs, whose numbers differ. */
+#define SYSCALL_FOREIGN(regs) (((regs)->cs & 0xffff) == 0x23)
+#elif defined(__TARGET_ARCH_arm64)
+struct user_pt_regs {
+	u64 regs[31];
+};
+struct pt_regs {
+	u64 regs[31];
+	u64 orig_x0;
+	s32 syscallno;
+};
+#define SYSCALL_NUMBER(regs) ((unsigned long)(regs)->syscallno)
+#define SYSCALL_ARGUMENT_0(regs) ((regs)->orig_x0)
+#define SYSCALL_ARGUMENT_1(regs) ((regs)->regs[1])
+#define SYSCALL_ARGUMENT_2(regs) ((regs)->regs[2])
+#define SYSCALL_ARGUMENT_3(regs) ((regs)->regs[3])
+#define SYSCALL_ARGUMENT_4(regs) ((regs)->regs[4])
+#define SYSCALL_ARGUMENT_5(regs) ((regs)->regs[5])
+#define SYSCALL_FOREIGN(regs) 0
+#else
+#error "system call registers of this architecture are not known to Foreread yet"
+#endif
+
+enum pageflags {
+	PG_head,
+};
+
+#pragma clang attribute pop
+
+#endif

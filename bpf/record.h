@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the recorder's BPF programs and user space say to each other. The Rust
+ * side mirrors these structs in crates/linux/src/recorder/abi.rs; sizes are asserted on
+ * both sides.
+ */
+#ifndef FOREREAD_RECORD_H
+#define FOREREAD_RECORD_H
+
+/* A chunk is as many pages as a bitmap has bits: 256 KiB. */
+#define CHUNK_SHIFT 6
+#define CHUNK_PAGES (1u << CHUNK_SHIFT)
+
+#define NAME_BYTES_MAX 255
+#define PATH_BYTES_MAX 4096
+
+/*
+ * The pointer tells inodes apart that share number and device (btrfs
+ * subvolumes); number and generation tell apart what used the same memory one
+ * after the other.
+ */
+struct inode_key {
+	u64 pointer;
+	u64 number;
+	u32 generation;
+	u32 device;
+};
+
+/* Pages of one chunk; the first chunk of every inode lives in its inode_value. */
+struct chunk_value {
+	u64 need_ns; /* first access by the program, 0 never */
+	u64 used; /* a bit a page: accessed by the program */
+	u64 fetched; /* a bit a page: brought in by the replay */
+};
+
+struct inode_value {
+	struct chunk_value first;
+	u64 need_ns; /* first seen */
+	u32 id; /* 1.. in order of appearance */
+	u32 uses; /* USE_ bits */
+	u64 size_bytes;
+	u16 mode;
+	u16 pad[3];
+};
+
+struct chunk_key {
+	u32 id;
+	u32 chunk;
+};
+
+#define USE_LOOKED_UP (1u << 0)
+#define USE_LISTED (1u << 1)
+#define USE_READ (1u << 2)
+#define USE_MAPPED (1u << 3)
+#define USE_EXECUTED (1u << 4)
+#define USE_OPENED (1u << 5)
+#define USE_STATTED (1u << 6)
+
+/* The call doesn't follow a symlink at the end of the path. */
+#define PATH_NO_FOLLOW (1u << 0)
+
+enum record_type {
+	RECORD_NODE = 1,
+	RECORD_PATH = 2,
+};
+
+/* An inode seen for the first time, with its name in its parent. */
+struct node_record {
+	u32 type;
+	u32 id;
+	u32 parent; /* 0: root of its file system, or nameless */
+	u32 generation;
+	u64 number;
+	u32 device; /* as in the kernel: 12 bits major, 20 bits minor */
+	u16 mode;
+	u16 name_length;
+	u64 need_ns;
+	u8 name[NAME_BYTES_MAX + 1];
+};
+
+/* A name that the program gave to a system call. */
+struct path_record {
+	u32 type;
+	u32 directory; /* node that the path starts from */
+	s32 result; /* of the call: a negative errno, or not */
+	u32 uses;
+	u64 need_ns;
+	u32 path_length; /* without the NUL */
+	u32 flags; /* PATH_ bits */
+	u8 path[PATH_BYTES_MAX];
+};
+
+/* Classes of system calls, by number in syscall_class[]. */
+enum syscall_class {
+	CALL_NONE = 0,
+	CALL_OPENAT = 1, /* (dirfd, path, ...) -> fd */
+	CALL_OPEN = 2, /* (path, ...) -> fd */
+	CALL_LOOKAT = 3, /* (dirfd, path, ...) */
+	CALL_LOOK = 4, /* (path, ...) */
+	CALL_LIST = 5, /* (fd, ...) */
+	CALL_EXEC = 6, /* (path, ...); success is seen elsewhere */
+	CALL_READ = 7, /* (fd, ...) -> bytes, at the file's position */
+	CALL_PREAD = 8, /* (fd, ., ., position) -> bytes */
+	CALL_MAP = 9, /* (., bytes, ., flags, fd, position) -> address */
+};
+
+#define SYSCALL_CLASS_MASK 0x0f
+/* Beside the class: a symlink at the end is never followed, or not if the flags say so. */
+#define CALL_NO_FOLLOW 0x10
+#define CALL_FLAGS_2 0x20 /* flags are the third argument */
+#define CALL_FLAGS_3 0x40 /* the fourth */
+
+#define SYSCALLS_MAX 512
+
+/* Values of the table of processes. */
+#define TRACED_UNTIL_EXEC 1
+#define TRACED_ACTIVE 2
+
+/* A CPU's share of what is counted; user space adds them up. */
+struct counts {
+	u64 calls; /* page accesses seen, hits included */
+	u64 news; /* of these, with a page not accessed before */
+	u64 stall_ns; /* time that threads of the program waited for reads */
+	u64 stalls;
+	u64 missed_pages; /* added to the page cache by the program: file data */
+	u64 missed_metadata_pages; /* the same, of a block device */
+	u64 fetched_pages; /* added by the replay: file data */
+	u64 fetched_metadata_pages;
+	u64 used_pages; /* fetched by the replay, then accessed */
+	u64 late_pages; /* of these, waited for */
+	u64 accessed_pages; /* distinct pages accessed by the program */
+	u64 lost_records; /* ring buffer full */
+	u64 lost_inodes; /* table of inodes full */
+	u64 lost_chunks; /* table of chunks full */
+	u64 lost_processes; /* table of processes full */
+	u64 lost_paths; /* a path that couldn't be read */
+	u64 lost_faults; /* a page fault whose mapping couldn't be looked at */
+};
+
+#endif

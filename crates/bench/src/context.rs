@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What all sections share: what to measure, how often, and the cold starts measured so far.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use foreread_bench::BenchError;
+use foreread_bench::cold::{self, ColdPlan, ColdStarts};
+use foreread_bench::disk::{Layout, ModelledDisk, preset};
+use foreread_bench::foreread::Foreread;
+use foreread_bench::process;
+use foreread_bench::programs::Program;
+use foreread_bench::sample::Rounds;
+
+/// What all sections share.
+pub struct Context {
+    pub foreread: PathBuf,
+    /// This program, which times from inside.
+    bench: PathBuf,
+    pub quick: bool,
+    pub devices: Vec<String>,
+    pub programs: Vec<String>,
+    /// By program and device.
+    cold: BTreeMap<(String, String), (Program, ColdStarts)>,
+}
+
+impl Context {
+    pub fn new(foreread: PathBuf, bench: PathBuf, quick: bool) -> Result<Self, BenchError> {
+        // Says at once if it isn't there.
+        Foreread::new(&foreread)?;
+        Ok(Self {
+            foreread,
+            bench,
+            quick,
+            devices: Vec::new(),
+            programs: Vec::new(),
+            cold: BTreeMap::new(),
+        })
+    }
+
+    /// Says on stderr what is being measured.
+    pub fn say(&self, what: &str) {
+        eprintln!("foreread-bench: {what}");
+    }
+
+    /// So many rounds as fit into a time, `least` at any rate.
+    pub fn rounds(&self, least: usize, time: Duration) -> Rounds {
+        if self.quick {
+            let min = least.div_ceil(3);
+            return Rounds {
+                min,
+                max: least.max(min),
+                time: time / 4,
+            };
+        }
+        Rounds {
+            min: least,
+            max: 101,
+            time,
+        }
+    }
+
+    /// How cold starts are measured: the long ones once or twice, the short ones more often.
+    pub fn cold_plan(&self) -> ColdPlan {
+        let time = Duration::from_secs(if self.quick { 0 } else { 30 });
+        ColdPlan {
+            pairs: Some(Rounds {
+                min: 1,
+                max: 7,
+                time,
+            }),
+            second_runs: if self.quick { 3 } else { 5 },
+            cached_runs: 5,
+            trace: false,
+        }
+    }
+
+    /// The cold starts of a program on each device, on ext4, measured once.
+    pub fn cold(&mut self, program: &str, devices: &[String]) -> Result<(), BenchError> {
+        let known = |device: &String| {
+            self.cold
+                .contains_key(&(program.to_owned(), device.clone()))
+        };
+        let missing: Vec<String> = devices
+            .iter()
+            .filter(|device| !known(device))
+            .cloned()
+            .collect();
+        let Some(first) = missing.first() else {
+            return Ok(());
+        };
+        let mut disk = ModelledDisk::start(preset(first)?, Layout::Ext4)?;
+        let installed = Program::install(program, &mut disk)?;
+        for device in missing {
+            self.say(&format!("cold: {} on {device}", installed.title()));
+            disk.set_parameters(preset(&device)?)?;
+            let plan = self.cold_plan();
+            let starts = cold::measure(&disk, &installed, &self.foreread, &plan, &mut |_| {})?;
+            self.cold
+                .insert((program.to_owned(), device), (installed.clone(), starts));
+        }
+        Ok(())
+    }
+
+    /// What [`Context::cold`] measured.
+    pub fn measured(&self, program: &str, device: &str) -> Option<&(Program, ColdStarts)> {
+        self.cold.get(&(program.to_owned(), device.to_owned()))
+    }
+
+    /// The words that time what follows from inside.
+    pub fn inside(&self, out: &Path, options: &[&str]) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec![self.bench.clone().into(), "inside".into()];
+        words.extend(["--out".into(), out.into()]);
+        words.extend(options.iter().map(OsString::from));
+        words
+    }
+}
+
+/// A command line to be run again and again.
+#[derive(Clone, Debug)]
+pub struct Repeated {
+    pub words: Vec<OsString>,
+    pub directory: PathBuf,
+    pub environment: Vec<(OsString, Option<OsString>)>,
+}
+
+impl Repeated {
+    /// Runs it; its time from outside, in nanoseconds.
+    pub fn run(&self, disk: &ModelledDisk, before: &[OsString]) -> Result<f64, BenchError> {
+        let words: Vec<&OsString> = before.iter().chain(&self.words).collect();
+        let mut command = disk.testbed().command(words[0]);
+        command.args(&words[1..]);
+        self.prepare(&mut command);
+        let ended = process::run(&mut command)?;
+        // grep tells with 1 that it found nothing.
+        if ended.status.code().is_none_or(|code| code > 1) {
+            return Err(ended.failure(&command));
+        }
+        Ok(ended.elapsed.as_nanos() as f64)
+    }
+
+    fn prepare(&self, command: &mut Command) {
+        command.current_dir(&self.directory);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        for (name, value) in &self.environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+    }
+}
+
+impl From<&Command> for Repeated {
+    fn from(command: &Command) -> Self {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let owned = |text: &std::ffi::OsStr| text.to_owned();
+        Self {
+            words: words.map(owned).collect(),
+            directory: command
+                .get_current_dir()
+                .unwrap_or(Path::new("/"))
+                .to_owned(),
+            environment: command
+                .get_envs()
+                .map(|(name, value)| (name.to_owned(), value.map(owned)))
+                .collect(),
+        }
+    }
+}

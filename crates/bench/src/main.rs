@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `make bench`: what Foreread is worth and what it costs, measured on modelled disks, beside what
+//! it should be.
+#![forbid(unsafe_code)]
+
+mod context;
+mod inside;
+mod report;
+mod sections;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use foreread_bench::BenchError;
+use foreread_bench::disk::preset;
+use foreread_bench::programs::PROGRAM_NAMES;
+use foreread_testbed::Testbed;
+
+use context::Context;
+use sections::SectionName;
+
+/// Measures what Foreread is worth and what it costs, on modelled disks, and says of each number
+/// whether it reached what it should be.
+#[derive(Debug, Parser)]
+#[command(
+    name = "foreread-bench",
+    version,
+    max_term_width = 100,
+    args_conflicts_with_subcommands = true,
+    after_help = "Exit status: 0 when everything was measured, whatever came of it; 2 when something \
+                  could not be. Needs root. Drops the page cache of the whole machine again and again."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    inside: Option<Inside>,
+    /// Only these sections.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<SectionName>,
+    /// Only these disks, in `cold` and for the first runs in `recording`.
+    #[arg(long, value_delimiter = ',', default_value = "hdd,usb,cloud,nvme")]
+    devices: Vec<String>,
+    /// Only these programs, in `cold`.
+    #[arg(long, value_delimiter = ',', default_value = "grep,python,git")]
+    programs: Vec<String>,
+    /// Fewer rounds: a third of the time, and more noise.
+    #[arg(long)]
+    quick: bool,
+    /// Write everything that was measured to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The foreread to measure; by default the one beside this program.
+    #[arg(long, value_name = "FILE")]
+    foreread: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Inside {
+    /// Times something from inside, for the bench itself.
+    #[command(hide = true)]
+    Inside(inside::InsideArguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match &arguments.inside {
+        Some(Inside::Inside(inside)) => inside::inside(inside),
+        None => bench(&arguments).map(|()| ExitCode::SUCCESS),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("foreread-bench: {error}");
+        ExitCode::from(2)
+    })
+}
+
+fn bench(arguments: &Arguments) -> Result<(), BenchError> {
+    for device in &arguments.devices {
+        preset(device)?;
+    }
+    for program in &arguments.programs {
+        if !PROGRAM_NAMES.contains(&program.as_str()) {
+            return Err(BenchError::NoSuchProgram(program.clone()));
+        }
+    }
+    Testbed::available()?;
+    let foreread = match &arguments.foreread {
+        Some(path) => path.clone(),
+        None => own_path()?.with_file_name("foreread"),
+    };
+    let mut context = Context::new(foreread, own_path()?, arguments.quick)?;
+    context.devices.clone_from(&arguments.devices);
+    context.programs.clone_from(&arguments.programs);
+    let names = if arguments.only.is_empty() {
+        SectionName::ALL.to_vec()
+    } else {
+        arguments.only.clone()
+    };
+    let minutes: f64 = names.iter().map(|name| name.minutes(arguments.quick)).sum();
+    eprintln!("foreread-bench: takes about {} minutes", minutes.ceil());
+    let mut measured = Vec::new();
+    for name in names {
+        let section = name.measure(&mut context)?;
+        println!("{}", section.text());
+        measured.push(section);
+    }
+    if let Some(path) = &arguments.json {
+        let text = format!("{:#}\n", report::document(&measured));
+        let what = format!("write {}", path.display());
+        std::fs::write(path, text).map_err(BenchError::system(what))?;
+    }
+    Ok(())
+}
+
+fn own_path() -> Result<PathBuf, BenchError> {
+    std::env::current_exe().map_err(BenchError::system("find this program's own file"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+        let only = Arguments::parse_from(["foreread-bench", "--only", "file-systems,load"]).only;
+        assert_eq!(only, [SectionName::FileSystems, SectionName::Load]);
+        assert!(Arguments::try_parse_from(["foreread-bench", "--only", "speed"]).is_err());
+    }
+
+    #[test]
+    fn a_wrong_name_is_refused_before_anything_is_measured() {
+        for (option, value) in [("--devices", "floppy"), ("--programs", "emacs")] {
+            let arguments = Arguments::parse_from(["foreread-bench", option, value]);
+            let error = bench(&arguments).unwrap_err().to_string();
+            assert!(error.contains(value), "{error}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs a measured program to its end, and to the end of what it leaves behind.
+
+use std::io::Read;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::error::BenchError;
+
+/// How a program ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// From before it was started until it had ended.
+    pub elapsed: Duration,
+    /// What it wrote to its standard error.
+    pub stderr: String,
+}
+
+/// Runs a command. Its time ends with it, but this returns only when nobody holds its standard
+/// error any more: `foreread run` saves a profile after its end, and that must neither disturb what
+/// is measured next nor find its directory gone.
+///
+/// # Errors
+/// It can't be started.
+pub fn run(command: &mut Command) -> Result<Ended, BenchError> {
+    command.stderr(Stdio::piped());
+    let what = format!("start {command:?}");
+    let began = Instant::now();
+    let mut child = command.spawn().map_err(BenchError::system(what))?;
+    let stderr = Stderr::of(&mut child);
+    let status = child
+        .wait()
+        .map_err(BenchError::system("wait for a program"))?;
+    let elapsed = began.elapsed();
+    Ok(Ended {
+        status,
+        elapsed,
+        stderr: stderr.wait(),
+    })
+}
+
+/// Reads a child's standard error, so that it never waits to write to it.
+#[derive(Debug)]
+pub struct Stderr(Option<JoinHandle<String>>);
+
+impl Stderr {
+    /// Of a child that was started with its standard error piped.
+    pub fn of(child: &mut Child) -> Self {
+        let read = |mut stderr: ChildStderr| {
+            thread::spawn(move || {
+                let mut bytes = Vec::new();
+                // What can't be read is lost to the message only.
+                let _ = stderr.read_to_end(&mut bytes);
+                String::from_utf8_lossy(&bytes).into_owned()
+            })
+        };
+        Self(child.stderr.take().map(read))
+    }
+
+    /// What was written, once nobody can write more.
+    pub fn wait(self) -> String {
+        let text = self.0.and_then(|reader| reader.join().ok());
+        text.unwrap_or_default()
+    }
+}
+
+impl Ended {
+    /// The time in nanoseconds.
+    pub fn elapsed_ns(&self) -> u64 {
+        u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The error of a program that should not have ended like this.
+    pub fn failure(&self, command: &Command) -> BenchError {
+        let said = self.stderr.lines().next_back().map(str::trim);
+        let said = said.filter(|line| !line.is_empty());
+        BenchError::Failed {
+            command: format!("{command:?}"),
+            status: match said {
+                Some(line) => format!("{} ({line})", self.status),
+                None => self.status.to_string(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn what_a_program_leaves_behind_is_waited_for_but_not_timed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mark = scratch.path().join("mark");
+        let script = format!("(sleep 0.4; touch {}) & exit 0", mark.display());
+        let ended = run(&mut shell(&script)).unwrap();
+        assert!(mark.exists());
+        assert!(ended.status.success());
+    }
+
+    #[test]
+    fn a_failure_quotes_the_last_words() {
+        let mut command = shell("echo first >&2; echo last words >&2; exit 7");
+        let ended = run(&mut command).unwrap();
+        let text = ended.failure(&command).to_string();
+        assert!(text.contains("exit status: 7 (last words)"), "{text}");
+        assert!(run(&mut Command::new("/no/such/program")).is_err());
+    }
+
+    #[test]
+    fn much_is_read_as_it_is_written() {
+        let ended = run(&mut shell("head -c 300000 /dev/zero >&2")).unwrap();
+        assert_eq!(ended.stderr.len(), 300_000);
+    }
+}

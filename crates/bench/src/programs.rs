@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The programs that are measured, each with its files on the modelled disk.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use foreread_core::grouped;
+use foreread_testbed::workload::{self, PythonTree};
+use foreread_testbed::{Lacking, Testbed};
+
+use crate::disk::ModelledDisk;
+use crate::error::BenchError;
+use crate::foreread::Foreread;
+use crate::host::{HostFiles, executable};
+
+/// The names of all programs.
+pub const PROGRAM_NAMES: [&str; 3] = ["grep", "python", "git"];
+
+/// Real files may hold any word; none holds this, so that `grep -q` reads all of them.
+const PATTERN: &str = "no-file-holds-this-5d41402abc";
+
+/// Made-up files are the same in every run.
+const SEED: u64 = 2026;
+
+/// A program with its files on a disk.
+#[derive(Clone, Debug)]
+pub struct Program {
+    name: &'static str,
+    title: String,
+    /// Where it runs, under the root of the disk.
+    directory: PathBuf,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Grep,
+    Python(PythonTree),
+    Git,
+}
+
+impl Program {
+    /// Puts the program of that name with the files that results are given for on a disk.
+    ///
+    /// # Errors
+    /// No such program, or this machine lacks it, or the files can't be written.
+    pub fn install(name: &str, disk: &mut ModelledDisk) -> Result<Self, BenchError> {
+        match name {
+            "grep" => {
+                disk.fill(|root| made_up_tree(&root.join("tree"), workload::SMALL_FILES))?;
+                Self::grep("tree", workload::SMALL_FILES as u64)
+            }
+            "python" => disk.fill(|root| Self::python(root, "python")),
+            "git" => {
+                let files = workload::GIT_FILES;
+                disk.fill(|root| {
+                    lacking_unless_there("git", "git")?;
+                    Ok(workload::git_repository(
+                        &root.join("repository"),
+                        files,
+                        SEED,
+                    )?)
+                })?;
+                Self::git("repository", files as u64)
+            }
+            other => Err(BenchError::NoSuchProgram(other.to_owned())),
+        }
+    }
+
+    /// `grep -rq` for what isn't there, in a directory of the disk.
+    ///
+    /// # Errors
+    /// There is no grep.
+    pub fn grep(directory: &str, files: u64) -> Result<Self, BenchError> {
+        lacking_unless_there("grep", "grep")?;
+        Ok(Self {
+            name: "grep",
+            title: format!("grep -rq, {} small files", grouped(files)),
+            directory: directory.into(),
+            kind: Kind::Grep,
+        })
+    }
+
+    /// This machine's Python, copied to `directory` of the disk mounted at `root`, importing 60
+    /// modules.
+    ///
+    /// # Errors
+    /// There is no Python 3, or it can't be copied.
+    pub fn python(root: &Path, directory: &str) -> Result<Self, BenchError> {
+        let tree = workload::python_tree(&root.join(directory))?;
+        Ok(Self {
+            name: "python",
+            title: "python3, 60 imports".to_owned(),
+            directory: directory.into(),
+            kind: Kind::Python(tree),
+        })
+    }
+
+    /// `git status` in a directory of the disk.
+    ///
+    /// # Errors
+    /// There is no git.
+    pub fn git(directory: &str, files: u64) -> Result<Self, BenchError> {
+        lacking_unless_there("git", "git")?;
+        Ok(Self {
+            name: "git",
+            title: format!("git status, {} files", grouped(files)),
+            directory: directory.into(),
+            kind: Kind::Git,
+        })
+    }
+
+    /// One of [`PROGRAM_NAMES`].
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What it does, in a few words.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// The command line, with the words that go before it (`foreread run ... --`), or none.
+    pub fn command(&self, disk: &ModelledDisk, before: &[OsString]) -> Command {
+        self.command_in(disk.testbed(), &disk.root().join(&self.directory), before)
+    }
+
+    /// The command under `foreread run`, which reports.
+    pub fn under(&self, foreread: &Foreread, disk: &ModelledDisk) -> Command {
+        let mut command = self.command(disk, &foreread.before_reporting(&[]));
+        foreread.set_environment(&mut command);
+        command
+    }
+
+    fn command_in(&self, testbed: &Testbed, directory: &Path, before: &[OsString]) -> Command {
+        let mut words = before.to_vec();
+        words.extend(self.words());
+        let mut command = testbed.command(&words[0]);
+        command.args(&words[1..]).current_dir(directory);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        match &self.kind {
+            Kind::Grep => {}
+            Kind::Python(tree) => tree.set_environment(&mut command),
+            Kind::Git => {
+                // A refreshed index would be written, and change what the next run reads.
+                command.env("GIT_OPTIONAL_LOCKS", "0");
+                without_settings(&mut command);
+            }
+        }
+        command
+    }
+
+    fn words(&self) -> Vec<OsString> {
+        match &self.kind {
+            Kind::Grep => ["grep", "-rq", PATTERN, "."].map(OsString::from).to_vec(),
+            Kind::Python(tree) => {
+                let mut words = vec![tree.binary.clone().into_os_string()];
+                words.extend(tree.import_arguments().map(OsString::from));
+                words
+            }
+            Kind::Git => ["git", "status"].map(OsString::from).to_vec(),
+        }
+    }
+
+    /// What it and `foreread` need from the machine's own disk.
+    pub fn host_files(&self, foreread: &Foreread, disk: &ModelledDisk) -> HostFiles {
+        let mut executables = vec![foreread.executable().to_owned()];
+        match &self.kind {
+            Kind::Grep | Kind::Git => executables.extend(executable(self.name)),
+            Kind::Python(tree) => {
+                executables.push(tree.binary.clone());
+                let modules = disk.root().join(&self.directory).join("lib");
+                executables.extend(shared_objects(&modules));
+            }
+        }
+        HostFiles::of(&executables).without(disk.root())
+    }
+
+    /// Whether that exit status is a good end: grep tells with 1 that it found nothing.
+    pub fn is_good_end(&self, code: Option<i32>) -> bool {
+        match self.kind {
+            Kind::Grep => code == Some(1),
+            Kind::Python(_) | Kind::Git => code == Some(0),
+        }
+    }
+}
+
+/// A tree of made-up small files.
+///
+/// # Errors
+/// The disk is full.
+pub fn made_up_tree(directory: &Path, files: usize) -> Result<(), BenchError> {
+    let bytes = files as u64 * workload::SMALL_FILES_BYTES / workload::SMALL_FILES as u64;
+    Ok(workload::small_files(directory, files, bytes, SEED)?)
+}
+
+/// A repository of made-up files, for `git status`.
+///
+/// # Errors
+/// git is missing or fails.
+pub fn made_up_repository(directory: &Path, files: usize) -> Result<(), BenchError> {
+    Ok(workload::git_repository(directory, files, SEED)?)
+}
+
+/// Makes an existing tree the work tree of a new repository at `repository`, everything committed
+/// and packed. Nothing but a small file `.git` is added to the tree.
+///
+/// # Errors
+/// git is missing, or stumbles over what is in the tree.
+pub fn repository_of(tree: &Path, repository: &Path) -> Result<(), BenchError> {
+    lacking_unless_there("git", "git")?;
+    // Nothing is gained by packing tightly what is never read.
+    let settings = [
+        "core.compression=0",
+        "pack.window=0",
+        "core.autocrlf=false",
+        "core.safecrlf=false",
+        "gc.auto=0",
+        "maintenance.auto=false",
+        "user.name=Demo",
+        "user.email=demo@localhost",
+    ];
+    let directory = repository.display().to_string();
+    let steps: [&[&str]; 5] = [
+        &["init", "--quiet", "--separate-git-dir", &directory],
+        &["add", "--all", "--force"],
+        &["commit", "--quiet", "--no-verify", "--message=Begin"],
+        &["repack", "-a", "-d", "-q"],
+        &["update-index", "--refresh"],
+    ];
+    for step in steps {
+        let mut command = Command::new("git");
+        command.arg("-C").arg(tree);
+        for setting in settings {
+            command.args(["-c", setting]);
+        }
+        without_settings(command.args(step));
+        let output = command.stdin(Stdio::null()).output();
+        let output = output.map_err(BenchError::system("start git"))?;
+        if !output.status.success() {
+            let message = String::from_utf8_lossy(&output.stderr);
+            return Err(BenchError::Failed {
+                command: format!("git {}", step[0]),
+                status: format!(
+                    "{} ({})",
+                    output.status,
+                    message.lines().next().unwrap_or("no message")
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Nothing of the user's settings, and no other repository.
+fn without_settings(command: &mut Command) {
+    for variable in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"] {
+        command.env(variable, "/dev/null");
+    }
+    for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+        command.env_remove(variable);
+    }
+}
+
+fn lacking_unless_there(program: &str, package: &'static str) -> Result<(), BenchError> {
+    match executable(program) {
+        Some(_) => Ok(()),
+        None => Err(Lacking::Program(program.to_owned(), package).into()),
+    }
+}
+
+/// The shared objects below a directory.
+fn shared_objects(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut left = vec![directory.to_owned()];
+    while let Some(next) = left.pop() {
+        for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                left.push(path);
+            } else if path.to_string_lossy().contains(".so") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_nobody_has_is_lacking_and_names_its_package() {
+        let error = lacking_unless_there("no-such-program", "no-package").unwrap_err();
+        assert!(error.lacking().is_some());
+        assert!(error.to_string().contains("no-package"), "{error}");
+    }
+
+    #[test]
+    fn grep_ends_well_with_1_and_git_with_0() {
+        let grep = Program {
+            name: "grep",
+            title: String::new(),
+            directory: PathBuf::new(),
+            kind: Kind::Grep,
+        };
+        let git = Program {
+            kind: Kind::Git,
+            ..grep.clone()
+        };
+        let ends = |program: &Program| {
+            [Some(0), Some(1), Some(2), None].map(|code| program.is_good_end(code))
+        };
+        assert_eq!(ends(&grep), [false, true, false, false]);
+        assert_eq!(ends(&git), [true, false, false, false]);
+    }
+
+    #[test]
+    fn a_tree_becomes_a_clean_repository() {
+        if executable("git").is_none() {
+            println!("skipped: git is not installed");
+            return;
+        }
+        let scratch = tempfile::tempdir().unwrap();
+        let tree = scratch.path().join("tree");
+        made_up_tree(&tree, 30).unwrap();
+        fs::write(tree.join(".gitignore"), "*.c\n").unwrap();
+        repository_of(&tree, &scratch.path().join("repository")).unwrap();
+        let mut command = Command::new("git");
+        command.arg("-C").arg(&tree).args(["ls-files"]);
+        without_settings(&mut command);
+        let listed = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        assert_eq!(listed.lines().count(), 31, "{listed}");
+        assert!(fs::metadata(tree.join(".git")).unwrap().is_file());
+    }
+}

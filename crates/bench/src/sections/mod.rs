@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The sections of the bench.
+
+mod cold;
+mod costs;
+mod file_systems;
+mod load;
+mod memory;
+mod recording;
+mod refresh;
+mod warm;
+
+use clap::ValueEnum;
+use foreread_bench::BenchError;
+
+use crate::context::Context;
+use crate::report::Section;
+
+/// A section, by the name under which it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SectionName {
+    /// Cold starts against the limit, on four disks.
+    Cold,
+    /// Cold starts on other file systems.
+    FileSystems,
+    /// What `run` adds to a command whose files are in memory.
+    Warm,
+    /// What a full recording costs.
+    Recording,
+    /// What a later run, which keeps the profile fresh, costs.
+    Refresh,
+    /// Memory for a profile of 50,000 files.
+    Memory,
+    /// How long a profile of 50,000 files takes to read.
+    Load,
+}
+
+impl SectionName {
+    pub const ALL: [Self; 7] = [
+        Self::Cold,
+        Self::FileSystems,
+        Self::Warm,
+        Self::Recording,
+        Self::Refresh,
+        Self::Memory,
+        Self::Load,
+    ];
+
+    /// How long it takes on a machine with two processors.
+    pub fn minutes(self, quick: bool) -> f64 {
+        let minutes = match self {
+            Self::Cold => 10.0,
+            Self::FileSystems => 5.5,
+            Self::Warm => 1.0,
+            Self::Recording => 2.5,
+            Self::Refresh => 3.0,
+            Self::Memory => 1.0,
+            Self::Load => 0.1,
+        };
+        match (quick, self) {
+            (false, _) => minutes,
+            // The long starts can't be had shorter.
+            (true, Self::Cold | Self::FileSystems) => minutes * 0.7,
+            (true, _) => minutes * 0.3,
+        }
+    }
+
+    pub fn measure(self, context: &mut Context) -> Result<Section, BenchError> {
+        match self {
+            Self::Cold => cold::measure(context),
+            Self::FileSystems => file_systems::measure(context),
+            Self::Warm => warm::measure(context),
+            Self::Recording => recording::measure(context),
+            Self::Refresh => refresh::measure(context),
+            Self::Memory => memory::measure(context),
+            Self::Load => load::measure(context),
+        }
+    }
+}

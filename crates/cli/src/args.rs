@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use foreread_core::Bytes;
+
+/// Makes cold reads fast on Linux.
+///
+/// Records what a program reads, and from then on has it in memory just before the program asks.
+#[derive(Debug, Parser)]
+#[command(
+    name = "foreread",
+    version,
+    max_term_width = 100,
+    propagate_version = true
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run a command: record what it reads the first time, replay it ahead of it afterwards.
+    Run(RunArguments),
+    /// Record what a command reads into a profile file.
+    Record(RecordArguments),
+    /// Bring what a profile names into the page cache.
+    Replay(ReplayArguments),
+    /// Say what a profile holds, what its replays were worth, and why replay is on or off.
+    Show(ShowArguments),
+    /// Put several profiles into one.
+    Merge(MergeArguments),
+    /// Say what this machine allows and lacks, with the remedy.
+    Doctor(DoctorArguments),
+    /// Show what it is worth, on a modelled disk: three programs, with and without.
+    Demo(DemoArguments),
+}
+
+/// Which recorder to use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RecorderChoice {
+    /// The best that works here.
+    #[default]
+    Auto,
+    /// Accesses, aggregated in the kernel.
+    Bpf,
+    /// Accesses from a tracefs instance.
+    Tracefs,
+    /// Opened files, pages by residency.
+    Fanotify,
+}
+
+impl From<RecorderChoice> for foreread_linux::recorder::Choice {
+    fn from(choice: RecorderChoice) -> Self {
+        match choice {
+            RecorderChoice::Auto => Self::Best,
+            RecorderChoice::Bpf => Self::Bpf,
+            RecorderChoice::Tracefs => Self::Tracefs,
+            RecorderChoice::Fanotify => Self::Fanotify,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  foreread run -- grep -rn needle .\n\n\
+    Exit status: that of COMMAND; 127 when it isn't found, 126 when it can't be executed, 2 when \
+    foreread itself was used wrongly.")]
+pub struct RunArguments {
+    /// Most memory to fill ahead of the command, such as 512M; by default half of what is there.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub budget: Option<Bytes>,
+    /// Write what was done and measured to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Say nothing at the end.
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Record afresh, without replaying, and forget what was known.
+    #[arg(long)]
+    pub fresh: bool,
+    /// How to record.
+    #[arg(long, value_enum, default_value_t)]
+    pub recorder: RecorderChoice,
+    /// The command and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  foreread record -o build.frp -- make -j4\n\n\
+    Exit status: that of COMMAND; 127 when it isn't found, 126 when it can't be executed, 2 when \
+    nothing could be recorded or saved."
+)]
+pub struct RecordArguments {
+    /// The profile to write.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Write what was done and measured to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Say nothing at the end.
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// How to record.
+    #[arg(long, value_enum, default_value_t)]
+    pub recorder: RecorderChoice,
+    /// The command and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  foreread replay build.frp\n\n\
+    Exit status: 0 all brought in, 64 only a part of it, 2 when the profile can't be read.")]
+pub struct ReplayArguments {
+    /// The profile to replay.
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// Most memory to fill, such as 512M; by default half of what is available.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub budget: Option<Bytes>,
+    /// Print what was done as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    foreread show                         all profiles that run keeps\n  \
+    foreread show build.frp               one profile\n  \
+    foreread show --program grep -r x .   what `run -- grep -r x .` would use here\n\n\
+    Exit status: 0 done, 2 when there is no such profile or it can't be read.")]
+pub struct ShowArguments {
+    /// A profile: a file, or a name as `foreread show` lists it. Without, lists all.
+    #[arg(value_name = "PROFILE", conflicts_with = "program")]
+    pub profile: Option<PathBuf>,
+    /// List everything in the profile, with pages, time of first need, and weight.
+    #[arg(long)]
+    pub files: bool,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+    /// The profile that `run` would use for this command line, in this directory. Comes last.
+    #[arg(long, value_name = "COMMAND", num_args = 1.., allow_hyphen_values = true)]
+    pub program: Option<Vec<OsString>>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  foreread merge -o build.frp monday.frp tuesday.frp\n\n\
+    Exit status: 0 done, 2 when a profile can't be read or the result can't be saved."
+)]
+pub struct MergeArguments {
+    /// The profile to write; it may be one of those read.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Print what was done as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The profiles to put together, two or more.
+    #[arg(value_name = "PROFILE", required = true, num_args = 2..)]
+    pub profiles: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  sudo foreread doctor\n\n\
+    Exit status: 0 when run and replay work fully, 1 when something lacks. Nothing is changed; the \
+    recorders are loaded and attached for a moment.")]
+pub struct DoctorArguments {
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  sudo foreread demo                             two to three \
+    minutes\n  sudo foreread demo --device cloud --programs grep --svg grep.svg\n  sudo foreread demo \
+    --device nfs --set latency_ns=5ms\n\n\
+    Exit status: 0 done, 2 when this machine can't have a modelled disk or something failed. The \
+    page cache of the whole machine is dropped again and again; nothing else is changed."
+)]
+pub struct DemoArguments {
+    /// The modelled disk.
+    #[arg(long, value_name = "NAME", default_value = "hdd",
+        value_parser = PossibleValuesParser::new(foreread_model::PRESET_NAMES))]
+    pub device: String,
+    /// Change a parameter of the disk, such as latency_ns=5ms; an unknown KEY lists all.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// The programs to measure, in this order.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "grep,python,git",
+        value_parser = PossibleValuesParser::new(foreread_bench::programs::PROGRAM_NAMES))]
+    pub programs: Vec<String>,
+    /// How many files to copy from this machine, for grep and git to read.
+    #[arg(long, value_name = "N", default_value_t = 8000,
+        value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub files: u64,
+    /// Draw the disk's requests over position and time, for the first program, as SVG.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl DemoArguments {
+    /// The programs, each once.
+    pub fn programs(&self) -> Vec<String> {
+        let mut programs: Vec<String> = Vec::new();
+        for name in &self.programs {
+            if !programs.contains(name) {
+                programs.push(name.clone());
+            }
+        }
+        programs
+    }
+}
+
+fn size(text: &str) -> Result<Bytes, String> {
+    foreread_core::parse_size(text).map_err(|error| error.to_string())
+}

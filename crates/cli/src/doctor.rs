@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread doctor`: what this machine allows and lacks, with the remedy for each.
+
+mod kernel;
+mod place;
+mod recorders;
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::args::DoctorArguments;
+use crate::text;
+use recorders::Recorders;
+
+/// Something that `run` or `replay` needs doesn't work.
+const EXIT_LACKING: u8 = 1;
+
+/// How something stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    /// It works.
+    Ok,
+    /// It doesn't, and run or replay are the worse for it.
+    Lacking,
+    /// It doesn't, and nothing that is in use needs it.
+    Unneeded,
+}
+
+impl Status {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Lacking => "lacking",
+            Self::Unneeded => "unneeded",
+        }
+    }
+}
+
+/// One thing that was looked at.
+struct Check {
+    /// For programs as well as for people.
+    name: String,
+    status: Status,
+    /// What was found.
+    found: String,
+    /// What to do, if anything.
+    remedy: Option<String>,
+}
+
+impl Check {
+    fn ok(name: impl Into<String>, found: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            status: Status::Ok,
+            found: found.into(),
+            remedy: None,
+        }
+    }
+
+    fn lacking(
+        name: impl Into<String>,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        let (name, found, remedy) = (name.into(), found.into(), Some(remedy.into()));
+        Self {
+            name,
+            status: Status::Lacking,
+            found,
+            remedy,
+        }
+    }
+
+    /// Lacking, but for what isn't needed here.
+    fn unneeded_if(mut self, unneeded: bool) -> Self {
+        if unneeded && self.status == Status::Lacking {
+            self.status = Status::Unneeded;
+        }
+        self
+    }
+}
+
+/// `foreread doctor`.
+pub fn doctor(arguments: &DoctorArguments) -> Result<ExitCode> {
+    let recorders = Recorders::probe();
+    let mut checks = vec![kernel::privileges(), kernel::version(), kernel::btf()];
+    checks.extend(recorders.checks());
+    checks.extend([
+        kernel::io_uring(),
+        kernel::cachestat(),
+        kernel::resolve_cached(),
+    ]);
+    checks.extend([kernel::pressure(), kernel::memory()]);
+    checks.extend(place::file_systems());
+    checks.push(place::state_directory());
+    checks.push(place::testbed());
+    let is_whole = checks.iter().all(|check| check.status != Status::Lacking);
+    if arguments.json {
+        text::print_json(&document(&checks, &recorders, is_whole))?;
+    } else {
+        text::print(&people(&checks, &recorders, is_whole))?;
+    }
+    Ok(if is_whole {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(EXIT_LACKING)
+    })
+}
+
+fn people(checks: &[Check], recorders: &Recorders, is_whole: bool) -> String {
+    let width = checks
+        .iter()
+        .map(|check| check.name.chars().count())
+        .max()
+        .unwrap_or(0);
+    let mut text = String::new();
+    for Check {
+        name,
+        status,
+        found,
+        remedy,
+    } in checks
+    {
+        // Writing to a string can't fail.
+        let _ = writeln!(text, "{:9} {name:width$}  {found}", status.name());
+        if let Some(remedy) = remedy {
+            let _ = writeln!(text, "{:9} {:width$}  remedy: {remedy}", "", "");
+        }
+    }
+    let lacking = checks
+        .iter()
+        .filter(|check| check.status == Status::Lacking)
+        .count();
+    let end = if is_whole {
+        "run and replay work fully".to_owned()
+    } else {
+        format!("{lacking} lacking, see the remedies")
+    };
+    let _ = writeln!(text, "\n{}; {end}", recorders.sentence());
+    text
+}
+
+fn document(checks: &[Check], recorders: &Recorders, is_whole: bool) -> Value {
+    let checks = checks.iter().map(|check| {
+        json!({
+            "name": check.name,
+            "status": check.status.name(),
+            "found": check.found,
+            "remedy": check.remedy,
+        })
+    });
+    json!({
+        "schema": "foreread.doctor/1",
+        "works_fully": is_whole,
+        "recorder": recorders.in_use(),
+        "bpf_recorder_start_ns": recorders.bpf_start_ns(),
+        "checks": checks.collect::<Value>(),
+    })
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rights and features of the kernel.
+
+use std::io;
+
+use foreread_core::Bytes;
+use foreread_linux::doctor::{self, BTF, Capabilities, Capability};
+use foreread_linux::memory;
+use foreread_replay::budget::budget_bytes;
+
+use super::Check;
+
+/// The first kernel whose page accesses BPF can see.
+pub const BPF_SINCE: (u32, u32) = (6, 13);
+
+pub fn privileges() -> Check {
+    let name = "privileges";
+    if rustix::process::geteuid().is_root() {
+        let may = Capabilities::of_self();
+        let needed = [
+            (Capability::Bpf, "CAP_BPF"),
+            (Capability::Perfmon, "CAP_PERFMON"),
+            (Capability::SysAdmin, "CAP_SYS_ADMIN"),
+            (Capability::DacReadSearch, "CAP_DAC_READ_SEARCH"),
+        ];
+        let missing = needed
+            .iter()
+            .filter(|(capability, _)| !may.has(*capability));
+        let missing: Vec<&str> = missing.map(|(_, name)| *name).collect();
+        if missing.is_empty() {
+            return Check::ok(name, "root");
+        }
+        let remedy = "start the container with these capabilities, or run it outside";
+        return Check::lacking(name, format!("root without {}", missing.join(", ")), remedy);
+    }
+    Check::lacking(
+        name,
+        "not root: nothing can be recorded, and replay reads only what you may read",
+        "run with sudo",
+    )
+}
+
+pub fn version() -> Check {
+    let release = doctor::kernel_release();
+    let found = format!("Linux {release}");
+    let (major, minor) = BPF_SINCE;
+    match doctor::kernel_version(&release) {
+        Some(version) if version >= BPF_SINCE => Check::ok("kernel", found),
+        _ => Check::lacking(
+            "kernel",
+            format!("{found}: page accesses are no events yet"),
+            format!("use Linux {major}.{minor} or newer"),
+        ),
+    }
+}
+
+pub fn btf() -> Check {
+    match doctor::btf_bytes() {
+        Ok(bytes) => Check::ok("BTF", format!("{}, {BTF}", Bytes::new(bytes).human())),
+        Err(error) => Check::lacking(
+            "BTF",
+            format!("{BTF}: {error}"),
+            "use a kernel with CONFIG_DEBUG_INFO_BTF, as all large distributions have it",
+        ),
+    }
+}
+
+pub fn io_uring() -> Check {
+    let Err(error) = doctor::io_uring() else {
+        return Check::ok("io_uring", "batched reads that merge");
+    };
+    let remedy = match doctor::io_uring_disabled() {
+        Some(disabled @ 1..) => format!(
+            "sysctl kernel.io_uring_disabled=0 (it is {disabled}), or leave it: \
+             reads are then not batched"
+        ),
+        _ => "use Linux 5.6 or newer; in a container, a seccomp profile that allows io_uring"
+            .to_owned(),
+    };
+    Check::lacking("io_uring", error.to_string(), remedy)
+}
+
+pub fn cachestat() -> Check {
+    match doctor::cachestat() {
+        Ok(()) => Check::ok("cachestat", "what is cached is seen without reading it"),
+        Err(error) => Check::lacking(
+            "cachestat",
+            format!("{error}: what is cached is found page by page, or read again"),
+            "use Linux 6.5 or newer; in a container, a seccomp profile that allows it",
+        ),
+    }
+}
+
+pub fn resolve_cached() -> Check {
+    match doctor::resolve_cached() {
+        Ok(()) => Check::ok("openat2", "warm starts are recognised (RESOLVE_CACHED)"),
+        Err(error) => {
+            let what = match error.kind() {
+                io::ErrorKind::InvalidInput => "no RESOLVE_CACHED".to_owned(),
+                _ => error.to_string(),
+            };
+            Check::lacking(
+                "openat2",
+                format!("{what}: every start is taken for a cold one"),
+                "use Linux 5.12 or newer",
+            )
+        }
+    }
+}
+
+pub fn pressure() -> Check {
+    if doctor::measures_pressure() {
+        return Check::ok("PSI", "a replay stops when tasks wait for memory");
+    }
+    Check::lacking(
+        "PSI",
+        "the kernel doesn't measure pressure: a replay stops at its budget only",
+        "boot with psi=1, on a kernel with CONFIG_PSI",
+    )
+}
+
+/// A replay fills a part of what is left; next to nothing left means next to nothing replayed.
+pub fn memory() -> Check {
+    const BUDGET_BYTES_MIN: u64 = 64 << 20;
+    let memory = memory::memory();
+    let budget = budget_bytes(memory, None);
+    let found = format!(
+        "{} available; a replay fills {} at most",
+        Bytes::new(memory.available_bytes).human(),
+        Bytes::new(budget).human()
+    );
+    if budget >= BUDGET_BYTES_MIN {
+        return Check::ok("memory", found);
+    }
+    let remedy = match memory.cgroup_left_bytes {
+        Some(left) if left < memory.available_bytes => "raise the memory limit of this cgroup",
+        _ => "end something that takes memory",
+    };
+    Check::lacking("memory", found, remedy)
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `foreread` command: glue, output, exit codes.
+#![forbid(unsafe_code)]
+
+mod args;
+mod demo;
+mod doctor;
+mod merge;
+mod output;
+mod run;
+mod show;
+mod store;
+mod table;
+mod text;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Arguments, Verb};
+
+/// Usage or failure.
+const EXIT_FAILURE: u8 = 2;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.verb {
+        Verb::Run(arguments) => run::run(&arguments),
+        Verb::Record(arguments) => run::record(&arguments),
+        Verb::Replay(arguments) => run::replay(&arguments),
+        Verb::Show(arguments) => show::show(&arguments),
+        Verb::Merge(arguments) => merge::merge(&arguments),
+        Verb::Doctor(arguments) => doctor::doctor(&arguments),
+        Verb::Demo(arguments) => demo::demo(&arguments),
+    };
+    done.unwrap_or_else(|error| {
+        output::error(&error);
+        ExitCode::from(EXIT_FAILURE)
+    })
+}

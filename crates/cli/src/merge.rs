@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread merge`: several profiles in one.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use foreread_core::grouped;
+use foreread_linux::save;
+use foreread_profile::{PAGE_BYTES, Profile, encode, merge_profiles};
+use serde_json::json;
+
+use crate::args::MergeArguments;
+use crate::output::{note, pages};
+use crate::{store, text};
+
+/// `foreread merge`. All profiles are read before anything is written.
+pub fn merge(arguments: &MergeArguments) -> Result<ExitCode> {
+    let mut merged: Option<Profile> = None;
+    for path in &arguments.profiles {
+        let next = store::read(path)?;
+        merged = Some(match merged {
+            None => next,
+            Some(merged) => merge_profiles(&merged, &next),
+        });
+    }
+    let Some(merged) = merged else {
+        bail!("nothing to merge: name two profiles or more")
+    };
+    let bytes = encode(&merged);
+    let output = &arguments.output;
+    save::replace(output, &bytes)
+        .with_context(|| format!("cannot save {}; it is as it was", output.display()))?;
+    let files = merged.files().count() as u64;
+    if arguments.json {
+        text::print_json(&json!({
+            "schema": "foreread.merge/1",
+            "output": text::escaped_path(output),
+            "profiles": arguments.profiles.len(),
+            "files": files,
+            "pages": merged.total_pages(),
+            "page_bytes": PAGE_BYTES,
+            "ranges": merged.ranges.len(),
+            "runs": merged.runs.len(),
+            "stored_bytes": bytes.len(),
+        }))?;
+    } else {
+        note(&format!(
+            "merged {} profiles into {}: {} files, {}",
+            arguments.profiles.len(),
+            output.display(),
+            grouped(files),
+            pages(merged.total_pages()),
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What people read.
+
+use std::time::Duration;
+
+use foreread_core::Bytes;
+use foreread_profile::PAGE_BYTES;
+
+use crate::text::printable;
+
+/// One line: what failed and why, innermost reason last.
+pub fn error(error: &anyhow::Error) {
+    eprintln!("foreread: {}", printable(&format!("{error:#}")));
+}
+
+/// One line that isn't an error.
+pub fn note(text: &str) {
+    eprintln!("foreread: {}", printable(text));
+}
+
+/// Pages of 4 KiB as bytes: `133 MiB`.
+pub fn pages(pages: u64) -> String {
+    Bytes::new(pages.saturating_mul(PAGE_BYTES))
+        .human()
+        .to_string()
+}
+
+/// A time with its unit: `42.8 s`, `310 ms`.
+pub fn time(ns: u64) -> String {
+    let duration = Duration::from_nanos(ns);
+    let seconds = duration.as_secs_f64();
+    if seconds >= 100.0 {
+        format!("{seconds:.0} s")
+    } else if seconds >= 10.0 {
+        format!("{seconds:.1} s")
+    } else if seconds >= 1.0 {
+        format!("{seconds:.2} s")
+    } else {
+        format!("{:.0} ms", seconds * 1000.0)
+    }
+}
+
+/// A share in percent, never rounded up to all or down to none.
+pub fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "0 %".into();
+    }
+    let percent = part as f64 * 100.0 / whole as f64;
+    if part < whole && percent > 99.0 {
+        format!("{:.1} %", (percent * 10.0).floor() / 10.0)
+    } else {
+        format!("{} %", percent.floor())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!([pages(1), pages(34_012)], ["4 KiB", "132.9 MiB"]);
+        assert_eq!(
+            [time(5_000_000), time(1_660_000_000), time(42_800_000_000)],
+            ["5 ms", "1.66 s", "42.8 s"]
+        );
+        assert_eq!(
+            [
+                percent(0, 0),
+                percent(999, 1000),
+                percent(1, 1),
+                percent(1, 3)
+            ],
+            ["0 %", "99.9 %", "100 %", "33 %"]
+        );
+    }
+}

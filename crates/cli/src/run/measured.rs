@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a run measured, for people and for programs.
+
+use std::time::Duration;
+
+use foreread_linux::recorder::{Counts, Unresolved};
+use foreread_linux::replay::Report;
+use foreread_profile::benefit::{COLD_BELOW_PERMILLE, Verdict, judge, saved_ns};
+use foreread_profile::{PAGE_BYTES, Profile, Program, Recorder, Run, RunMode};
+use serde_json::{Value, json};
+
+use super::session::{Timeline, is_whole};
+use crate::output::{pages, percent, time};
+
+/// What happened, and what it was worth.
+pub struct Measured {
+    wall: Duration,
+    program: String,
+    run: Option<Run>,
+    counts: Option<Counts>,
+    wasted_pages: u64,
+    recorder: Option<Recorder>,
+    replay: Option<Report>,
+    files: u64,
+    pages: u64,
+    unresolved: Unresolved,
+    saved_ns: Option<i64>,
+    first: Option<Run>,
+    /// The judgement before this run.
+    pub verdict: Option<Verdict>,
+    after: Option<Verdict>,
+    /// What didn't work, a line each.
+    pub trouble: Vec<String>,
+}
+
+impl Measured {
+    pub fn new(wall: Duration, program: &Program) -> Self {
+        Self {
+            wall,
+            program: String::from_utf8_lossy(&program.executable).into_owned(),
+            run: None,
+            counts: None,
+            wasted_pages: 0,
+            recorder: None,
+            replay: None,
+            files: 0,
+            pages: 0,
+            unresolved: Unresolved::default(),
+            saved_ns: None,
+            first: None,
+            verdict: None,
+            after: None,
+            trouble: Vec::new(),
+        }
+    }
+
+    pub fn recorded(
+        &mut self,
+        profile: &Profile,
+        run: &Run,
+        counts: &Counts,
+        unresolved: Unresolved,
+    ) {
+        self.run = Some(run.clone());
+        self.counts = Some(*counts);
+        self.files = profile.files().count() as u64;
+        self.pages = profile.total_pages();
+        self.unresolved = unresolved;
+    }
+
+    pub fn replayed(
+        &mut self,
+        profile: &Profile,
+        run: &Run,
+        counted: Option<(Counts, u64)>,
+        replay: &Report,
+    ) {
+        self.run = Some(run.clone());
+        self.counts = counted.map(|(counts, _)| counts);
+        self.wasted_pages = counted.map_or(0, |(_, wasted)| wasted);
+        self.replay = Some(*replay);
+        self.pages = profile.total_pages();
+        self.first = profile.runs.first().cloned();
+        self.saved_ns = saved_ns(&profile.runs, run);
+    }
+
+    pub fn plain(&mut self, profile: &Profile, run: &Run) {
+        self.run = Some(run.clone());
+        self.pages = profile.total_pages();
+        self.first = profile.runs.first().cloned();
+    }
+
+    /// Takes which recorder was used, and why no better one.
+    pub fn refused(&mut self, recorder: Option<Recorder>, refusals: Vec<String>) {
+        self.recorder = recorder;
+        if recorder.is_none() {
+            self.trouble.extend(refusals);
+        }
+    }
+
+    /// Judges the runs with this one among them.
+    pub fn judge_after(&mut self, runs: &[Run]) {
+        self.after = Some(judge(runs));
+    }
+
+    /// One line for people.
+    pub fn line(&self) -> String {
+        let mut line = match &self.run {
+            None => "nothing was recorded".to_string(),
+            Some(run) => match run.mode {
+                RunMode::Recorded => self.recorded_line(run),
+                RunMode::Replayed | RunMode::ReplayedRecorded => self.replayed_line(run),
+                RunMode::Plain => self.plain_line(run),
+            },
+        };
+        let was_off = matches!(self.verdict, Some(Verdict::Off { .. }));
+        if let (false, Some(Verdict::Off { reason, .. })) = (was_off, self.after) {
+            line += &format!("; replay turned off for this program: {reason}");
+        }
+        for trouble in &self.trouble {
+            line += "; ";
+            line += trouble;
+        }
+        line
+    }
+
+    fn recorded_line(&self, run: &Run) -> String {
+        let lost = self.counts.map_or(0, |counts| counts.lost());
+        let lost = if lost > 0 {
+            format!(", {lost} events lost")
+        } else {
+            String::new()
+        };
+        let next = match run.cached_before_permille {
+            Some(cached) if cached >= COLD_BELOW_PERMILLE => {
+                "most was cached already; the next cold start will be faster"
+            }
+            _ => "the next cold start will be faster",
+        };
+        format!(
+            "recorded {} files, {}{lost}, in {} ({} waiting for reads); {next}",
+            foreread_core::grouped(self.files),
+            pages(self.pages),
+            time(run.wall_ns),
+            run.stall_ns.map_or("?".into(), time),
+        )
+    }
+
+    fn replayed_line(&self, run: &Run) -> String {
+        let used = match (run.used_on_time_pages, run.used_late_pages) {
+            (Some(on_time), Some(late)) => {
+                format!(", {} used", percent(on_time + late, run.fetched_pages))
+            }
+            _ => String::new(),
+        };
+        let waited = run.stall_ns.map_or(String::new(), |ns| {
+            format!(", {} waiting for reads", time(ns))
+        });
+        let first = self.first.as_ref().filter(|_| self.saved_ns.is_some());
+        let first = first.map_or(String::new(), |first| {
+            format!(" instead of {} at first", time(first.wall_ns))
+        });
+        let saved = match self.saved_ns {
+            Some(ns) if ns >= 0 => format!(": saved {}", time(ns.unsigned_abs())),
+            Some(ns) => format!(": lost {}", time(ns.unsigned_abs())),
+            None => String::new(),
+        };
+        format!(
+            "replayed {}{used}; {}{waited}{first}{saved}",
+            pages(run.fetched_pages),
+            time(run.wall_ns),
+        )
+    }
+
+    fn plain_line(&self, run: &Run) -> String {
+        match self.verdict {
+            Some(Verdict::Off {
+                reason,
+                runs_until_retry,
+                ..
+            }) => format!(
+                "replay is off for this program ({reason}); {}; tried again in {runs_until_retry} runs",
+                time(run.wall_ns)
+            ),
+            _ => format!(
+                "nothing to do, what is needed was cached; {}",
+                time(run.wall_ns)
+            ),
+        }
+    }
+
+    /// One document for programs.
+    pub fn json(&self, timeline: &Timeline) -> String {
+        let steps: serde_json::Map<String, Value> = timeline
+            .steps_ns
+            .iter()
+            .map(|(step, ns)| ((*step).into(), json!(ns)))
+            .collect();
+        let run = self.run.clone().unwrap_or_default();
+        let accounting = self
+            .counts
+            .map(|c| accounting(&c, self.wasted_pages, self.replay.as_ref()));
+        let value = json!({
+            "schema": "foreread.run/1",
+            "program": self.program,
+            "mode": mode_name(&self.run),
+            "wall_ns": u64::try_from(self.wall.as_nanos()).unwrap_or(u64::MAX),
+            "stall_ns": run.stall_ns,
+            "cached_before_permille": run.cached_before_permille,
+            "profile": { "files": self.files, "pages": self.pages, "page_bytes": PAGE_BYTES },
+            "missed_pages": run.missed_pages,
+            "missed_metadata_pages": self.counts.map(|c| c.missed_metadata_pages),
+            "events_lost": self.counts.map(|c| c.lost()),
+            "unreachable_inodes": self.unresolved.unreachable,
+            "gone_inodes": self.unresolved.gone,
+            "accounting": accounting,
+            "replay": self.replay.as_ref().map(replay_json),
+            "first_wall_ns": self.first.as_ref().map(|first| first.wall_ns),
+            "saved_ns": self.saved_ns,
+            "replay_turned_off": matches!(self.after, Some(Verdict::Off { .. })),
+            "recorder": self.recorder.map(|r| format!("{r:?}").to_lowercase()),
+            "steps_ns": steps,
+            "trouble": self.trouble,
+        });
+        format!("{value:#}\n")
+    }
+}
+
+fn mode_name(run: &Option<Run>) -> &'static str {
+    match run.as_ref().map(|run| run.mode) {
+        None => "none",
+        Some(RunMode::Recorded) => "recorded",
+        Some(RunMode::Replayed) => "replayed",
+        Some(RunMode::ReplayedRecorded) => "replayed-recorded",
+        Some(RunMode::Plain) => "plain",
+    }
+}
+
+/// The identity: fetched = used on time + used late + wasted + resident unused + in flight.
+fn accounting(counts: &Counts, wasted_pages: u64, replay: Option<&Report>) -> Value {
+    let late = counts.late_pages.min(counts.used_pages);
+    let on_time = counts.used_pages - late;
+    let unused = counts.fetched_pages.saturating_sub(counts.used_pages);
+    let wasted = wasted_pages.min(unused);
+    let rest = unused - wasted;
+    let asked = replay.map_or(0, |r| r.asked_pages.saturating_sub(r.arrived_pages));
+    let in_flight = asked.min(rest);
+    // What the replay fetched before anybody counted.
+    let started = replay.map_or(0, |r| r.arrived_pages.saturating_sub(counts.fetched_pages));
+    let brought_in = counts.fetched_pages + counts.missed_pages;
+    json!({
+        "fetched_pages": counts.fetched_pages,
+        "used_on_time_pages": on_time,
+        "used_late_pages": late,
+        "wasted_pages": wasted,
+        "resident_unused_pages": rest - in_flight,
+        "in_flight_pages": in_flight,
+        "fetched_metadata_pages": counts.fetched_metadata_pages,
+        "uncounted_pages": started,
+        "accessed_pages": counts.accessed_pages,
+        "amplification_permille": (brought_in * 1000).checked_div(counts.accessed_pages),
+    })
+}
+
+fn replay_json(report: &Report) -> Value {
+    json!({
+        "planned_pages": report.planned_pages,
+        "cached_pages": report.cached_pages,
+        "asked_pages": report.asked_pages,
+        "arrived_pages": report.arrived_pages,
+        "over_budget_pages": report.over_budget_pages,
+        "metadata_bytes": report.metadata_bytes,
+        "looked_at_inodes": report.looked_at,
+        "reads": report.reads,
+        "files": report.files,
+        "gone_files": report.gone_files,
+        "replaced_files": report.replaced_files,
+        "shrunk_files": report.shrunk_files,
+        "changed_files": report.changed_files,
+        "unreadable_files": report.unreadable_files,
+        "raw_file_systems": report.raw_file_systems,
+        "looked_file_systems": report.looked_file_systems,
+        "stopped_for_memory": report.stopped_for_memory != 0,
+    })
+}
+
+/// What `foreread replay` did.
+pub struct ReplayDone {
+    pub report: Report,
+    pub elapsed: Duration,
+}
+
+impl ReplayDone {
+    pub fn is_whole(&self) -> bool {
+        is_whole(&self.report)
+    }
+
+    pub fn line(&self) -> String {
+        let report = &self.report;
+        let mut line = format!(
+            "replayed {} of {} in {}; {} were cached",
+            pages(report.arrived_pages),
+            pages(report.planned_pages),
+            time(u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX)),
+            pages(report.cached_pages),
+        );
+        for (count, what) in [
+            (report.gone_files, "gone"),
+            (report.replaced_files, "replaced"),
+            (report.shrunk_files, "shrunk"),
+            (report.unreadable_files, "unreadable"),
+        ] {
+            if count > 0 {
+                line += &format!(", {} {what}", foreread_core::grouped(count));
+            }
+        }
+        if report.over_budget_pages > 0 {
+            line += &format!(", {} beyond the budget", pages(report.over_budget_pages));
+        }
+        line
+    }
+
+    pub fn json(&self) -> String {
+        let value = json!({
+            "schema": "foreread.replay/1",
+            "elapsed_ns": u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
+            "page_bytes": PAGE_BYTES,
+            "replay": replay_json(&self.report),
+        });
+        format!("{value:#}")
+    }
+}

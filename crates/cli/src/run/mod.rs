@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `run`, `record` and `replay`.
+
+mod measured;
+mod session;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use foreread_linux::child;
+use foreread_linux::replay::{Options, Replay};
+use foreread_profile::benefit::judge;
+use foreread_profile::{Profile, Program, encode};
+
+use crate::args::{RecordArguments, ReplayArguments, RunArguments};
+use crate::output;
+use crate::store::{self, Key, Lesson, Store, Stored};
+use measured::{Measured, ReplayDone};
+use session::{Failure, Session, Timeline, Work};
+
+/// Exit code of a replay that could bring in only a part.
+const EXIT_PARTLY: u8 = 64;
+
+/// `foreread run`: the command runs whatever becomes of the rest.
+pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
+    let started = Instant::now();
+    let name = &arguments.command[0];
+    let key = store::find_executable(name).map(|path| Key::of(&path, &arguments.command));
+    let Some(key) = key else {
+        // Let the kernel say why; nothing is left to be done ahead of it.
+        return Ok(not_started(child::spawn(&arguments.command)));
+    };
+    let store = Store::find();
+    let stored = match &store {
+        Ok(_) if arguments.fresh => Stored::Nothing,
+        Ok(store) => store.load(&key),
+        Err(_) => Stored::Nothing,
+    };
+    let profile = match stored {
+        Stored::Profile(profile) => Some(Arc::new(*profile)),
+        Stored::Nothing => None,
+        Stored::Unreadable(reason) => {
+            output::note(&format!(
+                "recording afresh: the profile of {} is unusable: {reason}",
+                name.display()
+            ));
+            None
+        }
+    };
+    let verdict = profile.as_ref().map(|profile| judge(&profile.runs));
+    let work = Work::choose(profile.as_deref(), verdict);
+    let session = Session {
+        arguments: &arguments.command,
+        program: program_of(&key, arguments),
+        recorder: arguments.recorder.into(),
+        must_record: false,
+        started,
+        budget_bytes: arguments.budget.map(foreread_core::Bytes::count),
+    };
+    let mut done = match session.run(profile, work) {
+        Ok(done) => done,
+        Err(failure) => return not_run(failure),
+    };
+    done.measured.verdict = verdict;
+    let later = match done.lesson.take() {
+        Some(Lesson::Recorded(recorded)) => {
+            let lesson = match arguments.fresh {
+                true => Lesson::Fresh(recorded),
+                false => Lesson::Recorded(recorded),
+            };
+            let saved = store.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"));
+            match saved.and_then(|store| store.update(&key, lesson)) {
+                Ok(saved) => done.measured.judge_after(&saved.runs),
+                Err(error) => done.measured.trouble.push(format!("{error:#}")),
+            }
+            None
+        }
+        Some(lesson) => {
+            done.measured.judge_after(&lesson.runs());
+            Some(lesson)
+        }
+        None => None,
+    };
+    done.timeline.mark("save");
+    if !arguments.quiet {
+        output::note(&done.measured.line());
+    }
+    if let Some(path) = &arguments.json {
+        std::fs::write(path, done.measured.json(&done.timeline))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if let (Some(lesson), Ok(store)) = (later, store) {
+        save_later(&store, &key, lesson);
+    }
+    child::end_as(done.status)
+}
+
+/// Saves what a replayed run taught once nobody waits for it any more: syncing a file and its
+/// directory takes longer than a warm command.
+fn save_later(store: &Store, key: &Key, lesson: Lesson) {
+    let mut lesson = Some(lesson);
+    let mut save = || {
+        if let Some(Err(error)) = lesson.take().map(|lesson| store.update(key, lesson)) {
+            output::error(&error);
+        }
+    };
+    if child::in_background(&mut save).is_err() {
+        save();
+    }
+}
+
+fn program_of(key: &Key, arguments: &RunArguments) -> Program {
+    use std::os::unix::ffi::OsStrExt;
+    Program {
+        executable: key.executable.clone(),
+        arguments: arguments
+            .command
+            .iter()
+            .map(|a| a.as_bytes().to_vec())
+            .collect(),
+        directory: key.directory.clone(),
+        key: key.bytes.clone(),
+    }
+}
+
+fn not_run(failure: Failure) -> Result<ExitCode> {
+    match failure {
+        Failure::Spawn(error) => Ok(spawn_failed(&error)),
+        Failure::NoRecorder(reasons) => bail!(
+            "nothing here can record: {}; recording needs root, or CAP_BPF, CAP_PERFMON and \
+             CAP_SYS_ADMIN: run it with sudo; foreread doctor says more",
+            reasons.join("; ")
+        ),
+    }
+}
+
+fn spawn_failed(error: &child::SpawnError) -> ExitCode {
+    output::note(&error.to_string());
+    ExitCode::from(error.exit_code())
+}
+
+/// The kernel may find what we didn't; then the command runs by itself.
+fn not_started(spawned: Result<child::Running, child::SpawnError>) -> ExitCode {
+    match spawned {
+        Err(error) => spawn_failed(&error),
+        Ok(mut running) => loop {
+            match running.wait(None) {
+                Ok(Some(status)) => child::end_as(status),
+                Ok(None) => {}
+                Err(_) => return ExitCode::from(crate::EXIT_FAILURE),
+            }
+        },
+    }
+}
+
+/// `foreread record`: a profile file of one run.
+pub fn record(arguments: &RecordArguments) -> Result<ExitCode> {
+    let started = Instant::now();
+    let executable = store::find_executable(&arguments.command[0]);
+    let key = Key::of(&executable.unwrap_or_default(), &arguments.command);
+    let session = Session {
+        arguments: &arguments.command,
+        program: Program {
+            executable: key.executable.clone(),
+            arguments: arguments.command.iter().map(|a| os_bytes(a)).collect(),
+            directory: key.directory.clone(),
+            key: key.bytes,
+        },
+        recorder: arguments.recorder.into(),
+        must_record: true,
+        started,
+        budget_bytes: None,
+    };
+    let mut done = match session.run(None, Work::Record) {
+        Ok(done) => done,
+        Err(failure) => return not_run(failure),
+    };
+    if let Some(Lesson::Recorded(profile)) = done.lesson.take() {
+        foreread_linux::save::replace(&arguments.output, &encode(&profile))
+            .with_context(|| format!("cannot save {}", arguments.output.display()))?;
+    }
+    if !arguments.quiet {
+        output::note(&done.measured.line());
+    }
+    if let Some(path) = &arguments.json {
+        std::fs::write(path, done.measured.json(&done.timeline))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    child::end_as(done.status)
+}
+
+fn os_bytes(text: &std::ffi::OsStr) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt;
+    text.as_bytes().to_vec()
+}
+
+/// `foreread replay`: brings in a profile, waits for it, says what came of it.
+pub fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
+    let profile: Arc<Profile> = Arc::new(store::read(&arguments.profile)?);
+    let started = Instant::now();
+    let options = Options {
+        budget_bytes: arguments.budget.map(foreread_core::Bytes::count),
+        ..Options::default()
+    };
+    let (report, elapsed) = Replay::start(Arc::clone(&profile), &options).join();
+    let done = ReplayDone { report, elapsed };
+    if arguments.json {
+        println!("{}", done.json());
+    } else {
+        output::note(&done.line());
+    }
+    debug_assert!(started.elapsed() >= elapsed);
+    Ok(if done.is_whole() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(EXIT_PARTLY)
+    })
+}
+
+/// A run that has ended.
+struct Done {
+    status: std::process::ExitStatus,
+    measured: Measured,
+    lesson: Option<Lesson>,
+    timeline: Timeline,
+}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One run of a command, with whatever is done ahead of it and seen of it.
+
+use std::ffi::OsString;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use foreread_linux::child::{self, Running, SpawnError};
+use foreread_linux::recorder::{
+    AnyRecorder, Choice, Counts, Refreshed, Watch, Watched, Watcher, in_first_pid_namespace,
+};
+use foreread_linux::replay::{Options, Replay, Report};
+use foreread_linux::warm;
+use foreread_profile::benefit::Verdict;
+use foreread_profile::{Profile, Program, Recorder, Run, RunMode, Source};
+
+use super::Done;
+use super::measured::Measured;
+use crate::store::Lesson;
+
+/// What to do around the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Record it in full.
+    Record,
+    /// Replay, and see what was used and what was missing.
+    Replay,
+    /// Replay, and record in full beside it.
+    ReplayAndRecord,
+    /// Leave it alone.
+    Nothing,
+}
+
+/// After so many runs that refreshed a profile, one records in full again: lookups are seen by full
+/// recordings only, and what isn't looked up any more should leave.
+const FULL_EVERY_RUNS: usize = 16;
+
+/// Share of the profile, in thousandths, from which on a run is warm: a replay could bring in the
+/// rest only, which costs the program less than loading the programs that watch it.
+const WARM_PERMILLE: u16 = 950;
+
+impl Work {
+    /// What a profile, or none, and the judgement of its runs ask for.
+    pub fn choose(profile: Option<&Profile>, verdict: Option<Verdict>) -> Self {
+        let Some(profile) = profile else {
+            return Self::Record;
+        };
+        if verdict.is_some_and(|verdict| !verdict.replays()) {
+            return Self::Nothing;
+        }
+        let full = |run: &Run| matches!(run.mode, RunMode::Recorded | RunMode::ReplayedRecorded);
+        let since_full = profile
+            .runs
+            .iter()
+            .rev()
+            .take_while(|run| !full(run))
+            .count();
+        if since_full + 1 >= FULL_EVERY_RUNS || profile.source.recorder != Recorder::Bpf {
+            Self::ReplayAndRecord
+        } else {
+            Self::Replay
+        }
+    }
+}
+
+/// How often the recorder's ring buffer is emptied.
+const DRAIN_EVERY: Duration = Duration::from_millis(20);
+
+/// What `run` itself costs, step by step.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    last: Instant,
+    /// Steps and how long they took, in ns.
+    pub steps_ns: Vec<(&'static str, u64)>,
+}
+
+impl Timeline {
+    fn new(started: Instant) -> Self {
+        Self {
+            last: started,
+            steps_ns: Vec::new(),
+        }
+    }
+
+    /// Ends a step.
+    pub fn mark(&mut self, step: &'static str) {
+        let now = Instant::now();
+        let ns = u64::try_from((now - self.last).as_nanos()).unwrap_or(u64::MAX);
+        self.steps_ns.push((step, ns));
+        self.last = now;
+    }
+}
+
+/// Why a command wasn't run.
+#[derive(Debug)]
+pub enum Failure {
+    /// It couldn't be started.
+    Spawn(SpawnError),
+    /// It was to be recorded, and nothing here can: a reason for each recorder.
+    NoRecorder(Vec<String>),
+}
+
+impl From<SpawnError> for Failure {
+    fn from(error: SpawnError) -> Self {
+        Self::Spawn(error)
+    }
+}
+
+/// A command to run.
+pub struct Session<'a> {
+    pub arguments: &'a [OsString],
+    pub program: Program,
+    pub recorder: Choice,
+    /// Whether there is no point in running the command unrecorded.
+    pub must_record: bool,
+    pub budget_bytes: Option<u64>,
+    /// When `foreread` started: what it does before the command is part of the time that a user
+    /// waits.
+    pub started: Instant,
+}
+
+impl Session<'_> {
+    /// Runs the command.
+    pub fn run(&self, profile: Option<Arc<Profile>>, work: Work) -> Result<Done, Failure> {
+        let mut timeline = Timeline::new(self.started);
+        timeline.mark("load_profile");
+        let cached_permille = profile.as_deref().map(warm::cached_permille);
+        timeline.mark("look_whether_cached");
+        let warm = cached_permille.is_some_and(|cached| cached >= WARM_PERMILLE);
+        match (profile, work) {
+            (Some(profile), Work::Replay) if !warm && in_first_pid_namespace() => {
+                self.run_replayed(&profile, cached_permille, timeline)
+            }
+            (Some(profile), Work::Replay | Work::ReplayAndRecord) if !warm => {
+                self.run_replayed_recorded(&profile, cached_permille, timeline)
+            }
+            (Some(_), Work::Record) | (None, _) => self.run_recorded(timeline),
+            (Some(profile), _) => self.run_plain(&profile, work, cached_permille, timeline),
+        }
+    }
+
+    fn run_recorded(&self, mut timeline: Timeline) -> Result<Done, Failure> {
+        let mut refusals = Vec::new();
+        let mut recorder = AnyRecorder::start(self.recorder, Watch::Everything, &mut refusals);
+        timeline.mark("start_recorder");
+        if recorder.is_none() && self.must_record {
+            return Err(Failure::NoRecorder(refusals));
+        }
+        let mut running = child::spawn(self.arguments)?;
+        let status = wait(&mut running, recorder.as_mut());
+        let wall = self.started.elapsed();
+        timeline.mark("command");
+        let mut measured = Measured::new(wall, &self.program);
+        measured.refused(recorder.as_ref().map(AnyRecorder::kind), refusals);
+        let Some(recorder) = recorder else {
+            return Ok(Done {
+                status,
+                measured,
+                lesson: None,
+                timeline,
+            });
+        };
+        let recorded = recorder.finish(self.program.clone(), source(), None);
+        timeline.mark("resolve");
+        let mut run = run_of(RunMode::Recorded, wall, &recorded.counts, recorded.measured);
+        let mut profile = recorded.profile;
+        if recorded.measured {
+            let cached = cached_before(&recorded.counts, profile.total_pages());
+            run.cached_before_permille = Some(cached);
+        }
+        measured.recorded(&profile, &run, &recorded.counts, recorded.unresolved);
+        profile.push_run(run);
+        let lesson = Some(Lesson::Recorded(profile));
+        Ok(Done {
+            status,
+            measured,
+            lesson,
+            timeline,
+        })
+    }
+
+    /// Replays, and sees in a thread of its own what the profile got wrong.
+    fn run_replayed(
+        &self,
+        profile: &Arc<Profile>,
+        cached_permille: Option<u16>,
+        mut timeline: Timeline,
+    ) -> Result<Done, Failure> {
+        let replay = Arc::new(self.start_replay(profile));
+        let mut running = match child::spawn(self.arguments) {
+            Ok(running) => running,
+            Err(error) => {
+                replay.stop();
+                return Err(error.into());
+            }
+        };
+        timeline.mark("start_command");
+        let watched = Watched {
+            pid: running.id(),
+            started: Instant::now(),
+            program: self.program.clone(),
+            source: source(),
+            known: Arc::clone(profile),
+        };
+        let released = Arc::clone(&replay);
+        let watcher = Watcher::start(watched, move || released.release());
+        if watcher.is_none() {
+            replay.release();
+        }
+        let status = wait(&mut running, None);
+        let wall = self.started.elapsed();
+        timeline.mark("command");
+        replay.stop();
+        let report = replay.report();
+        let refreshed = watcher.map_or(Ok(None), Watcher::finish);
+        timeline.mark("resolve");
+        let mut measured = Measured::new(wall, &self.program);
+        let refreshed = refreshed.unwrap_or_else(|error| {
+            measured.trouble.push(error.to_string());
+            None
+        });
+        let mode = RunMode::Replayed;
+        let run = match &refreshed {
+            Some(refreshed) => run_of(mode, wall, &refreshed.counts, true),
+            None => Run {
+                fetched_pages: report.arrived_pages,
+                ..plain_run(mode, wall)
+            },
+        };
+        let run = Run {
+            cached_before_permille: cached_permille,
+            ..run
+        };
+        let counted = refreshed.as_ref().map(|r| (r.counts, r.wasted_pages));
+        measured.refused(counted.map(|_| Recorder::Bpf), Vec::new());
+        measured.replayed(profile, &run, counted, &report);
+        let replayed = Arc::clone(profile);
+        let lesson = Some(match refreshed {
+            Some(Refreshed { news, unused, .. }) => Lesson::Replayed {
+                replayed,
+                news,
+                unused,
+                run,
+            },
+            None => Lesson::Timed {
+                profile: replayed,
+                run,
+            },
+        });
+        Ok(Done {
+            status,
+            measured,
+            lesson,
+            timeline,
+        })
+    }
+
+    /// Metadata is read at once; data is held back until what becomes of it can be counted.
+    fn start_replay(&self, profile: &Arc<Profile>) -> Replay {
+        let hold_data = true;
+        let options = Options {
+            budget_bytes: self.budget_bytes,
+            hold_data,
+            ..Options::default()
+        };
+        Replay::start(Arc::clone(profile), &options)
+    }
+
+    /// Replays, and records in full beside it.
+    fn run_replayed_recorded(
+        &self,
+        profile: &Arc<Profile>,
+        cached_permille: Option<u16>,
+        mut timeline: Timeline,
+    ) -> Result<Done, Failure> {
+        let mut refusals = Vec::new();
+        let replay = self.start_replay(profile);
+        let mut recorder = AnyRecorder::start(self.recorder, Watch::Everything, &mut refusals);
+        if let Some(AnyRecorder::Bpf(recorder)) = &mut recorder {
+            recorder.count_own_reads(true);
+        }
+        timeline.mark("start_recorder");
+        let running = child::spawn(self.arguments);
+        replay.release();
+        let mut running = match running {
+            Ok(running) => running,
+            Err(error) => {
+                replay.stop();
+                return Err(error.into());
+            }
+        };
+        let status = wait(&mut running, recorder.as_mut());
+        let wall = self.started.elapsed();
+        timeline.mark("command");
+        replay.stop();
+        let report = replay.report();
+        let mut measured = Measured::new(wall, &self.program);
+        measured.refused(recorder.as_ref().map(AnyRecorder::kind), refusals);
+        let mode = RunMode::ReplayedRecorded;
+        let Some(mut recorder) = recorder else {
+            let run = Run {
+                fetched_pages: report.arrived_pages,
+                cached_before_permille: cached_permille,
+                ..plain_run(mode, wall)
+            };
+            measured.replayed(profile, &run, None, &report);
+            let lesson = Some(Lesson::Timed {
+                profile: Arc::clone(profile),
+                run,
+            });
+            return Ok(Done {
+                status,
+                measured,
+                lesson,
+                timeline,
+            });
+        };
+        if let AnyRecorder::Bpf(recorder) = &mut recorder {
+            recorder.count_own_reads(false);
+        }
+        let mut recorded = recorder.finish(self.program.clone(), source(), Some(profile));
+        timeline.mark("resolve");
+        let run = run_of(mode, wall, &recorded.counts, recorded.measured);
+        let run = Run {
+            cached_before_permille: cached_permille,
+            ..run
+        };
+        let counted = recorded
+            .measured
+            .then_some((recorded.counts, recorded.wasted_pages));
+        measured.replayed(profile, &run, counted, &report);
+        recorded.profile.push_run(run);
+        let lesson = Some(Lesson::Recorded(recorded.profile));
+        Ok(Done {
+            status,
+            measured,
+            lesson,
+            timeline,
+        })
+    }
+
+    fn run_plain(
+        &self,
+        profile: &Arc<Profile>,
+        work: Work,
+        cached_permille: Option<u16>,
+        mut timeline: Timeline,
+    ) -> Result<Done, Failure> {
+        let mut running = child::spawn(self.arguments)?;
+        let status = wait(&mut running, None);
+        let wall = self.started.elapsed();
+        timeline.mark("command");
+        let mut measured = Measured::new(wall, &self.program);
+        let run = Run {
+            cached_before_permille: cached_permille,
+            ..plain_run(RunMode::Plain, wall)
+        };
+        measured.plain(profile, &run);
+        // A warm run teaches nothing; one without replay is what replays are held against.
+        let lesson = (work == Work::Nothing).then(|| Lesson::Timed {
+            profile: Arc::clone(profile),
+            run,
+        });
+        Ok(Done {
+            status,
+            measured,
+            lesson,
+            timeline,
+        })
+    }
+}
+
+/// What is known of a recording before it is made.
+fn source() -> Source {
+    Source {
+        recorded_unix_s: now_unix_s(),
+        kernel: rustix::system::uname().release().to_bytes().to_vec(),
+        ..Source::default()
+    }
+}
+
+/// Waits for the end of the command, and keeps the recorder going.
+fn wait(running: &mut Running, mut recorder: Option<&mut AnyRecorder>) -> ExitStatus {
+    loop {
+        let limit = recorder.is_some().then_some(DRAIN_EVERY);
+        match running.wait(limit) {
+            Ok(Some(status)) => return status,
+            Ok(None) => {}
+            // Only a bug gets here; the command must be waited for all the same.
+            Err(_) => std::thread::sleep(DRAIN_EVERY),
+        }
+        if let Some(recorder) = &mut recorder {
+            recorder.drain();
+        }
+    }
+}
+
+/// A run of which only the time is known.
+fn plain_run(mode: RunMode, wall: Duration) -> Run {
+    Run {
+        started_unix_s: now_unix_s().saturating_sub(wall.as_secs()),
+        mode,
+        wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
+        ..Run::default()
+    }
+}
+
+fn run_of(mode: RunMode, wall: Duration, counts: &Counts, measured: bool) -> Run {
+    let late_pages = counts.late_pages.min(counts.used_pages);
+    let if_measured = |n: u64| measured.then_some(n);
+    Run {
+        stall_ns: if_measured(counts.stall_ns),
+        missed_pages: if_measured(counts.missed_pages),
+        fetched_pages: counts.fetched_pages,
+        used_on_time_pages: if_measured(counts.used_pages - late_pages),
+        used_late_pages: if_measured(late_pages),
+        ..plain_run(mode, wall)
+    }
+}
+
+/// How much of what a recorded run read was cached: what it didn't have to fetch.
+fn cached_before(counts: &Counts, read_pages: u64) -> u16 {
+    let missed = counts.missed_pages.min(read_pages);
+    let permille = 1000 - (missed * 1000).checked_div(read_pages).unwrap_or(0);
+    u16::try_from(permille).unwrap_or(1000)
+}
+
+fn now_unix_s() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// Whether a replay left nothing undone.
+pub fn is_whole(report: &Report) -> bool {
+    let Report {
+        gone_files,
+        replaced_files,
+        unreadable_files,
+        over_budget_pages,
+        ..
+    } = report;
+    gone_files + replaced_files + unreadable_files + over_budget_pages == 0
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All profiles of the store, a line each.
+
+use std::path::Path;
+
+use anyhow::Result;
+use foreread_core::{Bytes, grouped};
+use foreread_profile::benefit::{judge, saved_ns};
+use foreread_profile::{Profile, Run};
+use serde_json::{Value, json};
+
+use super::Shown;
+use crate::output::{pages, time};
+use crate::store::Store;
+use crate::table::{finished, table};
+use crate::text::{self, command_line, escaped, escaped_path, printable};
+
+/// Columns that a command line may take in the list.
+const COMMAND_COLUMNS_MAX: usize = 60;
+
+/// Prints what is there; `foreread.profiles/1` as JSON.
+pub fn list(store: &Store, as_json: bool) -> Result<()> {
+    let mut found = Vec::new();
+    for path in store.files()? {
+        let name = escaped_path(Path::new(path.file_name().unwrap_or_default()));
+        found.push((name, Shown::read(path)));
+    }
+    if as_json {
+        return text::print_json(&document(store.directory(), &found));
+    }
+    let directory = escaped_path(store.directory());
+    if found.is_empty() {
+        return text::print(&format!(
+            "no profiles in {directory} yet; `foreread run -- COMMAND` records one\n"
+        ));
+    }
+    text::print(&people(&directory, &found))
+}
+
+type Found = (String, Result<Shown>);
+
+fn people(directory: &str, found: &[Found]) -> String {
+    let mut table = table(&[
+        "profile", "data", "stored", "runs", "saved", "replay", "command",
+    ]);
+    let mut stored_bytes = 0;
+    let mut unreadable = String::new();
+    for (name, shown) in found {
+        match shown {
+            Ok(shown) => {
+                stored_bytes += shown.stored_bytes;
+                table.add_row(row(name, shown));
+            }
+            Err(error) => {
+                unreadable += &format!("unreadable: {}\n", printable(&format!("{error:#}")))
+            }
+        }
+    }
+    format!(
+        "{}{unreadable}\n{} {}, {}, in {directory}\n",
+        finished(table, &[0, 5, 6]),
+        grouped(found.len() as u64),
+        if found.len() == 1 {
+            "profile"
+        } else {
+            "profiles"
+        },
+        Bytes::new(stored_bytes).human()
+    )
+}
+
+fn row(name: &str, shown: &Shown) -> [String; 7] {
+    let Shown {
+        profile,
+        stored_bytes,
+        ..
+    } = shown;
+    let saved = last_saved(&profile.runs);
+    let saved = saved.map_or("-".to_owned(), |ns| {
+        format!(
+            "{}{}",
+            if ns < 0 { "-" } else { "" },
+            time(ns.unsigned_abs())
+        )
+    });
+    [
+        name.to_owned(),
+        pages(profile.total_pages()),
+        Bytes::new(*stored_bytes).human().to_string(),
+        profile.runs.len().to_string(),
+        saved,
+        if judge(&profile.runs).replays() {
+            "on"
+        } else {
+            "off"
+        }
+        .to_owned(),
+        shortened(&command_line(&profile.program.arguments)),
+    ]
+}
+
+/// What the latest run that says something saved.
+fn last_saved(runs: &[Run]) -> Option<i64> {
+    let saved = |(index, run)| saved_ns(runs.get(..index).unwrap_or(&[]), run);
+    runs.iter().enumerate().rev().find_map(saved)
+}
+
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= COMMAND_COLUMNS_MAX {
+        return text.to_owned();
+    }
+    text.chars()
+        .take(COMMAND_COLUMNS_MAX - 1)
+        .chain(['…'])
+        .collect()
+}
+
+fn document(directory: &Path, found: &[Found]) -> Value {
+    let profiles = found.iter().map(|(name, shown)| match shown {
+        Ok(shown) => readable(name, shown, &shown.profile),
+        Err(error) => json!({ "name": name, "error": format!("{error:#}") }),
+    });
+    json!({
+        "schema": "foreread.profiles/1",
+        "directory": escaped_path(directory),
+        "profiles": profiles.collect::<Value>(),
+    })
+}
+
+fn readable(name: &str, shown: &Shown, profile: &Profile) -> Value {
+    let arguments = profile.program.arguments.iter().map(|a| escaped(a));
+    json!({
+        "name": name,
+        "executable": escaped(&profile.program.executable),
+        "arguments": arguments.collect::<Vec<_>>(),
+        "directory": escaped(&profile.program.directory),
+        "stored_bytes": shown.stored_bytes,
+        "pages": profile.total_pages(),
+        "runs": profile.runs.len(),
+        "last_saved_ns": last_saved(&profile.runs),
+        "next_run_replays": judge(&profile.runs).replays(),
+    })
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What people see, word for word: the transcripts under `tests/cmd`.
+
+#[test]
+fn transcripts_hold() {
+    trycmd::TestCases::new()
+        .case("../../tests/cmd/*.md")
+        .env("FOREREAD_STATE_DIR", "/nonexistent");
+}

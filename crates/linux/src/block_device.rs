@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Block devices under mounted file systems, opened for reading through their page cache.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+
+use foreread_replay::ext4::{BlockReadError, BlockSource};
+
+/// An open block device.
+pub struct BlockDevice {
+    file: File,
+    /// Largest request that the device takes, in bytes.
+    pub request_bytes_max: u64,
+}
+
+impl BlockDevice {
+    /// Opens the device with this number.
+    ///
+    /// # Errors
+    /// When it has no node in `/dev`, isn't a block device with that number, or may not be opened.
+    pub fn open(major: u32, minor: u32) -> io::Result<Self> {
+        let sys = format!("/sys/dev/block/{major}:{minor}");
+        let uevent = fs::read_to_string(format!("{sys}/uevent"))?;
+        let name = uevent
+            .lines()
+            .find_map(|line| line.strip_prefix("DEVNAME="));
+        let name = name.ok_or_else(|| io::Error::other("the device has no name in /sys"))?;
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK)
+            .open(format!("/dev/{name}"))?;
+        let metadata = file.metadata()?;
+        let number = rustix::fs::makedev(major, minor);
+        if !metadata.file_type().is_block_device() || metadata.rdev() != number {
+            return Err(io::Error::other(format!(
+                "/dev/{name} is not device {major}:{minor}"
+            )));
+        }
+        Ok(Self {
+            file,
+            request_bytes_max: request_bytes_max(&sys),
+        })
+    }
+
+    /// The open device.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+/// Whether a device says that it has no head to move. Virtual disks often say that they have one,
+/// and not every file system has a device, so only a "no" means something.
+#[must_use]
+pub fn says_it_has_no_head(major: u32, minor: u32) -> bool {
+    let sys = format!("/sys/dev/block/{major}:{minor}");
+    let read = |path: String| fs::read_to_string(path).ok();
+    read(format!("{sys}/queue/rotational"))
+        .or_else(|| read(format!("{sys}/../queue/rotational")))
+        .is_some_and(|text| text.trim() == "0")
+}
+
+/// A partition's queue is its disk's.
+fn request_bytes_max(sys: &str) -> u64 {
+    let read = |path: String| -> Option<u64> {
+        let kib: u64 = fs::read_to_string(path).ok()?.trim().parse().ok()?;
+        Some(kib * 1024)
+    };
+    read(format!("{sys}/queue/max_sectors_kb"))
+        .or_else(|| read(format!("{sys}/../queue/max_sectors_kb")))
+        .unwrap_or(128 * 1024)
+}
+
+impl BlockSource for &BlockDevice {
+    fn read_at(&mut self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), BlockReadError> {
+        self.file
+            .read_exact_at(buffer, offset_bytes)
+            .map_err(|error| BlockReadError {
+                offset_bytes,
+                length_bytes: buffer.len() as u64,
+                reason: error.to_string(),
+            })
+    }
+}

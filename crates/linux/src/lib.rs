@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every system call, sysfs file and BPF program of Foreread.
+//!
+//! Logic lives elsewhere; this crate only does what it is told to the machine and reports what came
+//! of it. It is the one crate with `unsafe`, each use with its reason.
+
+pub mod block_device;
+pub mod cache;
+pub mod child;
+pub mod doctor;
+pub mod fiemap;
+pub mod handle;
+pub mod memory;
+pub mod mounts;
+pub mod paths;
+mod read_pool;
+pub mod recorder;
+pub mod replay;
+pub mod save;
+pub mod uring;
+pub mod warm;

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Opening what a profile names, and nothing else.
+//!
+//! The paths of a profile hold no symlinks. Each open says so to the kernel, so that a link put
+//! there since leads nowhere. Nothing is opened for writing, and nothing that could block or act on
+//! being opened: a file is looked at first, and only a regular one is opened.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use foreread_profile::{NodeId, Profile};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat};
+use rustix::io::Errno;
+use rustix::process::{Uid, geteuid};
+
+/// Directories kept open at once: their children open by name, without walking the path. With the
+/// reads under way this stays below the 1024 descriptors that a process may have by default.
+const DIRECTORIES_MAX: usize = 256;
+
+/// Opens nodes of one profile.
+pub struct Opener<'a> {
+    profile: &'a Profile,
+    directories: HashMap<NodeId, OwnedFd>,
+    directories_max: usize,
+    path: Vec<u8>,
+    user: Uid,
+}
+
+impl<'a> Opener<'a> {
+    /// Nothing is open yet.
+    #[must_use]
+    pub fn new(profile: &'a Profile) -> Self {
+        Self {
+            profile,
+            directories: HashMap::new(),
+            directories_max: DIRECTORIES_MAX,
+            path: Vec::new(),
+            user: geteuid(),
+        }
+    }
+
+    /// The same, with at most so many directories kept open.
+    #[must_use]
+    pub fn keeping(mut self, directories_max: usize) -> Self {
+        self.directories_max = directories_max;
+        self
+    }
+
+    /// Opens a regular file for reading, or anything only to look at it (`O_PATH`).
+    ///
+    /// # Errors
+    /// As the kernel says; `ELOOP` or `ENOTDIR` when something else stands where the profile has a
+    /// directory or a file, `ENXIO` for what isn't a regular file, which is left alone.
+    pub fn open(&mut self, id: NodeId, only_look: bool) -> io::Result<OwnedFd> {
+        match self.try_open(id, only_look) {
+            // The directories can be had again.
+            Err(Errno::MFILE | Errno::NFILE) if !self.directories.is_empty() => {
+                self.directories.clear();
+                Ok(self.try_open(id, only_look)?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    fn try_open(&mut self, id: NodeId, only_look: bool) -> rustix::io::Result<OwnedFd> {
+        let Some(parent) = self.profile.node(id).and_then(|node| node.parent) else {
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            return openat(rustix::fs::CWD, "/", flags, Mode::empty());
+        };
+        if !self.directories.contains_key(&parent) {
+            if self.directories.len() >= self.directories_max {
+                self.directories.clear();
+            }
+            let directory = self.walk(parent)?;
+            self.directories.insert(parent, directory);
+        }
+        let directory = &self.directories[&parent];
+        let name = self.profile.name(id);
+        let safe = OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        if only_look {
+            return openat(directory, name, safe | OFlags::PATH, Mode::empty());
+        }
+        let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {}
+            FileType::Symlink => return Err(Errno::LOOP),
+            // Opening wakes the writer of a FIFO, rewinds a tape, starts a watchdog.
+            _ => return Err(Errno::NXIO),
+        }
+        // Should it become a FIFO between the two calls, it still won't block.
+        let flags = safe | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        // Only the owner and root may leave the access time alone.
+        if self.user.is_root() || self.user.as_raw() == stat.st_uid {
+            match openat(directory, name, flags | OFlags::NOATIME, Mode::empty()) {
+                // Root of a user namespace, or a file system that knows better.
+                Err(Errno::PERM) => {}
+                other => return other,
+            }
+        }
+        openat(directory, name, flags, Mode::empty())
+    }
+
+    fn walk(&mut self, id: NodeId) -> rustix::io::Result<OwnedFd> {
+        self.path.clear();
+        self.profile.path_into(id, &mut self.path);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        match openat2(
+            rustix::fs::CWD,
+            self.path.as_slice(),
+            flags,
+            Mode::empty(),
+            resolve,
+        ) {
+            Err(Errno::NOSYS | Errno::PERM) => self.walk_by_name(flags),
+            other => other,
+        }
+    }
+
+    /// Before Linux 5.6, or where a filter hides openat2 (some say `EPERM`): name by name.
+    fn walk_by_name(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let mut at = openat(rustix::fs::CWD, "/", flags, Mode::empty())?;
+        for name in self
+            .path
+            .split(|&b| b == b'/')
+            .filter(|name| !name.is_empty())
+        {
+            at = openat(at.as_fd(), name, flags, Mode::empty())?;
+        }
+        Ok(at)
+    }
+}

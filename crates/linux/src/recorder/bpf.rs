@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The recorder proper: `bpf/record.bpf.c`, loaded, attached, drained and read out.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd as _;
+use std::rc::Rc;
+use std::time::Instant;
+
+use foreread_profile::BlindSpots;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, OpenObject, PrintLevel, ProgramInput, RingBuffer, RingBufferBuilder,
+    libbpf_sys,
+};
+use thiserror::Error;
+
+use super::abi::{self, Chunk, Counts, InodeEntry, NodeRecord, PathRecord, Record};
+use super::calls;
+
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    unused_qualifications
+)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/record.skel.rs"));
+}
+use skeleton::{RecordSkel, RecordSkelBuilder};
+
+/// Why BPF can't record here.
+#[derive(Debug, Error)]
+pub enum BpfError {
+    /// The kernel or its policy refuses.
+    #[error("the kernel refused the BPF recorder ({step}): {reason}")]
+    Refused {
+        /// What was attempted.
+        step: &'static str,
+        /// What the kernel said.
+        reason: String,
+    },
+}
+
+fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> BpfError {
+    move |error| BpfError::Refused {
+        step,
+        reason: format!("{error:#}"),
+    }
+}
+
+/// How much to watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// All accesses and all names: for a recording.
+    Everything,
+    /// Page accesses while they bring news, and what became of the replay's pages: for a refresh.
+    Refresh,
+}
+
+/// How much the tables in the kernel hold. What doesn't fit is counted as lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of records waiting to be drained: a power of two, at least a page.
+    pub records_bytes: u32,
+    /// Inodes.
+    pub inodes: u32,
+    /// Chunks of 64 pages beyond the first of each file.
+    pub chunks: u32,
+    /// Processes alive at once.
+    pub processes: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            records_bytes: 4 << 20,
+            inodes: 1 << 18,
+            chunks: 1 << 18,
+            processes: 1 << 16,
+        }
+    }
+}
+
+/// What a recording saw, in the kernel's terms: see [`super::resolve`] for paths.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// Inodes with their names, by number in the recording.
+    pub nodes: HashMap<u32, NodeRecord>,
+    /// Names given to system calls: each pair of directory and name once, first need first.
+    pub paths: Vec<PathRecord>,
+    /// Inodes with their uses and first chunk.
+    pub inodes: Vec<InodeEntry>,
+    /// Further chunks: number of the inode, number of the chunk.
+    pub chunks: Vec<(u32, u32, Chunk)>,
+    /// Sums.
+    pub counts: Counts,
+}
+
+/// Records as they come from the ring buffer.
+#[derive(Default)]
+struct Inbox {
+    nodes: HashMap<u32, NodeRecord>,
+    paths: HashMap<(u32, Vec<u8>), PathRecord>,
+}
+
+impl Inbox {
+    fn take(&mut self, bytes: &[u8]) {
+        match abi::record(bytes) {
+            Some(Record::Node(node)) => {
+                self.nodes.insert(node.id, node);
+            }
+            Some(Record::Path(path)) => {
+                let key = (path.directory, path.path.clone());
+                self.paths
+                    .entry(key)
+                    .and_modify(|seen| {
+                        seen.uses |= path.uses;
+                        seen.no_follow &= path.no_follow;
+                    })
+                    .or_insert(path);
+            }
+            None => {}
+        }
+    }
+}
+
+/// The recorder's programs in the kernel. Detached when dropped.
+pub struct BpfRecorder {
+    skel: RecordSkel<'static>,
+    links: Vec<Link>,
+    hits_link: Option<Link>,
+    has_missed_hits: bool,
+    ring: RingBuffer<'static>,
+    inbox: Rc<RefCell<Inbox>>,
+    watch: Watch,
+    /// Whether faults that a PMD serves, and all of what io_uring reads, are seen.
+    extras: bool,
+}
+
+impl BpfRecorder {
+    /// Loads the programs; nothing is attached yet.
+    ///
+    /// # Errors
+    /// [`BpfError`] when BPF, BTF or one of the tracepoints isn't there, or rights are missing.
+    pub fn load(watch: Watch) -> Result<Self, BpfError> {
+        Self::load_with(watch, Limits::default())
+    }
+
+    /// The same with tables of other sizes.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_with(watch: Watch, limits: Limits) -> Result<Self, BpfError> {
+        // libbpf prints a refused program's whole log; callers get the reason in one line.
+        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
+        // A refresh does without them: what a replay brings in is no folio that a PMD could map.
+        if watch == Watch::Refresh {
+            return Self::load_programs(watch, limits, false);
+        }
+        // Not every architecture has tracepoints of page faults, and rarely is all compiled in.
+        Self::load_programs(watch, limits, true)
+            .or_else(|_| Self::load_programs(watch, limits, false))
+    }
+
+    fn load_programs(watch: Watch, limits: Limits, extras: bool) -> Result<Self, BpfError> {
+        // The skeleton borrows its object for as long as it lives: a few hundred bytes, once for
+        // each recorder that a process ever loads, buy a recorder without a lifetime.
+        let storage: &'static mut MaybeUninit<OpenObject> =
+            Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = RecordSkelBuilder::default()
+            .open(storage)
+            .map_err(refused("opening the programs"))?;
+        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            calls::fill(&mut rodata.syscall_class);
+            rodata.maps_whole_folios = u32::from(maps_whole_folios());
+        }
+        // Lookups are seen by full recordings only: the hook at the end of system calls is the one
+        // that costs every process of the machine something.
+        open.progs
+            .call_done
+            .set_autoload(watch == Watch::Everything);
+        for program in [
+            &mut open.progs.user_fault,
+            &mut open.progs.kernel_fault,
+            &mut open.progs.file_pages_mapped,
+            &mut open.progs.ring_read_done,
+        ] {
+            program.set_autoload(extras);
+        }
+        let maps = &mut open.maps;
+        maps.records
+            .set_max_entries(limits.records_bytes)
+            .and_then(|()| maps.inodes.set_max_entries(limits.inodes))
+            .and_then(|()| maps.chunks.set_max_entries(limits.chunks))
+            .and_then(|()| maps.traced.set_max_entries(limits.processes))
+            .map_err(refused("sizing the tables"))?;
+        let skel = open.load().map_err(refused("loading the programs"))?;
+        let inbox = Rc::new(RefCell::new(Inbox::default()));
+        let receiver = Rc::clone(&inbox);
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&skel.maps.records, move |bytes| {
+                receiver.borrow_mut().take(bytes);
+                0
+            })
+            .map_err(refused("mapping the ring buffer"))?;
+        let ring = builder
+            .build()
+            .map_err(refused("mapping the ring buffer"))?;
+        Ok(Self {
+            skel,
+            links: Vec::new(),
+            hits_link: None,
+            has_missed_hits: false,
+            ring,
+            inbox,
+            watch,
+            extras,
+        })
+    }
+
+    /// What it can't see on this kernel.
+    #[must_use]
+    pub fn blind_spots(&self) -> BlindSpots {
+        if self.extras || self.watch == Watch::Refresh {
+            BlindSpots::default()
+        } else {
+            BlindSpots::NO_MAPPED_FAULTS
+        }
+    }
+
+    /// Attaches the programs. From now on the next child of this thread is the one recorded, once
+    /// it calls exec.
+    ///
+    /// # Errors
+    /// [`BpfError`] when a tracepoint refuses.
+    pub fn attach(&mut self) -> Result<(), BpfError> {
+        self.attach_programs(true)
+    }
+
+    /// Attaches the programs to a process that runs since `started`, and to what it has started by
+    /// now. Only in the first PID namespace are process numbers the kernel's own.
+    ///
+    /// # Errors
+    /// [`BpfError`] when a tracepoint refuses.
+    pub fn attach_to(&mut self, pid: u32, started: Instant) -> Result<(), BpfError> {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+            let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+            let ago_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(0);
+            bss.start_ns = now_ns.saturating_sub(ago_ns).max(1);
+        }
+        self.trace(pid)?;
+        self.attach_programs(false)?;
+        // Children from before forks were seen. Each round may find more, of those not traced yet.
+        let mut known = vec![pid];
+        loop {
+            let children = descendants(&known);
+            if children.is_empty() {
+                break;
+            }
+            for child in &children {
+                self.trace(*child)?;
+            }
+            known.extend(children);
+        }
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.epoch += 1;
+        }
+        Ok(())
+    }
+
+    fn trace(&self, pid: u32) -> Result<(), BpfError> {
+        /// `TRACED_ACTIVE` of `bpf/record.h`.
+        const ACTIVE: [u8; 1] = [2];
+        let traced = &self.skel.maps.traced;
+        traced
+            .update(&pid.to_ne_bytes(), &ACTIVE, MapFlags::ANY)
+            .map_err(refused("noting the process"))
+    }
+
+    fn attach_programs(&mut self, adopt: bool) -> Result<(), BpfError> {
+        let step = "attaching to a tracepoint";
+        self.skel
+            .progs
+            .whoami
+            .test_run(ProgramInput::default())
+            .map_err(refused("asking for the process number"))?;
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.adopt_pid = if adopt { bss.whoami_pid } else { 0 };
+        }
+        let progs = &mut self.skel.progs;
+        let mut always = vec![
+            &mut progs.forked,
+            &mut progs.exited,
+            &mut progs.executed,
+            &mut progs.map_pages,
+            &mut progs.fault,
+            &mut progs.page_added,
+            &mut progs.switched,
+        ];
+        if self.watch == Watch::Everything {
+            always.push(&mut progs.call_done);
+        }
+        if self.extras {
+            always.push(&mut progs.user_fault);
+            always.push(&mut progs.kernel_fault);
+            always.push(&mut progs.file_pages_mapped);
+            always.push(&mut progs.ring_read_done);
+        }
+        for program in always {
+            self.links
+                .push(program.attach_trace().map_err(refused(step))?);
+        }
+        self.watch_hits(true)
+    }
+
+    /// Counts reads of this process into the page cache as the replay's, or no longer.
+    pub fn count_own_reads(&mut self, count: bool) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.replay_tgid = if count { bss.whoami_tgid } else { 0 };
+        }
+    }
+
+    /// Sees each page access (`true`), or misses only. A refresh switches to the latter when
+    /// accesses bring no more news, so that a program that reads what is cached isn't slowed.
+    ///
+    /// # Errors
+    /// [`BpfError`] when the tracepoint refuses.
+    pub fn watch_hits(&mut self, hits: bool) -> Result<(), BpfError> {
+        if hits && self.hits_link.is_none() {
+            let link = self.skel.progs.get_pages.attach_trace();
+            self.hits_link = Some(link.map_err(refused("attaching to a tracepoint"))?);
+        }
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.misses_only = u32::from(!hits);
+        }
+        if !hits {
+            self.hits_link = None;
+            self.has_missed_hits = true;
+        }
+        Ok(())
+    }
+
+    /// Whether page accesses that hit are seen now.
+    #[must_use]
+    pub fn watches_hits(&self) -> bool {
+        self.hits_link.is_some()
+    }
+
+    /// Whether every access since the start was seen, hits included.
+    #[must_use]
+    pub fn has_watched_hits_only(&self) -> bool {
+        self.hits_link.is_some() && !self.has_missed_hits
+    }
+
+    /// Takes what has come since; call it every few tens of milliseconds, so that the ring buffer
+    /// of 4 MiB holds what comes between.
+    pub fn drain(&self) {
+        // An error here is a damaged ring: what it held is counted as lost at its source.
+        let _ = self.ring.consume();
+    }
+
+    /// The sums now.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        let key = 0u32.to_ne_bytes();
+        if let Ok(Some(cpus)) = self.skel.maps.totals.lookup_percpu(&key, MapFlags::ANY) {
+            for bytes in cpus {
+                sum += Counts::from_bytes(&bytes);
+            }
+        }
+        sum
+    }
+
+    /// Detaches and reads the tables out.
+    #[must_use]
+    pub fn finish(mut self) -> Recording {
+        self.links.clear();
+        self.hits_link = None;
+        self.drain();
+        let counts = self.counts();
+        let inbox = self.inbox.take();
+        let mut paths: Vec<PathRecord> = inbox.paths.into_values().collect();
+        paths.sort_by(|a, b| (a.need_ns, &a.path).cmp(&(b.need_ns, &b.path)));
+        let mut inodes: Vec<InodeEntry> = entries(&self.skel.maps.inodes)
+            .iter()
+            .map(|(key, value)| InodeEntry::from_bytes(key, value))
+            .collect();
+        inodes.sort_by_key(|inode| inode.id);
+        let mut chunks: Vec<(u32, u32, Chunk)> = entries(&self.skel.maps.chunks)
+            .iter()
+            .map(|(key, value)| {
+                let (id, chunk) = abi::chunk_key(key);
+                (id, chunk, Chunk::from_bytes(value))
+            })
+            .collect();
+        chunks.sort_by_key(|(id, chunk, _)| (*id, *chunk));
+        Recording {
+            nodes: inbox.nodes,
+            paths,
+            inodes,
+            chunks,
+            counts,
+        }
+    }
+}
+
+/// Linux 6.18 began to map all of a large folio at a fault, where it had mapped 16 pages.
+fn maps_whole_folios() -> bool {
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy();
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(str::parse::<u32>);
+    let mut next = || numbers.next().and_then(Result::ok).unwrap_or(0);
+    (next(), next()) >= (6, 18)
+}
+
+/// Processes whose parent is among `parents` and that aren't themselves.
+fn descendants(parents: &[u32]) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let pids = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| {
+        !parents.contains(pid) && parent_of(*pid).is_some_and(|p| parents.contains(&p))
+    })
+    .collect()
+}
+
+/// The parent is the second field behind the name, which stands in parentheses and may hold any.
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.get(stat.rfind(')')? + 1..)?
+        .split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
+}
+
+/// All entries of a hash map; by batches where the kernel can (5.6), else one by one.
+fn entries(map: &impl MapCore) -> Vec<(Vec<u8>, Vec<u8>)> {
+    in_batches(map).unwrap_or_else(|| {
+        let value = |key: Vec<u8>| {
+            let value = map.lookup(&key, MapFlags::ANY).ok().flatten()?;
+            Some((key, value))
+        };
+        map.keys().filter_map(value).collect()
+    })
+}
+
+/// The kernel ends a batch before the first bucket that doesn't fit whole, so a short batch isn't
+/// the last one; only `ENOENT` says so. (libbpf-rs 0.27 takes a short batch for the last.)
+fn in_batches(map: &impl MapCore) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+    const BATCH_ENTRIES: u32 = 8192;
+    let (key_size, value_size) = (map.key_size() as usize, map.value_size() as usize);
+    let mut entries = Vec::new();
+    let mut keys = vec![0u8; key_size * BATCH_ENTRIES as usize];
+    let mut values = vec![0u8; value_size * BATCH_ENTRIES as usize];
+    // The place of a hash map's batch is the number of a bucket.
+    let mut place: Option<u32> = None;
+    loop {
+        let mut count = BATCH_ENTRIES;
+        let mut next = 0u32;
+        let from = place
+            .as_mut()
+            .map_or(std::ptr::null_mut(), |place| &raw mut *place);
+        // SAFETY: the buffers hold `count` keys and values of the map's sizes, and all pointers
+        // live through the call.
+        let result = unsafe {
+            libbpf_sys::bpf_map_lookup_batch(
+                map.as_fd().as_raw_fd(),
+                from.cast(),
+                (&raw mut next).cast(),
+                keys.as_mut_ptr().cast(),
+                values.as_mut_ptr().cast(),
+                &raw mut count,
+                std::ptr::null(),
+            )
+        };
+        let last = result == -libc::ENOENT;
+        if result < 0 && !last {
+            return None;
+        }
+        let keys = keys.chunks_exact(key_size).take(count as usize);
+        let values = values.chunks_exact(value_size);
+        entries.extend(
+            keys.zip(values)
+                .map(|(key, value)| (key.to_vec(), value.to_vec())),
+        );
+        if last {
+            return Some(entries);
+        }
+        place = Some(next);
+    }
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a process tree reads.
+
+mod abi;
+mod any;
+mod bpf;
+mod calls;
+mod fanotify;
+mod interpreter;
+mod known;
+mod refresh;
+mod resolve;
+mod tracefs;
+mod waste;
+
+pub use abi::{CHUNK_PAGES, Chunk, Counts, InodeEntry, NodeRecord, PathRecord};
+pub use any::{AnyRecorder, Choice, Recorded};
+pub use bpf::{BpfError, BpfRecorder, Limits, Recording, Watch};
+pub use fanotify::{FanotifyError, FanotifyRecorder};
+pub use refresh::{Refreshed, Watched, Watcher, in_first_pid_namespace};
+pub use resolve::{Unresolved, resolve};
+pub use tracefs::{TracefsError, TracefsOptions, TracefsRecorder};

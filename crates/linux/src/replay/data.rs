@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads the data: opens each file once, asks what is cached, reads the rest.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::rc::Rc;
+
+use foreread_profile::{NodeId, PAGE_BYTES, Profile};
+use foreread_replay::order::{Piece, Service, order};
+use rustix::fs::{Advice, FileType, fadvise, fstat};
+use rustix::process::geteuid;
+
+use super::pump::{Pump, READ_BYTES_MAX};
+use super::targets::Target;
+use super::{Shared, is_shrunk};
+use crate::cache::{has_cachestat, missing_by_map, missing_ranges};
+use crate::paths::Opener;
+use crate::uring::Finished;
+
+/// A file kept open until its reads are done.
+struct Open {
+    fd: OwnedFd,
+    size_bytes: u64,
+    /// Whether the kernel tells us the truth about a mapping of it.
+    own: bool,
+}
+
+/// How to ask what of a file is cached.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ask {
+    Stat,
+    Map,
+}
+
+impl Ask {
+    fn of(fs_type: &[u8]) -> Self {
+        // Overlays keep nothing in inodes of their own, of which alone cachestat knows.
+        if fs_type == b"overlay" || !has_cachestat() {
+            Self::Map
+        } else {
+            Self::Stat
+        }
+    }
+}
+
+impl Open {
+    /// What of these pages isn't cached; all of them where that can't be told.
+    fn missing(&self, start_page: u64, pages: u64, ask: Ask, missing: &mut Vec<(u64, u64)>) {
+        let fd = self.fd.as_fd();
+        match ask {
+            Ask::Stat => missing_ranges(fd, start_page, pages, missing),
+            Ask::Map if self.own && missing_by_map(fd, start_page, pages, missing).is_ok() => {}
+            Ask::Map => {
+                missing.clear();
+                missing.push((start_page, pages));
+            }
+        }
+        missing.retain(|(_, pages)| *pages > 0);
+    }
+}
+
+/// Pages of one read.
+struct Token {
+    _file: Rc<Open>,
+    pages: u64,
+}
+
+/// Brings pieces into the page cache; returns the bytes that this takes of the budget.
+pub(super) fn read(
+    profile: &Profile,
+    target: &Target,
+    pieces: &mut Vec<Piece>,
+    service: Service,
+    budget_bytes: u64,
+    shared: &Shared,
+) -> u64 {
+    shared.metadata_done(target);
+    let left_out = order(pieces, service.window_bytes(), budget_bytes);
+    let over_budget_pages = left_out.over_budget_pages;
+    shared
+        .tally
+        .add(|t| &t.over_budget_pages, over_budget_pages);
+    if pieces.is_empty() {
+        return 0;
+    }
+    shared.wait_for_release();
+    if let Ok(mut pump) = Pump::new(shared) {
+        let mut reader = Reader::new(profile, Ask::of(&target.fs_type), shared);
+        let going_on = reader
+            .read_all(pieces, &mut pump)
+            .and_then(|going_on| Ok(going_on && pump.finish(|finished| done(finished, shared))?));
+        if !going_on.unwrap_or(false) {
+            pump.abandon(|finished| done(finished, shared));
+        }
+    }
+    pieces.iter().map(|piece| piece.pages * PAGE_BYTES).sum()
+}
+
+/// Opens files and asks for what of them is missing.
+struct Reader<'a> {
+    profile: &'a Profile,
+    shared: &'a Shared,
+    opener: Opener<'a>,
+    ask: Ask,
+    last: Option<(NodeId, Option<Rc<Open>>)>,
+    /// Which nodes were opened already: each counts once, in however many pieces it lies.
+    seen: Vec<bool>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(profile: &'a Profile, ask: Ask, shared: &'a Shared) -> Self {
+        Self {
+            profile,
+            shared,
+            opener: Opener::new(profile),
+            ask,
+            last: None,
+            seen: vec![false; profile.nodes.len()],
+        }
+    }
+
+    fn read_all(&mut self, pieces: &[Piece], pump: &mut Pump<'_, Token>) -> io::Result<bool> {
+        let mut missing = Vec::new();
+        let shared = self.shared;
+        for piece in pieces {
+            if shared.stopped() {
+                return Ok(false);
+            }
+            let Some(file) = self.file(piece.node, pump)? else {
+                shared.tally.add(|t| &t.skipped_pages, piece.pages);
+                continue;
+            };
+            let end_page = file.size_bytes.div_ceil(PAGE_BYTES);
+            let pages = piece.pages.min(end_page.saturating_sub(piece.start_page));
+            shared.tally.add(|t| &t.skipped_pages, piece.pages - pages);
+            missing.clear();
+            file.missing(piece.start_page, pages, self.ask, &mut missing);
+            let missing_pages: u64 = missing.iter().map(|(_, pages)| pages).sum();
+            shared.tally.add(|t| &t.cached_pages, pages - missing_pages);
+            shared.tally.add(|t| &t.asked_pages, missing_pages);
+            for &(start, pages) in &missing {
+                if !read_range(&file, start, pages, pump, shared)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The open file of a node; `None` when it isn't to be read.
+    fn file(&mut self, id: NodeId, pump: &mut Pump<'_, Token>) -> io::Result<Option<Rc<Open>>> {
+        if let Some((node, file)) = &self.last
+            && *node == id
+        {
+            return Ok(file.clone());
+        }
+        self.last = None;
+        let mut opened = self.opener.open(id, false);
+        if opened.as_ref().is_err_and(out_of_descriptors) && pump.pending() > 0 {
+            // Those of the reads under way come back when they are done.
+            pump.finish(|finished| done(finished, self.shared))?;
+            opened = self.opener.open(id, false);
+        }
+        let first = !std::mem::replace(&mut self.seen[id.0 as usize], true);
+        let file = checked(self.profile, opened, id, first, self.shared).map(Rc::new);
+        self.last = Some((id, file.clone()));
+        Ok(file)
+    }
+}
+
+fn out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+fn read_range(
+    file: &Rc<Open>,
+    start_page: u64,
+    pages: u64,
+    pump: &mut Pump<'_, Token>,
+    shared: &Shared,
+) -> io::Result<bool> {
+    const READ_PAGES_MAX: u64 = READ_BYTES_MAX as u64 / PAGE_BYTES;
+    let (mut at, mut left) = (start_page, pages);
+    while left > 0 {
+        let pages = left.min(READ_PAGES_MAX);
+        let token = Token {
+            _file: Rc::clone(file),
+            pages,
+        };
+        let length = u32::try_from(pages * PAGE_BYTES).unwrap_or(READ_BYTES_MAX);
+        let fd = file.fd.as_raw_fd();
+        if !pump.read(fd, at * PAGE_BYTES, length, token, |finished| {
+            done(finished, shared)
+        })? {
+            return Ok(false);
+        }
+        at += pages;
+        left -= pages;
+    }
+    Ok(true)
+}
+
+fn done(finished: Finished<Token>, shared: &Shared) {
+    match finished.result {
+        Ok(bytes) => {
+            let pages = u64::from(bytes)
+                .div_ceil(PAGE_BYTES)
+                .min(finished.token.pages);
+            shared.tally.add(|t| &t.arrived_pages, pages);
+        }
+        Err(_) => shared.tally.add(|t| &t.unreadable_files, 1),
+    }
+}
+
+/// An opened file, if it is still the one that was recorded; what has become of it is counted when
+/// it is met first.
+fn checked(
+    profile: &Profile,
+    opened: io::Result<OwnedFd>,
+    id: NodeId,
+    first: bool,
+    shared: &Shared,
+) -> Option<Open> {
+    let count = u64::from(first);
+    let identity = profile.node(id)?.identity;
+    let opened = opened.and_then(|fd| Ok((fstat(&fd)?, fd)));
+    let (stat, fd) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            shared.count_failure(&error, count);
+            return None;
+        }
+    };
+    let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if !regular || stat.st_ino != identity.inode {
+        shared.tally.add(|t| &t.replaced_files, count);
+        return None;
+    }
+    let size_bytes = u64::try_from(stat.st_size).unwrap_or(0);
+    let mtime_ns = mtime_ns(&stat);
+    if is_shrunk(profile, id, size_bytes) {
+        shared.tally.add(|t| &t.shrunk_files, count);
+    } else if size_bytes != identity.size_bytes
+        || (identity.mtime_ns != 0 && mtime_ns != identity.mtime_ns)
+    {
+        shared.tally.add(|t| &t.changed_files, count);
+    }
+    // Exactly what is asked for: no readahead around it.
+    if fadvise(fd.as_fd(), 0, None, Advice::Random).is_err() {
+        shared.tally.add(|t| &t.unreadable_files, count);
+        return None;
+    }
+    shared.tally.add(|t| &t.files, count);
+    let user = geteuid();
+    Some(Open {
+        fd,
+        size_bytes,
+        own: user.is_root() || user.as_raw() == stat.st_uid,
+    })
+}
+
+fn mtime_ns(stat: &rustix::fs::Stat) -> i64 {
+    let nanoseconds = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
+    stat.st_mtime
+        .saturating_mul(1_000_000_000)
+        .saturating_add(nanoseconds)
+}

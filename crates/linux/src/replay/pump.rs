@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Keeps a device busy with a bounded amount of reads under way.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+use super::Shared;
+use crate::uring::{BATCH_READS_MAX, BatchReader, Finished};
+
+/// Largest single read. The kernel reads at most this much ahead at once in any case, and a FUSE or
+/// NFS server gets 1 MiB at most.
+pub(super) const READ_BYTES_MAX: u32 = 1 << 20;
+const READS_MAX: u32 = 512;
+
+/// Reads under way at once without io_uring: enough for the queue of most devices, and little
+/// memory.
+const THREADS: usize = 16;
+
+/// Bytes under way: what the device delivers in [`AHEAD`], so that a read of the program itself
+/// waits no longer than that behind ours.
+const UNDER_WAY_BYTES_MIN: u64 = 1 << 20;
+const UNDER_WAY_BYTES_START: u64 = 4 << 20;
+const UNDER_WAY_BYTES_MAX: u64 = 16 << 20;
+const AHEAD: Duration = Duration::from_millis(40);
+
+/// Reads of one thread. `T` keeps files open.
+pub(super) struct Pump<'a, T> {
+    reader: BatchReader<T>,
+    shared: &'a Shared,
+    queued_bytes: u64,
+    under_way_bytes_max: u64,
+    arrived_bytes: u64,
+    since: Instant,
+}
+
+impl<'a, T> Pump<'a, T> {
+    pub fn new(shared: &'a Shared) -> io::Result<Self> {
+        Ok(Self {
+            reader: reader(shared.no_ring)?,
+            shared,
+            queued_bytes: 0,
+            under_way_bytes_max: UNDER_WAY_BYTES_START,
+            arrived_bytes: 0,
+            since: Instant::now(),
+        })
+    }
+
+    /// Queues one read of at most [`READ_BYTES_MAX`]; submits and waits as needed. `false` when the
+    /// replay was told to stop.
+    pub fn read(
+        &mut self,
+        fd: RawFd,
+        offset_bytes: u64,
+        length_bytes: u32,
+        token: T,
+        mut done: impl FnMut(Finished<T>),
+    ) -> io::Result<bool> {
+        self.reader.queue(fd, offset_bytes, length_bytes, token);
+        self.shared.tally.add(|t| &t.reads, 1);
+        self.queued_bytes += u64::from(length_bytes);
+        let full = self.reader.queued() >= BATCH_READS_MAX
+            || self.queued_bytes >= self.under_way_bytes_max / 2;
+        if !full {
+            return Ok(true);
+        }
+        self.reader.submit()?;
+        self.queued_bytes = 0;
+        // Half of what is under way may stay so, for the device never to run dry.
+        while self.reader.pending_bytes() > self.under_way_bytes_max
+            || self.reader.pending() > READS_MAX as usize - BATCH_READS_MAX
+        {
+            if self.shared.stopped() {
+                return Ok(false);
+            }
+            self.reap(1, &mut done)?;
+        }
+        Ok(!self.shared.stopped())
+    }
+
+    fn reap(&mut self, least: usize, done: &mut impl FnMut(Finished<T>)) -> io::Result<()> {
+        let mut arrived = 0;
+        self.reader.reap(least, |finished| {
+            arrived += finished.result.as_ref().map_or(0, |n| u64::from(*n));
+            done(finished);
+        })?;
+        self.arrived_bytes += arrived;
+        let elapsed = self.since.elapsed();
+        if elapsed >= AHEAD {
+            let per_ahead = u128::from(self.arrived_bytes) * AHEAD.as_nanos() / elapsed.as_nanos();
+            self.under_way_bytes_max = u64::try_from(per_ahead)
+                .unwrap_or(u64::MAX)
+                .clamp(UNDER_WAY_BYTES_MIN, UNDER_WAY_BYTES_MAX);
+            self.arrived_bytes = 0;
+            self.since = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Waits for everything; `false` when told to stop before.
+    pub fn finish(&mut self, mut done: impl FnMut(Finished<T>)) -> io::Result<bool> {
+        self.reader.submit()?;
+        self.queued_bytes = 0;
+        while self.reader.pending() > 0 {
+            if self.shared.stopped() {
+                return Ok(false);
+            }
+            self.reap(1, &mut done)?;
+        }
+        Ok(true)
+    }
+
+    /// Reads under way or queued.
+    pub fn pending(&self) -> usize {
+        self.reader.pending()
+    }
+
+    /// Drops what is queued and waits for what is under way. Nobody waits for this thread then: at
+    /// the end of the program no slow disk may hold anybody up with what isn't needed any more.
+    pub fn abandon(mut self, mut done: impl FnMut(Finished<T>)) {
+        self.reader.forget_queued();
+        while self.reader.pending() > 0 && self.reader.reap(1, &mut done).is_ok() {}
+    }
+}
+
+/// A ring, or threads where the kernel refuses one.
+fn reader<T>(no_ring: bool) -> io::Result<BatchReader<T>> {
+    if !no_ring && let Ok(reader) = BatchReader::new(READS_MAX, READ_BYTES_MAX) {
+        return Ok(reader);
+    }
+    BatchReader::with_threads(READS_MAX, READ_BYTES_MAX, THREADS)
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files that are written whole or not at all.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// Replaces a file by new content: written beside it, synced, renamed over it, and the directory
+/// synced. Killed at any point, or with the disk full, the file is the old or the new one, whole.
+///
+/// # Errors
+/// As the kernel says; then the old file is untouched.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let directory = parent(path);
+    let temporary = temporary_beside(path);
+    let written = (|| {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&temporary)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    })();
+    if let Err(error) = written {
+        // It may not exist: then there is nothing to remove.
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
+    File::open(directory)?.sync_all()
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+const TEMPORARY_SUFFIX: &str = ".foreread-tmp";
+
+fn temporary_beside(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}{TEMPORARY_SUFFIX}", std::process::id()));
+    parent(path).join(name)
+}
+
+/// Removes what processes that were killed while saving left in a directory.
+pub fn remove_leftovers(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(stem) = name
+            .to_str()
+            .and_then(|name| name.strip_suffix(TEMPORARY_SUFFIX))
+        else {
+            continue;
+        };
+        let owner = stem
+            .rsplit('.')
+            .next()
+            .and_then(|pid| pid.parse::<u32>().ok());
+        let alive = owner.is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists());
+        if stem.starts_with('.') && !alive {
+            // Somebody else may have removed it just now.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Held while a directory of profiles is changed; let go when dropped, or when the process dies.
+pub struct Lock {
+    _file: File,
+}
+
+/// Waits for the lock of a directory.
+///
+/// # Errors
+/// When the lock file can't be made.
+pub fn lock(directory: &Path) -> io::Result<Lock> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(directory.join(".lock"))?;
+    loop {
+        match flock(&file, FlockOperation::LockExclusive) {
+            Ok(()) => return Ok(Lock { _file: file }),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_and_nothing_is_left() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("file");
+        replace(&path, b"old")?;
+        replace(&path, b"new")?;
+        assert_eq!(fs::read(&path)?, b"new");
+        assert_eq!(fs::read_dir(directory.path())?.count(), 1);
+        Ok(())
+    }
+
+    #[test]
+    fn a_failure_leaves_the_old_file() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("file");
+        replace(&path, b"old")?;
+        // A directory in the way of the temporary file makes writing fail at its first step.
+        fs::create_dir(temporary_beside(&path))?;
+        assert!(replace(&path, b"new").is_err());
+        assert_eq!(fs::read(&path)?, b"old");
+        Ok(())
+    }
+
+    #[test]
+    fn leftovers_of_the_dead_go_and_those_of_the_living_stay() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        // No process has this number: it is above the largest that Linux gives out.
+        let dead = directory
+            .path()
+            .join(format!(".p.99999999{TEMPORARY_SUFFIX}"));
+        let alive = temporary_beside(&directory.path().join("p"));
+        fs::write(&dead, b"")?;
+        fs::write(&alive, b"")?;
+        fs::write(directory.path().join("p"), b"")?;
+        remove_leftovers(directory.path());
+        assert!(!dead.exists() && alive.exists() && directory.path().join("p").exists());
+        Ok(())
+    }
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a program reads: build, merge, age, order, validate. No I/O.
+//!
+//! * [`builder`] makes a [`Profile`] from what a recorder saw;
+//! * [`access`] reads it: paths, ranges, children;
+//! * [`encode()`] and [`decode()`] turn it into bytes and back; [`validate`] is the contract
+//!   between them and everybody else;
+//! * [`merge()`] ages it with each further run;
+//! * [`need`] puts it in order of need; [`benefit`] judges whether replaying it pays.
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod benefit;
+pub mod builder;
+mod bytes;
+pub mod decode;
+pub mod dump;
+pub mod encode;
+mod format;
+pub mod limits;
+pub mod merge;
+pub mod need;
+mod ranges;
+pub mod types;
+mod unused;
+pub mod validate;
+
+pub use builder::{PathError, ProfileBuilder};
+pub use decode::{DecodeError, decode};
+pub use dump::dump;
+pub use encode::encode;
+pub use merge::{Observation, merge, merge_profiles};
+pub use ranges::need_bucket;
+pub use types::*;
+pub use unused::PagesOf;
+pub use validate::Invalid;

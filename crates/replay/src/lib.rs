@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From a profile to ordered, merged, bounded reads. No I/O.
+#![forbid(unsafe_code)]
+
+pub mod budget;
+pub mod ext4;
+pub mod order;

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What programs are run over: trees of files that are the same each time they are made.
+//!
+//! Fill them in under [`crate::Testbed::instantly`], then [`crate::Testbed::remount`]: a file
+//! system that has just been written to keeps metadata that a cold machine would have to read.
+
+mod copy;
+mod git;
+mod python;
+mod random;
+mod real;
+mod small_files;
+
+pub use git::{GIT_FILES, git_repository};
+pub use python::{PythonTree, python_tree};
+pub use real::{RealTree, real_tree};
+pub use small_files::{ABSENT_PATTERN, SMALL_FILES, SMALL_FILES_BYTES, small_files};

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The house rules over all tracked files. A failure names file, line and remedy.
+#![forbid(unsafe_code)]
+
+use foreread_tidy::arrows::against_the_arrows;
+use foreread_tidy::links::{Tree, dead_links};
+use foreread_tidy::{Finding, source, verbs};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The tracked files, or why there are none to look at.
+fn tracked() -> Result<Tree, String> {
+    // The owner of a checkout in a container is often another user; git would refuse.
+    let git = Command::new("git")
+        .args(["-c", "safe.directory=*", "ls-files", "-z"])
+        .current_dir(top())
+        .output()
+        .map_err(|error| format!("git does not run: {error}"))?;
+    if !git.status.success() {
+        return Err(format!(
+            "no list of files: {}",
+            String::from_utf8_lossy(&git.stderr).trim()
+        ));
+    }
+    let paths = String::from_utf8_lossy(&git.stdout).into_owned();
+    let paths = paths.split('\0').filter(|path| !path.is_empty());
+    // What is deleted but not yet committed is in the list and not on the disk.
+    let present = paths.filter(|path| top().join(path).symlink_metadata().is_ok());
+    Ok(present
+        .map(|path| (path.to_owned(), fs::read_to_string(top().join(path)).ok()))
+        .collect())
+}
+
+/// Applies `rule` to every tracked text and fails with all its findings.
+fn check(rule: impl Fn(&str, &str, &Tree) -> Vec<Finding>) {
+    let tree = match tracked() {
+        Ok(tree) => tree,
+        Err(reason) => {
+            println!("skipped: {reason}");
+            return;
+        }
+    };
+    let texts = tree
+        .iter()
+        .filter_map(|(path, text)| Some((path, text.as_ref()?)));
+    let findings: Vec<String> = texts
+        .flat_map(|(path, text)| rule(path, text, &tree))
+        .map(|finding| finding.to_string())
+        .collect();
+    assert!(
+        findings.is_empty(),
+        "{} finding(s):\n{}",
+        findings.len(),
+        findings.join("\n")
+    );
+}
+
+#[test]
+fn sources_start_with_their_licence() {
+    check(|path, text, _| source::licence_line(path, text));
+}
+
+#[test]
+fn lines_fit_the_columns() {
+    check(|path, text, _| source::long_lines(path, text));
+}
+
+#[test]
+fn lines_end_without_blanks() {
+    check(|path, text, _| source::trailing_space(path, text));
+}
+
+#[test]
+fn nothing_is_marked_unfinished() {
+    check(|path, text, _| source::unfinished(path, text));
+}
+
+#[test]
+fn crates_forbid_unsafe() {
+    check(|path, text, _| source::forbids_unsafe(path, text));
+}
+
+#[test]
+fn every_unsafe_has_its_reason() {
+    check(|path, text, _| source::unsafe_reasons(path, text));
+}
+
+#[test]
+fn links_lead_somewhere() {
+    check(dead_links);
+}
+
+#[test]
+fn arrows_between_crates_point_one_way() {
+    check(|path, text, _| against_the_arrows(path, text));
+}
+
+/// The binary that cargo built next to this test, if it did.
+fn foreread() -> Option<PathBuf> {
+    let test = std::env::current_exe().ok()?;
+    let binary = test.parent()?.parent()?.join("foreread");
+    binary.is_file().then_some(binary)
+}
+
+#[test]
+fn every_verb_has_its_page() {
+    let Some(binary) = foreread() else {
+        println!("skipped: the foreread binary is not built here; run cargo test --workspace");
+        return;
+    };
+    let help = Command::new(&binary).arg("--help").output().expect("runs");
+    let help = String::from_utf8_lossy(&help.stdout);
+    let verbs = verbs(&help);
+    assert!(
+        !verbs.is_empty(),
+        "{} --help lists no commands:\n{help}",
+        binary.display()
+    );
+    let page = |verb: &&&str| top().join(format!("docs/{verb}.md")).is_file();
+    let without: Vec<&&str> = verbs.iter().filter(|verb| !page(verb)).collect();
+    assert!(
+        without.is_empty(),
+        "verbs without a page docs/VERB.md: {without:?}"
+    );
+}

@@ -1,0 +1,60 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+#
+# Runs every test of the workspace and ends with the tests that were skipped, each with its reason.
+#
+# A test that can't run here prints `skipped: REASON` and returns. The test harness would count it
+# as passed and hide the line, so all output is asked for, kept in a log, and searched at the end.
+#
+# TEST_ROOT=sudo runs the test programs (not the build) as root.
+
+set -euo pipefail
+
+PATH="$PATH:/usr/sbin:/sbin:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin"
+export PATH
+cd -- "$(dirname -- "$0")/.."
+
+target=${CARGO_TARGET_DIR:-target}
+log=$target/test.log
+mkdir -p "$target"
+
+if [ -n "${TEST_ROOT-}" ]; then
+    host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
+    export "CARGO_TARGET_${host}_RUNNER=$TEST_ROOT -E"
+elif [ "$(id -u)" -ne 0 ]; then
+    echo "test: not root: tests of real devices will be skipped (TEST_ROOT=sudo make test runs them)"
+fi
+
+# Drops what passed tests printed; keeps results and what failed tests printed.
+results() {
+    awk '/^successes:$/ { quiet = 1 } /^(failures:|test result:)/ { quiet = 0 } !quiet'
+}
+
+# Prints "  PROGRAM TEST: REASON" for every skip in the log. The heading `---- TEST stdout ----` comes
+# before what a test printed; a child process may print outside of one.
+skips() {
+    awk '
+        /^ +Running .*\)$/ { program = $NF; gsub(/^.*\/|-[0-9a-f]+\)$/, "", program) }
+        /^---- .* stdout ----$/ { test = " " $2 }
+        /^(successes:|failures:|test result:|running )/ { test = "" }
+        sub(/^(test .* \.\.\. )?skipped: /, "") { print "  " program test ": " $0 }
+    ' "$log" | sort -u
+}
+
+status=0
+cargo test --workspace --locked --no-fail-fast "$@" -- --show-output 2>&1 \
+    | tee "$log" | results || status=$?
+
+echo
+skipped=$(skips)
+if [ -n "$skipped" ]; then
+    echo "test: skipped on this machine ($(wc -l <<<"$skipped")):"
+    echo "$skipped"
+else
+    echo "test: none skipped"
+fi
+if [ "$status" -ne 0 ]; then
+    echo "test: FAILED; all output is in $log" >&2
+    exit 1
+fi
+echo "test: passed"
