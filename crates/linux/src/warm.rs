@@ -38,12 +38,13 @@ pub fn cached_permille(profile: &Profile) -> u16 {
 
 fn cached_of(profile: &Profile, id: NodeId, node: &Node, path: &[u8]) -> u64 {
     let file = node.kind == NodeKind::File && node.range_count > 0;
+    // openat2 refuses all but the fewest flags beside O_PATH.
     let mode = if file {
-        OFlags::RDONLY | OFlags::NONBLOCK
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY
     } else {
         OFlags::PATH
     };
-    let flags = mode | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOCTTY;
+    let flags = mode | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let resolve = ResolveFlags::CACHED | ResolveFlags::NO_SYMLINKS;
     let Ok(fd) = openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve) else {
         return 0;
@@ -68,4 +69,75 @@ fn cached_of(profile: &Profile, id: NodeId, node: &Node, path: &[u8]) -> u64 {
         cached + gone
     });
     1 + ranges.sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::path::Path;
+
+    use foreread_profile::{Identity, ProfileBuilder, Program, Source};
+
+    use super::*;
+
+    /// A profile of everything there, each file with its first page.
+    fn profile_of(paths: &[&Path]) -> Profile {
+        let mut builder = ProfileBuilder::new(Program::default(), Source::default());
+        for path in paths {
+            let id = builder.node(path.as_os_str().as_bytes()).unwrap();
+            // What is gone has been there once.
+            let stat = fs::symlink_metadata(path);
+            let file_type = stat.as_ref().map(fs::Metadata::file_type);
+            let kind = match file_type {
+                Ok(kind) if kind.is_dir() => NodeKind::Directory,
+                Ok(kind) if kind.is_symlink() => NodeKind::Symlink,
+                _ => NodeKind::File,
+            };
+            builder.set_kind(id, kind);
+            let inode = stat.map_or(1, |stat| stat.ino());
+            builder.set_identity(
+                id,
+                Identity {
+                    inode,
+                    ..Identity::default()
+                },
+            );
+            if path.extension().is_some() {
+                builder.pages(id, 0, 1, 0);
+            }
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn what_was_just_made_is_cached_whatever_it_is() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = scratch.path().canonicalize().unwrap();
+        let [read, looked_at, link] = ["read.txt", "looked-at", "link"].map(|name| top.join(name));
+        fs::write(&read, [1; 5000]).unwrap();
+        fs::write(&looked_at, [1; 5000]).unwrap();
+        symlink("read.txt", &link).unwrap();
+        // Looked up once, so that the dentries are there.
+        for path in [&top, &read, &looked_at, &link] {
+            fs::symlink_metadata(path).unwrap();
+        }
+        assert_eq!(
+            cached_permille(&profile_of(&[&top, &read, &looked_at, &link])),
+            1000
+        );
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_cached() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = scratch.path().canonicalize().unwrap();
+        let there = top.join("there");
+        fs::write(&there, [1; 5000]).unwrap();
+        fs::symlink_metadata(&there).unwrap();
+        // Two of two pages' weight are missing, one is there.
+        let half = cached_permille(&profile_of(&[&there, &top.join("gone.txt")]));
+        assert_eq!(half, 333);
+    }
 }
