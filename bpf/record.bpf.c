@@ -38,6 +38,12 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile u8 syscall_class[SYSCALLS_MAX];
 /* Whether a fault maps all of a large folio (Linux 6.18), and not 16 pages of it. */
 const volatile u32 maps_whole_folios;
+/*
+ * Whether only what was brought in counts, by the replay or for the program.
+ * What was in memory all along is no news for a refresh, and noting a file for
+ * the first time costs as much as opening it.
+ */
+const volatile u32 only_brought_in;
 
 /* Whose reads are the replay's, 0 none. */
 u32 replay_tgid;
@@ -252,6 +258,16 @@ enum what {
 	FETCH, /* by the replay */
 };
 
+/* The entry of an inode that is accessed, if there is one. */
+static __always_inline struct inode_value *known_entry(const struct inode_key *key)
+{
+	struct inode_value *value = bpf_map_lookup_elem(&inodes, key);
+
+	if (value && !value->need_ns)
+		value->need_ns = since_start_ns();
+	return value;
+}
+
 /*
  * The entry of an inode, made when missing. *is_new tells which. Two CPUs may
  * race; the loser takes the winner's entry, its number stays unused.
@@ -260,17 +276,15 @@ static __always_inline struct inode_value *inode_entry(struct inode *inode,
 						       const struct inode_key *key, enum what what,
 						       bool *is_new)
 {
-	struct inode_value *value = bpf_map_lookup_elem(&inodes, key);
+	/* The replay may have been there first. */
+	struct inode_value *value = what == ACCESS ? known_entry(key) :
+						     bpf_map_lookup_elem(&inodes, key);
 	struct inode_value fresh = {};
 	struct counts *c;
 
 	*is_new = false;
-	if (value) {
-		/* The replay may have been there first. */
-		if (what == ACCESS && !value->need_ns)
-			value->need_ns = since_start_ns();
+	if (value)
 		return value;
-	}
 	fresh.need_ns = what == ACCESS ? since_start_ns() : 0;
 	fresh.id = __sync_fetch_and_add(&next_id, 1);
 	fresh.size_bytes = BPF_CORE_READ(inode, i_size);
@@ -511,6 +525,8 @@ static __always_inline bool chunk_fetched(struct inode_value *inode, u64 page, b
 
 /* How pages were accessed, and how many chunks of them may be noted at once. */
 #define HOW(uses, chunks_max) ((uses) | (u64)(chunks_max) << 32)
+/* The program brought them in itself. */
+#define MISSED (1ULL << 63)
 #define BY_READ HOW(USE_READ, CHUNKS_PER_EVENT_MAX)
 #define BY_MAPPING HOW(USE_MAPPED, CHUNKS_PER_EVENT_MAX)
 #define BY_READ_CALL HOW(USE_READ, CHUNKS_PER_CALL_MAX)
@@ -524,7 +540,7 @@ __noinline int note_pages(u64 inode_pointer, u64 start_page, u64 end_page, u64 h
 			  struct recent *recent)
 {
 	struct inode *inode = (struct inode *)inode_pointer;
-	u32 uses = (u32)how, chunks_max = how >> 32;
+	u32 uses = (u32)how, chunks_max = (how & ~MISSED) >> 32;
 	struct counts *c = counts();
 	struct inode_key key = {};
 	struct inode_value *value;
@@ -532,7 +548,7 @@ __noinline int note_pages(u64 inode_pointer, u64 start_page, u64 end_page, u64 h
 	u64 file_pages, limit_page, recent_start;
 	u64 asked_page = start_page;
 	u32 has_waited;
-	bool is_new;
+	bool is_new = false;
 
 	if (!c || !recent)
 		return 0;
@@ -564,7 +580,10 @@ __noinline int note_pages(u64 inode_pointer, u64 start_page, u64 end_page, u64 h
 	if (start_page >= end_page)
 		return 0;
 	key_of(inode, &key);
-	value = inode_entry(inode, &key, ACCESS, &is_new);
+	if (only_brought_in && !(how & MISSED))
+		value = known_entry(&key);
+	else
+		value = inode_entry(inode, &key, ACCESS, &is_new);
 	if (!value)
 		return 0;
 	if ((value->uses & uses) != uses)
@@ -701,12 +720,20 @@ int BPF_PROG(map_pages, struct address_space *mapping, unsigned long start_pgoff
 {
 	struct recent *recent = traced_now();
 	u64 start_page = start_pgoff, end_page = (u64)end_pgoff + 1;
+	struct inode_key key = {};
+	struct inode *host;
 	struct pages folio;
 
 	if (!recent)
 		return 0;
 	recent->fault_address = 0;
 	recent->fault_owed = 0;
+	host = BPF_CORE_READ(mapping, host);
+	if (only_brought_in) {
+		key_of(host, &key);
+		if (!known_entry(&key))
+			return 0;
+	}
 	if (maps_whole_folios) {
 		if (cached_folio(number_of(mapping, recent), start_page, &folio) &&
 		    folio.start_page < start_page)
@@ -715,7 +742,7 @@ int BPF_PROG(map_pages, struct address_space *mapping, unsigned long start_pgoff
 		    folio.end_page > end_page)
 			end_page = folio.end_page;
 	}
-	note_pages((u64)BPF_CORE_READ(mapping, host), start_page, end_page, BY_MAPPING, recent);
+	note_pages((u64)host, start_page, end_page, BY_MAPPING, recent);
 	return 0;
 }
 
@@ -726,6 +753,7 @@ int BPF_PROG(fault, struct address_space *mapping, unsigned long index)
 	struct recent *recent = traced_now();
 	struct pages mapped = { .start_page = index, .end_page = index + 1 };
 	struct pages folio;
+	u64 how = BY_MAPPING;
 
 	if (!recent)
 		return 0;
@@ -734,11 +762,12 @@ int BPF_PROG(fault, struct address_space *mapping, unsigned long index)
 	if (!cached_folio(number_of(mapping, recent), index, &folio)) {
 		/* It is brought in by this very fault: see page_added(). */
 		recent->fault_mapping = (u64)mapping;
+		how |= MISSED;
 	} else if (is_mapped_whole(folio.end_page - folio.start_page)) {
 		mapped = folio;
 	}
-	note_pages((u64)BPF_CORE_READ(mapping, host), mapped.start_page, mapped.end_page,
-		   BY_MAPPING, recent);
+	note_pages((u64)BPF_CORE_READ(mapping, host), mapped.start_page, mapped.end_page, how,
+		   recent);
 	/* The event of a fault comes before the wait; a page brought in by it was never late. */
 	recent->fault_page = index;
 	recent->is_fault = !recent->fault_mapping;
@@ -868,7 +897,7 @@ static __always_inline void fault_brought(struct folio *folio, struct inode *ino
 		return;
 	recent->fault_mapping = 0;
 	if (is_mapped_whole(pages))
-		note_pages((u64)inode, start_page, start_page + pages, BY_MAPPING, recent);
+		note_pages((u64)inode, start_page, start_page + pages, BY_MAPPING | MISSED, recent);
 }
 
 /* Pages come in: for the program (a miss), or for the replay. */
@@ -912,7 +941,10 @@ int BPF_PROG(page_added, struct folio *folio)
 		 * read, until user space has seen the misses and attached it again.
 		 */
 		if (misses_only)
-			note_pages((u64)inode, folio->index, folio->index + pages, BY_READ, recent);
+			note_pages((u64)inode, folio->index, folio->index + pages, BY_READ | MISSED,
+				   recent);
+		else if (only_brought_in)
+			note_inode((u64)inode, 0, 0); /* its accesses now count */
 		fault_brought(folio, inode, pages, recent);
 		return 0;
 	}

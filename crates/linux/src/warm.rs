@@ -6,34 +6,61 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
 use crate::cache::{cached_pages, is_cached};
 
-/// Nodes looked at: spread over the profile, some microseconds each.
-const SAMPLE: usize = 96;
+/// Nodes looked at, some microseconds each: the heaviest, since one of them may hold most of the
+/// pages, and some spread over the rest, which stand for all of that.
+const HEAVIEST: usize = 32;
+const SAMPLE: usize = 64;
 
-/// Share of the profile that is cached, in thousandths, from a sample. A path that isn't in the
-/// dentry cache counts as not cached, and so does everything before Linux 5.12 (no
-/// `RESOLVE_CACHED`).
+/// Share of the profile that is cached, in thousandths, estimated. A path that isn't in the dentry
+/// cache counts as not cached, and so does everything before Linux 5.12 (no `RESOLVE_CACHED`).
 #[must_use]
 pub fn cached_permille(profile: &Profile) -> u16 {
-    let nodes: Vec<NodeId> = profile
+    let mut nodes: Vec<(u64, NodeId)> = profile
         .iter()
         .filter(|(_, node)| node.kind != NodeKind::Absent && node.identity.inode != 0)
-        .map(|(id, _)| id)
+        .map(|(id, _)| (weight(profile, id), id))
         .collect();
-    let step = nodes.len().div_ceil(SAMPLE).max(1);
-    let (mut cached, mut all) = (0u64, 0u64);
-    let mut path = Vec::new();
-    for id in nodes.iter().step_by(step) {
-        let Some(node) = profile.node(*id) else {
-            continue;
-        };
-        path.clear();
-        profile.path_into(*id, &mut path);
-        // The inode itself weighs as much as a page.
-        let pages: u64 = profile.ranges(*id).iter().map(|range| range.pages).sum();
-        all += 1 + pages;
-        cached += cached_of(profile, *id, node, &path);
+    let heaviest = nodes.len().min(HEAVIEST);
+    if heaviest < nodes.len() {
+        nodes.select_nth_unstable_by(heaviest, |a, b| b.cmp(a));
     }
-    u16::try_from((cached * 1000).checked_div(all).unwrap_or(0)).unwrap_or(1000)
+    let (heaviest, rest) = nodes.split_at_mut(heaviest);
+    // As they lie in the profile, so that the sample is spread over all directories.
+    rest.sort_unstable_by_key(|(_, id)| *id);
+    let step = rest.len().div_ceil(SAMPLE).max(1);
+    let (cached, all) = cached_among(profile, heaviest.iter());
+    let (cached_of_rest, sampled) = cached_among(profile, rest.iter().step_by(step));
+    let rest: u64 = rest.iter().map(|(weight, _)| weight).sum();
+    let cached_of_rest = u128::from(cached_of_rest) * u128::from(rest);
+    let cached_of_rest = cached_of_rest.checked_div(sampled.into()).unwrap_or(0);
+    let cached = (u128::from(cached) + cached_of_rest) * 1000;
+    let permille = cached.checked_div(u128::from(all) + u128::from(rest));
+    u16::try_from(permille.unwrap_or(0)).unwrap_or(1000)
+}
+
+/// Pages of a node; the inode itself weighs as much as one.
+fn weight(profile: &Profile, id: NodeId) -> u64 {
+    let ranges = profile.ranges(id).iter();
+    ranges.fold(1, |sum, range| sum.saturating_add(range.pages))
+}
+
+/// What of some nodes is cached, and all that they weigh.
+fn cached_among<'a>(
+    profile: &Profile,
+    nodes: impl Iterator<Item = &'a (u64, NodeId)>,
+) -> (u64, u64) {
+    let mut path = Vec::new();
+    let mut sums = (0u64, 0u64);
+    for (weight, id) in nodes {
+        if let Some(node) = profile.node(*id) {
+            path.clear();
+            profile.path_into(*id, &mut path);
+            let cached = cached_of(profile, *id, node, &path);
+            sums.0 = sums.0.saturating_add(cached);
+            sums.1 = sums.1.saturating_add(*weight);
+        }
+    }
+    sums
 }
 
 fn cached_of(profile: &Profile, id: NodeId, node: &Node, path: &[u8]) -> u64 {

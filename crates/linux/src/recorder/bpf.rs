@@ -58,7 +58,7 @@ fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> BpfError {
 pub enum Watch {
     /// All accesses and all names: for a recording.
     Everything,
-    /// Page accesses while they bring news, and what became of the replay's pages: for a refresh.
+    /// What was not in memory, and what became of the replay's pages: for a refresh.
     Refresh,
 }
 
@@ -178,6 +178,7 @@ impl BpfRecorder {
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             calls::fill(&mut rodata.syscall_class);
             rodata.maps_whole_folios = u32::from(maps_whole_folios());
+            rodata.only_brought_in = u32::from(watch == Watch::Refresh);
         }
         // Lookups are seen by full recordings only: the hook at the end of system calls is the one
         // that costs every process of the machine something.

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use foreread_linux::recorder::{BpfRecorder, Limits, Watch};
 
-use crate::setting::{Place, Recorded, finish, make, or_skip, run};
+use crate::setting::{Place, Recorded, evict, finish, make, or_skip, run};
 
 const FILES: usize = 300;
 
@@ -103,18 +103,28 @@ fn enough_room_loses_nothing() {
     assert_eq!(recorded.pages_below(place.path()).len(), FILES);
 }
 
-/// Counted once each, and at no other time: what a refresh sees of the same.
+/// What was in memory all along is no news, and names aren't looked at.
 #[test]
-fn a_refresh_sees_pages_and_no_names() {
+fn a_refresh_sees_what_was_not_in_memory_and_no_names() {
     let place = or_skip!(Place::new());
-    let file = make(&place.join("file"), 8192);
-    let text = file.to_str().unwrap();
+    let [cold, mapped, warm] = ["cold", "mapped", "warm"].map(|name| make(&place.join(name), 8192));
+    evict(&cold);
+    evict(&mapped);
+    let [cold_text, mapped_text, warm_text] =
+        [&cold, &mapped, &warm].map(|path| path.to_str().unwrap());
     let mut recorder = BpfRecorder::load(Watch::Refresh).unwrap();
     recorder.attach().unwrap();
-    let none = format!("{text}-none");
-    run(&recorder, &mut place.probe(&["stat", &none, "read", text]));
+    let none = format!("{cold_text}-none");
+    let operations = [
+        ["stat", &none, "read", cold_text],
+        ["read", warm_text, "map", mapped_text],
+    ];
+    let operations = [&operations.concat()[..], &["private", "0"]].concat();
+    run(&recorder, &mut place.probe(&operations));
     let recorded = finish(recorder);
-    assert_eq!(recorded.pages(&file), [(0, 2)]);
+    assert_eq!(recorded.pages(&cold), [(0, 2)]);
+    assert_eq!(recorded.pages(&mapped)[0].0, 0);
+    assert_eq!(recorded.kind(&warm), None);
     assert_eq!(recorded.kind(&none), None);
     assert_eq!(recorded.recording.counts.lost(), 0);
 }
