@@ -18,6 +18,7 @@ use libbpf_rs::{
 use thiserror::Error;
 
 use super::abi::{self, Chunk, Counts, InodeEntry, NodeRecord, PathRecord, Record};
+use super::btf::KernelTypes;
 use super::calls;
 
 #[allow(
@@ -172,7 +173,15 @@ impl BpfRecorder {
         // each recorder that a process ever loads, buy a recorder without a lifetime.
         let storage: &'static mut MaybeUninit<OpenObject> =
             Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = RecordSkelBuilder::default()
+        let mut builder = RecordSkelBuilder::default();
+        let types = KernelTypes::of_kernel();
+        if let Some(types) = &types {
+            builder
+                .obj_builder
+                .btf_custom_path(types.path())
+                .map_err(refused("naming the kernel's types"))?;
+        }
+        let mut open = builder
             .open(storage)
             .map_err(refused("opening the programs"))?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
@@ -201,6 +210,8 @@ impl BpfRecorder {
             .and_then(|()| maps.traced.set_max_entries(limits.processes))
             .map_err(refused("sizing the tables"))?;
         let skel = open.load().map_err(refused("loading the programs"))?;
+        // libbpf reads the types while it loads.
+        drop(types);
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let receiver = Rc::clone(&inbox);
         let mut builder = RingBufferBuilder::new();

@@ -4,6 +4,7 @@
 mod abi;
 mod any;
 mod bpf;
+mod btf;
 mod calls;
 mod fanotify;
 mod interpreter;
