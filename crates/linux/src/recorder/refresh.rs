@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Watches a replayed run from a thread of its own, and reports what the profile got wrong.
 //!
-//! The program doesn't wait for the watcher: loading its programs takes some 40 ms, more than a
+//! The program doesn't wait for the watcher: loading its programs takes some 23 ms, more than a
 //! warm start. What the program does before counts as not seen. Data isn't replayed before the
 //! watcher is there, so what becomes of each fetched page is seen exactly.
 
