@@ -41,16 +41,18 @@ impl Service {
         piece_ns: SEEK_NS_MIN,
     };
 
+    /// Whether a head must be moved for each piece.
+    #[must_use]
+    pub fn has_head(self) -> bool {
+        self.piece_ns >= SEEK_NS_MIN
+    }
+
     /// The window of need for the device: two seconds of reading for a disk with a head, where
     /// every further window costs a sweep; 32 MiB for others, where order costs nothing and small
     /// windows keep ahead of the program.
     #[must_use]
     pub fn window_bytes(self) -> u64 {
-        if self.piece_ns >= SEEK_NS_MIN {
-            256 << 20
-        } else {
-            32 << 20
-        }
+        if self.has_head() { 256 << 20 } else { 32 << 20 }
     }
 }
 

@@ -8,9 +8,9 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use foreread_profile::{Identity, NodeId, NodeKind, Profile, Uses};
+use foreread_profile::{Identity, NodeId, NodeKind, PAGE_BYTES, Profile, Uses};
 use foreread_replay::ext4::{
     Extent, FileType, Geometry, Inode, Limits, Survey, WHOLE_FILE, Wanted, merge_extents,
 };
@@ -21,6 +21,7 @@ use super::pump::{Pump, READ_BYTES_MAX};
 use super::targets::Target;
 use super::{Shared, pages_of};
 use crate::block_device::BlockDevice;
+use crate::cache::{cached_pages, missing_ranges};
 
 /// What the layout tells about the data.
 pub(super) struct Found {
@@ -159,7 +160,15 @@ struct Fetcher<'a> {
     fetched: HashMap<u64, u64>,
     pieces: u64,
     elapsed_ns: u64,
+    /// Single reads that no head was moved for.
+    quick_reads: u32,
 }
+
+/// No disk moves its head and waits for half a turn in less.
+const SEEK_MIN: Duration = Duration::from_millis(2);
+
+/// The first quick read may have found the head in place.
+const QUICK_READS: u32 = 2;
 
 impl<'a> Fetcher<'a> {
     fn new(device: &'a BlockDevice, shared: &'a Shared) -> io::Result<Self> {
@@ -173,17 +182,19 @@ impl<'a> Fetcher<'a> {
             fetched: HashMap::new(),
             pieces: 0,
             elapsed_ns: 0,
+            quick_reads: 0,
         })
     }
 
     fn fetch(&mut self, extents: &[Extent]) -> io::Result<()> {
         let merged = merge_extents(extents.to_vec(), GAP_BYTES_MAX);
         let started = Instant::now();
+        let known =
+            |extent: &Extent| self.fetched.get(&extent.offset_bytes) == Some(&extent.length_bytes);
+        let merged: Vec<Extent> = merged.into_iter().filter(|extent| !known(extent)).collect();
+        self.place_head(&merged)?;
         let fd = self.device.file().as_raw_fd();
         for extent in merged {
-            if self.fetched.get(&extent.offset_bytes) == Some(&extent.length_bytes) {
-                continue;
-            }
             self.fetched
                 .insert(extent.offset_bytes, extent.length_bytes);
             self.pieces += 1;
@@ -209,6 +220,41 @@ impl<'a> Fetcher<'a> {
         })?;
         let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.elapsed_ns = self.elapsed_ns.saturating_add(elapsed_ns);
+        Ok(())
+    }
+
+    /// Brings the head in front of what is to be read. A disk that serves the nearest request first
+    /// would else, coming from behind, begin with the last one and go back piece by piece, half a
+    /// turn for each. It costs nothing: the way is to be gone in any case.
+    fn place_head(&mut self, extents: &[Extent]) -> io::Result<()> {
+        if self.quick_reads >= QUICK_READS {
+            return Ok(());
+        }
+        let mut missing = Vec::new();
+        let is_missing = |extent: &&Extent| {
+            let start_page = extent.offset_bytes / PAGE_BYTES;
+            let pages = extent.end_bytes().div_ceil(PAGE_BYTES) - start_page;
+            missing.clear();
+            missing_ranges(self.device.file().as_fd(), start_page, pages, &mut missing);
+            !missing.is_empty()
+        };
+        if extents.iter().find(is_missing).is_none() {
+            return Ok(());
+        }
+        // Short ranges are missing as a whole when any page of them is.
+        let device = self.device.file();
+        let mut pages = missing[0].0..missing[0].0 + missing[0].1;
+        let page = pages.find(|page| cached_pages(device, *page, 1).is_ok_and(|n| n == 0));
+        let offset_bytes = page.unwrap_or(missing[0].0) * PAGE_BYTES;
+        let fd = device.as_raw_fd();
+        let length_bytes = PAGE_BYTES as u32;
+        let started = Instant::now();
+        self.pump.read(fd, offset_bytes, length_bytes, (), |_| {})?;
+        // It counts with its piece, which is read as a whole.
+        self.pump.finish(|_| {})?;
+        if started.elapsed() < SEEK_MIN {
+            self.quick_reads += 1;
+        }
         Ok(())
     }
 
