@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Arithmetic that has an answer for every input.
+ *
+ * Page indices are 64 bits wide and come from outside, so sums saturate instead
+ * of wrapping; sizes are at most 32 bits wide, and their products with small
+ * factors are formed in 64 bits. Nothing here relies on unsigned wrap-around,
+ * which -fsanitize=integer would report.
+ */
+#ifndef FOREREAD_ARITH_H
+#define FOREREAD_ARITH_H
+
+#include "types.h"
+
+FR_INLINE fr_u64 fr_min(fr_u64 a, fr_u64 b)
+{
+	return a < b ? a : b;
+}
+
+FR_INLINE fr_u64 fr_max(fr_u64 a, fr_u64 b)
+{
+	return a > b ? a : b;
+}
+
+/* @low wins where the two bounds contradict each other, as in the kernel's clamps by hand. */
+FR_INLINE fr_u64 fr_clamp(fr_u64 value, fr_u64 low, fr_u64 high)
+{
+	return fr_max(low, fr_min(value, high));
+}
+
+FR_INLINE fr_u64 fr_add(fr_u64 a, fr_u64 b)
+{
+	return a > FR_U64_MAX - b ? FR_U64_MAX : a + b;
+}
+
+FR_INLINE fr_u64 fr_sub(fr_u64 a, fr_u64 b)
+{
+	return a > b ? a - b : 0;
+}
+
+FR_INLINE fr_u32 fr_u32_of(fr_u64 value)
+{
+	return (fr_u32)fr_min(value, FR_U32_MAX);
+}
+
+/* a * b, saturating, for a @b of at most 32 bits: neither __int128 nor an overflow builtin. */
+FR_INLINE fr_u64 fr_mul(fr_u64 a, fr_u32 b)
+{
+	if (b != 0 && a > FR_U64_MAX / b)
+		return FR_U64_MAX;
+	return a * b;
+}
+
+/* floor(log2(value)); 0 for 0. BPF has no instruction for it, and clang no builtin there. */
+FR_INLINE fr_u32 fr_log2(fr_u64 value)
+{
+	fr_u32 log = 0;
+
+	if (value >> 32) {
+		value >>= 32;
+		log += 32;
+	}
+	if (value >> 16) {
+		value >>= 16;
+		log += 16;
+	}
+	if (value >> 8) {
+		value >>= 8;
+		log += 8;
+	}
+	if (value >> 4) {
+		value >>= 4;
+		log += 4;
+	}
+	if (value >> 2) {
+		value >>= 2;
+		log += 2;
+	}
+	return log + (fr_u32)(value >> 1);
+}
+
+/* Index of the lowest set bit; 63 for 0: zero is a multiple of every power of two. */
+FR_INLINE fr_u32 fr_low_bit(fr_u64 value)
+{
+	return value == 0 ? 63 : fr_log2(value & (~value + 1));
+}
+
+/* The smallest power of two that is not below @value, for values of at most 33 bits. */
+FR_INLINE fr_u64 fr_pow2_up(fr_u64 value)
+{
+	if (value <= 1)
+		return 1;
+	return 1ULL << (fr_log2(fr_min(value, 1ULL << 33) - 1) + 1);
+}
+
+/* @value rounded down to a multiple of 2^@order; an order above 63 counts as 63. */
+FR_INLINE fr_u64 fr_round_down(fr_u64 value, fr_u32 order)
+{
+	fr_u32 shift = order < 63 ? order : 63;
+
+	return value >> shift << shift;
+}
+
+#endif /* FOREREAD_ARITH_H */

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The C core: its types, and its functions behind references. The only unsafe code of this crate.
+//!
+//! Every function of the core is total: it reads and writes through the pointers that it is given,
+//! during the call only, keeps none of them, and any bits in a struct are a valid input. So a call
+//! is sound whenever its pointers come from references to types of the same layout, and
+//! [`layout`] lets a test compare the layouts.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char};
+
+use crate::policy::{Access, Limits, State};
+
+/// `struct fr_wants`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    pub before_max: u64,
+    pub gap_max: u64,
+    pub after_from: u64,
+    pub after_max: u64,
+    pub around_from: u64,
+    pub around_max: u64,
+    pub history_max: u64,
+    pub probing: u32,
+    pub reserved: u32,
+}
+
+/// `struct fr_near`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Near {
+    pub before_pages: u64,
+    pub gap_pages: u64,
+    pub after_pages: u64,
+    pub around_pages: u64,
+    pub history_pages: u64,
+    pub sampled: u32,
+    pub sampled_hits: u32,
+}
+
+/// `struct fr_window`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    pub start: u64,
+    pub size: u32,
+    pub async_size: u32,
+    pub read_pages: u32,
+    pub order: u8,
+    pub flags: u8,
+    pub reserved: u16,
+}
+
+/// `struct fr_decision`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    pub window: [Window; 2],
+    pub retain_start: u64,
+    pub next_look: u64,
+    pub retain_pages: u32,
+    pub max_pages: u32,
+    pub saw_pages: u32,
+    pub windows: u8,
+    pub reason: u8,
+    pub flags: u8,
+    pub reserved: u8,
+}
+
+/// `struct fr_call`.
+#[repr(C)]
+pub struct Call<'a> {
+    pub state: &'a mut State,
+    pub access: &'a Access,
+    pub near: &'a Near,
+    pub limits: &'a Limits,
+}
+
+/// `struct fr_probe`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    pub index: u64,
+    pub low: u64,
+    pub step: u64,
+    pub kind: u32,
+    pub looked: u32,
+    pub hits: u32,
+    pub reserved: u32,
+}
+
+/// `struct fr_issue`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Issue {
+    pub index: u64,
+    pub end: u64,
+    pub mark: u64,
+    pub window_start: u64,
+    pub order: u8,
+    pub folios: u8,
+    pub broken: u8,
+    pub chunks: u8,
+    pub reserved: u32,
+}
+
+/// `struct fr_folio`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Folio {
+    pub index: u64,
+    pub order: u8,
+    pub marked: u8,
+    pub starts_request: u8,
+    pub reserved: [u8; 5],
+}
+
+/// The C functions, as in `core/core.h`; `&T` and `&mut T` are passed as `T *`.
+mod raw {
+    use super::*;
+
+    unsafe extern "C" {
+        pub fn foreread_open(state: *mut State, limits: *const Limits);
+        pub fn foreread_advise(state: *mut State, limits: *const Limits, advice: u32);
+        pub fn foreread_seek(state: *mut State);
+        pub fn foreread_read_done(state: *mut State, end_bytes: u64);
+        pub fn foreread_fault_mapped(state: *mut State, pages: u64);
+        pub fn foreread_feedback(policy: u32, state: *mut State, kind: u32, pages: u64);
+        pub fn foreread_policy_looks(policy: u32) -> u32;
+        pub fn foreread_wants(
+            policy: u32,
+            state: *const State,
+            access: *const Access,
+            limits: *const Limits,
+            wants: *mut Wants,
+        );
+        pub fn foreread_decide(policy: u32, call: *const Call<'_>, decision: *mut Decision);
+        pub fn foreread_probe_begin(probe: *mut Probe, wants: *const Wants, index: u64);
+        pub fn foreread_probe_next(probe: *const Probe, page: *mut u64) -> u32;
+        pub fn foreread_probe_answer(probe: *mut Probe, read: u32);
+        pub fn foreread_probe_end(probe: *const Probe, near: *mut Near);
+        pub fn foreread_issue_begin(
+            issue: *mut Issue,
+            window: *const Window,
+            limits: *const Limits,
+        );
+        pub fn foreread_issue_next(issue: *mut Issue, folio: *mut Folio) -> u32;
+        pub fn foreread_issue_refuse(issue: *mut Issue, folio: *const Folio);
+        pub fn foreread_capacity_cap_pages(capacity_bytes: u64) -> u32;
+        pub fn foreread_device_default_pages(
+            current_pages: u32,
+            io_opt_bytes: u64,
+            max_sectors_pages: u32,
+            rotational: u32,
+        ) -> u32;
+        pub fn foreread_around_max_pages(memory_pages: u64) -> u32;
+        pub fn foreread_initial_size(req: u64, max: u64) -> u64;
+        pub fn foreread_next_size(size: u64, max: u64) -> u64;
+        pub fn foreread_policy_name(policy: u32) -> *const c_char;
+        pub fn foreread_reason_name(reason: u32) -> *const c_char;
+        #[cfg(test)]
+        pub fn foreread_layout(item: u32) -> u32;
+    }
+}
+
+/// Functions whose every argument is a number or a reference.
+macro_rules! safe {
+    ($($name:ident = $raw:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        $(pub fn $name($($argument: $type),*) $(-> $result)? {
+            // SAFETY: the pointers come from references, and the function is total; see above.
+            unsafe { raw::$raw($($argument),*) }
+        })*
+    };
+}
+
+safe! {
+    open = foreread_open(state: &mut State, limits: &Limits);
+    advise = foreread_advise(state: &mut State, limits: &Limits, advice: u32);
+    seek = foreread_seek(state: &mut State);
+    read_done = foreread_read_done(state: &mut State, end_bytes: u64);
+    fault_mapped = foreread_fault_mapped(state: &mut State, pages: u64);
+    feedback = foreread_feedback(policy: u32, state: &mut State, kind: u32, pages: u64);
+    policy_looks = foreread_policy_looks(policy: u32) -> u32;
+    wants = foreread_wants(
+        policy: u32, state: &State, access: &Access, limits: &Limits, wants: &mut Wants
+    );
+    decide = foreread_decide(policy: u32, call: &Call<'_>, decision: &mut Decision);
+    probe_begin = foreread_probe_begin(probe: &mut Probe, wants: &Wants, index: u64);
+    probe_next = foreread_probe_next(probe: &Probe, page: &mut u64) -> u32;
+    probe_answer = foreread_probe_answer(probe: &mut Probe, read: u32);
+    probe_end = foreread_probe_end(probe: &Probe, near: &mut Near);
+    issue_begin = foreread_issue_begin(issue: &mut Issue, window: &Window, limits: &Limits);
+    issue_next = foreread_issue_next(issue: &mut Issue, folio: &mut Folio) -> u32;
+    issue_refuse = foreread_issue_refuse(issue: &mut Issue, folio: &Folio);
+    capacity_cap_pages = foreread_capacity_cap_pages(capacity_bytes: u64) -> u32;
+    device_default_pages = foreread_device_default_pages(
+        current_pages: u32, io_opt_bytes: u64, max_sectors_pages: u32, rotational: u32
+    ) -> u32;
+    around_max_pages = foreread_around_max_pages(memory_pages: u64) -> u32;
+    initial_size = foreread_initial_size(req: u64, max: u64) -> u64;
+    next_size = foreread_next_size(size: u64, max: u64) -> u64;
+}
+
+#[cfg(test)]
+safe! {
+    layout = foreread_layout(item: u32) -> u32;
+}
+
+fn text(name: *const c_char) -> Option<&'static str> {
+    // SAFETY: the core returns null or a string constant, which ends in 0 and lives forever.
+    let name = unsafe { (!name.is_null()).then(|| CStr::from_ptr(name)) }?;
+    name.to_str().ok()
+}
+
+pub fn policy_name(policy: u32) -> Option<&'static str> {
+    // SAFETY: a number in, a pointer to a constant or null out.
+    text(unsafe { raw::foreread_policy_name(policy) })
+}
+
+pub fn reason_name(reason: u32) -> Option<&'static str> {
+    // SAFETY: a number in, a pointer to a constant or null out.
+    text(unsafe { raw::foreread_reason_name(reason) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::{offset_of, size_of};
+
+    #[test]
+    fn the_mirrors_have_the_layout_of_c() {
+        let mirrors = [
+            size_of::<State>(),
+            offset_of!(State, prev_end_bytes),
+            offset_of!(State, aged_pages),
+            offset_of!(State, ra_pages),
+            offset_of!(State, mmap_miss),
+            offset_of!(State, flags),
+            size_of::<Access>(),
+            offset_of!(Access, req_pages),
+            offset_of!(Access, hit_pages),
+            offset_of!(Access, kind),
+            offset_of!(Access, flags),
+            size_of::<Limits>(),
+            offset_of!(Limits, aged_pages),
+            offset_of!(Limits, ra_pages),
+            offset_of!(Limits, pages_max),
+            offset_of!(Limits, min_pages),
+            offset_of!(Limits, quirks),
+            size_of::<Wants>(),
+            offset_of!(Wants, after_from),
+            offset_of!(Wants, history_max),
+            offset_of!(Wants, probing),
+            size_of::<Near>(),
+            offset_of!(Near, after_pages),
+            offset_of!(Near, history_pages),
+            offset_of!(Near, sampled_hits),
+            size_of::<Window>(),
+            offset_of!(Window, read_pages),
+            offset_of!(Window, flags),
+            size_of::<Decision>(),
+            offset_of!(Decision, retain_start),
+            offset_of!(Decision, next_look),
+            offset_of!(Decision, saw_pages),
+            offset_of!(Decision, reason),
+            size_of::<Call<'_>>(),
+            size_of::<Probe>(),
+            offset_of!(Probe, kind),
+            size_of::<Issue>(),
+            offset_of!(Issue, order),
+            size_of::<Folio>(),
+            offset_of!(Folio, starts_request),
+        ];
+        for (item, mirror) in (0u32..).zip(mirrors) {
+            assert_eq!(layout(item) as usize, mirror, "item {item}");
+        }
+        assert_eq!(
+            layout(mirrors.len() as u32),
+            u32::MAX,
+            "items of C left over"
+        );
+    }
+}
