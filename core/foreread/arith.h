@@ -43,12 +43,16 @@ FR_INLINE fr_u32 fr_u32_of(fr_u64 value)
 	return (fr_u32)fr_min(value, FR_U32_MAX);
 }
 
-/* a * b, saturating, for a @b of at most 32 bits: neither __int128 nor an overflow builtin. */
+/*
+ * a * b, saturating. By halves: clang makes a compare with FR_U64_MAX / b into a
+ * multiplication of 128 bits, which BPF does not have.
+ */
 FR_INLINE fr_u64 fr_mul(fr_u64 a, fr_u32 b)
 {
-	if (b != 0 && a > FR_U64_MAX / b)
-		return FR_U64_MAX;
-	return a * b;
+	fr_u64 low = (a & FR_U32_MAX) * b;
+	fr_u64 high = (a >> 32) * b;
+
+	return high > FR_U32_MAX ? FR_U64_MAX : fr_add(high << 32, low);
 }
 
 /* floor(log2(value)); 0 for 0. BPF has no instruction for it, and clang no builtin there. */

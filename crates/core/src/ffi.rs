@@ -87,7 +87,7 @@ pub struct Probe {
     pub kind: u32,
     pub looked: u32,
     pub hits: u32,
-    pub reserved: u32,
+    pub followed: u32,
 }
 
 /// `struct fr_issue`.
@@ -136,7 +136,12 @@ mod raw {
             wants: *mut Wants,
         );
         pub fn foreread_decide(policy: u32, call: *const Call<'_>, decision: *mut Decision);
-        pub fn foreread_probe_begin(probe: *mut Probe, wants: *const Wants, index: u64);
+        pub fn foreread_probe_begin(
+            probe: *mut Probe,
+            wants: *const Wants,
+            near: *const Near,
+            index: u64,
+        );
         pub fn foreread_probe_next(probe: *const Probe, page: *mut u64) -> u32;
         pub fn foreread_probe_answer(probe: *mut Probe, read: u32);
         pub fn foreread_probe_end(probe: *const Probe, near: *mut Near);
@@ -186,7 +191,9 @@ safe! {
         policy: u32, state: &State, access: &Access, limits: &Limits, wants: &mut Wants
     );
     decide = foreread_decide(policy: u32, call: &Call<'_>, decision: &mut Decision);
-    probe_begin = foreread_probe_begin(probe: &mut Probe, wants: &Wants, index: u64);
+    probe_begin = foreread_probe_begin(
+        probe: &mut Probe, wants: &Wants, near: &Near, index: u64
+    );
     probe_next = foreread_probe_next(probe: &Probe, page: &mut u64) -> u32;
     probe_answer = foreread_probe_answer(probe: &mut Probe, read: u32);
     probe_end = foreread_probe_end(probe: &Probe, near: &mut Near);

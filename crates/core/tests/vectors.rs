@@ -163,6 +163,9 @@ fn act(reader: &mut Reader, text: &str) {
         ["advise", "random"] => reader.advise(Advice::Random),
         ["seek"] => reader.state.seek(),
         ["evict", at, size] => reader.cache.evict(page(at), bytes(size) / PAGE),
+        ["aged", pages] => {
+            reader.limits.aged_pages += pages.parse::<u64>().expect("pages");
+        }
         ["errors"] => {
             let policy = reader.policy;
             policy.feedback(&mut reader.state, Feedback::Error, 1);
@@ -238,6 +241,62 @@ fn play(name: &str) {
 #[test]
 fn linux_reads_as_in_the_worked_examples() {
     play("linux.scenario");
+}
+
+/// The lines of a table below its heading, as numbers.
+fn table(name: &str) -> Vec<Vec<u64>> {
+    let number = |cell: &str| cell.parse().expect("a number");
+    let text = read(name);
+    let rows = text.lines().skip(1);
+    rows.map(|row| row.split('\t').map(number).collect())
+        .collect()
+}
+
+/// `cp` of a file of 3,568 pages, in requests of 4 KiB.
+fn copied(policy: Policy, limits: Limits) -> Reader {
+    let mut reader = Reader::new(policy, limits);
+    for page in 0..3568 {
+        reader.read(page * PAGE, PAGE);
+    }
+    reader
+}
+
+#[test]
+fn linux_2_6_13_issues_every_window_of_its_trace() {
+    let reader = copied(Policy::Linux2613, Limits::new(3568, 256));
+    let windows = reader.log.iter().flat_map(|(_, decision)| {
+        let windows = decision.windows().iter();
+        windows.map(|w| vec![w.start(), w.size().into(), w.read_pages().into()])
+    });
+    let trace = table("trace-2.6.13-ahead-window.tsv");
+    assert_eq!(windows.collect::<Vec<_>>(), trace);
+}
+
+#[test]
+fn adaptive_2005_issues_every_window_of_its_trace() {
+    let mut limits = Limits::new(3568, 256);
+    limits.readahead_ratio = 101;
+    limits.reclaim_pages = 2 << 18;
+    let reader = copied(Policy::Adaptive2005, limits);
+    let windows = reader.log.iter().flat_map(|(access, decision)| {
+        let windows = decision.windows().iter();
+        windows.map(|w| {
+            let (size, read) = (w.size().into(), w.read_pages().into());
+            vec![access.index, w.start(), size, read]
+        })
+    });
+    let trace = table("trace-2005-adaptive-ratio-101.tsv");
+    assert_eq!(windows.collect::<Vec<_>>(), trace);
+}
+
+#[test]
+fn the_older_policies_read_as_in_their_worked_examples() {
+    play("history.scenario");
+}
+
+#[test]
+fn the_bounds_of_the_scale_read_as_they_should() {
+    play("bounds.scenario");
 }
 
 #[test]

@@ -94,7 +94,7 @@ pub(super) fn answer<N: Nearby + ?Sized>(wants: &ffi::Wants, index: u64, nearby:
     }
     if wants.probing != 0 {
         let (mut probe, mut page) = (ffi::Probe::default(), 0);
-        ffi::probe_begin(&mut probe, wants, index);
+        ffi::probe_begin(&mut probe, wants, &near, index);
         while ffi::probe_next(&probe, &mut page) != 0 {
             ffi::probe_answer(&mut probe, u32::from(nearby.was_read(page)));
         }

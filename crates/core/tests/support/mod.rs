@@ -213,13 +213,12 @@ impl Reader {
                 folios.refuse();
             }
         }
-        if window.read_pages() > 0 {
-            let feedback = match read {
-                0 => Feedback::Cached,
-                _ => Feedback::Read,
-            };
-            let pages = window.size().into();
-            self.policy.feedback(&mut self.state, feedback, pages);
-        }
+        // 2.6.13 counts a window beyond the end of the file as found in the cache, too.
+        let feedback = match read {
+            0 => Feedback::Cached,
+            _ => Feedback::Read,
+        };
+        let pages = window.size().into();
+        self.policy.feedback(&mut self.state, feedback, pages);
     }
 }
