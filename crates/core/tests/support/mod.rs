@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A reference reader: the page cache of one file as a map from pages to folios, and the loops of
 //! the kernel that reach readahead. No time, no eviction but by order.
+#![allow(dead_code, reason = "no test program uses all of it")]
 
 use foreread_core::policy::{
     Access, Advice, Decision, Feedback, Kind, Limits, Nearby, Policy, State, Window,
@@ -54,10 +55,15 @@ impl Cache {
         true
     }
 
+    /// Folios leave as a whole.
     pub fn evict(&mut self, start: u64, pages: u64) {
         for page in start..start + pages {
-            self.pages.remove(&page);
-            self.marks.remove(&page);
+            let Some(Page { folio, order, .. }) = self.pages.get(&page).copied() else {
+                continue;
+            };
+            self.pages
+                .retain(|page, _| *page < folio || *page >= folio + (1 << order));
+            self.marks.remove(&folio);
         }
     }
 }
@@ -70,6 +76,8 @@ pub struct Reader {
     pub cache: Cache,
     /// Each decision of which something became, as `kind index: windows reason`.
     pub log: Vec<(Access, Decision)>,
+    /// Pages that came into the cache.
+    pub fetched_pages: u64,
 }
 
 impl Reader {
@@ -80,6 +88,7 @@ impl Reader {
             state: State::open(&limits),
             cache: Cache::default(),
             log: Vec::new(),
+            fetched_pages: 0,
         }
     }
 
@@ -114,7 +123,7 @@ impl Reader {
             batch = self.collect(index, last);
         }
         if batch.is_empty() {
-            self.cache.insert(index, 0, false);
+            self.fetched_pages += u64::from(self.cache.insert(index, 0, false));
             batch = self.collect(index, last);
         }
         let (folio, order) = *batch.last().expect("a page was inserted");
@@ -155,7 +164,7 @@ impl Reader {
             }
             if !self.cache.is_cached(index) {
                 self.decide(Access::read_miss(index, last - index));
-                self.cache.insert(index, 0, false);
+                self.fetched_pages += u64::from(self.cache.insert(index, 0, false));
             }
             if let Some(page) = self.cache.pages.get_mut(&index) {
                 page.read = true;
@@ -179,7 +188,7 @@ impl Reader {
         if let (true, Some(page)) = (decision.clears_mark(), found) {
             self.cache.marks.remove(&page.folio);
         }
-        self.cache.insert(index, 0, false);
+        self.fetched_pages += u64::from(self.cache.insert(index, 0, false));
         if let Some(page) = self.cache.pages.get_mut(&index) {
             page.read = true;
         }
@@ -213,6 +222,7 @@ impl Reader {
                 folios.refuse();
             }
         }
+        self.fetched_pages += read;
         // 2.6.13 counts a window beyond the end of the file as found in the cache, too.
         let feedback = match read {
             0 => Feedback::Cached,
