@@ -9,35 +9,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use crate::policy::{Access, Limits, State};
-
-/// `struct fr_wants`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wants {
-    pub before_max: u64,
-    pub gap_max: u64,
-    pub after_from: u64,
-    pub after_max: u64,
-    pub around_from: u64,
-    pub around_max: u64,
-    pub history_max: u64,
-    pub probing: u32,
-    pub reserved: u32,
-}
-
-/// `struct fr_near`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Near {
-    pub before_pages: u64,
-    pub gap_pages: u64,
-    pub after_pages: u64,
-    pub around_pages: u64,
-    pub history_pages: u64,
-    pub sampled: u32,
-    pub sampled_hits: u32,
-}
+use crate::policy::{Access, Limits, Near, State, Wants};
 
 /// `struct fr_window`.
 #[repr(C)]
@@ -213,6 +185,50 @@ safe! {
 safe! {
     layout = foreread_layout(item: u32) -> u32;
 }
+
+/// A type of the core that has no padding, so that all its bytes may be looked at.
+///
+/// # Safety
+/// The type must be `repr(C)`, and the sizes of its fields must add up to its own.
+pub unsafe trait Plain: Copy {
+    /// Its bytes, as C and BPF see them.
+    fn bytes(&self) -> &[u8] {
+        let start = std::ptr::from_ref(self).cast();
+        // SAFETY: the bytes of a value that is borrowed as long as they are; none is padding.
+        unsafe { std::slice::from_raw_parts(start, size_of::<Self>()) }
+    }
+}
+
+/// A [`Plain`] type all of whose bits are values.
+///
+/// # Safety
+/// Every pattern of bits must be a value of the type.
+pub unsafe trait AnyBits: Plain {
+    /// A value from its bytes; `None` when there are not as many as it has.
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() != size_of::<Self>() {
+            return None;
+        }
+        // SAFETY: there are enough bytes, which need not be aligned, and any are a value.
+        Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
+    }
+}
+
+// SAFETY: `repr(C)` and without padding: core/foreread/types.h asserts their sizes, and the test
+// below compares.
+unsafe impl Plain for State {}
+// SAFETY: as above.
+unsafe impl Plain for Access {}
+// SAFETY: as above.
+unsafe impl Plain for Limits {}
+// SAFETY: as above.
+unsafe impl Plain for Near {}
+// SAFETY: as above.
+unsafe impl Plain for Decision {}
+// SAFETY: numbers only.
+unsafe impl AnyBits for State {}
+// SAFETY: numbers only.
+unsafe impl AnyBits for Decision {}
 
 fn text(name: *const c_char) -> Option<&'static str> {
     // SAFETY: the core returns null or a string constant, which ends in 0 and lives forever.

@@ -4,11 +4,15 @@
 
 mod support;
 
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
 
-use foreread_core::policy::{Access, Advice, Decision, Feedback, Limits, Policy, Reason, sizing};
+use foreread_core::policy::{
+    Access, Advice, Decision, Feedback, Kind, Limits, Policy, Reason, sizing,
+};
 use foreread_core::{Bytes, Unit, parse_size};
+use support::golden::{self, Golden};
 use support::{PAGE, Reader};
 
 fn vectors() -> PathBuf {
@@ -220,8 +224,8 @@ fn fits(want: &str, see: &str) -> bool {
     want.split(' ').all(|word| see.contains(&word))
 }
 
-/// Plays each scenario of a file.
-fn play(name: &str) {
+/// Plays each scenario of a file, and returns the decisions that were made.
+fn play(name: &str) -> Vec<Golden> {
     let text = read(name);
     let mut scenarios: Vec<Scenario> = Vec::new();
     let mut expects = 0;
@@ -233,9 +237,11 @@ fn play(name: &str) {
             scenarios.last_mut().expect("a scenario first").line(line);
         }
     }
-    let wrong: Vec<String> = scenarios.into_iter().flat_map(|s| s.wrong).collect();
+    let wrong: Vec<String> = scenarios.iter().flat_map(|s| s.wrong.clone()).collect();
     assert!(wrong.is_empty(), "{name}:\n{}", wrong.join("\n"));
     assert!(expects > 0, "{name} expects nothing");
+    let readers = scenarios.into_iter().filter_map(|s| s.reader);
+    readers.flat_map(|reader| reader.golden).collect()
 }
 
 #[test]
@@ -297,6 +303,54 @@ fn the_older_policies_read_as_in_their_worked_examples() {
 #[test]
 fn the_bounds_of_the_scale_read_as_they_should() {
     play("bounds.scenario");
+}
+
+#[test]
+fn golden_decisions_are_what_the_core_decides() {
+    let path = vectors().join("golden.decision");
+    if std::env::var_os("FOREREAD_BLESS").is_some() {
+        bless(&path);
+    }
+    let golden = golden::read();
+    assert!(golden.len() > 200, "{} golden decisions", golden.len());
+    for decision in golden {
+        let mut state = decision.state;
+        let (access, limits) = (decision.access, decision.limits);
+        let near = decision.near;
+        let decided = decision
+            .policy
+            .decide_near(&mut state, &access, &near, &limits);
+        let line = decision.text();
+        assert_eq!(
+            golden::outcome(&decided, &state),
+            decision.outcome,
+            "{line}"
+        );
+    }
+}
+
+/// Writes anew the golden decisions: those of the scenarios, each kind of outcome a few times.
+fn bless(path: &PathBuf) {
+    let mut text = String::from(
+        "# Written by FOREREAD_BLESS=1 cargo test -p foreread-core --test vectors; see README.md.\n",
+    );
+    let mut kept: HashMap<(Policy, Kind, String), usize> = HashMap::new();
+    let mut lines = HashSet::new();
+    for name in ["linux.scenario", "history.scenario", "bounds.scenario"] {
+        for decision in play(name) {
+            let reason = decision.outcome.split(' ').nth(1).unwrap_or("").to_owned();
+            let count = kept
+                .entry((decision.policy, decision.access.kind, reason))
+                .or_default();
+            let line = decision.text();
+            if *count < 16 && lines.insert(line.clone()) {
+                *count += 1;
+                text += &line;
+                text.push('\n');
+            }
+        }
+    }
+    fs::write(path, text).expect("written");
 }
 
 #[test]

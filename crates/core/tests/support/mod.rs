@@ -3,9 +3,12 @@
 //! the kernel that reach readahead. No time, no eviction but by order.
 #![allow(dead_code, reason = "no test program uses all of it")]
 
+pub mod golden;
+
 use foreread_core::policy::{
     Access, Advice, Decision, Feedback, Kind, Limits, Nearby, Policy, State, Window,
 };
+use golden::Golden;
 use std::collections::BTreeMap;
 
 /// Bytes of a page.
@@ -76,6 +79,8 @@ pub struct Reader {
     pub cache: Cache,
     /// Each decision of which something became, as `kind index: windows reason`.
     pub log: Vec<(Access, Decision)>,
+    /// The same in full.
+    pub golden: Vec<Golden>,
     /// Pages that came into the cache.
     pub fetched_pages: u64,
 }
@@ -88,6 +93,7 @@ impl Reader {
             state: State::open(&limits),
             cache: Cache::default(),
             log: Vec::new(),
+            golden: Vec::new(),
             fetched_pages: 0,
         }
     }
@@ -200,9 +206,17 @@ impl Reader {
     }
 
     fn decide(&mut self, access: Access) -> Decision {
-        let decision = self
-            .policy
-            .decide(&mut self.state, &access, &self.cache, &self.limits);
+        let (policy, limits, state) = (self.policy, self.limits, self.state);
+        let near = policy.ask(&self.state, &access, &self.cache, &limits);
+        let decision = policy.decide_near(&mut self.state, &access, &near, &limits);
+        self.golden.push(Golden {
+            policy,
+            state,
+            access,
+            near,
+            limits,
+            outcome: golden::outcome(&decision, &self.state),
+        });
         if decision.clears_mark() {
             self.cache.marks.remove(&access.index);
         }
