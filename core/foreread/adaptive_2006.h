@@ -76,7 +76,7 @@ FR_INLINE fr_u32 fr_2006_hits(const struct fr_state *state, const struct fr_acce
 	if (access->hit_pages != 0)
 		return fr_u32_of(access->hit_pages);
 	if (state->prev_page <= access->index)
-		return fr_u32_of(access->index - state->prev_page);
+		return fr_u32_of(fr_sub(access->index, state->prev_page));
 	return fr_u32_of(fr_sub(access->index, state->start));
 }
 
@@ -194,8 +194,8 @@ FR_INLINE void fr_2006_submit(const struct fr_call *call, struct fr_decision *de
 	}
 	ahead = fr_min(ahead, size);
 	/* The next measurement needs a stream that moved: a quarter of the window. */
-	if (plan->ahead + size - ahead < size / 4)
-		ahead = plan->ahead + size - size / 4;
+	if (fr_sub(fr_add(plan->ahead, size), ahead) < size / 4)
+		ahead = fr_sub(fr_add(plan->ahead, size), size / 4);
 	whole = fr_2006_snap(call->limits, plan->start, size, max);
 	if (whole != 0) {
 		size = whole;
@@ -204,7 +204,7 @@ FR_INLINE void fr_2006_submit(const struct fr_call *call, struct fr_decision *de
 	state->aged_pages = call->limits->aged_pages;
 	state->prev_page = call->access->index;
 	state->ahead_size = 0;
-	fr_open_window(call, decision, plan->start, (fr_u32)size, (fr_u32)ahead);
+	fr_open_window(call, decision, plan->start, (fr_u32)size, fr_u32_of(ahead));
 }
 
 /**
@@ -288,7 +288,7 @@ FR_INLINE fr_u32 fr_2006_backward(const struct fr_call *call, struct fr_decision
 	size = fr_add(fr_add(req, req), 2 * (fr_u64)state->ahead_size);
 	size = fr_min(fr_min(size, decision->max_pages), end);
 	decision->reason = FR_REASON_BACKWARD;
-	fr_open_window(call, decision, end - size, (fr_u32)size, 0);
+	fr_open_window(call, decision, fr_sub(end, size), (fr_u32)size, 0);
 	state->ahead_size = (fr_u32)size;
 	return 1;
 }
@@ -321,7 +321,7 @@ FR_INLINE void fr_2006_miss(const struct fr_call *call, struct fr_decision *deci
 		state->prev_page = 0;
 		state->ahead_size = 0;
 		fr_open_window(call, decision, 0, (fr_u32)size,
-			       (fr_u32)(size > req ? size - req : size / 2));
+			       (fr_u32)(size > req ? fr_sub(size, req) : size / 2));
 		return;
 	}
 	if (call->near->before_pages != 0 && limits->readahead_hit_rate != 0) {
@@ -334,7 +334,7 @@ FR_INLINE void fr_2006_miss(const struct fr_call *call, struct fr_decision *deci
 	 * documented; here it is the ratio's share of that.
 	 */
 	if (fr_2006_thrashed(state, index)) {
-		size = fr_mul(index - state->start, fr_ratio(limits)) / 100;
+		size = fr_mul(fr_sub(index, state->start), fr_ratio(limits)) / 100;
 		decision->reason = FR_REASON_THRASHED;
 		state->aged_pages = limits->aged_pages;
 		state->prev_page = index;

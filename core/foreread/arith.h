@@ -90,7 +90,7 @@ FR_INLINE fr_u64 fr_pow2_up(fr_u64 value)
 {
 	if (value <= 1)
 		return 1;
-	return 1ULL << (fr_log2(fr_min(value, 1ULL << 33) - 1) + 1);
+	return 2ULL << fr_min(fr_log2(value - 1), 32);
 }
 
 /* @value rounded down to a multiple of 2^@order; an order above 63 counts as 63. */
@@ -98,7 +98,7 @@ FR_INLINE fr_u64 fr_round_down(fr_u64 value, fr_u32 order)
 {
 	fr_u32 shift = order < 63 ? order : 63;
 
-	return value >> shift << shift;
+	return value & ~((1ULL << shift) - 1);
 }
 
 #endif /* FOREREAD_ARITH_H */

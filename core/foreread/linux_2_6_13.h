@@ -44,7 +44,7 @@ FR_INLINE fr_u32 fr_2_6_13_next(const struct fr_call *call, fr_u32 max)
 	fr_u32 least = call->limits->min_pages != 0 ? call->limits->min_pages : FR_2_6_13_MIN_PAGES;
 
 	if (state->flags & FR_STATE_MISS) {
-		state->flags &= (fr_u8)~FR_STATE_MISS;
+		state->flags &= 0xffU & ~FR_STATE_MISS;
 		return (fr_u32)fr_min(fr_max(fr_sub(state->size, 2), least), max);
 	}
 	if (state->size < max / 16)
@@ -159,7 +159,7 @@ FR_INLINE void fr_2_6_13_look(const struct fr_call *call, fr_u64 req, struct fr_
 FR_INLINE void fr_2_6_13_miss(const struct fr_call *call, struct fr_decision *decision)
 {
 	call->state->flags |= FR_STATE_MISS;
-	call->state->flags &= (fr_u8)~FR_STATE_IN_CACHE;
+	call->state->flags &= 0xffU & ~FR_STATE_IN_CACHE;
 	call->state->cache_hit_pages = 0;
 	decision->reason = FR_REASON_THRASHED;
 }

@@ -93,7 +93,7 @@ FR_INLINE void fr_2010_alone(const struct fr_call *call, struct fr_decision *dec
 		/* What is left of the window would go the same way. */
 		decision->flags |= FR_DECIDED_RETAIN;
 		decision->retain_start = index;
-		decision->retain_pages = fr_u32_of(fr_min((fr_u64)max * 2, end - index));
+		decision->retain_pages = fr_u32_of(fr_min((fr_u64)max * 2, fr_sub(end, index)));
 	} else {
 		size = (fr_u32)fr_min(call->access->req_pages, max);
 		decision->reason = FR_REASON_RANDOM;
@@ -127,7 +127,7 @@ FR_INLINE void fr_2010_context(const struct fr_call *call, struct fr_decision *d
 		decision->reason = FR_REASON_FULL;
 		return;
 	}
-	room = history - ahead;
+	room = fr_sub(history, ahead);
 	size = fr_min(fr_max(room, fr_2010_min(call->limits, max)), max);
 	decision->reason = FR_REASON_CONTEXT;
 	fr_open_window(call, decision, fr_add(index, ahead), (fr_u32)size,
@@ -155,7 +155,7 @@ FR_INLINE void fr_2010_read(const struct fr_call *call, struct fr_decision *deci
 		size = fr_initial_size(access->req_pages, max);
 		decision->reason = FR_REASON_INITIAL;
 		fr_open_window(call, decision, 0, (fr_u32)size,
-			       (fr_u32)(size > access->req_pages ? size - access->req_pages :
+			       (fr_u32)(size > access->req_pages ? fr_sub(size, access->req_pages) :
 								   size));
 		return;
 	}
