@@ -104,8 +104,9 @@ FR_INLINE fr_u32 fr_2006_measure(const struct fr_state *state, const struct fr_a
 	if (state->size == 0 || limits->reclaim_pages == 0 || !fr_linux_own_mark(state, access))
 		return 0;
 	plan->threshold = fr_mul(limits->reclaim_pages, hits) / aged;
+	/* hits * (G - aged) / aged, without a second division. */
+	plan->remaining = fr_sub(plan->threshold, hits);
 	plan->threshold = fr_mul(plan->threshold, fr_ratio(limits)) / 100;
-	plan->remaining = fr_mul(fr_sub(limits->reclaim_pages, aged), hits) / aged;
 	if (plan->remaining <= plan->ahead && plan->ahead > 1)
 		return 1;
 	return plan->threshold > plan->ahead;

@@ -64,8 +64,8 @@ fn measured(policy: Policy, case: &Case, rounds: u32) -> Sample {
             for _ in 0..BATCH {
                 let mut state = *black_box(&open);
                 let access = black_box(&case.access);
-                black_box(policy.wants(&state, access, &limits));
-                black_box(policy.decide_near(&mut state, access, &case.near, &limits));
+                black_box(&policy.wants(&state, access, &limits));
+                black_box(&policy.decide_near(&mut state, access, &case.near, &limits));
             }
         });
         ns / f64::from(BATCH)
