@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Units of the field as types, and the sizes that people type.
-#![forbid(unsafe_code)]
+//! The readahead policies, units of the field as types, and the sizes that people type.
+//!
+//! `ffi.rs` calls the C core and is the only file here that may hold unsafe code.
+#![deny(unsafe_code)]
 
+mod ffi;
+pub mod policy;
 pub mod size;
 pub mod units;
 

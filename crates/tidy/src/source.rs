@@ -24,6 +24,8 @@ const MARKERS: [&str; 6] = [
 
 /// Crates that call the kernel and may therefore hold `unsafe` code.
 const UNSAFE_CRATES: [&str; 2] = ["crates/linux/", "crates/testbed/"];
+/// The crate that calls the C core; one file of it may hold `unsafe` code.
+const FFI_CRATE: &str = "crates/core/";
 
 fn extension(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -128,9 +130,13 @@ pub fn unfinished(path: &str, text: &str) -> Vec<Finding> {
     })
 }
 
-/// A crate's root file must forbid `unsafe`, but in the crates that call the kernel.
+/// A crate's root file must forbid `unsafe`, but in the crates that call the kernel. The one that
+/// calls the C core must deny it, and only its `ffi.rs` may allow it again.
 #[must_use]
 pub fn forbids_unsafe(path: &str, text: &str) -> Vec<Finding> {
+    if path.starts_with(FFI_CRATE) {
+        return denies_unsafe(path, text);
+    }
     let in_crate = path
         .strip_prefix("crates/")
         .and_then(|rest| rest.split_once('/'));
@@ -146,6 +152,22 @@ pub fn forbids_unsafe(path: &str, text: &str) -> Vec<Finding> {
     let what =
         "expected `#![forbid(unsafe_code)]`: only crates/linux and crates/testbed go without";
     vec![Finding::new(path, 1, what)]
+}
+
+/// The rule for [`FFI_CRATE`].
+fn denies_unsafe(path: &str, text: &str) -> Vec<Finding> {
+    let file = path.strip_prefix(FFI_CRATE).unwrap_or(path);
+    if file == "src/lib.rs" && !text.lines().any(|line| line == "#![deny(unsafe_code)]") {
+        let what = "expected `#![deny(unsafe_code)]`: only src/ffi.rs goes without";
+        return vec![Finding::new(path, 1, what)];
+    }
+    if file == "src/ffi.rs" || extension(path) != "rs" {
+        return Vec::new();
+    }
+    findings(path, text, |line| {
+        let allows = line.contains("allow(unsafe_code)") || line.contains("expect(unsafe_code)");
+        allows.then(|| "unsafe code belongs into src/ffi.rs".to_owned())
+    })
 }
 
 /// Every `unsafe` block and `unsafe impl` has its reason above it.
@@ -267,6 +289,12 @@ mod tests {
         assert_eq!(forbids_unsafe("crates/a/src/other.rs", RUST), []);
         assert_eq!(forbids_unsafe("crates/linux/src/lib.rs", RUST), []);
         assert_eq!(lines(forbids_unsafe("crates/a/src/main.rs", RUST)), [1]);
+        let allow = concat!("#![allow(unsafe", "_code)]\n");
+        assert_eq!(forbids_unsafe("crates/core/src/ffi.rs", allow), []);
+        assert_eq!(lines(forbids_unsafe("crates/core/src/x.rs", allow)), [1]);
+        assert_eq!(lines(forbids_unsafe("crates/core/src/lib.rs", RUST)), [1]);
+        let deny = format!("{RUST}#![deny(unsafe_code)]\n");
+        assert_eq!(forbids_unsafe("crates/core/src/lib.rs", &deny), []);
         assert_eq!(lines(forbids_unsafe("crates/a/src/bin/b.rs", RUST)), [1]);
     }
 

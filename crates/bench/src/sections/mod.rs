@@ -3,6 +3,7 @@
 
 mod cold;
 mod costs;
+mod decision;
 mod file_systems;
 mod load;
 mod memory;
@@ -33,10 +34,12 @@ pub enum SectionName {
     Memory,
     /// How long a profile of 50,000 files takes to read.
     Load,
+    /// What one decision of a policy costs.
+    Decision,
 }
 
 impl SectionName {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,
@@ -44,6 +47,7 @@ impl SectionName {
         Self::Refresh,
         Self::Memory,
         Self::Load,
+        Self::Decision,
     ];
 
     /// How long it takes on a machine with two processors.
@@ -55,7 +59,7 @@ impl SectionName {
             Self::Recording => 2.5,
             Self::Refresh => 3.0,
             Self::Memory => 1.0,
-            Self::Load => 0.1,
+            Self::Load | Self::Decision => 0.1,
         };
         match (quick, self) {
             (false, _) => minutes,
@@ -74,6 +78,7 @@ impl SectionName {
             Self::Refresh => refresh::measure(context),
             Self::Memory => memory::measure(context),
             Self::Load => load::measure(context),
+            Self::Decision => decision::measure(context),
         }
     }
 }

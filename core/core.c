@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The policy core as a library: each inline function once, under a name that can be
+ * linked to. Whoever includes the headers does not need this file.
+ */
+#include "foreread/policy.h"
+#include "foreread/names.h"
+#include "core.h"
+
+void foreread_open(struct fr_state *state, const struct fr_limits *limits)
+{
+	fr_open(state, limits);
+}
+
+void foreread_advise(struct fr_state *state, const struct fr_limits *limits, fr_u32 advice)
+{
+	fr_advise(state, limits, advice);
+}
+
+void foreread_seek(struct fr_state *state)
+{
+	fr_seek(state);
+}
+
+void foreread_read_done(struct fr_state *state, fr_u64 end_bytes)
+{
+	fr_read_done(state, end_bytes);
+}
+
+void foreread_fault_mapped(struct fr_state *state, fr_u64 pages)
+{
+	fr_fault_mapped(state, pages);
+}
+
+void foreread_feedback(fr_u32 policy, struct fr_state *state, fr_u32 kind, fr_u64 pages)
+{
+	fr_feedback(policy, state, kind, pages);
+}
+
+fr_u32 foreread_policy_looks(fr_u32 policy)
+{
+	return fr_policy_looks(policy);
+}
+
+void foreread_wants(fr_u32 policy, const struct fr_state *state, const struct fr_access *access,
+		    const struct fr_limits *limits, struct fr_wants *wants)
+{
+	fr_wants(policy, state, access, limits, wants);
+}
+
+void foreread_decide(fr_u32 policy, const struct fr_call *call, struct fr_decision *decision)
+{
+	fr_decide(policy, call, decision);
+}
+
+void foreread_probe_begin(struct fr_probe *probe, const struct fr_wants *wants,
+			  const struct fr_near *near, fr_u64 index)
+{
+	fr_probe_begin(probe, wants, near, index);
+}
+
+fr_u32 foreread_probe_next(const struct fr_probe *probe, fr_u64 *page)
+{
+	return fr_probe_next(probe, page);
+}
+
+void foreread_probe_answer(struct fr_probe *probe, fr_u32 read)
+{
+	fr_probe_answer(probe, read);
+}
+
+void foreread_probe_end(const struct fr_probe *probe, struct fr_near *near)
+{
+	fr_probe_end(probe, near);
+}
+
+void foreread_issue_begin(struct fr_issue *issue, const struct fr_window *window,
+			  const struct fr_limits *limits)
+{
+	fr_issue_begin(issue, window, limits);
+}
+
+fr_u32 foreread_issue_next(struct fr_issue *issue, struct fr_folio *folio)
+{
+	return fr_issue_next(issue, folio);
+}
+
+void foreread_issue_refuse(struct fr_issue *issue, const struct fr_folio *folio)
+{
+	fr_issue_refuse(issue, folio);
+}
+
+fr_u32 foreread_capacity_cap_pages(fr_u64 capacity_bytes)
+{
+	return fr_capacity_cap_pages(capacity_bytes);
+}
+
+fr_u32 foreread_device_default_pages(fr_u32 current_pages, fr_u64 io_opt_bytes,
+				     fr_u32 max_sectors_pages, fr_u32 rotational)
+{
+	return fr_device_default_pages(current_pages, io_opt_bytes, max_sectors_pages, rotational);
+}
+
+fr_u32 foreread_around_max_pages(fr_u64 memory_pages)
+{
+	return fr_around_max_pages(memory_pages);
+}
+
+fr_u64 foreread_initial_size(fr_u64 req, fr_u64 max)
+{
+	return fr_initial_size(req, max);
+}
+
+fr_u64 foreread_next_size(fr_u64 size, fr_u64 max)
+{
+	return fr_next_size(size, max);
+}
+
+const char *foreread_policy_name(fr_u32 policy)
+{
+	return fr_policy_name(policy);
+}
+
+const char *foreread_reason_name(fr_u32 reason)
+{
+	return fr_reason_name(reason);
+}
+
+/* Sizes and offsets, for whoever mirrors the types in another language. */
+#define FR_FIELD(type, field) __builtin_offsetof(struct type, field)
+
+static const fr_u32 foreread_layouts[] = {
+	sizeof(struct fr_state),	  FR_FIELD(fr_state, prev_end_bytes),
+	FR_FIELD(fr_state, aged_pages),	  FR_FIELD(fr_state, ra_pages),
+	FR_FIELD(fr_state, mmap_miss),	  FR_FIELD(fr_state, flags),
+	sizeof(struct fr_access),	  FR_FIELD(fr_access, req_pages),
+	FR_FIELD(fr_access, hit_pages),	  FR_FIELD(fr_access, kind),
+	FR_FIELD(fr_access, flags),	  sizeof(struct fr_limits),
+	FR_FIELD(fr_limits, aged_pages),  FR_FIELD(fr_limits, ra_pages),
+	FR_FIELD(fr_limits, pages_max),	  FR_FIELD(fr_limits, min_pages),
+	FR_FIELD(fr_limits, quirks),	  sizeof(struct fr_wants),
+	FR_FIELD(fr_wants, after_from),	  FR_FIELD(fr_wants, history_max),
+	FR_FIELD(fr_wants, probing),	  sizeof(struct fr_near),
+	FR_FIELD(fr_near, after_pages),	  FR_FIELD(fr_near, history_pages),
+	FR_FIELD(fr_near, sampled_hits),  sizeof(struct fr_window),
+	FR_FIELD(fr_window, read_pages),  FR_FIELD(fr_window, flags),
+	sizeof(struct fr_decision),	  FR_FIELD(fr_decision, retain_start),
+	FR_FIELD(fr_decision, next_look), FR_FIELD(fr_decision, saw_pages),
+	FR_FIELD(fr_decision, reason),	  sizeof(struct fr_call),
+	sizeof(struct fr_probe),	  FR_FIELD(fr_probe, kind),
+	sizeof(struct fr_issue),	  FR_FIELD(fr_issue, order),
+	sizeof(struct fr_folio),	  FR_FIELD(fr_folio, starts_request),
+};
+
+fr_u32 foreread_layout(fr_u32 item)
+{
+	if (item >= sizeof(foreread_layouts) / sizeof(foreread_layouts[0]))
+		return FR_U32_MAX;
+	return foreread_layouts[item];
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Arithmetic that has an answer for every input.
+ *
+ * Page indices are 64 bits wide and come from outside, so sums saturate instead
+ * of wrapping; sizes are at most 32 bits wide, and their products with small
+ * factors are formed in 64 bits. Nothing here relies on unsigned wrap-around,
+ * which -fsanitize=integer would report.
+ */
+#ifndef FOREREAD_ARITH_H
+#define FOREREAD_ARITH_H
+
+#include "types.h"
+
+FR_INLINE fr_u64 fr_min(fr_u64 a, fr_u64 b)
+{
+	return a < b ? a : b;
+}
+
+FR_INLINE fr_u64 fr_max(fr_u64 a, fr_u64 b)
+{
+	return a > b ? a : b;
+}
+
+/* @low wins where the two bounds contradict each other, as in the kernel's clamps by hand. */
+FR_INLINE fr_u64 fr_clamp(fr_u64 value, fr_u64 low, fr_u64 high)
+{
+	return fr_max(low, fr_min(value, high));
+}
+
+FR_INLINE fr_u64 fr_add(fr_u64 a, fr_u64 b)
+{
+	return a > FR_U64_MAX - b ? FR_U64_MAX : a + b;
+}
+
+FR_INLINE fr_u64 fr_sub(fr_u64 a, fr_u64 b)
+{
+	return a > b ? a - b : 0;
+}
+
+FR_INLINE fr_u32 fr_u32_of(fr_u64 value)
+{
+	return (fr_u32)fr_min(value, FR_U32_MAX);
+}
+
+/*
+ * a * b, saturating. By halves: clang makes a compare with FR_U64_MAX / b into a
+ * multiplication of 128 bits, which BPF does not have.
+ */
+FR_INLINE fr_u64 fr_mul(fr_u64 a, fr_u32 b)
+{
+	fr_u64 low = (a & FR_U32_MAX) * b;
+	fr_u64 high = (a >> 32) * b;
+
+	return high > FR_U32_MAX ? FR_U64_MAX : fr_add(high << 32, low);
+}
+
+/* a / b, and 0 for a @b of 0. Many processors divide 32 bits several times faster than 64. */
+FR_INLINE fr_u64 fr_div(fr_u64 a, fr_u64 b)
+{
+	if (b == 0)
+		return 0;
+	if (a <= FR_U32_MAX && b <= FR_U32_MAX)
+		return (fr_u32)a / (fr_u32)b;
+	return a / b;
+}
+
+/*
+ * floor(log2(value)); 0 for 0. BPF has no instruction for it, and clang no builtin
+ * there. Without branches, so that the verifier does not follow each of 64 ways.
+ */
+FR_INLINE fr_u32 fr_log2_portable(fr_u64 value)
+{
+	fr_u32 log = (fr_u32)(value > 0xffffffffULL) << 5;
+	fr_u32 step;
+
+	value >>= log;
+	step = (fr_u32)(value > 0xffff) << 4;
+	value >>= step;
+	log += step;
+	step = (fr_u32)(value > 0xff) << 3;
+	value >>= step;
+	log += step;
+	step = (fr_u32)(value > 0xf) << 2;
+	value >>= step;
+	log += step;
+	step = (fr_u32)(value > 0x3) << 1;
+	value >>= step;
+	return log + step + (value > 1);
+}
+
+/* The same; one instruction where there is one. */
+FR_INLINE fr_u32 fr_log2(fr_u64 value)
+{
+#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(__FRAMAC__)
+	return 63U ^ (fr_u32)__builtin_clzll(value | 1);
+#else
+	return fr_log2_portable(value);
+#endif
+}
+
+/* Index of the lowest set bit; 63 for 0: zero is a multiple of every power of two. */
+FR_INLINE fr_u32 fr_low_bit(fr_u64 value)
+{
+	return value == 0 ? 63 : fr_log2(value & (~value + 1));
+}
+
+/* The smallest power of two that is not below @value, for values of at most 33 bits. */
+FR_INLINE fr_u64 fr_pow2_up(fr_u64 value)
+{
+	if (value <= 1)
+		return 1;
+	return 2ULL << fr_min(fr_log2(value - 1), 32);
+}
+
+/* @value rounded down to a multiple of 2^@order; an order above 63 counts as 63. */
+FR_INLINE fr_u64 fr_round_down(fr_u64 value, fr_u32 order)
+{
+	fr_u32 shift = order < 63 ? order : 63;
+
+	return value & ~((1ULL << shift) - 1);
+}
+
+#endif /* FOREREAD_ARITH_H */

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * none: no readahead.
+ *
+ * It believes nothing about programs. It reads what was asked for when it was asked
+ * for, in one piece as far as the device takes it, and nothing else. It is the
+ * measure of what a policy is worth, and what a policy must not fall behind: no
+ * page of it is ever wasted, and every page of it is waited for. What a program
+ * asks for ahead of time by itself (WILLNEED, readahead(2)) is obeyed.
+ */
+#ifndef FOREREAD_NONE_H
+#define FOREREAD_NONE_H
+
+#include "common.h"
+
+FR_INLINE void fr_none_wants(const struct fr_state *state, const struct fr_access *access,
+			     const struct fr_limits *limits, struct fr_wants *wants)
+{
+	(void)state;
+	(void)access;
+	(void)limits;
+	fr_wants_clear(wants);
+}
+
+FR_INLINE void fr_none_decide(const struct fr_call *call, struct fr_decision *decision)
+{
+	fr_decision_clear(decision);
+	if (call->access->kind == FR_READ_MISS)
+		fr_force(call, decision, call->access->req_pages, FR_REASON_RANDOM);
+	else if (call->access->kind == FR_FORCE)
+		fr_force(call, decision, call->access->req_pages, FR_REASON_FORCED);
+}
+
+#endif /* FOREREAD_NONE_H */

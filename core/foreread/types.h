@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The types of the policy core: what goes into a decision and what comes out.
+ *
+ * This directory is freestanding C11. It includes nothing but itself, allocates
+ * nothing, has no globals, no floats, no function pointers, no recursion, no
+ * signed division and no function of more than five arguments, so that the same
+ * text compiles for the host, with -target bpf and with the flags of a kernel.
+ *
+ * All page counts and indices are in pages of one size, the caller's (4 KiB in
+ * every example). A decision takes two calls:
+ *
+ *	fr_wants(policy, &state, &access, &limits, &wants);
+ *	... the caller fills near with what wants asks for ...
+ *	fr_decide(&call, &decision);
+ *
+ * Most decisions want nothing, so the page cache is looked at only when its
+ * answer matters. Everything is total: any bits in any input give a defined
+ * answer that respects the limits.
+ */
+#ifndef FOREREAD_TYPES_H
+#define FOREREAD_TYPES_H
+
+typedef unsigned char fr_u8;
+typedef unsigned short fr_u16;
+typedef unsigned int fr_u32;
+typedef unsigned long long fr_u64;
+
+/* BPF inlines everything; elsewhere it is what makes a decision cost nanoseconds. */
+#define FR_INLINE static inline __attribute__((always_inline, unused))
+
+#define FR_U32_MAX 0xffffffffU
+#define FR_U64_MAX 0xffffffffffffffffULL
+/* As the core counts them: limits in bytes (2 MiB, 128 KiB) are turned into pages with this. */
+#define FR_PAGE_SHIFT 12
+#define FR_PAGE_BYTES (1U << FR_PAGE_SHIFT)
+
+/* Which policy decides. The numbers are part of the interface: they never change. */
+enum fr_policy {
+	FR_LINUX = 0,
+	FR_LINUX_2_6_13 = 1,
+	FR_ADAPTIVE_2005 = 2,
+	FR_ADAPTIVE_2006 = 3,
+	FR_SAFE_2010 = 4,
+	FR_NONE = 5,
+	FR_WHOLE_FILE = 6,
+	FR_POLICIES = 7,
+};
+
+/**
+ * enum fr_kind - what happened
+ * @FR_READ_MISS: read(2) found no page at the index (page_cache_sync_ra)
+ * @FR_READ_MARK: read(2) found a marked page at the index (page_cache_async_ra)
+ * @FR_READ_LOOK: read(2) is at the first page of a request, or at the page where
+ *	the last look ended, cached or not. Only policies of which
+ *	fr_policy_looks() is true see this; they answer it as the kernel's
+ *	page_cache_readahead() did before 2.6.23
+ * @FR_FAULT_MISS: a fault on a mapping found no page
+ * @FR_FAULT_MARK: a fault on a mapping found a marked page
+ * @FR_FAULT_HIT: a fault on a mapping found an unmarked page
+ * @FR_FORCE: POSIX_FADV_WILLNEED, readahead(2), MADV_WILLNEED
+ */
+enum fr_kind {
+	FR_READ_MISS = 0,
+	FR_READ_MARK = 1,
+	FR_READ_LOOK = 2,
+	FR_FAULT_MISS = 3,
+	FR_FAULT_MARK = 4,
+	FR_FAULT_HIT = 5,
+	FR_FORCE = 6,
+	FR_KINDS = 7,
+};
+
+/* fr_access.flags: of the mapping, as in vm_flags, and of the moment. */
+#define FR_VMA_SEQUENTIAL 0x01U /* VM_SEQ_READ: MADV_SEQUENTIAL */
+#define FR_VMA_RANDOM 0x02U /* VM_RAND_READ: MADV_RANDOM */
+#define FR_VMA_EXEC 0x04U /* VM_EXEC */
+#define FR_VMA_HUGE 0x08U /* VM_HUGEPAGE, and the mapping allows it */
+#define FR_ACCESS_CONGESTED 0x10U /* the task's block cgroup is congested */
+#define FR_ACCESS_WRITEBACK 0x20U /* the folio is under writeback: its mark is not one */
+#define FR_ACCESS_LOCKED 0x40U /* the folio is still being read: no hit for mmap_miss */
+#define FR_ACCESS_NO_FILE 0x80U /* no struct file: a file system reads its own metadata */
+
+/**
+ * struct fr_access - one access
+ * @index: page read or faulted; for FR_READ_MARK the first page of the marked folio
+ * @req_pages: for reads, pages from @index to the end of what is left of the
+ *	system call; for FR_FORCE, pages asked for; else ignored
+ * @vma_start: first page of the file that the mapping covers; faults only
+ * @vma_end: page after the last one that the mapping covers; 0 means unknown
+ * @hit_pages: pages that this stream has read since its last window, where the
+ *	caller counts them; 0 means not counted, and the distance is taken
+ * @kind: enum fr_kind
+ * @folio_order: order of the folio that was found, for marks and hits
+ * @flags: FR_VMA_* and FR_ACCESS_*
+ * @reserved: 0
+ */
+struct fr_access {
+	fr_u64 index;
+	fr_u64 req_pages;
+	fr_u64 vma_start;
+	fr_u64 vma_end;
+	fr_u64 hit_pages;
+	fr_u8 kind;
+	fr_u8 folio_order;
+	fr_u16 flags;
+	fr_u32 reserved;
+};
+
+/* fr_state.flags */
+#define FR_STATE_RANDOM 0x01U /* FMODE_RANDOM: POSIX_FADV_RANDOM */
+#define FR_STATE_SEEKED 0x02U /* lseek(2) since the last read */
+#define FR_STATE_THRASHED 0x04U /* safe-2010: read-ahead pages were evicted unread */
+#define FR_STATE_MISS 0x08U /* linux-2.6.13: the same, once */
+#define FR_STATE_IN_CACHE 0x10U /* linux-2.6.13: everything is cached, don't bother */
+#define FR_STATE_WHOLE 0x20U /* whole-file: the file was asked for */
+
+/**
+ * struct fr_state - what a policy remembers of one open file
+ * @start: first page of the window decided last
+ * @prev_end_bytes: byte after the last one that the previous read(2) returned;
+ *	all ones before the first (the kernel's prev_pos)
+ * @ahead_start: linux-2.6.13: first page of the ahead window
+ * @prev_page: linux-2.6.13: last page looked at; all ones before the first.
+ *	adaptive-2006: where the last mark was hit (its la_index)
+ * @aged_pages: adaptive-2006: fr_limits.aged_pages when the last window was decided
+ * @size: pages of the window decided last; 0 means none
+ * @async_size: pages of the tail of that window that count as read ahead; the
+ *	mark is on page @start + @size - @async_size
+ * @ra_pages: this file's maximum window, copied from the device at open
+ * @ahead_size: linux-2.6.13: pages of the ahead window; 0 means none.
+ *	adaptive-2006: pages of the previous backward window
+ * @cache_hit_pages: linux-2.6.13: pages in a row asked for and found cached
+ * @mmap_miss: faults that missed, less those that hit; 0 to 1000
+ * @order: folio order of the window decided last
+ * @flags: FR_STATE_*
+ *
+ * Plain data: copy it, store it in a BPF map, send it. All zero bytes is not
+ * the state of a file just opened; fr_open() makes that.
+ */
+struct fr_state {
+	fr_u64 start;
+	fr_u64 prev_end_bytes;
+	fr_u64 ahead_start;
+	fr_u64 prev_page;
+	fr_u64 aged_pages;
+	fr_u32 size;
+	fr_u32 async_size;
+	fr_u32 ra_pages;
+	fr_u32 ahead_size;
+	fr_u32 cache_hit_pages;
+	fr_u16 mmap_miss;
+	fr_u8 order;
+	fr_u8 flags;
+};
+
+/* fr_limits.quirks: where a kernel departs from its own rule. */
+
+/*
+ * Linux 6.18, measured: the search for the hole behind a foreign mark
+ * (page_cache_next_miss) that starts inside a large folio reports the hole one
+ * page late, and the page that it skipped is read alone later.
+ */
+#define FR_QUIRK_LATE_HOLE 0x01U
+/*
+ * Kernels whose do_page_cache_ra() keeps the lookahead of a window that it cuts
+ * at the end of the file: a mark may then remain, counted back from the cut end.
+ */
+#define FR_QUIRK_EOF_MARK 0x02U
+
+/**
+ * struct fr_limits - what a decision must respect, and what it may use
+ * @file_pages: size of the file in pages, the last one counted whole
+ * @memory_pages: all memory; 0 means unknown
+ * @reclaim_pages: memory that pages read now pass through before they are
+ *	evicted: inactive + free - low watermark; 0 means unknown
+ * @aged_pages: a counter that grows by one for each page that reclaim scans
+ * @ra_pages: the device's maximum window (read_ahead_kb); 0 turns readahead off
+ * @io_pages: the device's largest request (max_sectors_kb)
+ * @pages_max: no window is larger, whatever else says so; 0 means no such bound
+ * @whole_pages_max: whole-file: the most that is read of one file at once
+ * @readahead_ratio: adaptive: percent of the estimated thrashing threshold to use
+ * @readahead_hit_rate: adaptive-2006: a window is worthwhile when one page in so
+ *	many of it is read
+ * @min_pages: the smallest window of policies that have one; 0 means their own
+ * @folio_order_max: largest folio of the file's mapping; 0 is a file system
+ *	without large folios
+ * @exec_order: folio order that the architecture wants for program text (4 on
+ *	arm64 with 4 KiB pages, 0 elsewhere)
+ * @quirks: FR_QUIRK_*
+ * @reserved: 0
+ */
+struct fr_limits {
+	fr_u64 file_pages;
+	fr_u64 memory_pages;
+	fr_u64 reclaim_pages;
+	fr_u64 aged_pages;
+	fr_u32 ra_pages;
+	fr_u32 io_pages;
+	fr_u32 pages_max;
+	fr_u32 whole_pages_max;
+	fr_u32 readahead_ratio;
+	fr_u32 readahead_hit_rate;
+	fr_u32 min_pages;
+	fr_u8 folio_order_max;
+	fr_u8 exec_order;
+	fr_u8 quirks;
+	fr_u8 reserved;
+};
+
+/* How the history of a stream is probed; see probe.h. */
+enum fr_probing {
+	FR_PROBE_NONE = 0,
+	FR_PROBE_WALK = 1,
+	FR_PROBE_SAMPLE = 2,
+};
+
+/**
+ * struct fr_wants - what a policy needs to know of the page cache
+ * @before_max: count cached pages directly before the index, at most so many
+ * @gap_max: count pages that are not cached directly before the index, at most
+ *	so many
+ * @after_from: where counting forward starts
+ * @after_max: count cached pages from @after_from on, at most so many
+ * @around_from: first page of a range to look for any cached page
+ * @around_max: pages of that range
+ * @history_max: pages of history to probe, before the index
+ * @probing: enum fr_probing; the caller runs fr_probe_*() from probe.h
+ * @reserved: 0
+ *
+ * A maximum of 0 means: not needed.
+ */
+struct fr_wants {
+	fr_u64 before_max;
+	fr_u64 gap_max;
+	fr_u64 after_from;
+	fr_u64 after_max;
+	fr_u64 around_from;
+	fr_u64 around_max;
+	fr_u64 history_max;
+	fr_u32 probing;
+	fr_u32 reserved;
+};
+
+/**
+ * struct fr_near - the answers to struct fr_wants
+ * @before_pages: cached pages directly before the index
+ * @gap_pages: pages directly before the index that are not cached
+ * @after_pages: cached pages from after_from on
+ * @around_pages: cached pages in the range around; any number above 0 means some
+ * @history_pages: FR_PROBE_WALK: length of the history that the probes found
+ * @sampled: FR_PROBE_SAMPLE: pages looked at; FR_PROBE_WALK: 1
+ * @sampled_hits: FR_PROBE_SAMPLE: how many of them had been read; FR_PROBE_WALK:
+ *	whether the page before the index had
+ *
+ * An evicted page that has left a shadow entry is not cached. Counts above what
+ * was asked for are cut to it, so that a wrong answer breaks no limit.
+ */
+struct fr_near {
+	fr_u64 before_pages;
+	fr_u64 gap_pages;
+	fr_u64 after_pages;
+	fr_u64 around_pages;
+	fr_u64 history_pages;
+	fr_u32 sampled;
+	fr_u32 sampled_hits;
+};
+
+/**
+ * enum fr_reason - why a decision is what it is
+ * @FR_REASON_NOTHING: nothing to do here: past the end of the file, or not a case
+ *	in which this policy acts
+ * @FR_REASON_INITIAL: a new stream: at page 0, or right after the previous read
+ * @FR_REASON_OVERSIZE: a new stream: the request is larger than the maximum window
+ * @FR_REASON_SUBSEQUENT: the stream reached the mark: its next window
+ * @FR_REASON_FOREIGN: a mark that this state did not set (interleaved streams):
+ *	the next window behind what is cached
+ * @FR_REASON_CONTEXT: cached pages before the index show a stream
+ * @FR_REASON_RANDOM: no sign of a stream: just what was asked for
+ * @FR_REASON_AROUND: a fault on a mapping: the pages around it
+ * @FR_REASON_EXEC: a fault on program text: the pages from it on
+ * @FR_REASON_HUGE: a fault on a huge-page mapping
+ * @FR_REASON_FORCED: the program asked for these pages
+ * @FR_REASON_ADVISED_RANDOM: the program said random: just what was asked for
+ * @FR_REASON_DISABLED: readahead is off, or the cgroup is congested: one page
+ * @FR_REASON_MISSES: too many faults missed: reading around does not pay
+ * @FR_REASON_AHEAD: the window after the next one is due
+ * @FR_REASON_WITHIN: a stream inside the pages already looked after
+ * @FR_REASON_IN_CACHE: everything was cached lately: no looking for a while
+ * @FR_REASON_FULL: everything in reach is cached already
+ * @FR_REASON_THRASHED: pages read ahead were evicted unread: smaller windows
+ * @FR_REASON_RESCUE: pages read ahead are about to be evicted: keep them instead
+ *	of reading more
+ * @FR_REASON_BACKWARD: a stream that reads backward
+ * @FR_REASON_WHOLE: the whole file
+ * @FR_REASON_SEEKED: page 0 after a seek does not start a stream
+ */
+enum fr_reason {
+	FR_REASON_NOTHING = 0,
+	FR_REASON_INITIAL = 1,
+	FR_REASON_OVERSIZE = 2,
+	FR_REASON_SUBSEQUENT = 3,
+	FR_REASON_FOREIGN = 4,
+	FR_REASON_CONTEXT = 5,
+	FR_REASON_RANDOM = 6,
+	FR_REASON_AROUND = 7,
+	FR_REASON_EXEC = 8,
+	FR_REASON_HUGE = 9,
+	FR_REASON_FORCED = 10,
+	FR_REASON_ADVISED_RANDOM = 11,
+	FR_REASON_DISABLED = 12,
+	FR_REASON_MISSES = 13,
+	FR_REASON_AHEAD = 14,
+	FR_REASON_WITHIN = 15,
+	FR_REASON_IN_CACHE = 16,
+	FR_REASON_FULL = 17,
+	FR_REASON_THRASHED = 18,
+	FR_REASON_RESCUE = 19,
+	FR_REASON_BACKWARD = 20,
+	FR_REASON_WHOLE = 21,
+	FR_REASON_SEEKED = 22,
+	FR_REASONS = 23,
+};
+
+/* fr_window.flags */
+#define FR_WINDOW_FOLIOS 0x01U /* issued as folios of its order (page_cache_ra_order) */
+#define FR_WINDOW_CHUNKS 0x02U /* issued in chunks of 2 MiB (force_page_cache_ra) */
+
+/**
+ * struct fr_window - pages to bring in
+ * @start: first page
+ * @size: pages, as the policy counts them and its state remembers them
+ * @async_size: pages of the tail that count as read ahead; the mark goes on page
+ *	@start + @size - @async_size; 0 means no mark
+ * @read_pages: pages to read: @size cut at the end of the file and at pages_max
+ * @order: folio order to build, with FR_WINDOW_FOLIOS
+ * @flags: FR_WINDOW_*
+ * @reserved: 0
+ */
+struct fr_window {
+	fr_u64 start;
+	fr_u32 size;
+	fr_u32 async_size;
+	fr_u32 read_pages;
+	fr_u8 order;
+	fr_u8 flags;
+	fr_u16 reserved;
+};
+
+/* fr_decision.flags */
+#define FR_DECIDED_STATE 0x01U /* the state's window changed */
+#define FR_DECIDED_CLEAR_MARK 0x02U /* the mark that was hit is used up: clear it */
+#define FR_DECIDED_RETAIN 0x04U /* keep the retain_* pages from eviction */
+#define FR_DECIDED_FORCED 0x08U /* goes round the policy */
+
+/**
+ * struct fr_decision - what to do
+ * @window: windows to issue, in this order
+ * @retain_start: with FR_DECIDED_RETAIN, first page to move away from reclaim
+ * @next_look: for policies that look: the page at which the next FR_READ_LOOK of
+ *	this request is due
+ * @retain_pages: pages to move away from reclaim
+ * @max_pages: the maximum window that held for this decision
+ * @saw_pages: what the policy found in the cache: pages of history behind the
+ *	index (context), or pages cached ahead of it (foreign marks)
+ * @windows: how many of @window are set: 0, 1 or 2
+ * @reason: enum fr_reason
+ * @flags: FR_DECIDED_*
+ * @reserved: 0
+ *
+ * Whatever was decided, a page that is still missing when the program needs it
+ * is read alone by the caller, as the kernel does.
+ */
+struct fr_decision {
+	struct fr_window window[2];
+	fr_u64 retain_start;
+	fr_u64 next_look;
+	fr_u32 retain_pages;
+	fr_u32 max_pages;
+	fr_u32 saw_pages;
+	fr_u8 windows;
+	fr_u8 reason;
+	fr_u8 flags;
+	fr_u8 reserved;
+};
+
+/**
+ * struct fr_call - the arguments of a decision
+ * @state: changed by the decision
+ * @access: what happened
+ * @near: what fr_wants() asked for
+ * @limits: what holds
+ */
+struct fr_call {
+	struct fr_state *state;
+	const struct fr_access *access;
+	const struct fr_near *near;
+	const struct fr_limits *limits;
+};
+
+/* posix_fadvise(2); WILLNEED is an access (FR_FORCE), the others don't touch the window. */
+enum fr_advice {
+	FR_ADVICE_NORMAL = 0,
+	FR_ADVICE_SEQUENTIAL = 1,
+	FR_ADVICE_RANDOM = 2,
+};
+
+/**
+ * enum fr_feedback - what became of a window
+ * @FR_FEEDBACK_CACHED: every one of the pages asked for was cached already
+ * @FR_FEEDBACK_READ: some had to be read
+ * @FR_FEEDBACK_THRASHED: pages were evicted before the program came to them
+ * @FR_FEEDBACK_WASTED: pages were dropped, and the program did not want them
+ * @FR_FEEDBACK_LATE: the program waited for pages that were on their way
+ * @FR_FEEDBACK_ERROR: the device could not read
+ */
+enum fr_feedback {
+	FR_FEEDBACK_CACHED = 0,
+	FR_FEEDBACK_READ = 1,
+	FR_FEEDBACK_THRASHED = 2,
+	FR_FEEDBACK_WASTED = 3,
+	FR_FEEDBACK_LATE = 4,
+	FR_FEEDBACK_ERROR = 5,
+	FR_FEEDBACKS = 6,
+};
+
+_Static_assert(sizeof(fr_u8) == 1 && sizeof(fr_u16) == 2, "small types");
+_Static_assert(sizeof(fr_u32) == 4 && sizeof(fr_u64) == 8, "large types");
+_Static_assert(sizeof(struct fr_access) == 48, "no hidden padding");
+_Static_assert(sizeof(struct fr_state) == 64, "no hidden padding; one cache line");
+_Static_assert(sizeof(struct fr_limits) == 64, "no hidden padding");
+_Static_assert(sizeof(struct fr_wants) == 64, "no hidden padding");
+_Static_assert(sizeof(struct fr_near) == 48, "no hidden padding");
+_Static_assert(sizeof(struct fr_window) == 24, "no hidden padding");
+_Static_assert(sizeof(struct fr_decision) == 80, "no hidden padding");
+
+#endif /* FOREREAD_TYPES_H */

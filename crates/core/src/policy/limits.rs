@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a decision must respect, and what it may use.
+
+use super::sizing;
+
+/// Limits and parameters of a decision: `struct fr_limits`. Any values are valid.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// Size of the file, the last page counted whole.
+    pub file_pages: u64,
+    /// All memory; 0 when not known.
+    pub memory_pages: u64,
+    /// Memory that pages read now pass through before they are evicted: inactive + free - low
+    /// watermark; 0 when not known.
+    pub reclaim_pages: u64,
+    /// A counter that grows by one for each page that reclaim scans.
+    pub aged_pages: u64,
+    /// The device's maximum window (`read_ahead_kb`); 0 turns readahead off. Copied into the state
+    /// at open.
+    pub ra_pages: u32,
+    /// The device's largest request (`max_sectors_kb`).
+    pub io_pages: u32,
+    /// No window is larger, whatever else says so; 0 for no such bound.
+    pub pages_max: u32,
+    /// `whole-file`: the most that is read of one file at once.
+    pub whole_pages_max: u32,
+    /// `adaptive-*`: percent of the estimated thrashing threshold to use.
+    pub readahead_ratio: u32,
+    /// `adaptive-2006`: a window is worthwhile when one page in so many of it is read.
+    pub readahead_hit_rate: u32,
+    /// The smallest window of policies that have one; 0 for their own.
+    pub min_pages: u32,
+    /// Largest folio order of the file's mapping; 0 for a file system without large folios.
+    pub folio_order_max: u8,
+    /// Folio order that the architecture wants for program text.
+    pub exec_order: u8,
+    /// `QUIRK_*`, or-ed.
+    pub quirks: u8,
+    /// 0.
+    pub reserved: u8,
+}
+
+impl Limits {
+    /// Linux 6.18: a hole behind a foreign mark inside a large folio is found one page late.
+    pub const QUIRK_LATE_HOLE: u8 = 0x01;
+    /// A window cut at the end of the file may keep its mark.
+    pub const QUIRK_EOF_MARK: u8 = 0x02;
+
+    /// The quirks by name.
+    pub const QUIRKS: [(&str, u8); 2] = [
+        ("late-hole", Self::QUIRK_LATE_HOLE),
+        ("eof-mark", Self::QUIRK_EOF_MARK),
+    ];
+
+    /// Limits for a file of `file_pages` on a device with windows of `ra_pages`: requests of
+    /// 1280 KiB, no large folios, `readahead_ratio` 50, `readahead_hit_rate` 1, at most 1 GiB at
+    /// once for `whole-file`.
+    #[must_use]
+    pub const fn new(file_pages: u64, ra_pages: u32) -> Self {
+        Self {
+            file_pages,
+            memory_pages: 0,
+            reclaim_pages: 0,
+            aged_pages: 0,
+            ra_pages,
+            io_pages: 320,
+            pages_max: 0,
+            whole_pages_max: 1 << 18,
+            readahead_ratio: 50,
+            readahead_hit_rate: 1,
+            min_pages: 0,
+            folio_order_max: 0,
+            exec_order: 0,
+            quirks: 0,
+            reserved: 0,
+        }
+    }
+
+    /// Its bytes, as C and BPF see them.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        crate::ffi::Plain::bytes(self)
+    }
+}
+
+impl Default for Limits {
+    /// [`Limits::new`] for a file without an end and the kernel's default window.
+    fn default() -> Self {
+        Self::new(u64::MAX, sizing::DEFAULT_PAGES)
+    }
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Readahead policies: in go the state of an open file, an access, what is cached nearby and
+//! limits; out comes a window.
+//!
+//! The decisions are made by the C core in `core/`, the same text that runs in the kernel as BPF.
+//! Page counts and indices are in pages of 4 KiB.
+//!
+//! ```
+//! use foreread_core::policy::{Access, Limits, NothingCached, Policy, State};
+//!
+//! let limits = Limits::new(3568, 32);
+//! let mut state = State::open(&limits);
+//! let access = Access::read_miss(0, 1);
+//! let decision = Policy::Linux.decide(&mut state, &access, &NothingCached, &limits);
+//! assert_eq!(decision.windows()[0].to_string(), "0+4 a3");
+//! ```
+
+mod access;
+mod decision;
+mod folios;
+mod limits;
+mod nearby;
+pub mod sizing;
+mod state;
+
+pub use access::{Access, Kind};
+pub use decision::{Decision, Reason, Window};
+pub use folios::{Folio, Folios};
+pub use limits::Limits;
+pub use nearby::{Cached, Near, Nearby, NothingCached, Wants};
+pub use state::{Advice, Feedback, State};
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::ffi;
+
+/// A readahead policy. What each believes of programs is in `docs/policies.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Policy {
+    /// On-demand readahead of Linux 6.16 and later, with the large-folio rules.
+    Linux = 0,
+    /// Current window and ahead window, as in Linux 2.6.13.
+    Linux2613 = 1,
+    /// The first adaptive readahead: stateless, sized by the history in the cache.
+    Adaptive2005 = 2,
+    /// Adaptive readahead with the stateful and the context method.
+    Adaptive2006 = 3,
+    /// 512 KiB windows with thrashing-safe context readahead.
+    Safe2010 = 4,
+    /// No readahead.
+    None = 5,
+    /// The whole file at the first miss.
+    WholeFile = 6,
+}
+
+/// A name that is no policy's.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("no policy is called `{name}`; there are: {}", list())]
+pub struct NoSuchPolicy {
+    /// What was asked for.
+    pub name: String,
+}
+
+fn list() -> String {
+    Policy::ALL.map(Policy::name).join(", ")
+}
+
+impl Policy {
+    /// All policies, in the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::Linux,
+        Self::Linux2613,
+        Self::Adaptive2005,
+        Self::Adaptive2006,
+        Self::Safe2010,
+        Self::None,
+        Self::WholeFile,
+    ];
+
+    /// Its name, as people type it: `linux`, `linux-2.6.13`, ...
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        ffi::policy_name(self as u32).unwrap_or_default()
+    }
+
+    /// Whether it is asked at the first page of every read and at [`Decision::next_look`], cached
+    /// or not, besides at misses ([`Access::read_look`]). The others are asked at misses and marks.
+    #[must_use]
+    pub fn looks(self) -> bool {
+        ffi::policy_looks(self as u32) != 0
+    }
+
+    /// Decides on one access; what the policy has to remember goes into `state`.
+    ///
+    /// The cache is only looked at where the answer matters to this policy. Whatever is decided, no
+    /// window is larger than the limits allow and none is read past the end of the file. A page
+    /// that is still missing when the program needs it is for the caller to read, alone.
+    pub fn decide<N: Nearby + ?Sized>(
+        self,
+        state: &mut State,
+        access: &Access,
+        nearby: &N,
+        limits: &Limits,
+    ) -> Decision {
+        let near = self.ask(state, access, nearby, limits);
+        self.decide_near(state, access, &near, limits)
+    }
+
+    /// What it needs to know of the page cache to decide on an access.
+    #[must_use]
+    pub fn wants(self, state: &State, access: &Access, limits: &Limits) -> Wants {
+        ffi::wants(self as u32, state, access, limits)
+    }
+
+    /// The same, already asked of a cache: what [`Policy::decide`] decides on.
+    pub fn ask<N: Nearby + ?Sized>(
+        self,
+        state: &State,
+        access: &Access,
+        nearby: &N,
+        limits: &Limits,
+    ) -> Near {
+        nearby::answer(&self.wants(state, access, limits), access.index, nearby)
+    }
+
+    /// Decides on one access with a summary of the cache in place of the cache.
+    pub fn decide_near(
+        self,
+        state: &mut State,
+        access: &Access,
+        near: &Near,
+        limits: &Limits,
+    ) -> Decision {
+        let call = ffi::Call {
+            state,
+            access,
+            near,
+            limits,
+        };
+        ffi::decide(self as u32, &call)
+    }
+
+    /// Tells it what became of pages that it asked for.
+    pub fn feedback(self, state: &mut State, feedback: Feedback, pages: u64) {
+        ffi::feedback(self as u32, state, feedback as u32, pages);
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Policy {
+    type Err = NoSuchPolicy;
+
+    fn from_str(name: &str) -> Result<Self, NoSuchPolicy> {
+        let found = Self::ALL.into_iter().find(|policy| policy.name() == name);
+        found.ok_or_else(|| NoSuchPolicy {
+            name: name.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_their_policies() {
+        for (number, policy) in Policy::ALL.into_iter().enumerate() {
+            assert_eq!(policy as usize, number);
+            assert_eq!(policy.name().parse(), Ok(policy));
+        }
+        assert_eq!(ffi::policy_name(Policy::ALL.len() as u32), None);
+        assert_eq!(
+            "fast".parse::<Policy>().unwrap_err().to_string(),
+            "no policy is called `fast`; there are: linux, linux-2.6.13, adaptive-2005, \
+             adaptive-2006, safe-2010, none, whole-file"
+        );
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a policy remembers of one open file.
+
+use super::Limits;
+use crate::ffi;
+
+/// What posix_fadvise(2) says of a whole file. `WILLNEED` is an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Advice {
+    /// `POSIX_FADV_NORMAL`: the device's maximum window.
+    Normal = 0,
+    /// `POSIX_FADV_SEQUENTIAL`: twice that.
+    Sequential = 1,
+    /// `POSIX_FADV_RANDOM`: no windows.
+    Random = 2,
+}
+
+/// What became of pages that a policy asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Feedback {
+    /// All of them were cached already.
+    Cached = 0,
+    /// Some had to be read.
+    Read = 1,
+    /// They were evicted before the program came to them.
+    Thrashed = 2,
+    /// They were dropped, and the program did not want them.
+    Wasted = 3,
+    /// The program waited for them while they were on their way.
+    Late = 4,
+    /// The device could not read them.
+    Error = 5,
+}
+
+/// What a policy remembers of one open file: `struct fr_state`, 64 bytes of plain data.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    /// First page of the window decided last.
+    pub start: u64,
+    /// Byte after the last one that the previous read returned; `u64::MAX` before the first.
+    pub prev_end_bytes: u64,
+    /// `linux-2.6.13`: first page of the ahead window.
+    pub ahead_start: u64,
+    /// `linux-2.6.13`: last page looked at; `adaptive-2006`: where the last mark was hit.
+    pub prev_page: u64,
+    /// `adaptive-2006`: [`Limits::aged_pages`] when the last window was decided.
+    pub aged_pages: u64,
+    /// Pages of the window decided last; 0 for none.
+    pub size: u32,
+    /// Pages of its tail that count as read ahead.
+    pub async_size: u32,
+    /// This file's maximum window.
+    pub ra_pages: u32,
+    /// `linux-2.6.13`: pages of the ahead window; `adaptive-2006`: of the last backward window.
+    pub ahead_size: u32,
+    /// `linux-2.6.13`: pages in a row asked for and found cached.
+    pub cache_hit_pages: u32,
+    /// Faults that missed, less those that hit; 0 to 1000.
+    pub mmap_miss: u16,
+    /// Folio order of the window decided last.
+    pub order: u8,
+    /// `FLAG_*`, or-ed.
+    pub flags: u8,
+}
+
+impl State {
+    /// `POSIX_FADV_RANDOM` holds.
+    pub const FLAG_RANDOM: u8 = 0x01;
+    /// A seek since the last read.
+    pub const FLAG_SEEKED: u8 = 0x02;
+    /// `safe-2010`: pages read ahead were evicted unread.
+    pub const FLAG_THRASHED: u8 = 0x04;
+    /// `linux-2.6.13`: the same, once.
+    pub const FLAG_MISS: u8 = 0x08;
+    /// `linux-2.6.13`: everything is cached.
+    pub const FLAG_IN_CACHE: u8 = 0x10;
+    /// `whole-file`: the file was asked for.
+    pub const FLAG_WHOLE: u8 = 0x20;
+
+    /// The state of a file just opened on a device with these limits.
+    #[must_use]
+    pub fn open(limits: &Limits) -> Self {
+        let mut state = Self {
+            start: 0,
+            prev_end_bytes: 0,
+            ahead_start: 0,
+            prev_page: 0,
+            aged_pages: 0,
+            size: 0,
+            async_size: 0,
+            ra_pages: 0,
+            ahead_size: 0,
+            cache_hit_pages: 0,
+            mmap_miss: 0,
+            order: 0,
+            flags: 0,
+        };
+        ffi::open(&mut state, limits);
+        state
+    }
+
+    /// posix_fadvise(2), but for `WILLNEED`.
+    pub fn advise(&mut self, advice: Advice, limits: &Limits) {
+        ffi::advise(self, limits, advice as u32);
+    }
+
+    /// lseek(2).
+    pub fn seek(&mut self) {
+        ffi::seek(self);
+    }
+
+    /// A read(2) returned with the file position at `end_bytes`.
+    pub fn read_done(&mut self, end_bytes: u64) {
+        ffi::read_done(self, end_bytes);
+    }
+
+    /// Fault-around mapped `pages` cached pages besides the faulting one.
+    pub fn fault_mapped(&mut self, pages: u64) {
+        ffi::fault_mapped(self, pages);
+    }
+
+    /// Its bytes, as C and BPF see them.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        ffi::Plain::bytes(self)
+    }
+
+    /// A state from its bytes; `None` when there are not 64.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        ffi::AnyBits::from_bytes(bytes)
+    }
+
+    /// The page that carries the mark of the window decided last, if it has one.
+    #[must_use]
+    pub fn mark(&self) -> Option<u64> {
+        let size = u64::from(self.size);
+        let behind = size.checked_sub(u64::from(self.async_size))?;
+        (self.async_size > 0).then(|| self.start.saturating_add(behind))
+    }
+}
