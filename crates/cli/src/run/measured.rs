@@ -270,6 +270,7 @@ fn replay_json(report: &Report) -> Value {
         "arrived_pages": report.arrived_pages,
         "over_budget_pages": report.over_budget_pages,
         "skipped_pages": report.skipped_pages,
+        "overtaken_pages": report.overtaken_pages,
         "metadata_bytes": report.metadata_bytes,
         "looked_at_inodes": report.looked_at,
         "reads": report.reads,

@@ -262,6 +262,7 @@ impl Session<'_> {
         let options = Options {
             budget_bytes: self.budget_bytes,
             hold_data,
+            stops_when_overtaken: true,
             ..Options::default()
         };
         Replay::start(Arc::clone(profile), &options)

@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 use super::pump::{Pump, READ_BYTES_MAX};
 use super::targets::Target;
 use super::{Shared, is_shrunk};
-use crate::cache::{has_cachestat, missing_by_map, missing_ranges};
+use crate::cache::{cached_pages, has_cachestat, missing_by_map, missing_ranges};
 use crate::paths::Opener;
 use crate::uring::Finished;
 
@@ -96,6 +96,40 @@ pub(super) fn read(
     pieces.iter().map(|piece| piece.pages * PAGE_BYTES).sum()
 }
 
+/// When to ask whether the program has overtaken the replay: everything it comes to is cached, and
+/// the rest may be too. Files that were in memory from the start look alike, so the rest is asked
+/// about before anything is given up, each time after twice as many pieces.
+struct CachedInARow {
+    pieces: usize,
+    ask_at: usize,
+}
+
+impl CachedInARow {
+    const FIRST: usize = 64;
+
+    fn is_time_to_ask(&mut self, cached: bool) -> bool {
+        if !cached {
+            *self = Self::default();
+            return false;
+        }
+        self.pieces += 1;
+        let now = self.pieces == self.ask_at;
+        if now {
+            self.ask_at *= 2;
+        }
+        now
+    }
+}
+
+impl Default for CachedInARow {
+    fn default() -> Self {
+        Self {
+            pieces: 0,
+            ask_at: Self::FIRST,
+        }
+    }
+}
+
 /// Opens files and asks for what of them is missing.
 struct Reader<'a> {
     profile: &'a Profile,
@@ -122,7 +156,8 @@ impl<'a> Reader<'a> {
     fn read_all(&mut self, pieces: &[Piece], pump: &mut Pump<'_, Token>) -> io::Result<bool> {
         let mut missing = Vec::new();
         let shared = self.shared;
-        for piece in pieces {
+        let mut cached = CachedInARow::default();
+        for (at, piece) in pieces.iter().enumerate() {
             if shared.stopped() {
                 return Ok(false);
             }
@@ -143,8 +178,31 @@ impl<'a> Reader<'a> {
                     return Ok(false);
                 }
             }
+            let rest = &pieces[at + 1..];
+            if shared.stops_when_overtaken
+                && cached.is_time_to_ask(missing_pages == 0)
+                && self.is_cached_throughout(rest)
+            {
+                let pages = rest.iter().map(|piece| piece.pages).sum();
+                shared.tally.add(|t| &t.overtaken_pages, pages);
+                break;
+            }
         }
         Ok(true)
+    }
+
+    /// Whether pieces spread over these are all cached.
+    fn is_cached_throughout(&mut self, pieces: &[Piece]) -> bool {
+        const SAMPLE: usize = 32;
+        let step = pieces.len().div_ceil(SAMPLE).max(1);
+        self.ask == Ask::Stat
+            && pieces.iter().step_by(step).all(|piece| {
+                let opened = self.opener.open(piece.node, false);
+                opened.is_ok_and(|fd| {
+                    cached_pages(fd, piece.start_page, piece.pages)
+                        .is_ok_and(|cached| cached == piece.pages)
+                })
+            })
     }
 
     /// The open file of a node; `None` when it isn't to be read.

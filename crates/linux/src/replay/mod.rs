@@ -39,6 +39,8 @@ pub struct Options {
     /// Read no data before [`Replay::release`], until somebody watches what becomes of it; for 50
     /// ms at most.
     pub hold_data: bool,
+    /// End when a program has overtaken it, and everything that is left is cached.
+    pub stops_when_overtaken: bool,
 }
 
 macro_rules! report {
@@ -78,6 +80,8 @@ report! {
     /// end of a file, in holes, on file systems in memory. Planned pages are these, the cached, the
     /// asked for and those over the budget; a replay that was stopped hasn't come to all.
     skipped_pages,
+    /// Pages that it didn't come to, because the program was ahead of it.
+    overtaken_pages,
     /// Bytes of metadata read from block devices.
     metadata_bytes,
     /// Inodes looked at one by one, where the device couldn't be read.
@@ -126,6 +130,7 @@ struct Shared {
     working: (Mutex<usize>, Condvar),
     no_raw: bool,
     no_ring: bool,
+    stops_when_overtaken: bool,
 }
 
 impl Shared {
@@ -190,6 +195,7 @@ impl Replay {
             working: (Mutex::new(0), Condvar::new()),
             no_raw: options.no_raw,
             no_ring: options.no_ring,
+            stops_when_overtaken: options.stops_when_overtaken,
         });
         let started = Instant::now();
         let for_thread = Arc::clone(&shared);

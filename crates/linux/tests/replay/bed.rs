@@ -137,7 +137,11 @@ pub fn replay(profile: &Profile, options: &Options) -> Report {
     let (report, _) = replay.join();
     assert_eq!(
         report.planned_pages,
-        report.cached_pages + report.asked_pages + report.over_budget_pages + report.skipped_pages,
+        report.cached_pages
+            + report.asked_pages
+            + report.over_budget_pages
+            + report.skipped_pages
+            + report.overtaken_pages,
         "pages that nobody accounts for: {report:?}"
     );
     assert!(report.arrived_pages <= report.asked_pages, "{report:?}");

@@ -175,6 +175,36 @@ fn data_that_is_held_comes_all_the_same() {
     });
 }
 
+/// Everything is there already, as if the program had been faster. What isn't is still read.
+#[test]
+fn an_overtaken_replay_ends_and_one_that_is_not_goes_on() {
+    let Some((bed, profile)) = made() else { return };
+    let options = Options {
+        stops_when_overtaken: true,
+        ..Options::default()
+    };
+    bed.undisturbed(|| {
+        bed.drop_caches();
+        replay(&profile, &Options::default());
+        let report = replay(&profile, &options);
+        assert!(report.overtaken_pages > 0, "{report:?}");
+        assert_eq!(report.asked_pages, 0, "{report:?}");
+        let come_to = report.cached_pages + report.skipped_pages;
+        assert_eq!(come_to + report.overtaken_pages, report.planned_pages);
+    });
+    bed.undisturbed(|| {
+        // The last tenth in the order of reading isn't there.
+        bed.drop_caches();
+        let mut most = profile.clone();
+        for node in most.nodes.iter_mut().rev().take(20) {
+            node.range_count = 0;
+        }
+        replay(&most, &Options::default());
+        let report = replay(&profile, &options);
+        assert!(report.arrived_pages > 0, "{report:?}");
+    });
+}
+
 #[test]
 fn a_finished_replay_leaves_nothing() {
     let Some((bed, profile)) = made() else { return };
