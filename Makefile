@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench lint install clean
+.PHONY: help build demo test bench lint prove install clean
 
 PREFIX ?= /usr/local
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -41,6 +41,9 @@ bench: ## the result table of the README (asks for root)
 lint: ## rustfmt, clippy, clang-format, shell
 	@scripts/setup.sh test
 	@scripts/lint.sh
+
+prove: ## proof that the policy core has no run-time error (Frama-C; installs it)
+	@scripts/prove.sh
 
 install: ## into PREFIX (/usr/local), under DESTDIR
 	install -D -m 755 $(FOREREAD) $(DESTDIR)$(PREFIX)/bin/foreread

@@ -53,9 +53,10 @@ void foreread_decide(fr_u32 policy, const struct fr_call *call, struct fr_decisi
 	fr_decide(policy, call, decision);
 }
 
-void foreread_probe_begin(struct fr_probe *probe, const struct fr_wants *wants, fr_u64 index)
+void foreread_probe_begin(struct fr_probe *probe, const struct fr_wants *wants,
+			  const struct fr_near *near, fr_u64 index)
 {
-	fr_probe_begin(probe, wants, index);
+	fr_probe_begin(probe, wants, near, index);
 }
 
 fr_u32 foreread_probe_next(const struct fr_probe *probe, fr_u64 *page)

@@ -20,7 +20,8 @@ void foreread_wants(fr_u32 policy, const struct fr_state *state, const struct fr
 		    const struct fr_limits *limits, struct fr_wants *wants);
 void foreread_decide(fr_u32 policy, const struct fr_call *call, struct fr_decision *decision);
 
-void foreread_probe_begin(struct fr_probe *probe, const struct fr_wants *wants, fr_u64 index);
+void foreread_probe_begin(struct fr_probe *probe, const struct fr_wants *wants,
+			  const struct fr_near *near, fr_u64 index);
 fr_u32 foreread_probe_next(const struct fr_probe *probe, fr_u64 *page);
 void foreread_probe_answer(struct fr_probe *probe, fr_u32 read);
 void foreread_probe_end(const struct fr_probe *probe, struct fr_near *near);

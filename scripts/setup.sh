@@ -38,6 +38,7 @@ test   util-linux    lsblk                    block device tools that tests comp
 test   xfsprogs      mkfs.xfs                 tests on xfs
 test   btrfs-progs   mkfs.btrfs               tests on btrfs
 test   clang-format  clang-format             checks the layout of the C sources
+test   libclang-rt-dev /usr/share/doc/libclang-rt-dev  sanitizers and fuzzer that the policy core is tested with
 LIST
 }
 

@@ -43,40 +43,40 @@ FR_INLINE fr_u32 fr_u32_of(fr_u64 value)
 	return (fr_u32)fr_min(value, FR_U32_MAX);
 }
 
-/* a * b, saturating, for a @b of at most 32 bits: neither __int128 nor an overflow builtin. */
+/*
+ * a * b, saturating. By halves: clang makes a compare with FR_U64_MAX / b into a
+ * multiplication of 128 bits, which BPF does not have.
+ */
 FR_INLINE fr_u64 fr_mul(fr_u64 a, fr_u32 b)
 {
-	if (b != 0 && a > FR_U64_MAX / b)
-		return FR_U64_MAX;
-	return a * b;
+	fr_u64 low = (a & FR_U32_MAX) * b;
+	fr_u64 high = (a >> 32) * b;
+
+	return high > FR_U32_MAX ? FR_U64_MAX : fr_add(high << 32, low);
 }
 
-/* floor(log2(value)); 0 for 0. BPF has no instruction for it, and clang no builtin there. */
+/*
+ * floor(log2(value)); 0 for 0. BPF has no instruction for it, and clang no builtin
+ * there. Without branches, so that the verifier does not follow each of 64 ways.
+ */
 FR_INLINE fr_u32 fr_log2(fr_u64 value)
 {
-	fr_u32 log = 0;
+	fr_u32 log = (fr_u32)(value > 0xffffffffULL) << 5;
+	fr_u32 step;
 
-	if (value >> 32) {
-		value >>= 32;
-		log += 32;
-	}
-	if (value >> 16) {
-		value >>= 16;
-		log += 16;
-	}
-	if (value >> 8) {
-		value >>= 8;
-		log += 8;
-	}
-	if (value >> 4) {
-		value >>= 4;
-		log += 4;
-	}
-	if (value >> 2) {
-		value >>= 2;
-		log += 2;
-	}
-	return log + (fr_u32)(value >> 1);
+	value >>= log;
+	step = (fr_u32)(value > 0xffff) << 4;
+	value >>= step;
+	log += step;
+	step = (fr_u32)(value > 0xff) << 3;
+	value >>= step;
+	log += step;
+	step = (fr_u32)(value > 0xf) << 2;
+	value >>= step;
+	log += step;
+	step = (fr_u32)(value > 0x3) << 1;
+	value >>= step;
+	return log + step + (value > 1);
 }
 
 /* Index of the lowest set bit; 63 for 0: zero is a multiple of every power of two. */
@@ -90,7 +90,7 @@ FR_INLINE fr_u64 fr_pow2_up(fr_u64 value)
 {
 	if (value <= 1)
 		return 1;
-	return 1ULL << (fr_log2(fr_min(value, 1ULL << 33) - 1) + 1);
+	return 2ULL << fr_min(fr_log2(value - 1), 32);
 }
 
 /* @value rounded down to a multiple of 2^@order; an order above 63 counts as 63. */
@@ -98,7 +98,7 @@ FR_INLINE fr_u64 fr_round_down(fr_u64 value, fr_u32 order)
 {
 	fr_u32 shift = order < 63 ? order : 63;
 
-	return value >> shift << shift;
+	return value & ~((1ULL << shift) - 1);
 }
 
 #endif /* FOREREAD_ARITH_H */

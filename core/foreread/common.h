@@ -140,6 +140,8 @@ FR_INLINE void fr_force(const struct fr_call *call, struct fr_decision *decision
 {
 	fr_u64 most = fr_max(call->limits->io_pages, call->state->ra_pages);
 
+	if (call->limits->pages_max != 0)
+		most = fr_min(most, call->limits->pages_max);
 	decision->max_pages = fr_u32_of(most);
 	decision->flags |= FR_DECIDED_FORCED;
 	fr_as_asked(call, decision, fr_min(pages, most), reason);

@@ -43,11 +43,11 @@ FR_INLINE void fr_advise(struct fr_state *state, const struct fr_limits *limits,
 	switch (advice) {
 	case FR_ADVICE_NORMAL:
 		state->ra_pages = limits->ra_pages;
-		state->flags &= (fr_u8)~FR_STATE_RANDOM;
+		state->flags &= 0xffU & ~FR_STATE_RANDOM;
 		break;
 	case FR_ADVICE_SEQUENTIAL:
 		state->ra_pages = fr_u32_of((fr_u64)limits->ra_pages * 2);
-		state->flags &= (fr_u8)~FR_STATE_RANDOM;
+		state->flags &= 0xffU & ~FR_STATE_RANDOM;
 		break;
 	case FR_ADVICE_RANDOM:
 		state->flags |= FR_STATE_RANDOM;
@@ -71,7 +71,7 @@ FR_INLINE void fr_seek(struct fr_state *state)
 FR_INLINE void fr_read_done(struct fr_state *state, fr_u64 end_bytes)
 {
 	state->prev_end_bytes = end_bytes;
-	state->flags &= (fr_u8)~FR_STATE_SEEKED;
+	state->flags &= 0xffU & ~FR_STATE_SEEKED;
 }
 
 /**

@@ -87,17 +87,18 @@ FR_INLINE void fr_issue_begin(struct fr_issue *issue, const struct fr_window *wi
 		return;
 	if (!reaches_end) {
 		if (window->async_size <= window->size)
-			issue->mark = fr_add(window->start, window->size - window->async_size);
+			issue->mark =
+				fr_add(window->start, fr_sub(window->size, window->async_size));
 	} else if ((limits->quirks & FR_QUIRK_EOF_MARK) && !issue->folios &&
 		   window->async_size <= read) {
-		issue->mark = fr_add(window->start, read - window->async_size);
+		issue->mark = fr_add(window->start, fr_sub(read, window->async_size));
 	}
 }
 
 /* The order of the folio at @index: aligned to itself, and not past the end. */
 FR_INLINE fr_u32 fr_issue_order(const struct fr_issue *issue)
 {
-	fr_u64 left = issue->end - issue->index;
+	fr_u64 left = fr_sub(issue->end, issue->index);
 	fr_u64 order = fr_min(issue->order, fr_low_bit(issue->index));
 
 	return (fr_u32)fr_min(order, fr_log2(left));
@@ -123,7 +124,7 @@ FR_INLINE fr_u32 fr_issue_next(struct fr_issue *issue, struct fr_folio *folio)
 	folio->marked = issue->mark != FR_U64_MAX &&
 			fr_round_down(issue->mark, order) == issue->index;
 	folio->starts_request = issue->broken;
-	if (issue->chunks && (issue->index - issue->window_start) % FR_CHUNK_PAGES == 0)
+	if (issue->chunks && fr_sub(issue->index, issue->window_start) % FR_CHUNK_PAGES == 0)
 		folio->starts_request = 1;
 	issue->index = fr_add(issue->index, 1ULL << order);
 	issue->broken = 0;

@@ -29,7 +29,7 @@ FR_INLINE fr_u32 fr_linux_starts(const struct fr_state *state, fr_u64 index, fr_
 	 */
 	fr_u64 prev = state->prev_end_bytes >> FR_PAGE_SHIFT;
 
-	return index == 0 || req > max || (index >= prev && index - prev <= 1);
+	return index == 0 || req > max || (index >= prev && fr_sub(index, prev) <= 1);
 }
 
 FR_INLINE void fr_linux_wants_miss(const struct fr_state *state, const struct fr_limits *limits,
@@ -76,7 +76,7 @@ FR_INLINE void fr_linux_miss(const struct fr_call *call, fr_u64 req, struct fr_d
 		size = fr_initial_size(req, max);
 		decision->reason = req > max ? FR_REASON_OVERSIZE : FR_REASON_INITIAL;
 		fr_open_window(call, decision, index, (fr_u32)size,
-			       (fr_u32)(size > req ? size - req : size / 2));
+			       (fr_u32)(size > req ? fr_sub(size, req) : size / 2));
 		fr_fold(call, decision, 0);
 		return;
 	}
@@ -153,12 +153,12 @@ FR_INLINE void fr_linux_mark(const struct fr_call *call, fr_u64 req, struct fr_d
 	end = fr_add(start, size);
 	whole = fr_round_down(end, fr_u32_of(fr_min(order, fr_low_bit(max))));
 	if (whole > start)
-		size = whole - start;
+		size = fr_sub(whole, start);
 	if (size == 0) {
 		decision->reason = FR_REASON_NOTHING;
 		return;
 	}
-	fr_open_window(call, decision, start, (fr_u32)size, (fr_u32)size);
+	fr_open_window(call, decision, start, fr_u32_of(size), fr_u32_of(size));
 	fr_fold(call, decision, order);
 }
 
@@ -172,7 +172,7 @@ FR_INLINE void fr_linux_exec(const struct fr_call *call, struct fr_decision *dec
 
 	start = fr_min(fr_max(start, access->vma_start), access->index);
 	if (access->vma_end > start)
-		size = fr_min(size, access->vma_end - start);
+		size = fr_min(size, fr_sub(access->vma_end, start));
 	decision->reason = FR_REASON_EXEC;
 	decision->max_pages = max;
 	fr_open_window(call, decision, start, (fr_u32)size, 0);

@@ -9,6 +9,10 @@
 #include "probe.h"
 #include "issue.h"
 #include "linux.h"
+#include "linux_2_6_13.h"
+#include "adaptive_2005.h"
+#include "adaptive_2006.h"
+#include "safe_2010.h"
 #include "none.h"
 #include "whole_file.h"
 
@@ -39,6 +43,18 @@ FR_INLINE void fr_wants(fr_u32 policy, const struct fr_state *state, const struc
 	case FR_LINUX:
 		fr_linux_wants(state, access, limits, wants);
 		break;
+	case FR_LINUX_2_6_13:
+		fr_linux_2_6_13_wants(state, access, limits, wants);
+		break;
+	case FR_ADAPTIVE_2005:
+		fr_adaptive_2005_wants(state, access, limits, wants);
+		break;
+	case FR_ADAPTIVE_2006:
+		fr_adaptive_2006_wants(state, access, limits, wants);
+		break;
+	case FR_SAFE_2010:
+		fr_safe_2010_wants(state, access, limits, wants);
+		break;
 	case FR_WHOLE_FILE:
 		fr_whole_file_wants(state, access, limits, wants);
 		break;
@@ -59,6 +75,18 @@ FR_INLINE void fr_decide(fr_u32 policy, const struct fr_call *call, struct fr_de
 	switch (policy) {
 	case FR_LINUX:
 		fr_linux_decide(call, decision);
+		break;
+	case FR_LINUX_2_6_13:
+		fr_linux_2_6_13_decide(call, decision);
+		break;
+	case FR_ADAPTIVE_2005:
+		fr_adaptive_2005_decide(call, decision);
+		break;
+	case FR_ADAPTIVE_2006:
+		fr_adaptive_2006_decide(call, decision);
+		break;
+	case FR_SAFE_2010:
+		fr_safe_2010_decide(call, decision);
 		break;
 	case FR_WHOLE_FILE:
 		fr_whole_file_decide(call, decision);

@@ -3,12 +3,20 @@
  * Probing the history of a stream: which pages before an index to look at, one
  * after the other, where what to look at next depends on what was found.
  *
- *	fr_probe_begin(&probe, &wants, access.index);
+ *	fill near.before_pages;
+ *	fr_probe_begin(&probe, &wants, &near, access.index);
  *	while (fr_probe_next(&probe, &page))
  *		fr_probe_answer(&probe, whether page is cached and has been read);
  *	fr_probe_end(&probe, &near);
  *
  * With wants.probing at FR_PROBE_NONE the loop has no round.
+ *
+ * FR_PROBE_WALK looks at the page before the index first; was it not read, there is no
+ * history. Else it walks from the far end of what could be history towards the index,
+ * in steps of a quarter of the way; three right pages in a row are a history of four
+ * steps, and a wrong one starts the count again with smaller steps.
+ *
+ * FR_PROBE_SAMPLE looks at a few pages of the cached run before the index.
  */
 #ifndef FOREREAD_PROBE_H
 #define FOREREAD_PROBE_H
@@ -22,8 +30,8 @@
 /* FR_PROBE_WALK: this many in a row are a history. */
 #define FR_WALK_HITS 3U
 /*
- * FR_PROBE_WALK: a wrong probe cuts what is left by a quarter, so 64 bits are used
- * up after fewer rounds than this, with two right ones between wrong ones.
+ * FR_PROBE_WALK: every probe cuts what is left by up to a quarter, so 64 bits are used
+ * up after fewer rounds than this.
  */
 #define FR_WALK_ROUNDS_MAX 512U
 
@@ -35,7 +43,7 @@
  * @kind: enum fr_probing
  * @looked: pages looked at
  * @hits: right ones, in a row (walk) or in all (sample)
- * @reserved: 0
+ * @followed: walk: whether the page before the index was read
  */
 struct fr_probe {
 	fr_u64 index;
@@ -44,7 +52,7 @@ struct fr_probe {
 	fr_u32 kind;
 	fr_u32 looked;
 	fr_u32 hits;
-	fr_u32 reserved;
+	fr_u32 followed;
 };
 
 _Static_assert(sizeof(struct fr_probe) == 40, "no hidden padding");
@@ -61,17 +69,19 @@ FR_INLINE fr_u64 fr_probe_quarter(const struct fr_probe *probe)
  * fr_probe_begin() - starts to probe
  * @probe: filled
  * @wants: from the policy
+ * @near: whose before_pages is filled
  * @index: of the access
  */
-FR_INLINE void fr_probe_begin(struct fr_probe *probe, const struct fr_wants *wants, fr_u64 index)
+FR_INLINE void fr_probe_begin(struct fr_probe *probe, const struct fr_wants *wants,
+			      const struct fr_near *near, fr_u64 index)
 {
 	probe->index = index;
 	probe->kind = wants->probing;
 	probe->looked = 0;
 	probe->hits = 0;
-	probe->reserved = 0;
+	probe->followed = 0;
 	if (wants->probing == FR_PROBE_SAMPLE) {
-		probe->low = fr_min(wants->history_max, index);
+		probe->low = fr_min(fr_min(wants->history_max, near->before_pages), index);
 		probe->step = 0;
 		return;
 	}
@@ -89,8 +99,9 @@ FR_INLINE void fr_probe_begin(struct fr_probe *probe, const struct fr_wants *wan
 FR_INLINE fr_u32 fr_probe_next(const struct fr_probe *probe, fr_u64 *page)
 {
 	if (probe->kind == FR_PROBE_WALK) {
-		*page = probe->low;
-		return probe->hits < FR_WALK_HITS && probe->step > 0 && probe->low < probe->index &&
+		*page = probe->looked == 0 ? fr_sub(probe->index, 1) : probe->low;
+		return (probe->looked == 0 || probe->followed) && probe->hits < FR_WALK_HITS &&
+		       probe->step > 0 && probe->low < probe->index &&
 		       probe->looked < FR_WALK_ROUNDS_MAX;
 	}
 	if (probe->kind == FR_PROBE_SAMPLE && probe->low > 0) {
@@ -118,6 +129,10 @@ FR_INLINE void fr_probe_answer(struct fr_probe *probe, fr_u32 read)
 			probe->hits++;
 		return;
 	}
+	if (probe->looked == 1) {
+		probe->followed = read != 0;
+		return;
+	}
 	/* A wrong page ends the run, and what is behind it is walked in smaller steps. */
 	probe->low = fr_add(probe->low, fr_max(probe->step, 1));
 	if (read) {
@@ -141,8 +156,11 @@ FR_INLINE void fr_probe_end(const struct fr_probe *probe, struct fr_near *near)
 	if (probe->kind == FR_PROBE_SAMPLE) {
 		near->sampled = probe->looked;
 		near->sampled_hits = probe->hits;
-	} else if (probe->kind == FR_PROBE_WALK && probe->hits >= FR_WALK_HITS) {
-		near->history_pages = fr_min(probe->step, FR_U64_MAX / 4) * 4;
+	} else if (probe->kind == FR_PROBE_WALK) {
+		near->sampled = probe->looked != 0;
+		near->sampled_hits = probe->followed;
+		if (probe->hits >= FR_WALK_HITS)
+			near->history_pages = fr_min(probe->step, FR_U64_MAX / 4) * 4;
 	}
 }
 

@@ -249,8 +249,9 @@ struct fr_wants {
  * @after_pages: cached pages from after_from on
  * @around_pages: cached pages in the range around; any number above 0 means some
  * @history_pages: FR_PROBE_WALK: length of the history that the probes found
- * @sampled: FR_PROBE_SAMPLE: pages looked at
- * @sampled_hits: FR_PROBE_SAMPLE: how many of them had been read
+ * @sampled: FR_PROBE_SAMPLE: pages looked at; FR_PROBE_WALK: 1
+ * @sampled_hits: FR_PROBE_SAMPLE: how many of them had been read; FR_PROBE_WALK:
+ *	whether the page before the index had
  *
  * An evicted page that has left a shadow entry is not cached. Counts above what
  * was asked for are cut to it, so that a wrong answer breaks no limit.

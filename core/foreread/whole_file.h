@@ -45,15 +45,15 @@ FR_INLINE void fr_whole_file_miss(const struct fr_call *call, struct fr_decision
 		return;
 	}
 	call->state->flags |= FR_STATE_WHOLE;
-	behind = (fr_u32)fr_min(limits->file_pages - index, most);
-	before = (fr_u32)fr_min(index, most - behind);
+	behind = (fr_u32)fr_min(fr_sub(limits->file_pages, index), most);
+	before = (fr_u32)fr_min(index, fr_sub(most, behind));
 	order = limits->folio_order_max;
 	decision->reason = FR_REASON_WHOLE;
 	fr_open_window(call, decision, index, behind, 0);
 	fr_fold(call, decision, order);
 	if (!first || before == 0)
 		return;
-	fr_emit(decision, limits, index - before, before, 0);
+	fr_emit(decision, limits, fr_sub(index, before), before, 0);
 	decision->window[1].order = decision->window[0].order;
 	decision->window[1].flags = decision->window[0].flags;
 }

@@ -6,7 +6,7 @@ use std::{env, process};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const PROGRAMS: [&str; 1] = ["record"];
+const PROGRAMS: [&str; 2] = ["record", "core_test"];
 
 fn main() {
     let bpf =
@@ -36,4 +36,5 @@ fn main() {
         }
     }
     println!("cargo:rerun-if-changed={}", bpf.display());
+    println!("cargo:rerun-if-changed={}", bpf.join("../core").display());
 }

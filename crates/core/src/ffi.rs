@@ -9,35 +9,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use crate::policy::{Access, Limits, State};
-
-/// `struct fr_wants`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wants {
-    pub before_max: u64,
-    pub gap_max: u64,
-    pub after_from: u64,
-    pub after_max: u64,
-    pub around_from: u64,
-    pub around_max: u64,
-    pub history_max: u64,
-    pub probing: u32,
-    pub reserved: u32,
-}
-
-/// `struct fr_near`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Near {
-    pub before_pages: u64,
-    pub gap_pages: u64,
-    pub after_pages: u64,
-    pub around_pages: u64,
-    pub history_pages: u64,
-    pub sampled: u32,
-    pub sampled_hits: u32,
-}
+use crate::policy::{Access, Limits, Near, State, Wants};
 
 /// `struct fr_window`.
 #[repr(C)]
@@ -87,7 +59,7 @@ pub struct Probe {
     pub kind: u32,
     pub looked: u32,
     pub hits: u32,
-    pub reserved: u32,
+    pub followed: u32,
 }
 
 /// `struct fr_issue`.
@@ -136,7 +108,12 @@ mod raw {
             wants: *mut Wants,
         );
         pub fn foreread_decide(policy: u32, call: *const Call<'_>, decision: *mut Decision);
-        pub fn foreread_probe_begin(probe: *mut Probe, wants: *const Wants, index: u64);
+        pub fn foreread_probe_begin(
+            probe: *mut Probe,
+            wants: *const Wants,
+            near: *const Near,
+            index: u64,
+        );
         pub fn foreread_probe_next(probe: *const Probe, page: *mut u64) -> u32;
         pub fn foreread_probe_answer(probe: *mut Probe, read: u32);
         pub fn foreread_probe_end(probe: *const Probe, near: *mut Near);
@@ -186,7 +163,9 @@ safe! {
         policy: u32, state: &State, access: &Access, limits: &Limits, wants: &mut Wants
     );
     decide = foreread_decide(policy: u32, call: &Call<'_>, decision: &mut Decision);
-    probe_begin = foreread_probe_begin(probe: &mut Probe, wants: &Wants, index: u64);
+    probe_begin = foreread_probe_begin(
+        probe: &mut Probe, wants: &Wants, near: &Near, index: u64
+    );
     probe_next = foreread_probe_next(probe: &Probe, page: &mut u64) -> u32;
     probe_answer = foreread_probe_answer(probe: &mut Probe, read: u32);
     probe_end = foreread_probe_end(probe: &Probe, near: &mut Near);
@@ -206,6 +185,50 @@ safe! {
 safe! {
     layout = foreread_layout(item: u32) -> u32;
 }
+
+/// A type of the core that has no padding, so that all its bytes may be looked at.
+///
+/// # Safety
+/// The type must be `repr(C)`, and the sizes of its fields must add up to its own.
+pub unsafe trait Plain: Copy {
+    /// Its bytes, as C and BPF see them.
+    fn bytes(&self) -> &[u8] {
+        let start = std::ptr::from_ref(self).cast();
+        // SAFETY: the bytes of a value that is borrowed as long as they are; none is padding.
+        unsafe { std::slice::from_raw_parts(start, size_of::<Self>()) }
+    }
+}
+
+/// A [`Plain`] type all of whose bits are values.
+///
+/// # Safety
+/// Every pattern of bits must be a value of the type.
+pub unsafe trait AnyBits: Plain {
+    /// A value from its bytes; `None` when there are not as many as it has.
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() != size_of::<Self>() {
+            return None;
+        }
+        // SAFETY: there are enough bytes, which need not be aligned, and any are a value.
+        Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
+    }
+}
+
+// SAFETY: `repr(C)` and without padding: core/foreread/types.h asserts their sizes, and the test
+// below compares.
+unsafe impl Plain for State {}
+// SAFETY: as above.
+unsafe impl Plain for Access {}
+// SAFETY: as above.
+unsafe impl Plain for Limits {}
+// SAFETY: as above.
+unsafe impl Plain for Near {}
+// SAFETY: as above.
+unsafe impl Plain for Decision {}
+// SAFETY: numbers only.
+unsafe impl AnyBits for State {}
+// SAFETY: numbers only.
+unsafe impl AnyBits for Decision {}
 
 fn text(name: *const c_char) -> Option<&'static str> {
     // SAFETY: the core returns null or a string constant, which ends in 0 and lives forever.

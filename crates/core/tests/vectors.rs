@@ -4,11 +4,15 @@
 
 mod support;
 
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
 
-use foreread_core::policy::{Access, Advice, Decision, Feedback, Limits, Policy, Reason, sizing};
+use foreread_core::policy::{
+    Access, Advice, Decision, Feedback, Kind, Limits, Policy, Reason, sizing,
+};
 use foreread_core::{Bytes, Unit, parse_size};
+use support::golden::{self, Golden};
 use support::{PAGE, Reader};
 
 fn vectors() -> PathBuf {
@@ -163,6 +167,9 @@ fn act(reader: &mut Reader, text: &str) {
         ["advise", "random"] => reader.advise(Advice::Random),
         ["seek"] => reader.state.seek(),
         ["evict", at, size] => reader.cache.evict(page(at), bytes(size) / PAGE),
+        ["aged", pages] => {
+            reader.limits.aged_pages += pages.parse::<u64>().expect("pages");
+        }
         ["errors"] => {
             let policy = reader.policy;
             policy.feedback(&mut reader.state, Feedback::Error, 1);
@@ -217,8 +224,8 @@ fn fits(want: &str, see: &str) -> bool {
     want.split(' ').all(|word| see.contains(&word))
 }
 
-/// Plays each scenario of a file.
-fn play(name: &str) {
+/// Plays each scenario of a file, and returns the decisions that were made.
+fn play(name: &str) -> Vec<Golden> {
     let text = read(name);
     let mut scenarios: Vec<Scenario> = Vec::new();
     let mut expects = 0;
@@ -230,14 +237,120 @@ fn play(name: &str) {
             scenarios.last_mut().expect("a scenario first").line(line);
         }
     }
-    let wrong: Vec<String> = scenarios.into_iter().flat_map(|s| s.wrong).collect();
+    let wrong: Vec<String> = scenarios.iter().flat_map(|s| s.wrong.clone()).collect();
     assert!(wrong.is_empty(), "{name}:\n{}", wrong.join("\n"));
     assert!(expects > 0, "{name} expects nothing");
+    let readers = scenarios.into_iter().filter_map(|s| s.reader);
+    readers.flat_map(|reader| reader.golden).collect()
 }
 
 #[test]
 fn linux_reads_as_in_the_worked_examples() {
     play("linux.scenario");
+}
+
+/// The lines of a table below its heading, as numbers.
+fn table(name: &str) -> Vec<Vec<u64>> {
+    let number = |cell: &str| cell.parse().expect("a number");
+    let text = read(name);
+    let rows = text.lines().skip(1);
+    rows.map(|row| row.split('\t').map(number).collect())
+        .collect()
+}
+
+/// `cp` of a file of 3,568 pages, in requests of 4 KiB.
+fn copied(policy: Policy, limits: Limits) -> Reader {
+    let mut reader = Reader::new(policy, limits);
+    for page in 0..3568 {
+        reader.read(page * PAGE, PAGE);
+    }
+    reader
+}
+
+#[test]
+fn linux_2_6_13_issues_every_window_of_its_trace() {
+    let reader = copied(Policy::Linux2613, Limits::new(3568, 256));
+    let windows = reader.log.iter().flat_map(|(_, decision)| {
+        let windows = decision.windows().iter();
+        windows.map(|w| vec![w.start(), w.size().into(), w.read_pages().into()])
+    });
+    let trace = table("trace-2.6.13-ahead-window.tsv");
+    assert_eq!(windows.collect::<Vec<_>>(), trace);
+}
+
+#[test]
+fn adaptive_2005_issues_every_window_of_its_trace() {
+    let mut limits = Limits::new(3568, 256);
+    limits.readahead_ratio = 101;
+    limits.reclaim_pages = 2 << 18;
+    let reader = copied(Policy::Adaptive2005, limits);
+    let windows = reader.log.iter().flat_map(|(access, decision)| {
+        let windows = decision.windows().iter();
+        windows.map(|w| {
+            let (size, read) = (w.size().into(), w.read_pages().into());
+            vec![access.index, w.start(), size, read]
+        })
+    });
+    let trace = table("trace-2005-adaptive-ratio-101.tsv");
+    assert_eq!(windows.collect::<Vec<_>>(), trace);
+}
+
+#[test]
+fn the_older_policies_read_as_in_their_worked_examples() {
+    play("history.scenario");
+}
+
+#[test]
+fn the_bounds_of_the_scale_read_as_they_should() {
+    play("bounds.scenario");
+}
+
+#[test]
+fn golden_decisions_are_what_the_core_decides() {
+    let path = vectors().join("golden.decision");
+    if std::env::var_os("FOREREAD_BLESS").is_some() {
+        bless(&path);
+    }
+    let golden = golden::read();
+    assert!(golden.len() > 200, "{} golden decisions", golden.len());
+    for decision in golden {
+        let mut state = decision.state;
+        let (access, limits) = (decision.access, decision.limits);
+        let near = decision.near;
+        let decided = decision
+            .policy
+            .decide_near(&mut state, &access, &near, &limits);
+        let line = decision.text();
+        assert_eq!(
+            golden::outcome(&decided, &state),
+            decision.outcome,
+            "{line}"
+        );
+    }
+}
+
+/// Writes anew the golden decisions: those of the scenarios, each kind of outcome a few times.
+fn bless(path: &PathBuf) {
+    let mut text = String::from(
+        "# Written by FOREREAD_BLESS=1 cargo test -p foreread-core --test vectors; see README.md.\n",
+    );
+    let mut kept: HashMap<(Policy, Kind, String), usize> = HashMap::new();
+    let mut lines = HashSet::new();
+    for name in ["linux.scenario", "history.scenario", "bounds.scenario"] {
+        for decision in play(name) {
+            let reason = decision.outcome.split(' ').nth(1).unwrap_or("").to_owned();
+            let count = kept
+                .entry((decision.policy, decision.access.kind, reason))
+                .or_default();
+            let line = decision.text();
+            if *count < 16 && lines.insert(line.clone()) {
+                *count += 1;
+                text += &line;
+                text.push('\n');
+            }
+        }
+    }
+    fs::write(path, text).expect("written");
 }
 
 #[test]

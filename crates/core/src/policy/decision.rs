@@ -170,7 +170,7 @@ impl Decision {
     const RETAIN: u8 = 0x04;
     const FORCED: u8 = 0x08;
 
-    pub(super) fn from_core(core: &ffi::Decision) -> Self {
+    pub(super) fn from_core(core: ffi::Decision) -> Self {
         Self {
             windows: core.window.map(Window),
             count: core.windows.min(2),
@@ -181,6 +181,13 @@ impl Decision {
             next_look: core.next_look,
             retain: (core.retain_start, core.retain_pages),
         }
+    }
+
+    /// A decision that the core made elsewhere, such as in BPF, from the bytes of its
+    /// `struct fr_decision`; `None` when there are not 80.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        ffi::AnyBits::from_bytes(bytes).map(Self::from_core)
     }
 
     /// The windows to issue, in this order: none, one or two.

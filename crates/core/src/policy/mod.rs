@@ -27,7 +27,7 @@ pub use access::{Access, Kind};
 pub use decision::{Decision, Reason, Window};
 pub use folios::{Folio, Folios};
 pub use limits::Limits;
-pub use nearby::{Cached, Nearby, NothingCached};
+pub use nearby::{Cached, Near, Nearby, NothingCached, Wants};
 pub use state::{Advice, Feedback, State};
 
 use std::fmt;
@@ -106,19 +106,46 @@ impl Policy {
         nearby: &N,
         limits: &Limits,
     ) -> Decision {
-        let policy = self as u32;
-        let mut wants = ffi::Wants::default();
-        ffi::wants(policy, state, access, limits, &mut wants);
-        let near = nearby::answer(&wants, access.index, nearby);
+        let near = self.ask(state, access, nearby, limits);
+        self.decide_near(state, access, &near, limits)
+    }
+
+    /// What it needs to know of the page cache to decide on an access.
+    #[must_use]
+    pub fn wants(self, state: &State, access: &Access, limits: &Limits) -> Wants {
+        let mut wants = Wants::default();
+        ffi::wants(self as u32, state, access, limits, &mut wants);
+        wants
+    }
+
+    /// The same, already asked of a cache: what [`Policy::decide`] decides on.
+    pub fn ask<N: Nearby + ?Sized>(
+        self,
+        state: &State,
+        access: &Access,
+        nearby: &N,
+        limits: &Limits,
+    ) -> Near {
+        nearby::answer(&self.wants(state, access, limits), access.index, nearby)
+    }
+
+    /// Decides on one access with a summary of the cache in place of the cache.
+    pub fn decide_near(
+        self,
+        state: &mut State,
+        access: &Access,
+        near: &Near,
+        limits: &Limits,
+    ) -> Decision {
         let mut decision = ffi::Decision::default();
         let call = ffi::Call {
             state,
             access,
-            near: &near,
+            near,
             limits,
         };
-        ffi::decide(policy, &call, &mut decision);
-        Decision::from_core(&decision)
+        ffi::decide(self as u32, &call, &mut decision);
+        Decision::from_core(decision)
     }
 
     /// Tells it what became of pages that it asked for.

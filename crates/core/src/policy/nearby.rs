@@ -77,9 +77,62 @@ impl<F: Fn(u64) -> bool> Nearby for Cached<F> {
     }
 }
 
+/// What a policy needs to know of the page cache for a decision: `struct fr_wants`. A maximum of 0
+/// means that it does not.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// Count cached pages directly before the access, at most so many.
+    pub before_max: u64,
+    /// Count missing pages directly before the access, at most so many.
+    pub gap_max: u64,
+    /// Where counting forward starts.
+    pub after_from: u64,
+    /// Count cached pages from there on, at most so many.
+    pub after_max: u64,
+    /// First page of a range in which any cached page matters.
+    pub around_from: u64,
+    /// Pages of that range.
+    pub around_max: u64,
+    /// Pages of history to probe.
+    pub history_max: u64,
+    /// How to probe it; 0 for not at all.
+    pub probing: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// The answers to [`Wants`]: `struct fr_near`, a summary of the cache near an access.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Near {
+    /// Cached pages directly before the access.
+    pub before_pages: u64,
+    /// Missing pages directly before the access.
+    pub gap_pages: u64,
+    /// Cached pages from [`Wants::after_from`] on.
+    pub after_pages: u64,
+    /// Cached pages in the range around; any number above 0 means some.
+    pub around_pages: u64,
+    /// Length of the history that probes found.
+    pub history_pages: u64,
+    /// Pages probed.
+    pub sampled: u32,
+    /// How many of them had been read.
+    pub sampled_hits: u32,
+}
+
+impl Near {
+    /// Its bytes, as C and BPF see them.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        ffi::Plain::bytes(self)
+    }
+}
+
 /// What the core wants to know, from a cache.
-pub(super) fn answer<N: Nearby + ?Sized>(wants: &ffi::Wants, index: u64, nearby: &N) -> ffi::Near {
-    let mut near = ffi::Near::default();
+pub(super) fn answer<N: Nearby + ?Sized>(wants: &Wants, index: u64, nearby: &N) -> Near {
+    let mut near = Near::default();
     if wants.before_max > 0 {
         near.before_pages = nearby.cached_before(index, wants.before_max);
     }
@@ -94,7 +147,7 @@ pub(super) fn answer<N: Nearby + ?Sized>(wants: &ffi::Wants, index: u64, nearby:
     }
     if wants.probing != 0 {
         let (mut probe, mut page) = (ffi::Probe::default(), 0);
-        ffi::probe_begin(&mut probe, wants, index);
+        ffi::probe_begin(&mut probe, wants, &near, index);
         while ffi::probe_next(&probe, &mut page) != 0 {
             ffi::probe_answer(&mut probe, u32::from(nearby.was_read(page)));
         }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A reference reader: the page cache of one file as a map from pages to folios, and the loops of
 //! the kernel that reach readahead. No time, no eviction but by order.
+#![allow(dead_code, reason = "no test program uses all of it")]
+
+pub mod golden;
 
 use foreread_core::policy::{
     Access, Advice, Decision, Feedback, Kind, Limits, Nearby, Policy, State, Window,
 };
+use golden::Golden;
 use std::collections::BTreeMap;
 
 /// Bytes of a page.
@@ -54,10 +58,15 @@ impl Cache {
         true
     }
 
+    /// Folios leave as a whole.
     pub fn evict(&mut self, start: u64, pages: u64) {
         for page in start..start + pages {
-            self.pages.remove(&page);
-            self.marks.remove(&page);
+            let Some(Page { folio, order, .. }) = self.pages.get(&page).copied() else {
+                continue;
+            };
+            self.pages
+                .retain(|page, _| *page < folio || *page >= folio + (1 << order));
+            self.marks.remove(&folio);
         }
     }
 }
@@ -70,6 +79,10 @@ pub struct Reader {
     pub cache: Cache,
     /// Each decision of which something became, as `kind index: windows reason`.
     pub log: Vec<(Access, Decision)>,
+    /// The same in full.
+    pub golden: Vec<Golden>,
+    /// Pages that came into the cache.
+    pub fetched_pages: u64,
 }
 
 impl Reader {
@@ -80,6 +93,8 @@ impl Reader {
             state: State::open(&limits),
             cache: Cache::default(),
             log: Vec::new(),
+            golden: Vec::new(),
+            fetched_pages: 0,
         }
     }
 
@@ -114,7 +129,7 @@ impl Reader {
             batch = self.collect(index, last);
         }
         if batch.is_empty() {
-            self.cache.insert(index, 0, false);
+            self.fetched_pages += u64::from(self.cache.insert(index, 0, false));
             batch = self.collect(index, last);
         }
         let (folio, order) = *batch.last().expect("a page was inserted");
@@ -155,7 +170,7 @@ impl Reader {
             }
             if !self.cache.is_cached(index) {
                 self.decide(Access::read_miss(index, last - index));
-                self.cache.insert(index, 0, false);
+                self.fetched_pages += u64::from(self.cache.insert(index, 0, false));
             }
             if let Some(page) = self.cache.pages.get_mut(&index) {
                 page.read = true;
@@ -179,7 +194,7 @@ impl Reader {
         if let (true, Some(page)) = (decision.clears_mark(), found) {
             self.cache.marks.remove(&page.folio);
         }
-        self.cache.insert(index, 0, false);
+        self.fetched_pages += u64::from(self.cache.insert(index, 0, false));
         if let Some(page) = self.cache.pages.get_mut(&index) {
             page.read = true;
         }
@@ -191,9 +206,17 @@ impl Reader {
     }
 
     fn decide(&mut self, access: Access) -> Decision {
-        let decision = self
-            .policy
-            .decide(&mut self.state, &access, &self.cache, &self.limits);
+        let (policy, limits, state) = (self.policy, self.limits, self.state);
+        let near = policy.ask(&self.state, &access, &self.cache, &limits);
+        let decision = policy.decide_near(&mut self.state, &access, &near, &limits);
+        self.golden.push(Golden {
+            policy,
+            state,
+            access,
+            near,
+            limits,
+            outcome: golden::outcome(&decision, &self.state),
+        });
         if decision.clears_mark() {
             self.cache.marks.remove(&access.index);
         }
@@ -213,13 +236,13 @@ impl Reader {
                 folios.refuse();
             }
         }
-        if window.read_pages() > 0 {
-            let feedback = match read {
-                0 => Feedback::Cached,
-                _ => Feedback::Read,
-            };
-            let pages = window.size().into();
-            self.policy.feedback(&mut self.state, feedback, pages);
-        }
+        self.fetched_pages += read;
+        // 2.6.13 counts a window beyond the end of the file as found in the cache, too.
+        let feedback = match read {
+            0 => Feedback::Cached,
+            _ => Feedback::Read,
+        };
+        let pages = window.size().into();
+        self.policy.feedback(&mut self.state, feedback, pages);
     }
 }

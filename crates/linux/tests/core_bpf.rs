@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The policy core inside the running kernel: the verifier accepts it unchanged, and it decides
+//! there as it does on the host. Needs root and BPF; says `skipped:` where it is refused.
+
+use std::mem::MaybeUninit;
+
+use foreread_core::policy::{Decision, Policy, State};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{OpenObject, ProgramInput, ProgramMut};
+
+#[path = "../../core/tests/support/golden.rs"]
+mod golden;
+
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    unused_qualifications,
+    dead_code
+)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/core_test.skel.rs"));
+}
+use skeleton::{CoreTestSkel, CoreTestSkelBuilder};
+
+/// The loaded programs, or `None` and a line that says why.
+fn loaded(object: &mut MaybeUninit<OpenObject>) -> Option<CoreTestSkel<'_>> {
+    let skel = CoreTestSkelBuilder::default()
+        .open(object)
+        .expect("it opens");
+    match skel.load() {
+        Ok(skel) => Some(skel),
+        Err(error) => {
+            // EPERM is what the machine refuses; what the verifier rejects is EACCES or EINVAL.
+            let text = format!("{error:#}");
+            assert!(
+                text.contains("os error 1)"),
+                "the verifier rejects the core: {text}"
+            );
+            println!("skipped: BPF is refused here: {text}");
+            None
+        }
+    }
+}
+
+/// Puts bytes into a variable of the program.
+fn put<T>(variable: &mut T, bytes: &[u8]) {
+    assert_eq!(bytes.len(), size_of::<T>());
+    // SAFETY: the variable is plain data of C, as long as the bytes, and any bits are a value.
+    unsafe {
+        let start = std::ptr::from_mut(variable).cast::<u8>();
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len());
+    }
+}
+
+/// The bytes of a variable of the program.
+fn bytes_of<T>(variable: &T) -> &[u8] {
+    let start = std::ptr::from_ref(variable).cast();
+    // SAFETY: plain data of C without padding, borrowed as long as the bytes.
+    unsafe { std::slice::from_raw_parts(start, size_of::<T>()) }
+}
+
+fn run(program: &ProgramMut<'_>) -> u32 {
+    let ran = program.test_run(ProgramInput::default()).expect("it runs");
+    ran.return_value
+}
+
+#[test]
+fn the_core_decides_in_the_kernel_as_on_the_host() {
+    let mut object = MaybeUninit::uninit();
+    let Some(mut skel) = loaded(&mut object) else {
+        return;
+    };
+    let golden = golden::read();
+    assert!(golden.len() > 200, "{} golden decisions", golden.len());
+    for golden in golden {
+        let test = &mut skel.maps.bss_data.as_mut().expect("variables").test;
+        test.policy = golden.policy as u32;
+        put(&mut test.state, golden.state.bytes());
+        put(&mut test.access, golden.access.bytes());
+        put(&mut test.near, golden.near.bytes());
+        put(&mut test.limits, golden.limits.bytes());
+        run(&skel.progs.core_wants);
+        let reason = run(&skel.progs.core_decide);
+        run(&skel.progs.core_issue_begin);
+
+        let test = &skel.maps.bss_data.as_ref().expect("variables").test;
+        let line = golden.text();
+        let decided = Decision::from_bytes(bytes_of(&test.decision)).expect("80 bytes");
+        let after = State::from_bytes(bytes_of(&test.state)).expect("64 bytes");
+        assert_eq!(golden::outcome(&decided, &after), golden.outcome, "{line}");
+        assert_eq!(reason, decided.reason as u32, "{line}");
+        let wants = golden
+            .policy
+            .wants(&golden.state, &golden.access, &golden.limits);
+        assert_eq!(test.wants.before_max, wants.before_max, "{line}");
+        assert_eq!(test.wants.after_max, wants.after_max, "{line}");
+        let Some(window) = decided.windows().first() else {
+            continue;
+        };
+        for here in window.folios(&golden.limits).take(20) {
+            assert_eq!(run(&skel.progs.core_issue_next), 1, "{line}");
+            let there = &skel.maps.bss_data.as_ref().expect("variables").test.folio;
+            let there = (there.index, there.order, there.marked != 0);
+            assert_eq!((here.index, here.order, here.marked), there, "{line}");
+        }
+    }
+}
+
+#[test]
+fn every_policy_is_in_the_golden_decisions() {
+    let golden = golden::read();
+    for policy in Policy::ALL {
+        assert!(
+            golden.iter().any(|golden| golden.policy == policy),
+            "{policy}"
+        );
+    }
+}
