@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Page cache, programs and devices in virtual time, without I/O.
 //!
-//! Two layers. [`cache`] and [`path`] are the page cache and the kernel's way through it, one
-//! system call or fault at a time, without a clock: [`Untimed`] plays accesses on them, to compare
-//! decisions with those of a real kernel.
+//! [`cache`] and [`path`] are the page cache and the kernel's way through it, one system call or
+//! fault at a time, without a clock: [`Untimed`] plays accesses on them, to compare decisions with
+//! those of a real kernel. [`engine`] adds programs, time, and the disks of `foreread-model` behind
+//! the queue of [`block`].
 //!
 //! ```
 //! use foreread_core::policy::{Limits, Policy};
@@ -16,8 +17,14 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod block;
 pub mod cache;
+pub mod engine;
+mod latency;
 pub mod path;
+mod random;
 mod untimed;
 
+pub use latency::Latencies;
+pub use random::Random;
 pub use untimed::{Logged, Untimed};

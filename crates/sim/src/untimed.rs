@@ -92,6 +92,11 @@ impl Untimed {
         &mut self.open.state
     }
 
+    /// What holds; a change reaches the next decision.
+    pub fn limits_mut(&mut self) -> &mut Limits {
+        &mut self.open.limits
+    }
+
     /// The cache; its only file is [`Untimed::file`].
     #[must_use]
     pub fn cache(&self) -> &PageCache {

@@ -152,6 +152,9 @@ fn act(policy: Policy, reader: &mut Untimed, text: &str) {
         ["evict", at, size] => {
             reader.drop_pages(page(at), page(at) + bytes(size) / PAGE);
         }
+        ["aged", pages] => {
+            reader.limits_mut().aged_pages += pages.parse::<u64>().expect("pages");
+        }
         ["errors"] => {
             policy.feedback(
                 reader.state_mut(),
@@ -232,6 +235,62 @@ fn play(name: &str) {
 #[test]
 fn linux_reads_as_in_the_worked_examples() {
     play("linux.scenario");
+}
+
+#[test]
+fn the_older_policies_read_as_in_their_worked_examples() {
+    play("history.scenario");
+    play("bounds.scenario");
+}
+
+/// `cp` of a file of 3,568 pages, in requests of 4 KiB.
+fn copied(policy: Policy, limits: Limits) -> Untimed {
+    let mut reader = Untimed::new(policy, limits);
+    for page in 0..3568 {
+        reader.read(page * PAGE, PAGE);
+    }
+    reader
+}
+
+/// The lines of a table below its heading, as numbers.
+fn table(name: &str) -> Vec<Vec<u64>> {
+    let number = |cell: &str| cell.parse().expect("a number");
+    let text = read(name);
+    let rows = text.lines().skip(1);
+    rows.map(|row| row.split('\t').map(number).collect())
+        .collect()
+}
+
+#[test]
+fn linux_2_6_13_issues_every_window_of_its_trace() {
+    let reader = copied(Policy::Linux2613, Limits::new(3568, 256));
+    let windows = reader.log.iter().flat_map(|logged| {
+        let windows = logged.decision.windows().iter();
+        windows.map(|w| vec![w.start(), w.size().into(), w.read_pages().into()])
+    });
+    let trace = table("trace-2.6.13-ahead-window.tsv");
+    assert_eq!(windows.collect::<Vec<_>>(), trace);
+    // Each window found nothing cached: what it reads is one batch.
+    let read = reader.log.iter().flat_map(|l| l.batches.clone());
+    let read: u64 = read.map(|batch| batch.end - batch.start).sum();
+    assert_eq!((read, reader.alone.len()), (3568, 0));
+}
+
+#[test]
+fn adaptive_2005_issues_every_window_of_its_trace() {
+    let mut limits = Limits::new(3568, 256);
+    limits.readahead_ratio = 101;
+    limits.reclaim_pages = 2 << 18;
+    let reader = copied(Policy::Adaptive2005, limits);
+    let windows = reader.log.iter().flat_map(|logged| {
+        let windows = logged.decision.windows().iter();
+        windows.map(|w| {
+            let (size, read) = (w.size().into(), w.read_pages().into());
+            vec![logged.access.index, w.start(), size, read]
+        })
+    });
+    let trace = table("trace-2005-adaptive-ratio-101.tsv");
+    assert_eq!(windows.collect::<Vec<_>>(), trace);
 }
 
 #[test]

@@ -22,9 +22,29 @@ use index::{Index, LEAF_PAGES, bits, pieces};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(u32);
 
+impl FileId {
+    /// Files are numbered from 0, as they were added.
+    #[must_use]
+    pub fn number(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Whoever fetches pages or uses them: one open file of one program. Each has its [`Account`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(u32);
+
+impl StreamId {
+    /// Streams are numbered from 0, as they were added.
+    #[must_use]
+    pub fn number(self) -> usize {
+        self.0 as usize
+    }
+
+    pub(crate) fn from_number(number: usize) -> Self {
+        Self(number as u32)
+    }
+}
 
 /// Why a folio was not inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -101,6 +101,11 @@ impl OpenFile {
         }
     }
 
+    /// What its stream wasted before it was opened again is no news.
+    pub(crate) fn begin_at(&mut self, cache: &PageCache) {
+        self.wasted_told = cache.account(self.stream).wasted;
+    }
+
     /// posix_fadvise(2), but for `WILLNEED` ([`force`]) and `DONTNEED`
     /// ([`PageCache::drop_pages`]).
     pub fn advise(&mut self, advice: Advice) {
