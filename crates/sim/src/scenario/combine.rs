@@ -126,7 +126,7 @@ impl Scenario {
                 } else {
                     group_files.clone()
                 };
-                group.setup(number, count, files)
+                group.setup(number, combination, count, files)
             }));
         }
         let mut disk = combination.device.parameters.clone();
@@ -147,6 +147,8 @@ impl Scenario {
             policy: combination.policy,
             limits: Limits {
                 ra_pages,
+                // A cap is a cap: a large request doesn't widen it.
+                pages_max: cap.unwrap_or(self.limits.pages_max),
                 ..self.limits
             },
             files,
@@ -186,7 +188,13 @@ impl Scenario {
 }
 
 impl ProgramGroup {
-    fn setup(&self, number: u64, count: u64, files: Vec<usize>) -> ProgramSetup {
+    fn setup(
+        &self,
+        number: u64,
+        combination: &Combination,
+        count: u64,
+        files: Vec<usize>,
+    ) -> ProgramSetup {
         let name = match count {
             1 => self.name.clone(),
             _ => format!("{}/{}", self.name, number + 1),
@@ -198,7 +206,10 @@ impl ProgramGroup {
             pattern: self.pattern.clone(),
             offset_bytes: self.offset_bytes,
             length_bytes: self.length_bytes,
-            request_bytes: self.request_bytes,
+            request_bytes: match self.request_bytes {
+                0 => u64::from(combination.read_ahead_pages.max(1)) * 4096,
+                bytes => bytes,
+            },
             through: self.through,
             advice: self.advice,
             repeat: self.repeat,

@@ -19,17 +19,29 @@ pub enum Metric {
     GainPercent,
     /// Time of the whole run, over that of another run.
     TimesAsLong,
-    /// KiB read from the device.
+    /// KiB that the device had delivered when the last program ended.
     ReadKib,
+    /// KiB that programs read, per second.
+    KibPerSecond,
+    /// The longest call, in milliseconds.
+    LatencyMs,
+    /// The share of the time in which the device moved bytes at its bandwidth.
+    UtilPercent,
+    /// Misses of pages that were read ahead and evicted unread, for each hundred windows.
+    ThrashPercent,
 }
 
 impl Metric {
-    const NAMES: [(&'static str, Self); 5] = [
+    const NAMES: [(&'static str, Self); 9] = [
         ("mb_per_s", Self::MegabytesPerSecond),
         ("seconds", Self::Seconds),
         ("gain_percent", Self::GainPercent),
         ("times_as_long", Self::TimesAsLong),
         ("read_kib", Self::ReadKib),
+        ("kib_per_s", Self::KibPerSecond),
+        ("latency_ms", Self::LatencyMs),
+        ("util_percent", Self::UtilPercent),
+        ("thrash_percent", Self::ThrashPercent),
     ];
 
     /// Its name, as in scenarios.
@@ -39,14 +51,24 @@ impl Metric {
         found.map_or("", |(name, _)| name)
     }
 
-    fn of(self, outcome: &Outcome, other: Option<&Outcome>) -> Option<f64> {
+    fn of(self, run: &Combination, outcome: &Outcome, other: Option<&Outcome>) -> Option<f64> {
+        let total = &outcome.total;
         let seconds = outcome.elapsed_ns as f64 / 1e9;
         Some(match self {
             Self::MegabytesPerSecond => outcome.bytes_per_s() / 1e6,
             Self::Seconds => seconds,
             Self::GainPercent => (outcome.bytes_per_s() / other?.bytes_per_s() - 1.0) * 100.0,
             Self::TimesAsLong => seconds / (other?.elapsed_ns as f64 / 1e9),
-            Self::ReadKib => (outcome.total.pages.fetched * PAGE_BYTES) as f64 / 1024.0,
+            Self::ReadKib => {
+                ((total.pages.fetched - total.pages.in_flight) * PAGE_BYTES) as f64 / 1024.0
+            }
+            Self::KibPerSecond => outcome.bytes_per_s() / 1024.0,
+            Self::LatencyMs => total.latencies.max_ns() as f64 / 1e6,
+            Self::UtilPercent => {
+                let bandwidth = run.device.parameters.bandwidth_bytes_per_s as f64;
+                total.request_bytes as f64 / bandwidth / seconds * 100.0
+            }
+            Self::ThrashPercent => total.pages.thrashes as f64 * 100.0 / total.windows as f64,
         })
     }
 }
@@ -246,7 +268,7 @@ impl Scenario {
             None => None,
         };
         let other = against.and_then(|at| outcomes.get(at));
-        let got = row.metric.of(outcomes.get(run)?, other)?;
+        let got = row.metric.of(runs.get(run)?, outcomes.get(run)?, other)?;
         let reached = match row.tolerance {
             Tolerance::Percent(percent) => (got / row.value - 1.0).abs() * 100.0 <= percent,
             Tolerance::Absolute(most) => (got - row.value).abs() <= most,

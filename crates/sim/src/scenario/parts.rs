@@ -317,10 +317,7 @@ fn program(section: &Section<'_>, groups: &[FileGroup]) -> Result<ProgramGroup> 
         );
         return Err(section.error("file", what));
     };
-    let request_bytes = section.size("request")?.unwrap_or(PAGE_BYTES);
-    if request_bytes == 0 {
-        return Err(section.error("request", "a request of no size reads nothing"));
-    }
+    let request_bytes = request(section)?;
     let count = match section.get("count") {
         Some(field) if field.text().is_ok() => field.word(&[("sweep", Programs::Swept)])?,
         Some(field) => match field.count()? {
@@ -366,6 +363,20 @@ fn program(section: &Section<'_>, groups: &[FileGroup]) -> Result<ProgramGroup> 
     }
     past_the_end(section, &parsed, group)?;
     Ok(parsed)
+}
+
+/// The size of a request; 0 stands for the size of the window.
+fn request(section: &Section<'_>) -> Result<u64> {
+    let Some(field) = section.get("request") else {
+        return Ok(PAGE_BYTES);
+    };
+    if field.text() == Ok("read-ahead") {
+        return Ok(0);
+    }
+    match field.size()? {
+        0 => Err(field.error("a request of no size reads nothing")),
+        bytes => Ok(bytes),
+    }
 }
 
 /// A read past the end of the file is a slip of the pen.
