@@ -8,6 +8,7 @@ mod load;
 mod memory;
 mod recording;
 mod refresh;
+mod simulator;
 mod warm;
 
 use clap::ValueEnum;
@@ -33,10 +34,12 @@ pub enum SectionName {
     Memory,
     /// How long a profile of 50,000 files takes to read.
     Load,
+    /// Page accesses that the simulator plays in a second, and how near it comes to real machines.
+    Simulator,
 }
 
 impl SectionName {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,
@@ -44,6 +47,7 @@ impl SectionName {
         Self::Refresh,
         Self::Memory,
         Self::Load,
+        Self::Simulator,
     ];
 
     /// How long it takes on a machine with two processors.
@@ -56,6 +60,7 @@ impl SectionName {
             Self::Refresh => 3.0,
             Self::Memory => 1.0,
             Self::Load => 0.1,
+            Self::Simulator => 0.3,
         };
         match (quick, self) {
             (false, _) => minutes,
@@ -74,6 +79,7 @@ impl SectionName {
             Self::Refresh => refresh::measure(context),
             Self::Memory => memory::measure(context),
             Self::Load => load::measure(context),
+            Self::Simulator => simulator::measure(context),
         }
     }
 }

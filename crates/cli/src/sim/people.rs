@@ -26,9 +26,13 @@ pub fn of(ran: &Ran) -> String {
     text
 }
 
+/// A column: its name, and its cell for a run.
+type Column<'a> = (&'static str, Box<dyn Fn(&Combination) -> String + 'a>);
+/// Picks the part of a run that a number stands for.
+type Part<'a> = &'a dyn Fn(&Outcome, usize) -> Stats;
+
 /// The coordinates of a run: policy, device and window always, others where they differ.
-fn coordinates(ran: &Ran) -> Vec<(&'static str, Box<dyn Fn(&Combination) -> String + '_>)> {
-    type Column<'a> = (&'static str, Box<dyn Fn(&Combination) -> String + 'a>);
+fn coordinates(ran: &Ran) -> Vec<Column<'_>> {
     let scenario = &ran.scenario;
     let mut columns: Vec<Column<'_>> = vec![
         ("policy", Box::new(|run| run.policy.to_string())),
@@ -123,7 +127,7 @@ fn parts_table(ran: &Ran) -> String {
     let files = setup.files.iter().map(|file| &file.name);
     let by_program = |outcome: &Outcome, at| outcome.part(|program, _| program == at);
     let by_file = |outcome: &Outcome, at| outcome.part(|_, file| file == at);
-    let kinds: [(&str, Vec<&String>, &dyn Fn(&Outcome, usize) -> Stats); 2] = [
+    let kinds: [(&str, Vec<&String>, Part<'_>); 2] = [
         ("program", programs.collect(), &by_program),
         ("file", files.collect(), &by_file),
     ];

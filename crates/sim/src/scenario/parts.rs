@@ -353,8 +353,8 @@ fn program(section: &Section<'_>, groups: &[FileGroup]) -> Result<ProgramGroup> 
         rate_bytes_per_s: section.size("rate")?.unwrap_or(0),
         seed: section.count("seed")?.unwrap_or(1),
     };
-    if matches!((parsed.count, parsed.own_files), (Programs::Fixed(count), true) if count > group.count)
-    {
+    let too_many = |count| parsed.own_files && count > group.count;
+    if matches!(parsed.count, Programs::Fixed(count) if too_many(count)) {
         let what = format!(
             "{} files are too few for each program to have its own",
             group.count
