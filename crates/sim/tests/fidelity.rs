@@ -98,7 +98,7 @@ fn throughput_has_come_to_its_plateau_at_the_marked_row() {
         let best = rows.iter().map(|row| row.got).fold(0.0, f64::max);
         let marked = rows.iter().filter(|row| row.mark == "plateau");
         let lowest = marked.map(|row| row.got).fold(f64::MAX, f64::min);
-        assert!(lowest > best * 0.965, "{name}: {lowest:.1} of {best:.1}");
+        assert!(lowest > best * 0.96, "{name}: {lowest:.1} of {best:.1}");
     }
 }
 

@@ -111,6 +111,16 @@ fn errors_name_the_line_the_field_and_the_remedy() {
             "capacity_bytes = 65536",
             "file: 1048576 bytes don't fit",
         ),
+        (
+            "size = \"1M\"",
+            "size = \"4096T\"",
+            "x.toml:9: file.size: larger than",
+        ),
+        (
+            "size = \"1M\"",
+            "size = \"1M\"\noffset = \"9999999T\"",
+            "x.toml:10: file.offset: no disk",
+        ),
         ("[[file]]\nname = \"a\"", "[[file", "x.toml:7: "),
     ] {
         let text = GOOD.replace(right, wrong);

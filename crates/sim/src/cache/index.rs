@@ -60,6 +60,9 @@ impl Hasher for LeafHasher {
 /// Leaves found lately, by the low bits of their number: a stream comes back to the same few.
 const FOUND: usize = 16;
 
+/// Leaves whose bits of pages ever touched are kept together.
+const TOUCHED: usize = 1024;
+
 /// The pages of one file.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
@@ -69,8 +72,8 @@ pub(super) struct Index {
     free: Vec<u32>,
     /// Number and place; a number that no leaf can have where there is none.
     found: [Cell<(u64, u32)>; FOUND],
-    /// A bit for each page that a program ever came to.
-    touched: Vec<u64>,
+    /// A bit for each page that a program ever came to, by leaf; only parts that have any.
+    touched: Vec<Option<Box<[u64; TOUCHED]>>>,
     /// No page from here on was ever cached.
     end: u64,
 }
@@ -210,12 +213,13 @@ impl Index {
 
     /// Notes that a program came to pages of a leaf; how many of them for the first time ever.
     pub fn touch(&mut self, leaf: u64, bits: u64) -> u64 {
-        let at = usize::try_from(leaf).unwrap_or(usize::MAX);
-        if at >= self.touched.len() {
-            self.touched.resize(at + 1, 0);
+        let (part, at) = (leaf as usize / TOUCHED, leaf as usize % TOUCHED);
+        if part >= self.touched.len() {
+            self.touched.resize(part + 1, None);
         }
-        let first = bits & !self.touched[at];
-        self.touched[at] |= bits;
+        let part = self.touched[part].get_or_insert_with(|| Box::new([0; TOUCHED]));
+        let first = bits & !part[at];
+        part[at] |= bits;
         first.count_ones().into()
     }
 

@@ -457,8 +457,7 @@ impl PageCache {
         }
     }
 
-    /// Pages of the range that no program has mapped, from its start on: how many to the first one
-    /// that is mapped, and how many of those in a row from the start are.
+    /// Pages in a row from the start of the range that are mapped into a program.
     #[must_use]
     pub fn mapped_run(&self, file: FileId, pages: Range<u64>) -> u64 {
         let index = &self.files[file.0 as usize];

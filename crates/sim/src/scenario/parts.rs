@@ -15,6 +15,12 @@ type Result<T> = std::result::Result<T, ScenarioError>;
 
 /// Files and programs beyond this are a slip of the pen.
 const COUNT_MAX: u64 = 1_000_000;
+/// As are files that all programs together read, beyond this.
+const READ_FILES_MAX: u64 = 10_000_000;
+/// What is tracked of a file grows with it.
+const FILE_BYTES_MAX: u64 = 1 << 50;
+/// Places on a disk stay far from overflow.
+const DISK_BYTES_MAX: u64 = 1 << 60;
 
 pub(super) struct Machine {
     pub memory_pages: Vec<u64>,
@@ -253,9 +259,17 @@ pub(super) fn files(top: &Section<'_>) -> Result<Vec<FileGroup>> {
         if bytes == 0 {
             return Err(section.error("size", "a file of no size can't be read"));
         }
+        if bytes > FILE_BYTES_MAX {
+            return Err(section.error("size", "larger than 1,024 TiB"));
+        }
         let count = section.count("count")?.unwrap_or(1);
         if !(1..=COUNT_MAX).contains(&count) {
             return Err(section.error("count", "expected 1 to 1,000,000 files"));
+        }
+        let far = section.size("offset")?.unwrap_or(0) > DISK_BYTES_MAX;
+        if far || bytes.saturating_mul(count) > DISK_BYTES_MAX {
+            let what = "no disk is that large: at most 1,048,576 TiB";
+            return Err(section.error(if far { "offset" } else { "count" }, what));
         }
         files.push(FileGroup {
             name,
@@ -357,6 +371,17 @@ fn program(section: &Section<'_>, groups: &[FileGroup]) -> Result<ProgramGroup> 
     if matches!(parsed.count, Programs::Fixed(count) if too_many(count)) {
         let what = format!(
             "{} files are too few for each program to have its own",
+            group.count
+        );
+        return Err(section.error("count", what));
+    }
+    let programs = match parsed.count {
+        Programs::Fixed(count) => count,
+        Programs::Swept => 1,
+    };
+    if !parsed.own_files && programs.saturating_mul(group.count) > READ_FILES_MAX {
+        let what = format!(
+            "{programs} programs with {} files each are too many",
             group.count
         );
         return Err(section.error("count", what));
