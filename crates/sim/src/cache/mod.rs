@@ -104,13 +104,14 @@ pub struct Use {
     pub mapped: bool,
 }
 
-/// A page that was evicted, while it is remembered.
+/// Pages in a row that were evicted one after the other, while they are remembered.
 #[derive(Clone, Copy, Debug)]
 struct Shadow {
     index: u64,
     file: u32,
+    pages: u32,
+    /// Of the first page; each further one is one older.
     age: u32,
-    order: u8,
 }
 
 /// A bit of a shadow's slot: the page was evicted before anything came to it.
