@@ -3,6 +3,7 @@
 
 mod cold;
 mod costs;
+mod decision;
 mod file_systems;
 mod load;
 mod memory;
@@ -36,10 +37,12 @@ pub enum SectionName {
     Load,
     /// Page accesses that the simulator plays in a second, and how near it comes to real machines.
     Simulator,
+    /// What one decision of a policy costs.
+    Decision,
 }
 
 impl SectionName {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,
@@ -48,6 +51,7 @@ impl SectionName {
         Self::Memory,
         Self::Load,
         Self::Simulator,
+        Self::Decision,
     ];
 
     /// How long it takes on a machine with two processors.
@@ -59,7 +63,7 @@ impl SectionName {
             Self::Recording => 2.5,
             Self::Refresh => 3.0,
             Self::Memory => 1.0,
-            Self::Load => 0.1,
+            Self::Load | Self::Decision => 0.1,
             Self::Simulator => 0.3,
         };
         match (quick, self) {
@@ -80,6 +84,7 @@ impl SectionName {
             Self::Memory => memory::measure(context),
             Self::Load => load::measure(context),
             Self::Simulator => simulator::measure(context),
+            Self::Decision => decision::measure(context),
         }
     }
 }
