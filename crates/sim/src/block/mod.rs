@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What lies between the page cache and a disk: plug, merge, elevator, queue depth.
+
+mod elevator;
+mod plug;
+
+pub use elevator::Elevator;
+pub use plug::{PlugRules, Unplug};
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use foreread_model::{Completion, Counters, Disk, DiskParameters, Request};
+
+use crate::cache::{FileId, StreamId};
+use elevator::Waiting;
+use plug::Plug;
+
+/// The rules of a disk's queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueRules {
+    /// When what was submitted goes on.
+    pub plug: PlugRules,
+    /// In which order.
+    pub elevator: Elevator,
+    /// Requests with the disk at one time, at least 1.
+    pub depth: u64,
+    /// The largest request (`max_sectors_kb`), at least a page.
+    pub request_bytes_max: u64,
+}
+
+impl Default for QueueRules {
+    /// Today's: on-stack plugs, order of arrival, 32 requests of at most 1280 KiB.
+    fn default() -> Self {
+        Self {
+            plug: PlugRules::OnStack,
+            elevator: Elevator::Fifo,
+            depth: 32,
+            request_bytes_max: 1280 << 10,
+        }
+    }
+}
+
+/// A run of pages of a file, as a part of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Which file.
+    pub file: FileId,
+    /// Which pages.
+    pub pages: Range<u64>,
+}
+
+/// What is submitted at one time: pages that lie next to each other on the disk.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// Where it starts on the disk.
+    pub offset_bytes: u64,
+    /// How long it is.
+    pub length_bytes: u64,
+    /// Which pages these are.
+    pub piece: Piece,
+    /// For whom.
+    pub stream: StreamId,
+    /// Which process submits it; the elevator may keep them apart.
+    pub process: u32,
+}
+
+/// A request, waiting or with the disk.
+#[derive(Clone, Debug)]
+struct Pending {
+    offset_bytes: u64,
+    length_bytes: u64,
+    pieces: Vec<Piece>,
+    stream: StreamId,
+    process: u32,
+}
+
+/// A request that is done.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// What arrived.
+    pub pieces: Vec<Piece>,
+    /// Who had submitted its first part.
+    pub stream: StreamId,
+    /// Its length.
+    pub length_bytes: u64,
+    /// Whether it did not start where the request before it on this disk ended.
+    pub seeked: bool,
+}
+
+/// A disk with its queue, event by event.
+#[derive(Clone, Debug)]
+pub struct BlockQueue {
+    rules: QueueRules,
+    plug: Plug,
+    disk: Disk,
+    waiting: Waiting,
+    with_disk: HashMap<u64, (Pending, bool)>,
+    next_id: u64,
+    /// Where the request that was dispatched last ends.
+    last_end_bytes: Option<u64>,
+    completions: Vec<Completion>,
+}
+
+impl BlockQueue {
+    /// An idle disk behind an empty queue.
+    #[must_use]
+    pub fn new(rules: QueueRules, disk: DiskParameters) -> Self {
+        Self {
+            plug: Plug::new(rules.plug),
+            waiting: Waiting::new(rules.elevator),
+            rules,
+            disk: Disk::new(disk),
+            with_disk: HashMap::new(),
+            next_id: 0,
+            last_end_bytes: None,
+            completions: Vec::new(),
+        }
+    }
+
+    /// What the disk counted.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.disk.counters()
+    }
+
+    /// Takes a submission at `now_ns`: cuts it at the largest request, merges it with what waits.
+    pub fn submit(&mut self, now_ns: u64, submission: Submission) {
+        let page_bytes = crate::path::PAGE_BYTES;
+        let most = (self.rules.request_bytes_max / page_bytes).max(1) * page_bytes;
+        let (mut at, end) = (0, submission.length_bytes);
+        let first_page = submission.piece.pages.start;
+        while at < end {
+            let length = most.min(end - at);
+            let from = first_page + at / page_bytes;
+            let to =
+                (first_page + (at + length).div_ceil(page_bytes)).min(submission.piece.pages.end);
+            let request = Pending {
+                offset_bytes: submission.offset_bytes + at,
+                length_bytes: length,
+                pieces: vec![Piece {
+                    file: submission.piece.file,
+                    pages: from..to,
+                }],
+                stream: submission.stream,
+                process: submission.process,
+            };
+            at += length;
+            let was_empty = self.waiting.is_empty();
+            self.waiting.add(request, most);
+            self.plug.added(now_ns, was_empty, self.waiting.len());
+        }
+        self.dispatch(now_ns);
+    }
+
+    /// A program waits for a page of this disk (sync_page), or asks for an unplug.
+    pub fn unplug(&mut self, now_ns: u64) {
+        self.plug.open();
+        self.dispatch(now_ns);
+    }
+
+    /// When [`Unplug`] says that a readahead at a mark releases the queue.
+    pub fn after_readahead(&mut self, now_ns: u64, reader_has_data: bool) {
+        if self.plug.opens_after_readahead(reader_has_data) {
+            self.unplug(now_ns);
+        }
+    }
+
+    /// When something happens here by itself.
+    #[must_use]
+    pub fn next_event_ns(&self) -> Option<u64> {
+        let timers = [
+            self.plug.timer_ns(),
+            self.waiting.timer_ns(),
+            self.disk.next_event_ns(),
+        ];
+        timers.into_iter().flatten().min()
+    }
+
+    /// Lets time pass; what is done by then is added to `done`.
+    pub fn advance(&mut self, now_ns: u64, done: &mut Vec<Done>) {
+        let mut completions = std::mem::take(&mut self.completions);
+        self.disk.advance(now_ns, &mut completions);
+        for completion in completions.drain(..) {
+            if let Some((request, seeked)) = self.with_disk.remove(&completion.id) {
+                self.waiting.completed(now_ns, request.process);
+                done.push(Done {
+                    pieces: request.pieces,
+                    stream: request.stream,
+                    length_bytes: request.length_bytes,
+                    seeked,
+                });
+            }
+        }
+        self.completions = completions;
+        if self.plug.timer_ns().is_some_and(|timer| timer <= now_ns) {
+            self.plug.open();
+        }
+        self.dispatch(now_ns);
+    }
+
+    fn dispatch(&mut self, now_ns: u64) {
+        if self.plug.is_closed() {
+            return;
+        }
+        while (self.with_disk.len() as u64) < self.rules.depth.max(1) {
+            let Some(request) = self.waiting.next(now_ns) else {
+                break;
+            };
+            let id = self.next_id;
+            self.next_id += 1;
+            self.disk.submit(
+                now_ns,
+                Request {
+                    id,
+                    offset_bytes: request.offset_bytes,
+                    length_bytes: request.length_bytes,
+                    write: false,
+                },
+            );
+            let seeked = self.last_end_bytes != Some(request.offset_bytes);
+            self.last_end_bytes = Some(request.offset_bytes + request.length_bytes);
+            self.with_disk.insert(id, (request, seeked));
+        }
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Folios in a slab, and lists of them.
+
+/// A folio in the cache. Its number is used again after it was evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FolioId(pub(super) u32);
+
+/// No folio.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A folio.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Folio {
+    pub index: u64,
+    pub file: u32,
+    /// Who fetched it.
+    pub stream: u32,
+    pub previous: u32,
+    pub next: u32,
+    /// Which arrival made it up to date.
+    pub stamp: u32,
+    /// Pages that are on their way.
+    pub missing: u32,
+    /// Programs that wait for it.
+    pub pins: u16,
+    pub order: u8,
+    pub flags: u8,
+}
+
+impl Folio {
+    /// PG_readahead.
+    pub const MARKED: u8 = 0x01;
+    /// PG_referenced.
+    pub const REFERENCED: u8 = 0x02;
+    /// PG_active.
+    pub const ACTIVE: u8 = 0x04;
+    /// Accessed through a mapping since reclaim last looked.
+    pub const YOUNG: u8 = 0x08;
+    /// PG_workingset: it was active, or was fetched again soon after its eviction.
+    pub const WORKINGSET: u8 = 0x10;
+    /// Text: an executable mapping has it.
+    pub const EXEC: u8 = 0x20;
+
+    pub fn pages(&self) -> u64 {
+        1 << self.order
+    }
+
+    pub fn end(&self) -> u64 {
+        self.index + self.pages()
+    }
+
+    pub fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub fn is_up_to_date(&self) -> bool {
+        self.missing == 0
+    }
+}
+
+/// All folios.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slab {
+    folios: Vec<Folio>,
+    free: Vec<u32>,
+}
+
+impl Slab {
+    pub fn add(&mut self, folio: Folio) -> u32 {
+        if let Some(id) = self.free.pop() {
+            self.folios[id as usize] = folio;
+            return id;
+        }
+        self.folios.push(folio);
+        (self.folios.len() - 1) as u32
+    }
+
+    pub fn remove(&mut self, id: u32) {
+        self.free.push(id);
+    }
+
+    pub fn get(&self, id: u32) -> &Folio {
+        &self.folios[id as usize]
+    }
+
+    pub fn get_mut(&mut self, id: u32) -> &mut Folio {
+        &mut self.folios[id as usize]
+    }
+}
+
+/// A list of folios, newest first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct List {
+    head: u32,
+    tail: u32,
+    /// Pages of its folios.
+    pub pages: u64,
+}
+
+impl List {
+    pub const EMPTY: Self = Self {
+        head: NONE,
+        tail: NONE,
+        pages: 0,
+    };
+
+    pub fn oldest(&self) -> Option<u32> {
+        (self.tail != NONE).then_some(self.tail)
+    }
+
+    pub fn push(&mut self, slab: &mut Slab, id: u32) {
+        let folio = slab.get_mut(id);
+        folio.previous = NONE;
+        folio.next = self.head;
+        self.pages += folio.pages();
+        if self.head == NONE {
+            self.tail = id;
+        } else {
+            slab.get_mut(self.head).previous = id;
+        }
+        self.head = id;
+    }
+
+    pub fn remove(&mut self, slab: &mut Slab, id: u32) {
+        let folio = *slab.get(id);
+        self.pages -= folio.pages();
+        if folio.previous == NONE {
+            self.head = folio.next;
+        } else {
+            slab.get_mut(folio.previous).next = folio.next;
+        }
+        if folio.next == NONE {
+            self.tail = folio.previous;
+        } else {
+            slab.get_mut(folio.next).previous = folio.previous;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_gives_the_oldest_first() {
+        let (mut slab, mut list) = (Slab::default(), List::EMPTY);
+        let folio = Folio {
+            index: 0,
+            file: 0,
+            stream: 0,
+            previous: NONE,
+            next: NONE,
+            stamp: 0,
+            missing: 0,
+            pins: 0,
+            order: 1,
+            flags: 0,
+        };
+        let ids: Vec<u32> = (0..4).map(|_| slab.add(folio)).collect();
+        for id in &ids {
+            list.push(&mut slab, *id);
+        }
+        list.remove(&mut slab, ids[1]);
+        list.remove(&mut slab, ids[3]);
+        assert_eq!((list.pages, list.oldest()), (4, Some(ids[0])));
+        list.remove(&mut slab, ids[0]);
+        assert_eq!((list.pages, list.oldest()), (2, Some(ids[2])));
+        list.remove(&mut slab, ids[2]);
+        assert_eq!((list.pages, list.oldest()), (0, None));
+        slab.remove(ids[1]);
+        assert_eq!(slab.add(folio), ids[1]);
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Decisions kept for people: those around one call, and windows over time.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use foreread_core::policy::{Access, Decision, State};
+
+use crate::cache::StreamId;
+
+/// Decisions kept before the call in question, and after it.
+const AROUND: usize = 3;
+/// Windows kept for a picture; more can't be told apart in one.
+const WINDOWS_MAX: usize = 20_000;
+
+/// A decision, with what the policy saw.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// When.
+    pub time_ns: u64,
+    /// In which call, counted from 1 over all programs.
+    pub call: u64,
+    /// Whose.
+    pub stream: StreamId,
+    /// The access.
+    pub access: Access,
+    /// What the policy remembered.
+    pub before: State,
+    /// What it decided.
+    pub decision: Decision,
+    /// Pages that were not cached and were read.
+    pub fetched_pages: u64,
+}
+
+/// What one call did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Its number, from 1.
+    pub call: u64,
+    /// Whose.
+    pub stream: StreamId,
+    /// When it began.
+    pub start_ns: u64,
+    /// How long it took.
+    pub took_ns: u64,
+    /// How much of that it waited.
+    pub stall_ns: u64,
+    /// Its first byte.
+    pub offset_bytes: u64,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// A call, and the decisions around it on the same stream.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// The call.
+    pub call: Call,
+    /// The last decisions before it, those in it, and the first after it.
+    pub decisions: Vec<Explained>,
+}
+
+/// A window, for a picture.
+#[derive(Clone, Debug)]
+pub struct WindowSeen {
+    /// When it was decided.
+    pub time_ns: u64,
+    /// Whose.
+    pub stream: StreamId,
+    /// Its first page.
+    pub start: u64,
+    /// Its pages.
+    pub pages: u64,
+    /// The page that the program was at.
+    pub index: u64,
+    /// Why.
+    pub reason: foreread_core::policy::Reason,
+}
+
+/// What to keep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    /// The call whose decisions are wanted, from 1.
+    pub explain_call: Option<u64>,
+    /// Whether windows over time are wanted.
+    pub windows: bool,
+}
+
+/// What was kept.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watch {
+    keep: Keep,
+    before: BTreeMap<StreamId, VecDeque<Explained>>,
+    found: Option<Call>,
+    decisions: Vec<Explained>,
+    after: usize,
+    pub windows: Vec<WindowSeen>,
+    pub windows_dropped: u64,
+}
+
+impl Watch {
+    pub fn new(keep: Keep) -> Self {
+        Self {
+            keep,
+            ..Self::default()
+        }
+    }
+
+    pub fn wants_decisions(&self) -> bool {
+        self.keep.windows || self.keep.explain_call.is_some()
+    }
+
+    pub fn decided(&mut self, explained: Explained) {
+        if self.keep.windows {
+            self.add_windows(&explained);
+        }
+        let Some(wanted) = self.keep.explain_call else {
+            return;
+        };
+        if let Some(call) = &self.found {
+            if call.stream == explained.stream && explained.call > wanted && self.after < AROUND {
+                self.after += 1;
+                self.decisions.push(explained);
+            }
+            return;
+        }
+        let ring = self.before.entry(explained.stream).or_default();
+        ring.push_back(explained);
+        let in_call = |explained: &Explained| explained.call == wanted;
+        if ring.len() > AROUND && !ring.iter().any(in_call) {
+            ring.pop_front();
+        }
+    }
+
+    fn add_windows(&mut self, explained: &Explained) {
+        for window in explained.decision.windows() {
+            if self.windows.len() == WINDOWS_MAX {
+                self.windows_dropped += 1;
+                continue;
+            }
+            self.windows.push(WindowSeen {
+                time_ns: explained.time_ns,
+                stream: explained.stream,
+                start: window.start(),
+                pages: window.read_pages().into(),
+                index: explained.access.index,
+                reason: explained.decision.reason,
+            });
+        }
+    }
+
+    pub fn wants_call(&self, call: u64) -> bool {
+        self.keep.explain_call == Some(call)
+    }
+
+    pub fn call_done(&mut self, call: Call) {
+        if let Some(ring) = self.before.remove(&call.stream) {
+            self.decisions.extend(ring);
+        }
+        self.before.clear();
+        self.found = Some(call);
+    }
+
+    pub fn explanation(&mut self) -> Option<Explanation> {
+        let call = self.found.take()?;
+        let decisions = std::mem::take(&mut self.decisions);
+        Some(Explanation { call, decisions })
+    }
+}

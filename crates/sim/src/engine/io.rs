@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the page cache to the disks: the [`Host`] of a simulation.
+
+use super::explain::{Explained, Watch};
+use super::setup::FileSetup;
+use super::stats::Stats;
+use crate::block::{BlockQueue, Piece, Submission};
+use crate::cache::StreamId;
+use crate::path::{Batch, Decided, Host, PAGE_BYTES};
+
+/// Disks, files and counters, as they are at `now_ns` for the process that runs.
+#[derive(Debug)]
+pub(super) struct Io {
+    pub now_ns: u64,
+    pub process: u32,
+    /// The number of the call that runs.
+    pub call: u64,
+    pub disks: Vec<BlockQueue>,
+    pub files: Vec<FileSetup>,
+    /// By stream.
+    pub stats: Vec<Stats>,
+    pub watch: Watch,
+    /// A disk whose events have changed.
+    pub touched: Vec<usize>,
+}
+
+impl Io {
+    pub fn stats_mut(&mut self, stream: StreamId) -> &mut Stats {
+        &mut self.stats[stream.number()]
+    }
+
+    /// A program waits for a page of a disk.
+    pub fn wait(&mut self, disk: usize) {
+        self.disks[disk].unplug(self.now_ns);
+        self.touched.push(disk);
+    }
+
+    /// The parts of a file that lie together on its disk: where, and which pages.
+    fn extents(file: &FileSetup, batch: &Batch) -> Vec<(u64, std::ops::Range<u64>)> {
+        let step = file.extent_step_bytes / PAGE_BYTES;
+        let pages = batch.pages.clone();
+        if step < 2 {
+            let at = file.offset_bytes + pages.start * PAGE_BYTES;
+            return vec![(at, pages)];
+        }
+        let extent = step / 2;
+        let mut extents = Vec::new();
+        let mut at = pages.start;
+        while at < pages.end {
+            let (number, within) = (at / extent, at % extent);
+            let end = ((number + 1) * extent).min(pages.end);
+            let place = file.offset_bytes + (number * step + within) * PAGE_BYTES;
+            extents.push((place, at..end));
+            at = end;
+        }
+        extents
+    }
+}
+
+impl Host for Io {
+    fn submit(&mut self, batch: Batch) {
+        let file = &self.files[batch.file.number()];
+        let disk = file.disk;
+        for (offset_bytes, pages) in Self::extents(file, &batch) {
+            let submission = Submission {
+                offset_bytes,
+                length_bytes: (pages.end - pages.start) * PAGE_BYTES,
+                piece: Piece {
+                    file: batch.file,
+                    pages,
+                },
+                stream: batch.stream,
+                process: self.process,
+            };
+            self.disks[disk].submit(self.now_ns, submission);
+        }
+        if !batch.needed {
+            self.disks[disk].after_readahead(self.now_ns, batch.reader_has_data);
+        }
+        self.touched.push(disk);
+    }
+
+    fn decided(&mut self, decided: &Decided<'_>) {
+        let stats = self.stats_mut(decided.stream);
+        stats.count_reason(decided.decision.reason);
+        if decided.fetched_pages > 0 {
+            stats.windows += 1;
+            stats.window_pages += decided.fetched_pages;
+        }
+        if self.watch.wants_decisions() {
+            self.watch.decided(Explained {
+                time_ns: self.now_ns,
+                call: self.call,
+                stream: decided.stream,
+                access: *decided.access,
+                before: *decided.before,
+                decision: *decided.decision,
+                fetched_pages: decided.fetched_pages,
+            });
+        }
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs, page cache and disks in virtual time.
+//!
+//! Events are ordered by time and, at one time, by the order in which they were made. A program
+//! runs on until it waits, thinks, or another event comes first; nothing else decides an order, so
+//! a setup always gives the same result.
+
+mod cpus;
+mod explain;
+mod io;
+mod outcome;
+mod pattern;
+mod program;
+mod setup;
+mod stats;
+
+pub use explain::{Call, Explained, Explanation, Keep, WindowSeen};
+pub use outcome::{Outcome, ProgramOutcome, StreamOutcome};
+pub use setup::{FileSetup, Pattern, ProgramSetup, Setup, Through};
+pub use stats::Stats;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use crate::block::{BlockQueue, Done};
+use crate::cache::{FileId, FolioId, PageCache, StreamId};
+use cpus::Cpus;
+use explain::Watch;
+use io::Io;
+use program::Process;
+
+/// What happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Disk(usize),
+    Run(usize),
+}
+
+/// A run in progress.
+#[derive(Debug)]
+pub struct Simulation {
+    setup: Setup,
+    cache: PageCache,
+    files: Vec<FileId>,
+    io: Io,
+    processes: Vec<Process>,
+    /// By number of the stream: its program and its file.
+    streams: Vec<(usize, usize)>,
+    cpus: Cpus,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    sequence: u64,
+    now_ns: u64,
+    /// By disk: when it is looked at next.
+    disk_event_ns: Vec<u64>,
+    /// Programs that wait for a folio.
+    waiters: BTreeMap<FolioId, Vec<usize>>,
+    calls: u64,
+    done: Vec<Done>,
+    awaited: Vec<FolioId>,
+}
+
+impl Simulation {
+    /// A machine on which nothing has happened yet.
+    #[must_use]
+    pub fn new(setup: Setup, keep: Keep) -> Self {
+        let mut cache = PageCache::new(setup.memory_pages);
+        let files = setup.files.iter().map(|_| cache.add_file()).collect();
+        let queue = |_| BlockQueue::new(setup.queue.clone(), setup.disk.clone());
+        let disks: Vec<BlockQueue> = (0..setup.disks.max(1)).map(queue).collect();
+        let mut simulation = Self {
+            disk_event_ns: vec![u64::MAX; disks.len()],
+            io: Io {
+                now_ns: 0,
+                process: 0,
+                call: 0,
+                disks,
+                files: setup.files.clone(),
+                stats: Vec::new(),
+                watch: Watch::new(keep),
+                touched: Vec::new(),
+            },
+            processes: setup.programs.iter().map(Process::new).collect(),
+            streams: Vec::new(),
+            cpus: Cpus::new(setup.cpus),
+            events: BinaryHeap::new(),
+            sequence: 0,
+            now_ns: 0,
+            waiters: BTreeMap::new(),
+            calls: 0,
+            done: Vec::new(),
+            awaited: Vec::new(),
+            cache,
+            files,
+            setup,
+        };
+        for number in 0..simulation.processes.len() {
+            let start_ns = simulation.setup.programs[number].start_ns;
+            simulation.schedule(start_ns, Event::Run(number));
+        }
+        simulation
+    }
+
+    /// Runs until the last program has ended, or until [`Setup::until_ns`]. What was asked of the
+    /// disks and is not needed any more is in flight then.
+    #[must_use]
+    pub fn run(mut self) -> Outcome {
+        while self.processes.iter().any(|process| !process.is_done()) && self.step() {}
+        self.outcome()
+    }
+
+    /// Lets the next event happen; `false` when there is none, or none in time. Goes on after the
+    /// last program, until the disks are idle.
+    pub fn step(&mut self) -> bool {
+        let Some(Reverse((time_ns, _, event))) = self.events.pop() else {
+            return false;
+        };
+        if self.setup.until_ns.is_some_and(|until| time_ns > until) {
+            self.now_ns = self.setup.until_ns.unwrap_or(time_ns);
+            self.events.clear();
+            return false;
+        }
+        self.now_ns = time_ns;
+        match event {
+            Event::Disk(disk) => self.disk_event(disk),
+            Event::Run(number) => self.run_process(number),
+        }
+        !self.events.is_empty()
+    }
+
+    /// The virtual time.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// The page cache, as it is now.
+    #[must_use]
+    pub fn cache(&self) -> &PageCache {
+        &self.cache
+    }
+
+    fn schedule(&mut self, time_ns: u64, event: Event) {
+        self.events.push(Reverse((time_ns, self.sequence, event)));
+        self.sequence += 1;
+    }
+
+    /// Whether something else comes before `time_ns`.
+    fn is_overtaken(&self, time_ns: u64) -> bool {
+        let next = self.events.peek();
+        next.is_some_and(|Reverse((event_ns, _, _))| *event_ns < time_ns)
+    }
+
+    fn disk_event(&mut self, disk: usize) {
+        if self.disk_event_ns[disk] <= self.now_ns {
+            self.disk_event_ns[disk] = u64::MAX;
+        }
+        let mut done = std::mem::take(&mut self.done);
+        self.io.disks[disk].advance(self.now_ns, &mut done);
+        for request in done.drain(..) {
+            let stats = self.io.stats_mut(request.stream);
+            stats.requests += 1;
+            stats.request_bytes += request.length_bytes;
+            stats.seeks += u64::from(request.seeked);
+            for piece in request.pieces {
+                self.cache
+                    .arrive(piece.file, piece.pages, &mut self.awaited);
+            }
+        }
+        self.done = done;
+        self.wake();
+        self.io.touched.push(disk);
+        self.look_at_disks();
+    }
+
+    fn wake(&mut self) {
+        let mut awaited = std::mem::take(&mut self.awaited);
+        for folio in awaited.drain(..) {
+            for number in self.waiters.remove(&folio).unwrap_or_default() {
+                self.schedule(self.now_ns, Event::Run(number));
+            }
+        }
+        self.awaited = awaited;
+    }
+
+    /// Disks that something was done to may have something to do earlier than before.
+    fn look_at_disks(&mut self) {
+        while let Some(disk) = self.io.touched.pop() {
+            let Some(next_ns) = self.io.disks[disk].next_event_ns() else {
+                continue;
+            };
+            if next_ns < self.disk_event_ns[disk] {
+                self.disk_event_ns[disk] = next_ns;
+                self.schedule(next_ns.max(self.now_ns), Event::Disk(disk));
+            }
+        }
+    }
+
+    fn new_stream(&mut self, program: usize, file: usize) -> StreamId {
+        self.streams.push((program, file));
+        self.io.stats.push(Stats::default());
+        self.cache.add_stream()
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a run gave.
+
+use foreread_model::Counters;
+
+use super::explain::{Explanation, WindowSeen};
+use super::stats::Stats;
+use super::{Simulation, StreamId};
+
+/// One open file of one program.
+#[derive(Clone, Debug)]
+pub struct StreamOutcome {
+    /// Its program, as a number of [`super::Setup::programs`].
+    pub program: usize,
+    /// Its file, as a number of [`super::Setup::files`].
+    pub file: usize,
+    /// What happened.
+    pub stats: Stats,
+}
+
+/// One program.
+#[derive(Clone, Debug)]
+pub struct ProgramOutcome {
+    /// From its start to its end, or to the end of the run.
+    pub elapsed_ns: u64,
+    /// Whether it was through by then.
+    pub finished: bool,
+    /// Bytes that its calls returned.
+    pub read_bytes: u64,
+}
+
+/// What a run gave.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// When the last program ended, or the run was ended.
+    pub elapsed_ns: u64,
+    /// All streams together.
+    pub total: Stats,
+    /// The programs.
+    pub programs: Vec<ProgramOutcome>,
+    /// The streams, in the order in which they were opened.
+    pub streams: Vec<StreamOutcome>,
+    /// What each disk counted.
+    pub disks: Vec<Counters>,
+    /// The call that was asked for, when there was one of that number.
+    pub explanation: Option<Explanation>,
+    /// Windows over time, when they were asked for.
+    pub windows: Vec<WindowSeen>,
+    /// Windows beyond those kept.
+    pub windows_dropped: u64,
+}
+
+impl Outcome {
+    /// Bytes that all programs read, per second.
+    #[must_use]
+    pub fn bytes_per_s(&self) -> f64 {
+        let bytes: u64 = self.programs.iter().map(|program| program.read_bytes).sum();
+        if self.elapsed_ns == 0 {
+            return 0.0;
+        }
+        bytes as f64 * 1e9 / self.elapsed_ns as f64
+    }
+
+    /// What happened to the streams that `wanted` picks by program and file.
+    #[must_use]
+    pub fn part(&self, wanted: impl Fn(usize, usize) -> bool) -> Stats {
+        let mut stats = Stats::default();
+        let picked = self.streams.iter().filter(|s| wanted(s.program, s.file));
+        for stream in picked {
+            stats.merge(&stream.stats);
+        }
+        stats
+    }
+}
+
+impl Simulation {
+    /// What it gave so far.
+    #[must_use]
+    pub fn outcome(mut self) -> Outcome {
+        let streams = self.stream_outcomes();
+        let mut total = Stats::default();
+        for stream in &streams {
+            total.merge(&stream.stats);
+        }
+        let ends = self.processes.iter().map(|process| process.ended_ns());
+        let elapsed_ns = ends.map(|end| end.unwrap_or(self.now_ns)).max();
+        let programs = self.processes.iter().zip(&self.setup.programs);
+        let programs = programs.map(|(process, setup)| {
+            let end_ns = process.ended_ns().unwrap_or(self.now_ns);
+            ProgramOutcome {
+                elapsed_ns: end_ns.saturating_sub(setup.start_ns),
+                finished: process.is_done(),
+                read_bytes: process.read_bytes(),
+            }
+        });
+        Outcome {
+            elapsed_ns: elapsed_ns.unwrap_or(0),
+            total,
+            programs: programs.collect(),
+            streams,
+            disks: self.io.disks.iter().map(|disk| disk.counters()).collect(),
+            explanation: self.io.watch.explanation(),
+            windows: std::mem::take(&mut self.io.watch.windows),
+            windows_dropped: self.io.watch.windows_dropped,
+        }
+    }
+
+    fn stream_outcomes(&mut self) -> Vec<StreamOutcome> {
+        for process in &self.processes {
+            let waiting = process.waiting_since_ns().zip(process.stream());
+            if let Some((since_ns, stream)) = waiting {
+                self.io.stats_mut(stream).stall_ns += self.now_ns.saturating_sub(since_ns);
+            }
+        }
+        let stats = std::mem::take(&mut self.io.stats).into_iter();
+        let streams = stats.zip(&self.streams).enumerate();
+        streams
+            .map(|(number, (mut stats, (program, file)))| {
+                stats.pages = self.cache.account(StreamId::from_number(number));
+                StreamOutcome {
+                    program: *program,
+                    file: *file,
+                    stats,
+                }
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A program that runs: opens files, reads, waits, thinks.
+
+use std::ops::Range;
+
+use foreread_core::policy::Limits;
+
+use super::explain::Call;
+use super::pattern::{Request, Requests};
+use super::setup::{ProgramSetup, Through};
+use super::{Event, Simulation};
+use crate::cache::FolioId;
+use crate::path::{FaultCall, Mapping, OpenFile, PAGE_BYTES, ReadCall, Step};
+
+/// A system call, or a way through a mapping.
+#[derive(Clone, Debug)]
+enum Running {
+    Read(ReadCall),
+    Fault(FaultCall),
+}
+
+/// A program.
+#[derive(Clone, Debug)]
+pub(super) struct Process {
+    requests: Requests,
+    open: Option<OpenFile>,
+    /// Which of the program's files is open.
+    open_file: usize,
+    running: Option<Running>,
+    request: Option<Request>,
+    call: u64,
+    call_start_ns: u64,
+    call_stall_ns: u64,
+    waiting_since_ns: Option<u64>,
+    read_bytes: u64,
+    ended_ns: Option<u64>,
+}
+
+impl Process {
+    pub fn new(setup: &ProgramSetup) -> Self {
+        Self {
+            requests: Requests::new(setup.seed),
+            open: None,
+            open_file: 0,
+            running: None,
+            request: None,
+            call: 0,
+            call_start_ns: 0,
+            call_stall_ns: 0,
+            waiting_since_ns: None,
+            read_bytes: 0,
+            ended_ns: None,
+        }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.ended_ns.is_some()
+    }
+
+    pub fn ended_ns(&self) -> Option<u64> {
+        self.ended_ns
+    }
+
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes
+    }
+
+    /// Since when it waits for a page.
+    pub fn waiting_since_ns(&self) -> Option<u64> {
+        self.waiting_since_ns
+    }
+
+    pub fn stream(&self) -> Option<crate::cache::StreamId> {
+        self.open.as_ref().map(|open| open.stream)
+    }
+}
+
+impl Simulation {
+    /// A program runs until it waits, thinks, ends, or something else comes first.
+    pub(super) fn run_process(&mut self, number: usize) {
+        let mut time_ns = self.now_ns;
+        self.stop_waiting(number);
+        loop {
+            if self.processes[number].running.is_none() && !self.begin(number, time_ns) {
+                self.processes[number].ended_ns = Some(time_ns);
+                break;
+            }
+            let step = self.step_process(number, time_ns);
+            self.look_at_disks();
+            let program = &self.setup.programs[number];
+            match step {
+                Step::Wait(folio) => {
+                    self.wait(number, folio, time_ns);
+                    break;
+                }
+                Step::Used(pages) => {
+                    let cpu_ns = pages.saturating_mul(program.cpu_per_page_ns);
+                    time_ns = self.cpus.run(time_ns, cpu_ns);
+                }
+                Step::Done => {
+                    time_ns = self.cpus.run(time_ns, program.cpu_per_call_ns);
+                    time_ns = self.end_call(number, time_ns);
+                }
+            }
+            if self.is_overtaken(time_ns) {
+                self.schedule(time_ns, Event::Run(number));
+                break;
+            }
+            self.now_ns = time_ns;
+        }
+    }
+
+    /// The next call of a program begins; `false` when there is none.
+    fn begin(&mut self, number: usize, time_ns: u64) -> bool {
+        let program = &self.setup.programs[number];
+        let files = &self.setup.files;
+        let size = |at: usize| program.files.get(at).map_or(0, |file| files[*file].bytes);
+        let Some(request) = self.processes[number].requests.next(program, size) else {
+            return false;
+        };
+        if request.opens || self.processes[number].open.is_none() {
+            self.open(number, request.file);
+        }
+        self.calls += 1;
+        let program = &self.setup.programs[number];
+        let process = &mut self.processes[number];
+        let Some(open) = &process.open else {
+            return false;
+        };
+        let running = match program.through {
+            Through::Read => {
+                Running::Read(ReadCall::new(open, request.offset_bytes, request.bytes))
+            }
+            Through::Mapping(flags) => {
+                let mapping = Mapping {
+                    pages: 0..open.limits.file_pages,
+                    flags,
+                };
+                Running::Fault(FaultCall::new(open, pages_of(&request), mapping))
+            }
+        };
+        process.running = Some(running);
+        process.request = Some(request);
+        process.call = self.calls;
+        process.call_start_ns = time_ns;
+        process.call_stall_ns = 0;
+        true
+    }
+
+    /// A program opens one of its files; each pass through a file opens it again.
+    fn open(&mut self, number: usize, at: usize) {
+        let program = &self.setup.programs[number];
+        let Some(file) = program.files.get(at).copied() else {
+            return;
+        };
+        let limits = Limits {
+            file_pages: self.setup.files[file].bytes.div_ceil(PAGE_BYTES),
+            ..self.setup.limits
+        };
+        let known = self.processes[number].open.as_ref();
+        let known = known.filter(|_| self.processes[number].open_file == at);
+        let stream = known.map(|open| open.stream);
+        let stream = stream.unwrap_or_else(|| self.new_stream(number, file));
+        let mut open = OpenFile::new(self.files[file], stream, self.setup.policy, limits);
+        open.begin_at(&self.cache);
+        if let Some(advice) = self.setup.programs[number].advice {
+            open.advise(advice);
+        }
+        let process = &mut self.processes[number];
+        process.open_file = at;
+        process.open = Some(open);
+    }
+
+    fn step_process(&mut self, number: usize, time_ns: u64) -> Step {
+        let process = &mut self.processes[number];
+        self.io.now_ns = time_ns;
+        self.io.process = number as u32;
+        self.io.call = process.call;
+        let (Some(running), Some(open)) = (&mut process.running, &mut process.open) else {
+            return Step::Done;
+        };
+        match running {
+            Running::Read(call) => call.step(&mut self.cache, open, &mut self.io),
+            Running::Fault(call) => call.step(&mut self.cache, open, &mut self.io),
+        }
+    }
+
+    fn wait(&mut self, number: usize, folio: FolioId, time_ns: u64) {
+        let process = &mut self.processes[number];
+        process.waiting_since_ns = Some(time_ns);
+        if let Some(open) = &process.open {
+            let disk = self.io.files[open.file.number()].disk;
+            self.io.now_ns = time_ns;
+            self.io.wait(disk);
+        }
+        self.waiters.entry(folio).or_default().push(number);
+        self.look_at_disks();
+    }
+
+    fn stop_waiting(&mut self, number: usize) {
+        let process = &mut self.processes[number];
+        let Some(since_ns) = process.waiting_since_ns.take() else {
+            return;
+        };
+        let stall_ns = self.now_ns.saturating_sub(since_ns);
+        process.call_stall_ns += stall_ns;
+        if let Some(stream) = process.stream() {
+            self.io.stats_mut(stream).stall_ns += stall_ns;
+        }
+    }
+
+    /// A call returns; when the program comes back.
+    fn end_call(&mut self, number: usize, time_ns: u64) -> u64 {
+        let process = &mut self.processes[number];
+        process.running = None;
+        let took_ns = time_ns.saturating_sub(process.call_start_ns);
+        let request = process.request.take();
+        let bytes = request.map_or(0, |request| request.bytes);
+        process.read_bytes += bytes;
+        let Some(stream) = process.stream() else {
+            return time_ns;
+        };
+        let stats = self.io.stats_mut(stream);
+        stats.calls += 1;
+        stats.latencies.add(took_ns);
+        if self.io.watch.wants_call(process.call) {
+            self.io.watch.call_done(Call {
+                call: process.call,
+                stream,
+                start_ns: process.call_start_ns,
+                took_ns,
+                stall_ns: process.call_stall_ns,
+                offset_bytes: request.map_or(0, |request| request.offset_bytes),
+                bytes,
+            });
+        }
+        let program = &self.setup.programs[number];
+        let thought_ns = time_ns.saturating_add(program.think_ns);
+        thought_ns.max(paced_ns(program, process.read_bytes))
+    }
+}
+
+/// When a program that keeps a rate has had `bytes` at that rate.
+fn paced_ns(program: &ProgramSetup, bytes: u64) -> u64 {
+    if program.rate_bytes_per_s == 0 {
+        return 0;
+    }
+    let ns = u128::from(bytes) * 1_000_000_000 / u128::from(program.rate_bytes_per_s);
+    let ns = u64::try_from(ns).unwrap_or(u64::MAX);
+    program.start_ns.saturating_add(ns)
+}
+
+fn pages_of(request: &Request) -> Range<u64> {
+    let end = request.offset_bytes.saturating_add(request.bytes);
+    request.offset_bytes / PAGE_BYTES..end.div_ceil(PAGE_BYTES)
+}

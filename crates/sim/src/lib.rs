@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Page cache, programs and devices in virtual time, without I/O.
+//!
+//! [`cache`] and [`path`] are the page cache and the kernel's way through it, one system call or
+//! fault at a time, without a clock: [`Untimed`] plays accesses on them, to compare decisions with
+//! those of a real kernel. [`engine`] adds programs, time, and the disks of `foreread-model` behind
+//! the queue of [`block`]. A [`Scenario`] is a text that says what to simulate.
+//!
+//! ```
+//! use foreread_core::policy::{Limits, Policy};
+//! use foreread_sim::Untimed;
+//!
+//! let mut reader = Untimed::new(Policy::Linux, Limits::new(3568, 32));
+//! reader.read(0, 4096);
+//! assert_eq!(reader.log[0].to_string(), "reads 0+4 a3");
+//! assert_eq!(reader.resident_runs(), [(0, 4)]);
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod block;
+pub mod cache;
+pub mod engine;
+mod latency;
+pub mod path;
+mod random;
+pub mod scenario;
+mod untimed;
+
+pub use latency::Latencies;
+pub use random::Random;
+pub use scenario::{Scenario, ScenarioError};
+pub use untimed::{Logged, Untimed};

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From windows to batches of pages: what is cached is passed over, and each run without a gap is
+//! one batch (page_cache_ra_order, page_cache_ra_unbounded).
+
+use foreread_core::policy::{Decision, Feedback, Window};
+
+use super::{Batch, From, Host, OpenFile};
+use crate::cache::{NewFolio, PageCache, Refused};
+
+/// Issues the windows of a decision; how many pages are read.
+pub(super) fn issue(
+    cache: &mut PageCache,
+    open: &mut OpenFile,
+    decision: &Decision,
+    from: &From,
+    host: &mut dyn Host,
+) -> u64 {
+    let mut fetched = 0;
+    for window in decision.windows() {
+        let pages = issue_window(cache, open, window, from, host);
+        let feedback = match pages {
+            0 => Feedback::Cached,
+            _ => Feedback::Read,
+        };
+        let size = window.size().into();
+        open.policy.feedback(&mut open.state, feedback, size);
+        fetched += pages;
+    }
+    fetched
+}
+
+fn issue_window(
+    cache: &mut PageCache,
+    open: &OpenFile,
+    window: &Window,
+    from: &From,
+    host: &mut dyn Host,
+) -> u64 {
+    let mut folios = window.folios(&open.limits);
+    let mut batch: Option<Batch> = None;
+    let mut fetched = 0;
+    while let Some(folio) = folios.next() {
+        let new = NewFolio {
+            index: folio.index,
+            order: folio.order,
+            marked: folio.marked,
+        };
+        match cache.insert(open.file, open.stream, new) {
+            Ok(_) => {}
+            // No page to be had: the rest of the window is given up.
+            Err(Refused::NoMemory) if folio.order == 0 => break,
+            Err(_) => {
+                folios.refuse();
+                continue;
+            }
+        }
+        let end = folio.index + folio.pages();
+        fetched += folio.pages();
+        match &mut batch {
+            Some(batch) if !folio.starts_request => batch.pages.end = end,
+            _ => {
+                let next = Batch {
+                    file: open.file,
+                    stream: open.stream,
+                    pages: folio.index..end,
+                    needed: from.needed,
+                    reader_has_data: from.up_to_date,
+                    alone: false,
+                };
+                if let Some(full) = batch.replace(next) {
+                    host.submit(full);
+                }
+            }
+        }
+    }
+    if let Some(last) = batch {
+        host.submit(last);
+    }
+    fetched
+}

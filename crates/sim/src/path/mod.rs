@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's way from a system call or a fault to readahead and back, over a [`PageCache`].
+//!
+//! Each call ([`ReadCall`], [`FaultCall`]) goes on step by step and stops where a program would
+//! wait for a page. What waiting means is up to the caller: in a simulation time passes, in a check
+//! of decisions the page is simply there. What is to be read goes to a [`Host`], and so does each
+//! decision, so that everything that shows decisions shows the same ones.
+
+mod fault;
+mod issue;
+mod read;
+
+pub use fault::{FaultCall, Mapping};
+pub use read::ReadCall;
+
+use std::ops::Range;
+
+use foreread_core::policy::{Access, Advice, Decision, Feedback, Limits, Policy, State};
+
+use crate::cache::{FileId, FolioId, PageCache, StreamId};
+
+/// Bytes of a page.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// One contiguous batch of pages to read from the device: what the kernel submits in one plug.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Of which file.
+    pub file: FileId,
+    /// For whom.
+    pub stream: StreamId,
+    /// Which pages.
+    pub pages: Range<u64>,
+    /// Whether a program needs a page of it now: a miss, not readahead at a mark.
+    pub needed: bool,
+    /// At a mark: whether the marked folio had arrived when it was reached.
+    pub reader_has_data: bool,
+    /// Whether it is a page that no decision asked for, read alone because a program needs it.
+    pub alone: bool,
+}
+
+/// A decision, with what led to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Decided<'a> {
+    /// Of which file.
+    pub file: FileId,
+    /// Whose access.
+    pub stream: StreamId,
+    /// The access, as the policy saw it.
+    pub access: &'a Access,
+    /// The state before.
+    pub before: &'a State,
+    /// What was decided, and why.
+    pub decision: &'a Decision,
+    /// Pages of its windows that were not cached and are read now.
+    pub fetched_pages: u64,
+}
+
+/// Where reads and decisions go.
+pub trait Host {
+    /// Pages were inserted into the cache and have to be read; [`PageCache::arrive`] is to follow.
+    fn submit(&mut self, batch: Batch);
+
+    /// The policy decided; the batches of its windows have been submitted.
+    fn decided(&mut self, decided: &Decided<'_>) {
+        let _ = decided;
+    }
+}
+
+/// An open file of a program.
+#[derive(Clone, Debug)]
+pub struct OpenFile {
+    /// The file.
+    pub file: FileId,
+    /// Who reads it.
+    pub stream: StreamId,
+    /// Who decides.
+    pub policy: Policy,
+    /// What holds. Memory is filled in for each decision when the cache has a capacity.
+    pub limits: Limits,
+    /// What the policy remembers.
+    pub state: State,
+    /// Pages read since the last window.
+    hit_pages: u64,
+    /// Waste of this stream that the policy has been told of.
+    wasted_told: u64,
+}
+
+impl OpenFile {
+    /// A file just opened.
+    #[must_use]
+    pub fn new(file: FileId, stream: StreamId, policy: Policy, limits: Limits) -> Self {
+        Self {
+            file,
+            stream,
+            policy,
+            limits,
+            state: State::open(&limits),
+            hit_pages: 0,
+            wasted_told: 0,
+        }
+    }
+
+    /// What its stream wasted before it was opened again is no news.
+    pub(crate) fn begin_at(&mut self, cache: &PageCache) {
+        self.wasted_told = cache.account(self.stream).wasted;
+    }
+
+    /// posix_fadvise(2), but for `WILLNEED` ([`force`]) and `DONTNEED`
+    /// ([`PageCache::drop_pages`]).
+    pub fn advise(&mut self, advice: Advice) {
+        self.state.advise(advice, &self.limits);
+    }
+
+    /// Asks the policy, and issues what it decides.
+    fn decide(
+        &mut self,
+        cache: &mut PageCache,
+        mut access: Access,
+        from: &From,
+        host: &mut dyn Host,
+    ) -> Decision {
+        self.take_stock(cache);
+        access.hit_pages = self.hit_pages;
+        let before = self.state;
+        let view = cache.view(self.file);
+        let decision = self
+            .policy
+            .decide(&mut self.state, &access, &view, &self.limits);
+        if let (true, Some(marked)) = (decision.clears_mark(), from.marked) {
+            cache.clear_mark(marked);
+        }
+        if let Some((start, pages)) = decision.retain() {
+            cache.retain(self.file, start, start.saturating_add(pages.into()));
+        }
+        if decision.changed_state() {
+            self.hit_pages = 0;
+        }
+        let fetched_pages = issue::issue(cache, self, &decision, from, host);
+        host.decided(&Decided {
+            file: self.file,
+            stream: self.stream,
+            access: &access,
+            before: &before,
+            decision: &decision,
+            fetched_pages,
+        });
+        decision
+    }
+
+    /// What the policy may know of memory, and what became of what it asked for.
+    fn take_stock(&mut self, cache: &PageCache) {
+        if let Some(capacity) = cache.capacity_pages() {
+            self.limits.memory_pages = capacity;
+            self.limits.reclaim_pages = cache.reclaim_pages();
+            self.limits.aged_pages = cache.aged_pages();
+        }
+        let wasted = cache.account(self.stream).wasted;
+        if wasted > self.wasted_told {
+            let pages = wasted - self.wasted_told;
+            self.policy
+                .feedback(&mut self.state, Feedback::Wasted, pages);
+            self.wasted_told = wasted;
+        }
+    }
+
+    /// A page is missing: tells the policy when it had been read ahead and was evicted.
+    fn note_miss(&mut self, cache: &mut PageCache, page: u64) {
+        if cache.miss(self.file, page, self.stream) {
+            self.policy.feedback(&mut self.state, Feedback::Thrashed, 1);
+        }
+    }
+
+    /// A page that readahead did not bring in is read alone.
+    fn read_alone(&mut self, cache: &mut PageCache, page: u64, host: &mut dyn Host) {
+        if cache.insert_needed(self.file, self.stream, page).is_ok() {
+            host.submit(Batch {
+                file: self.file,
+                stream: self.stream,
+                pages: page..page + 1,
+                needed: true,
+                reader_has_data: false,
+                alone: true,
+            });
+        }
+    }
+}
+
+/// Where a decision comes from.
+struct From {
+    /// The marked folio that was reached.
+    marked: Option<FolioId>,
+    /// Whether a page is needed now.
+    needed: bool,
+    /// Whether the page that was reached has arrived.
+    up_to_date: bool,
+}
+
+impl From {
+    const MISS: Self = Self {
+        marked: None,
+        needed: true,
+        up_to_date: false,
+    };
+}
+
+/// `POSIX_FADV_WILLNEED`, readahead(2), `MADV_WILLNEED`: nobody waits for these pages yet.
+pub fn force(
+    cache: &mut PageCache,
+    open: &mut OpenFile,
+    start: u64,
+    pages: u64,
+    host: &mut dyn Host,
+) {
+    let from = From {
+        marked: None,
+        needed: false,
+        up_to_date: true,
+    };
+    open.decide(cache, Access::force(start, pages), &from, host);
+}
+
+/// How far a call came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The program waits until the folio is up to date. It is pinned; step on when it is.
+    Wait(FolioId),
+    /// The program used so many pages, and goes on.
+    Used(u64),
+    /// The call returns.
+    Done,
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One read(2): `filemap_read()` of today, and `do_generic_mapping_read()` of 2.6.13 for policies
+//! that look.
+
+use foreread_core::policy::{Access, Feedback};
+
+use super::{From, Host, OpenFile, PAGE_BYTES, Step};
+use crate::cache::{FolioId, PageCache, Use};
+
+/// Folios that `filemap_get_pages()` collects at a time (PAGEVEC_SIZE).
+const BATCH_FOLIOS: usize = 31;
+
+/// A read in progress.
+#[derive(Clone, Debug)]
+pub struct ReadCall {
+    /// The page to go on at.
+    index: u64,
+    /// The page after the last one.
+    last: u64,
+    end_bytes: u64,
+    /// A read at the end of the file returns 0 and leaves the state alone.
+    reads_something: bool,
+    /// Where the previous piece ended; the same folio again counts as one access.
+    previous_page: Option<u64>,
+    /// The folio that is waited for, and the page after its part of this read.
+    waited: Option<(FolioId, u64)>,
+    /// The arrival that was waited for: what came with it was late, too.
+    late: Option<u32>,
+    /// For policies that look, where the next look is due.
+    next_look: u64,
+}
+
+/// Cached folios in a row.
+struct Collected {
+    /// The page after the last folio, or after the read.
+    end: u64,
+    /// The first page of the last folio within this read.
+    last_start: u64,
+    last: FolioId,
+}
+
+impl ReadCall {
+    /// A read of `bytes` at `offset_bytes`, cut at the end of the file.
+    #[must_use]
+    pub fn new(open: &OpenFile, offset_bytes: u64, bytes: u64) -> Self {
+        let file_bytes = open.limits.file_pages.saturating_mul(PAGE_BYTES);
+        let end_bytes = offset_bytes.saturating_add(bytes).min(file_bytes);
+        let index = offset_bytes / PAGE_BYTES;
+        let previous = open.state.prev_end_bytes;
+        Self {
+            index,
+            last: end_bytes.div_ceil(PAGE_BYTES),
+            end_bytes,
+            reads_something: offset_bytes < end_bytes,
+            previous_page: (previous != u64::MAX).then(|| previous.saturating_sub(1) / PAGE_BYTES),
+            waited: None,
+            late: None,
+            next_look: index,
+        }
+    }
+
+    /// The page to go on at.
+    #[must_use]
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// Goes on until pages were used, a page has to be waited for, or the call returns.
+    pub fn step(
+        &mut self,
+        cache: &mut PageCache,
+        open: &mut OpenFile,
+        host: &mut dyn Host,
+    ) -> Step {
+        if let Some((folio, end)) = self.waited {
+            if !cache.info(folio).up_to_date {
+                return Step::Wait(folio);
+            }
+            self.waited = None;
+            self.late = Some(cache.info(folio).stamp);
+            cache.unpin(folio);
+            open.policy.feedback(
+                &mut open.state,
+                Feedback::Late,
+                end.saturating_sub(self.index),
+            );
+            return self.use_until(cache, open, end);
+        }
+        if self.index >= self.last {
+            if self.reads_something {
+                open.state.read_done(self.end_bytes);
+            }
+            return Step::Done;
+        }
+        if open.policy.looks() {
+            self.look(cache, open, host);
+        }
+        let collected = self.collected(cache, open, host);
+        self.end_of_batch(cache, open, host, &collected)
+    }
+
+    /// Page by page, before there were marks: the policy is asked where its last look ended, and a
+    /// page that is missing nevertheless is read alone (page_cache_readahead, handle_ra_miss).
+    fn look(&mut self, cache: &mut PageCache, open: &mut OpenFile, host: &mut dyn Host) {
+        if self.index >= self.next_look {
+            let access = Access::read_look(self.index, self.last - self.index);
+            let decision = open.decide(cache, access, &From::MISS, host);
+            self.next_look = decision.next_look.max(self.index + 1);
+        }
+    }
+
+    /// Folios in a row from the index on; where there are none, they are brought in.
+    fn collected(
+        &self,
+        cache: &mut PageCache,
+        open: &mut OpenFile,
+        host: &mut dyn Host,
+    ) -> Option<Collected> {
+        if let Some(found) = self.collect(cache, open) {
+            return Some(found);
+        }
+        open.note_miss(cache, self.index);
+        let access = Access::read_miss(self.index, self.last - self.index);
+        open.decide(cache, access, &From::MISS, host);
+        if let Some(found) = self.collect(cache, open) {
+            return Some(found);
+        }
+        open.read_alone(cache, self.index, host);
+        self.collect(cache, open)
+    }
+
+    /// filemap_get_read_batch: up to a hole, the end, a folio that is not up to date or is marked.
+    fn collect(&self, cache: &PageCache, open: &OpenFile) -> Option<Collected> {
+        let last = if open.policy.looks() {
+            self.last.min(self.next_look)
+        } else {
+            self.last
+        };
+        let mut found = None;
+        let mut at = self.index;
+        for _ in 0..BATCH_FOLIOS {
+            let Some(id) = (at < last).then(|| cache.find(open.file, at)).flatten() else {
+                break;
+            };
+            let info = cache.info(id);
+            let end = info.end().min(last);
+            found = Some(Collected {
+                end,
+                last_start: at,
+                last: id,
+            });
+            at = end;
+            if !info.up_to_date || info.marked {
+                break;
+            }
+        }
+        found
+    }
+
+    /// A marked last folio causes readahead before it is waited for, so that the next request is
+    /// queued behind the one that the reader needs (filemap_get_pages).
+    fn end_of_batch(
+        &mut self,
+        cache: &mut PageCache,
+        open: &mut OpenFile,
+        host: &mut dyn Host,
+        collected: &Option<Collected>,
+    ) -> Step {
+        let Some(batch) = collected else {
+            // No memory for a single page: the read fails, as with ENOMEM.
+            self.index = self.last;
+            return Step::Done;
+        };
+        let info = cache.info(batch.last);
+        if info.marked {
+            let mut access =
+                Access::read_mark(info.index, self.last.saturating_sub(info.index), info.order);
+            if !info.up_to_date {
+                access.flags |= Access::LOCKED;
+            }
+            let from = From {
+                marked: Some(batch.last),
+                needed: false,
+                up_to_date: info.up_to_date,
+            };
+            cache.pin(batch.last);
+            open.decide(cache, access, &from, host);
+            cache.unpin(batch.last);
+        }
+        if info.up_to_date {
+            return self.use_until(cache, open, batch.end);
+        }
+        cache.pin(batch.last);
+        self.waited = Some((batch.last, batch.end));
+        if batch.last_start > self.index {
+            // The kernel holds these folios while it waits for the last one.
+            return self.use_until(cache, open, batch.last_start);
+        }
+        Step::Wait(batch.last)
+    }
+
+    fn use_until(&mut self, cache: &mut PageCache, open: &mut OpenFile, end: u64) -> Step {
+        let how = Use {
+            stream: open.stream,
+            previous_page: self.previous_page,
+            late: self.late,
+            mapped: false,
+        };
+        cache.use_pages(open.file, self.index..end, &how);
+        let pages = end.saturating_sub(self.index);
+        open.hit_pages = open.hit_pages.saturating_add(pages);
+        self.previous_page = end.checked_sub(1);
+        self.index = end;
+        Step::Used(pages)
+    }
+}
