@@ -183,11 +183,14 @@ pub fn read(path: &Path) -> Profile {
 /// A copy of the binary where everybody may run it: the target directory may be closed to others.
 pub fn binary_for_all(world: &World) -> PathBuf {
     let copy = world.path("foreread");
-    fs::copy(env!("CARGO_BIN_EXE_foreread"), &copy).expect("a copy of the binary");
-    let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755));
-    open(&copy)
-        .and_then(|()| open(&world.path("")))
-        .expect("open to all");
+    // By another process: while this one has the copy open for writing, a child that another test
+    // starts just then inherits that until it calls exec, and nobody may execute the file (ETXTBSY).
+    let status = Command::new("install")
+        .args(["-m", "755", env!("CARGO_BIN_EXE_foreread")])
+        .arg(&copy)
+        .status();
+    assert!(status.expect("install").success(), "a copy of the binary");
+    fs::set_permissions(world.path(""), fs::Permissions::from_mode(0o755)).expect("open to all");
     copy
 }
 
