@@ -184,7 +184,7 @@ pub fn read(path: &Path) -> Profile {
 pub fn binary_for_all(world: &World) -> PathBuf {
     let copy = world.path("foreread");
     // By another process: while this one has the copy open for writing, a child that another test
-    // starts just then inherits that until it calls exec, and nobody may execute the file (ETXTBSY).
+    // starts just then inherits that until it calls exec, and it can't be executed (ETXTBSY).
     let status = Command::new("install")
         .args(["-m", "755", env!("CARGO_BIN_EXE_foreread")])
         .arg(&copy)
