@@ -82,6 +82,8 @@ FR_INLINE void fr_linux_miss(const struct fr_call *call, fr_u64 req, struct fr_d
 	}
 
 	contig = fr_min(call->near->before_pages, fr_min(max, index));
+	if ((call->limits->quirks & FR_QUIRK_HISTORY_CAP) && contig == max)
+		contig = fr_sub(contig, 1);
 	decision->saw_pages = (fr_u32)contig;
 	/*
 	 * No more history than this request alone would leave: two reads that happen

@@ -167,6 +167,20 @@ struct fr_state {
  * at the end of the file: a mark may then remain, counted back from the cut end.
  */
 #define FR_QUIRK_EOF_MARK 0x02U
+/*
+ * Linux 6.18, measured: the search for history behind a miss (page_cache_prev_miss)
+ * that starts inside a large folio goes on before the folio's first page as if it had
+ * walked one page only, and reports too little history. What it sees depends on the
+ * folios, so that only a caller who knows them (near.before_pages) can answer as the
+ * kernel does; the core itself does not look at this.
+ */
+#define FR_QUIRK_SHORT_HISTORY 0x04U
+/*
+ * Linux 6.18, measured: where all pages that it may look at are cached,
+ * page_cache_prev_miss() returns the last one of them instead of the one before, and
+ * the history counts a page less than the maximum.
+ */
+#define FR_QUIRK_HISTORY_CAP 0x08U
 
 /**
  * struct fr_limits - what a decision must respect, and what it may use
