@@ -30,8 +30,8 @@
  * @folios: whether large folios are made; off after a refusal
  * @broken: whether the next folio starts a request
  * @chunks: whether every 2 MiB start a request
- * @cut_async: of a window that the end of the file cuts, its async_size, for when page
- *	by page it is counted back from there; FR_U32_MAX for no mark, 0 not cut
+ * @cut_async: with FR_QUIRK_EOF_MARK, the async_size of a window that the end of the
+ *	file cuts, which page by page is counted back from there; else 0
  */
 struct fr_issue {
 	fr_u64 index;
@@ -87,7 +87,7 @@ FR_INLINE void fr_issue_begin(struct fr_issue *issue, const struct fr_window *wi
 			      const struct fr_limits *limits)
 {
 	fr_u32 read = fr_readable(limits, window->start, window->read_pages);
-	fr_u32 reaches_end = read > 0 && fr_sub(limits->file_pages, window->start) <= window->size;
+	fr_u32 is_cut = read > 0 && fr_sub(limits->file_pages, window->start) < window->size;
 
 	issue->index = window->start;
 	issue->end = fr_add(window->start, read);
@@ -100,13 +100,9 @@ FR_INLINE void fr_issue_begin(struct fr_issue *issue, const struct fr_window *wi
 	issue->cut_async = 0;
 	if (window->async_size == 0)
 		return;
-	/* Large folios: the mark is where it was meant to be, wherever the file ends. */
 	if (window->async_size <= window->size)
 		issue->mark = fr_add(window->start, fr_sub(window->size, window->async_size));
-	if (!reaches_end)
-		return;
-	issue->cut_async = FR_U32_MAX;
-	if (limits->quirks & FR_QUIRK_EOF_MARK)
+	if (is_cut && (limits->quirks & FR_QUIRK_EOF_MARK))
 		issue->cut_async = window->async_size;
 	if (!issue->folios)
 		fr_issue_cut(issue);

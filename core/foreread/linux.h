@@ -67,7 +67,7 @@ FR_INLINE void fr_linux_miss(const struct fr_call *call, fr_u64 req, struct fr_d
 	fr_u64 contig, size;
 	fr_u32 max;
 
-	if (fr_read_disabled(call, decision))
+	if (fr_read_disabled(call, req, decision))
 		return;
 	max = fr_max_pages(state, call->limits, req);
 	decision->max_pages = max;
@@ -135,9 +135,6 @@ FR_INLINE void fr_linux_mark(const struct fr_call *call, fr_u64 req, struct fr_d
 	} else {
 		decision->reason = FR_REASON_FOREIGN;
 		ahead = fr_add(fr_min(call->near->after_pages, max), 1);
-		if ((call->limits->quirks & FR_QUIRK_LATE_HOLE) &&
-		    fr_round_down(fr_add(access->index, 1), access->folio_order) <= access->index)
-			ahead = fr_add(ahead, 1);
 		decision->saw_pages = fr_u32_of(ahead);
 		start = fr_add(access->index, ahead);
 		if (ahead > max || start == FR_U64_MAX) {

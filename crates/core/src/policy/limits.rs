@@ -44,7 +44,8 @@ pub struct Limits {
 impl Limits {
     /// Linux 6.18: a hole behind a foreign mark inside a large folio is found one page late.
     pub const QUIRK_LATE_HOLE: u8 = 0x01;
-    /// A window cut at the end of the file may keep its mark.
+    /// Linux 6.18: page by page, the mark of a window that the end of the file cuts is counted back
+    /// from there.
     pub const QUIRK_EOF_MARK: u8 = 0x02;
     /// Linux 6.18: history before a miss that ends in a large folio is taken for too short.
     pub const QUIRK_SHORT_HISTORY: u8 = 0x04;

@@ -27,7 +27,7 @@ use mapping::{Residency, View};
 use crate::recorder::BpfError;
 
 /// How long a read may take before the check gives up.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// No folio is larger.
 const FOLIO_PAGES: u64 = 512;
@@ -60,10 +60,16 @@ pub enum CheckError {
         /// Pages that were inserted and not removed.
         expected: u64,
     },
+    /// The files are nowhere but in memory, or in use by others.
+    #[error(
+        "{0} pages of a file cannot be dropped from the page cache: its file system lives in \
+         memory, or something else uses the file; choose another directory"
+    )]
+    Kept(u64),
     /// Events were lost.
     #[error("{0} events found no room: the check could not see all that the kernel did")]
     Lost(u64),
-    /// Memory to map at a chosen address.
+    /// Programs are made of pages of 4 KiB.
     #[error("this kernel has pages of {0} bytes; programs are made for pages of 4096")]
     PageSize(usize),
 }
@@ -115,9 +121,9 @@ impl<'a> Kernel<'a> {
         })
     }
 
-    fn seen(&mut self, told: Vec<Told>) -> Result<Seen, CheckError> {
+    fn seen(&mut self, told: Vec<Told>) -> Seen {
         let Some(running) = &mut self.running else {
-            return Ok(Seen::default());
+            return Seen::default();
         };
         let mut seen = Seen::default();
         let mut still_late = BTreeSet::new();
@@ -159,14 +165,15 @@ impl<'a> Kernel<'a> {
             seen.is_unsure = between.any(reaches);
         }
         seen.removed.sort_unstable();
-        Ok(seen)
+        seen
     }
 
     /// Waits until all that was inserted is up to date, so that the next step finds the same
-    /// whatever the device's speed.
-    fn settle(&mut self) -> Result<(), CheckError> {
+    /// whatever the device's speed. False when somebody else drops pages of the file, as
+    /// `/proc/sys/vm/drop_caches` does.
+    fn settle(&mut self) -> Result<bool, CheckError> {
         let Some(running) = &self.running else {
-            return Ok(());
+            return Ok(true);
         };
         let expected: u64 = running.cached.iter().map(|f| 1u64 << f.order).sum();
         let started = Instant::now();
@@ -175,8 +182,12 @@ impl<'a> Kernel<'a> {
                 .residency
                 .cached_pages(running.file_pages)
                 .map_err(failed("look at the page cache"))?;
+            let others = self.watcher.drain();
+            if others.iter().any(|told| told.kind == Kind::Removed) {
+                return Ok(false);
+            }
             if cached == expected {
-                return Ok(());
+                return Ok(true);
             }
             if started.elapsed() > PATIENCE {
                 return Err(CheckError::Unsettled { cached, expected });
@@ -195,6 +206,22 @@ impl<'a> Kernel<'a> {
     }
 }
 
+/// Whether a step may have dropped a folio: whatever else did is a disturbance.
+fn is_dropped_by(step: &Step, folio: &Placed) -> bool {
+    match *step {
+        Step::DontNeed {
+            offset_bytes,
+            bytes,
+            ..
+        } => {
+            let (start, end) = (folio.index, folio.index + (1 << folio.order));
+            let last = offset_bytes.saturating_add(bytes).div_ceil(PAGE_BYTES);
+            start >= offset_bytes / PAGE_BYTES && end <= last
+        }
+        _ => false,
+    }
+}
+
 /// Drops all pages of the file.
 fn forget(running: &Running) -> Result<(), CheckError> {
     let started = Instant::now();
@@ -210,8 +237,7 @@ fn forget(running: &Running) -> Result<(), CheckError> {
             return Ok(());
         }
         if started.elapsed() > PATIENCE {
-            let expected = 0;
-            return Err(CheckError::Unsettled { cached, expected });
+            return Err(CheckError::Kept(cached));
         }
         std::thread::yield_now();
     }
@@ -257,8 +283,9 @@ impl Machine for Kernel<'_> {
         if lost > 0 {
             return Err(CheckError::Lost(lost));
         }
-        let mut seen = self.seen(told)?;
-        self.settle()?;
+        let mut seen = self.seen(told);
+        seen.is_unsure |= seen.removed.iter().any(|folio| !is_dropped_by(step, folio));
+        seen.is_unsure |= !self.settle()?;
         let Some(running) = &self.running else {
             return Ok(seen);
         };

@@ -71,17 +71,39 @@ impl Difference {
     }
 }
 
-fn line(what: What, seen: &Seen) -> String {
-    let folios = |folios: &[Placed]| match folios {
-        [] => "none".to_owned(),
-        folios => {
-            let all: Vec<String> = folios.iter().map(ToString::to_string).collect();
-            all.join(" ")
+/// Folios for people: `12+4` is one of four pages from page 12 on, `16+8 in 1s` are eight in a row
+/// of one page.
+#[must_use]
+pub fn in_runs(folios: &[Placed]) -> String {
+    let mut runs: Vec<(u64, u64, u8)> = Vec::new();
+    for folio in folios {
+        let pages = 1u64 << folio.order;
+        match runs.last_mut() {
+            Some((start, length, order))
+                if *order == folio.order && *start + *length == folio.index =>
+            {
+                *length += pages;
+            }
+            _ => runs.push((folio.index, pages, folio.order)),
         }
-    };
+    }
+    if runs.is_empty() {
+        return "none".to_owned();
+    }
+    let text = runs.iter().map(|(start, pages, order)| {
+        let of = 1u64 << order;
+        match *pages == of {
+            true => format!("{start}+{pages}"),
+            false => format!("{start}+{pages} in {of}s"),
+        }
+    });
+    text.collect::<Vec<_>>().join(", ")
+}
+
+fn line(what: What, seen: &Seen) -> String {
     match what {
-        What::Inserted => folios(&seen.inserted),
-        What::Removed => folios(&seen.removed),
+        What::Inserted => in_runs(&seen.inserted),
+        What::Removed => in_runs(&seen.removed),
         What::Mapped => {
             let runs = seen.mapped.iter();
             let runs: Vec<String> = runs.map(|(at, pages)| format!("{at}+{pages}")).collect();
@@ -114,7 +136,7 @@ pub struct Checked {
 }
 
 /// How often a program is run before it counts as one whose timing can't be told.
-const TRIES_MAX: usize = 100;
+const TRIES_MAX: usize = 1000;
 
 /// Runs a program on a machine and on the model with `quirks`, up to the first difference; again
 /// from its start when the machine was unsure of a step, see [`Seen::is_unsure`].

@@ -14,7 +14,7 @@ mod program;
 mod seen;
 mod shrink;
 
-pub use compare::{Checked, Difference, Machine, What, check};
+pub use compare::{Checked, Difference, Machine, What, check, in_runs};
 pub use generate::generate;
 pub use modelled::Modelled;
 pub use program::{DESCRIPTORS, FILE_BYTES, MapAdvice, Program, Step};

@@ -93,7 +93,8 @@ pub struct Seen {
     /// inserted during this step and had not arrived yet. That is the device's doing, not the
     /// kernel's, so the model is told.
     pub late: BTreeSet<u64>,
-    /// Whether more of them may have arrived than `late` says, so that the step proves nothing.
+    /// Whether the step proves nothing: more of them may have arrived than `late` says, or somebody
+    /// else dropped pages of the file.
     pub is_unsure: bool,
     /// What happened, for people.
     pub events: Vec<Event>,

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use foreread_core::policy::{Access, Feedback, Kind};
+use foreread_core::policy::{Access, Feedback, Kind, Policy};
 
 use super::{From, Host, OpenFile, Step};
 use crate::cache::{FolioId, FolioInfo, PageCache, Use};
@@ -272,7 +272,8 @@ impl FaultCall {
 
     /// The page is there: maps it, with what else has arrived when the fault is taken again.
     fn map_and_use(&mut self, cache: &mut PageCache, open: &mut OpenFile, again: bool) -> Step {
-        let covered = again && self.map_around(cache, open);
+        // Fault-around is of Linux 3.15, younger than the other policies.
+        let covered = again && open.policy == Policy::Linux && self.map_around(cache, open);
         if !covered {
             self.map_fault(cache, open);
         }

@@ -137,6 +137,7 @@ impl OpenFile {
         let decision = self
             .policy
             .decide_near(&mut self.state, &access, &near, &limits);
+        let misled = misled | self.capped(&before, &access, &near, &decision);
         if let (true, Some(marked)) = (decision.clears_mark(), from.marked) {
             cache.clear_mark(marked);
         }
@@ -146,7 +147,8 @@ impl OpenFile {
         if decision.changed_state() {
             self.hit_pages = 0;
         }
-        let fetched_pages = issue::issue(cache, self, &decision, from, host);
+        let (fetched_pages, moved) = issue::issue(cache, self, &decision, from, host);
+        let misled = misled | moved;
         host.decided(&Decided {
             file: self.file,
             stream: self.stream,
@@ -178,6 +180,24 @@ impl OpenFile {
             misled |= Limits::QUIRK_SHORT_HISTORY;
         }
         (seen, misled)
+    }
+
+    /// Whether the count of history that stops short of the maximum changed the decision.
+    fn capped(&self, before: &State, access: &Access, near: &Near, decision: &Decision) -> u8 {
+        let quirk = self.limits.quirks & Limits::QUIRK_HISTORY_CAP;
+        if quirk == 0 || near.before_pages == 0 {
+            return 0;
+        }
+        let limits = Limits {
+            quirks: 0,
+            ..self.limits
+        };
+        let mut state = *before;
+        let without = self.policy.decide_near(&mut state, access, near, &limits);
+        match without.windows() == decision.windows() {
+            true => 0,
+            false => quirk,
+        }
     }
 
     /// What the policy may know of memory, and what became of what it asked for.
