@@ -101,8 +101,8 @@ static long tell_if_late(u64 number, struct survey *survey)
 	/* A folio that was given up since is not locked either. */
 	bpf_probe_read_kernel(&flags, sizeof(flags), (void *)folio);
 	if (flags & 1ULL << survey->locked)
-		tell(watched_host, survey->kind, 0,
-		     BPF_CORE_READ((struct folio *)folio, index), 0, 0);
+		tell(watched_host, survey->kind, 0, BPF_CORE_READ((struct folio *)folio, index), 0,
+		     0);
 	return 0;
 }
 
@@ -223,10 +223,10 @@ int look(void *context)
 	looked.order = BPF_CORE_READ(file, f_ra.order);
 	looked.mmap_miss = BPF_CORE_READ(file, f_ra.mmap_miss);
 	looked.prev_pos = BPF_CORE_READ(file, f_ra.prev_pos);
-	looked.folio_order_min = folio_order(
-		flags, bpf_core_enum_value(enum mapping_flags, AS_FOLIO_ORDER_MIN));
-	looked.folio_order_max = folio_order(
-		flags, bpf_core_enum_value(enum mapping_flags, AS_FOLIO_ORDER_MAX));
+	looked.folio_order_min =
+		folio_order(flags, bpf_core_enum_value(enum mapping_flags, AS_FOLIO_ORDER_MIN));
+	looked.folio_order_max =
+		folio_order(flags, bpf_core_enum_value(enum mapping_flags, AS_FOLIO_ORDER_MAX));
 	looked.bdi_ra_pages = BPF_CORE_READ(sb, s_bdi, ra_pages);
 	looked.bdi_io_pages = BPF_CORE_READ(sb, s_bdi, io_pages);
 	looked.found = 1;

@@ -3,8 +3,8 @@
 //!
 //! [`cache`] and [`path`] are the page cache and the kernel's way through it, one system call or
 //! fault at a time, without a clock: [`Untimed`] plays accesses on them, to compare decisions with
-//! those of a real kernel, as [`check`] does with random programs. [`engine`] adds programs, time, and the disks of `foreread-model` behind
-//! the queue of [`block`].
+//! those of a real kernel, as [`check`] does with random programs. [`engine`] adds programs, time,
+//! and the disks of `foreread-model` behind the queue of [`block`].
 //!
 //! ```
 //! use foreread_core::policy::{Limits, Policy};

@@ -167,7 +167,12 @@ fn what_ends_with_the_file_is_not_mapped_around_a_first_fault() {
         slot: 0,
         exec: false,
     };
-    let seen = last(FACTS, 1, Limits::QUIRKS_6_18, &[map, Step::Touch { page: 0 }]);
+    let seen = last(
+        FACTS,
+        1,
+        Limits::QUIRKS_6_18,
+        &[map, Step::Touch { page: 0 }],
+    );
     // Mapped by the fault itself, which counts no hit.
     assert_eq!(state(&seen).mmap_miss, 1);
     assert_eq!(seen.mapped, [(0, 1)]);

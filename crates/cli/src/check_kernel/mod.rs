@@ -119,7 +119,11 @@ fn places(arguments: &CheckKernelArguments) -> Result<(Vec<Place>, Vec<String>)>
     let mut notes = Vec::new();
     let mut places = Vec::new();
     for file_system in FileSystem::ALL {
-        if !arguments.file_systems.iter().any(|name| name == file_system.name()) {
+        if !arguments
+            .file_systems
+            .iter()
+            .any(|name| name == file_system.name())
+        {
             continue;
         }
         match file_system.available() {

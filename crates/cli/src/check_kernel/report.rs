@@ -53,7 +53,11 @@ fn summary(text: &mut String, plan: &Plan, outcome: &Outcome) {
         .map(|((name, _), programs)| format!("{name} in {}", grouped(programs)))
         .collect();
     if !met.is_empty() {
-        let _ = writeln!(text, "  known departures of this kernel: {}", met.join(", "));
+        let _ = writeln!(
+            text,
+            "  known departures of this kernel: {}",
+            met.join(", ")
+        );
     }
     let without: Vec<&str> = without(plan);
     if !without.is_empty() {
@@ -137,7 +141,9 @@ fn kernel_release() -> String {
 }
 
 fn names_of(quirks: u8) -> Vec<&'static str> {
-    let set = Limits::QUIRKS.iter().filter(|(_, quirk)| quirks & quirk != 0);
+    let set = Limits::QUIRKS
+        .iter()
+        .filter(|(_, quirk)| quirks & quirk != 0);
     set.map(|(name, _)| *name).collect()
 }
 
@@ -228,7 +234,10 @@ mod tests {
         let text = people(&plan, &[outcome]);
         let again = format!("foreread check-kernel --file-system ext4 --seed 1 --program {number}");
         assert!(text.contains(&again), "{text}");
-        assert!(text.contains("kernel  ") && text.contains("model   "), "{text}");
+        assert!(
+            text.contains("kernel  ") && text.contains("model   "),
+            "{text}"
+        );
         let without = "without late-hole, eof-mark, short-history, history-cap";
         assert!(text.contains(without), "{text}");
     }

@@ -99,7 +99,10 @@ impl fmt::Display for Told {
             Kind::Async => write!(f, "page_cache_async_ra at {index} for {pages}"),
             Kind::Order => {
                 let order = self.order;
-                write!(f, "page_cache_ra_order {index}+{pages} a{ahead}, order {order}")
+                write!(
+                    f,
+                    "page_cache_ra_order {index}+{pages} a{ahead}, order {order}"
+                )
             }
             Kind::Unbounded => {
                 write!(f, "page_cache_ra_unbounded {index}+{pages} a{ahead}")

@@ -105,7 +105,7 @@ impl<'a> Walk<'a> {
             self.offset += 1;
         }
         while self.offset == CHUNK_SIZE {
-            let Some(slot) = self.to_parent() else {
+            let Some(slot) = self.climb() else {
                 return false;
             };
             self.offset = slot + 1;
@@ -122,7 +122,7 @@ impl<'a> Walk<'a> {
             offset = self.offset.checked_sub(1);
         }
         while offset.is_none() {
-            let Some(slot) = self.to_parent() else {
+            let Some(slot) = self.climb() else {
                 return false;
             };
             offset = slot.checked_sub(1);
@@ -132,7 +132,7 @@ impl<'a> Walk<'a> {
     }
 
     /// To the node above; the slot of this one in it.
-    fn to_parent(&mut self) -> Option<u64> {
+    fn climb(&mut self) -> Option<u64> {
         if self.shift >= SHIFT_MAX - CHUNK_SHIFT {
             return None;
         }

@@ -396,7 +396,10 @@ mod tests {
             assert!(has(kind) > 20, "kind {number}: {} programs", has(kind));
         }
         for file in 0..FILE_BYTES.len() {
-            assert!(programs.iter().any(|program| program.file == file), "{file}");
+            assert!(
+                programs.iter().any(|program| program.file == file),
+                "{file}"
+            );
         }
     }
 

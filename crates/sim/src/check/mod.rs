@@ -15,9 +15,9 @@ mod seen;
 mod shrink;
 
 pub use compare::{Checked, Difference, Machine, What, check, in_runs};
+pub use foreread_core::policy::Advice as FileWideAdvice;
 pub use generate::generate;
 pub use modelled::Modelled;
 pub use program::{DESCRIPTORS, FILE_BYTES, MapAdvice, Program, Step};
-pub use foreread_core::policy::Advice as FileWideAdvice;
 pub use seen::{Event, Facts, Placed, Remembered, Seen};
 pub use shrink::shrink;

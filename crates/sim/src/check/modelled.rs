@@ -140,10 +140,10 @@ impl Modelled {
         let Some(closed) = self.descriptors[number].take() else {
             return;
         };
-        if let Some(mapped) = &mut self.mapping {
-            if matches!(mapped.of, Holder::Descriptor(of) if of == number) {
-                mapped.of = Holder::Closed(Box::new(closed.file));
-            }
+        if let Some(mapped) = &mut self.mapping
+            && matches!(mapped.of, Holder::Descriptor(of) if of == number)
+        {
+            mapped.of = Holder::Closed(Box::new(closed.file));
         }
     }
 
@@ -220,9 +220,9 @@ impl Modelled {
         };
         let open = match &mut mapped.of {
             Holder::Closed(file) => Some(&mut **file),
-            Holder::Descriptor(number) => {
-                self.descriptors[*number].as_mut().map(|open| &mut open.file)
-            }
+            Holder::Descriptor(number) => self.descriptors[*number]
+                .as_mut()
+                .map(|open| &mut open.file),
         };
         if let Some(open) = open {
             run(&mut self.cache, open, &mapped.mapping);
@@ -495,7 +495,11 @@ mod tests {
             slot: 0,
             exec: false,
         };
-        for step in [Step::Open { descriptor: 0 }, map, Step::Open { descriptor: 0 }] {
+        for step in [
+            Step::Open { descriptor: 0 },
+            map,
+            Step::Open { descriptor: 0 },
+        ] {
             let Ok(_) = machine.step(&step);
         }
         let Ok(seen) = machine.step(&Step::Touch { page: 50 });
@@ -515,9 +519,15 @@ mod tests {
             bytes,
         };
         let Ok(seen) = machine.step(&drop(1, 3 * 4096));
-        assert_eq!(seen.removed.iter().map(|f| f.index).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(
+            seen.removed.iter().map(|f| f.index).collect::<Vec<_>>(),
+            [1, 2]
+        );
         let Ok(seen) = machine.step(&drop(100 * 4096, 2048));
-        assert_eq!(seen.removed.iter().map(|f| f.index).collect::<Vec<_>>(), [100]);
+        assert_eq!(
+            seen.removed.iter().map(|f| f.index).collect::<Vec<_>>(),
+            [100]
+        );
     }
 
     #[test]

@@ -187,7 +187,10 @@ impl fmt::Display for Step {
                 exec,
             } => {
                 let exec = if exec { ", PROT_EXEC" } else { "" };
-                write!(f, "mmap {descriptor}, pages {start}+{pages}, slot {slot}{exec}")
+                write!(
+                    f,
+                    "mmap {descriptor}, pages {start}+{pages}, slot {slot}{exec}"
+                )
             }
             Self::Unmap => f.write_str("munmap"),
             Self::Touch { page } => write!(f, "touch page {page}"),

@@ -40,7 +40,9 @@ impl Mapping {
 
     /// The place of a page of the file in its page table.
     fn slot(&self, page: u64) -> u64 {
-        let address = self.address_page.wrapping_add(page.wrapping_sub(self.pages.start));
+        let address = self
+            .address_page
+            .wrapping_add(page.wrapping_sub(self.pages.start));
         address % TABLE_PAGES
     }
 
@@ -179,7 +181,10 @@ impl FaultCall {
     /// is not taken to cross the end of the file; without a table it maps nothing.
     fn has_table(&self, cache: &PageCache, open: &OpenFile) -> bool {
         let slot = self.mapping.slot(self.index);
-        let first = self.index.saturating_sub(slot).max(self.mapping.pages.start);
+        let first = self
+            .index
+            .saturating_sub(slot)
+            .max(self.mapping.pages.start);
         let end = self.index.saturating_add(TABLE_PAGES - slot);
         let end = end.min(self.mapping.pages.end).min(open.limits.file_pages);
         cache.any_mapped(open.file, first..end)

@@ -47,7 +47,9 @@ fn issue_window(
         ..open.limits
     });
     while let Some(folio) = folios.next() {
-        let is_moved = by_rule.next().is_some_and(|rule| rule.marked != folio.marked);
+        let is_moved = by_rule
+            .next()
+            .is_some_and(|rule| rule.marked != folio.marked);
         let new = NewFolio {
             index: folio.index,
             order: folio.order,

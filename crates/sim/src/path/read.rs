@@ -183,8 +183,11 @@ impl ReadCall {
         };
         let info = cache.info(batch.last);
         if info.marked {
-            let mut access =
-                Access::read_mark(info.index, self.asked.saturating_sub(info.index), info.order);
+            let mut access = Access::read_mark(
+                info.index,
+                self.asked.saturating_sub(info.index),
+                info.order,
+            );
             if !info.up_to_date {
                 access.flags |= Access::LOCKED;
             }
