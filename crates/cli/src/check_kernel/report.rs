@@ -6,10 +6,12 @@ use std::fmt::Write as _;
 use foreread_core::grouped;
 use foreread_core::policy::Limits;
 use foreread_sim::check::{Event, Seen};
+use foreread_testbed::FileSystem;
 use serde_json::{Value, json};
 
 use super::{Found, Outcome, Plan};
 use crate::output;
+use crate::text::printable;
 
 /// Steps before a difference that are told.
 const HISTORY_STEPS: usize = 12;
@@ -31,7 +33,7 @@ fn summary(text: &mut String, plan: &Plan, outcome: &Outcome) {
     let _ = writeln!(
         text,
         "{}: {} of {} programs equal (seed {}; {} steps, {} folios, {})",
-        outcome.name,
+        printable(&outcome.name),
         grouped(outcome.equal),
         grouped(outcome.programs),
         plan.seed,
@@ -101,17 +103,17 @@ fn difference(text: &mut String, outcome: &Outcome, found: &Found) {
         "\n  {}:\n    kernel  {kernel}\n    model   {model}\n\n  Again: foreread check-kernel {} \
          --seed {} --program {}\n",
         difference.what,
-        place_option(&outcome.name),
+        printable(&place_option(&outcome.name)),
         program.seed,
         program.number
     );
 }
 
 fn place_option(name: &str) -> String {
-    if name.contains('/') {
-        format!("--directory {name}")
-    } else {
+    if FileSystem::ALL.iter().any(|known| known.name() == name) {
         format!("--file-system {name}")
+    } else {
+        format!("--directory {name}")
     }
 }
 

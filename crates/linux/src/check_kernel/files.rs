@@ -19,6 +19,9 @@ pub struct FileError {
     error: io::Error,
 }
 
+/// Of the names of directories, before the number of the process.
+const PREFIX: &str = ".foreread-check-kernel-";
+
 /// One file of each size of [`FILE_BYTES`] in a directory of their own. They are removed when this
 /// is dropped.
 #[derive(Debug)]
@@ -32,7 +35,8 @@ impl Files {
     /// # Errors
     /// The directory is full or can't be written.
     pub fn make(below: &Path) -> Result<Self, FileError> {
-        let name = format!(".foreread-check-kernel-{}", std::process::id());
+        remove_left_behind(below);
+        let name = format!("{PREFIX}{}", std::process::id());
         let files = Self {
             directory: below.join(name),
         };
@@ -64,6 +68,21 @@ impl Files {
     /// Another open file of the same, with a state of its own.
     pub(super) fn reopen(&self, file: &File) -> Result<File, FileError> {
         open(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
+    }
+}
+
+/// What runs that were killed have left.
+fn remove_left_behind(below: &Path) {
+    for entry in fs::read_dir(below).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(process) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
+            continue;
+        };
+        let is_number = process.parse::<u32>().is_ok();
+        if is_number && !Path::new("/proc").join(process).exists() {
+            // What can't be removed is no worse than before.
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
