@@ -103,9 +103,10 @@ FR_INLINE fr_u32 fr_2006_measure(const struct fr_state *state, const struct fr_a
 	plan->remaining = 0;
 	if (state->size == 0 || limits->reclaim_pages == 0 || !fr_linux_own_mark(state, access))
 		return 0;
-	plan->threshold = fr_mul(limits->reclaim_pages, hits) / aged;
+	plan->threshold = fr_div(fr_mul(limits->reclaim_pages, hits), aged);
+	/* hits * (G - aged) / aged, without a second division. */
+	plan->remaining = fr_sub(plan->threshold, hits);
 	plan->threshold = fr_mul(plan->threshold, fr_ratio(limits)) / 100;
-	plan->remaining = fr_mul(fr_sub(limits->reclaim_pages, aged), hits) / aged;
 	if (plan->remaining <= plan->ahead && plan->ahead > 1)
 		return 1;
 	return plan->threshold > plan->ahead;
@@ -132,7 +133,6 @@ FR_INLINE void fr_adaptive_2006_wants(const struct fr_state *state, const struct
 {
 	struct fr_2006_plan plan;
 	fr_u32 max = fr_2006_max(state, limits);
-	fr_u32 min = fr_2006_min(limits, max);
 
 	fr_wants_clear(wants);
 	if (access->kind == FR_READ_MARK) {
@@ -141,7 +141,7 @@ FR_INLINE void fr_adaptive_2006_wants(const struct fr_state *state, const struct
 		wants->after_from = fr_add(access->index, 1);
 		wants->after_max = (fr_u64)max + max / 4;
 	} else if (access->kind == FR_READ_MISS && access->index != 0) {
-		wants->gap_max = fr_2006_gap_max(limits, min);
+		wants->gap_max = fr_2006_gap_max(limits, fr_2006_min(limits, max));
 	} else {
 		return;
 	}

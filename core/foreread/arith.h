@@ -55,11 +55,21 @@ FR_INLINE fr_u64 fr_mul(fr_u64 a, fr_u32 b)
 	return high > FR_U32_MAX ? FR_U64_MAX : fr_add(high << 32, low);
 }
 
+/* a / b, and 0 for a @b of 0. Many processors divide 32 bits several times faster than 64. */
+FR_INLINE fr_u64 fr_div(fr_u64 a, fr_u64 b)
+{
+	if (b == 0)
+		return 0;
+	if (a <= FR_U32_MAX && b <= FR_U32_MAX)
+		return (fr_u32)a / (fr_u32)b;
+	return a / b;
+}
+
 /*
  * floor(log2(value)); 0 for 0. BPF has no instruction for it, and clang no builtin
  * there. Without branches, so that the verifier does not follow each of 64 ways.
  */
-FR_INLINE fr_u32 fr_log2(fr_u64 value)
+FR_INLINE fr_u32 fr_log2_portable(fr_u64 value)
 {
 	fr_u32 log = (fr_u32)(value > 0xffffffffULL) << 5;
 	fr_u32 step;
@@ -77,6 +87,16 @@ FR_INLINE fr_u32 fr_log2(fr_u64 value)
 	step = (fr_u32)(value > 0x3) << 1;
 	value >>= step;
 	return log + step + (value > 1);
+}
+
+/* The same; one instruction where there is one. */
+FR_INLINE fr_u32 fr_log2(fr_u64 value)
+{
+#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(__FRAMAC__)
+	return 63U ^ (fr_u32)__builtin_clzll(value | 1);
+#else
+	return fr_log2_portable(value);
+#endif
 }
 
 /* Index of the lowest set bit; 63 for 0: zero is a multiple of every power of two. */

@@ -106,6 +106,7 @@ static inline void check(const struct input *in)
 	struct fr_call call = { &state, &in->access, &in->near, &in->limits };
 	struct fr_decision one, two;
 
+	must(fr_log2(in->access.index) == fr_log2_portable(in->access.index));
 	check_wants(in);
 	fr_decide(in->policy, &call, &one);
 	must(one.windows <= 2);

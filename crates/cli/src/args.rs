@@ -35,6 +35,8 @@ pub enum Verb {
     Show(ShowArguments),
     /// Put several profiles into one.
     Merge(MergeArguments),
+    /// Try readahead policies on modelled devices, in virtual time.
+    Sim(SimArguments),
     /// Say what this machine allows and lacks, with the remedy.
     Doctor(DoctorArguments),
     /// Show what it is worth, on a modelled disk: three programs, with and without.
@@ -168,6 +170,52 @@ pub struct MergeArguments {
     /// The profiles to put together, two or more.
     #[arg(value_name = "PROFILE", required = true, num_args = 2..)]
     pub profiles: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    foreread sim dd.toml --policy linux,safe-2010 --device hdd,cloud --read-ahead 128K,512K\n  \
+    foreread sim dd.toml --explain 40      what was decided around access 40, and why\n  \
+    foreread sim x25m.toml --check         whether what the scenario expects comes out\n\n\
+    Exit status: 0 done, 1 when a row that --check asks for is not reached, 2 when the scenario \
+    or an argument can't be used.")]
+pub struct SimArguments {
+    /// The scenario: a TOML file, see docs/scenarios.md.
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: PathBuf,
+    /// Policies to try, in place of the scenario's.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub policy: Vec<String>,
+    /// Devices to try.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub device: Vec<String>,
+    /// Maximum windows to try, such as 128K,512K.
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
+    pub read_ahead: Vec<Bytes>,
+    /// Sizes of the page cache to try, such as 256M.
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
+    pub memory: Vec<Bytes>,
+    /// Say what was decided around access N, what the policy saw, and why.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub explain: Option<u64>,
+    /// Draw windows over time, as SVG.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Exit with 1 when a row that the scenario expects does not come out.
+    #[arg(long)]
+    pub check: bool,
+    /// Find the parameters that the scenario's [fit] names, and print them.
+    #[arg(long, conflicts_with_all = ["json", "csv", "explain", "svg", "check"])]
+    pub fit: bool,
+    /// Print one JSON document.
+    #[arg(long, conflicts_with = "csv")]
+    pub json: bool,
+    /// With --json, each stream too.
+    #[arg(long, requires = "json")]
+    pub streams: bool,
+    /// Print a line of comma-separated values for each run.
+    #[arg(long)]
+    pub csv: bool,
 }
 
 #[derive(Debug, Args)]

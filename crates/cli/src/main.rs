@@ -10,6 +10,7 @@ mod merge;
 mod output;
 mod run;
 mod show;
+mod sim;
 mod store;
 mod table;
 mod text;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Verb::Replay(arguments) => run::replay(&arguments),
         Verb::Show(arguments) => show::show(&arguments),
         Verb::Merge(arguments) => merge::merge(&arguments),
+        Verb::Sim(arguments) => sim::sim(&arguments),
         Verb::Doctor(arguments) => doctor::doctor(&arguments),
         Verb::Demo(arguments) => demo::demo(&arguments),
         Verb::CheckKernel(arguments) => check_kernel::check_kernel(&arguments),

@@ -8,37 +8,9 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char};
+use std::mem::MaybeUninit;
 
-use crate::policy::{Access, Limits, Near, State, Wants};
-
-/// `struct fr_window`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Window {
-    pub start: u64,
-    pub size: u32,
-    pub async_size: u32,
-    pub read_pages: u32,
-    pub order: u8,
-    pub flags: u8,
-    pub reserved: u16,
-}
-
-/// `struct fr_decision`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
-    pub window: [Window; 2],
-    pub retain_start: u64,
-    pub next_look: u64,
-    pub retain_pages: u32,
-    pub max_pages: u32,
-    pub saw_pages: u32,
-    pub windows: u8,
-    pub reason: u8,
-    pub flags: u8,
-    pub reserved: u8,
-}
+use crate::policy::{Access, Decision, Limits, Near, Reason, State, Wants, Window};
 
 /// `struct fr_call`.
 #[repr(C)]
@@ -159,10 +131,6 @@ safe! {
     fault_mapped = foreread_fault_mapped(state: &mut State, pages: u64);
     feedback = foreread_feedback(policy: u32, state: &mut State, kind: u32, pages: u64);
     policy_looks = foreread_policy_looks(policy: u32) -> u32;
-    wants = foreread_wants(
-        policy: u32, state: &State, access: &Access, limits: &Limits, wants: &mut Wants
-    );
-    decide = foreread_decide(policy: u32, call: &Call<'_>, decision: &mut Decision);
     probe_begin = foreread_probe_begin(
         probe: &mut Probe, wants: &Wants, near: &Near, index: u64
     );
@@ -179,6 +147,39 @@ safe! {
     around_max_pages = foreread_around_max_pages(memory_pages: u64) -> u32;
     initial_size = foreread_initial_size(req: u64, max: u64) -> u64;
     next_size = foreread_next_size(size: u64, max: u64) -> u64;
+}
+
+/// What a policy wants to know.
+pub fn wants(policy: u32, state: &State, access: &Access, limits: &Limits) -> Wants {
+    let mut wants = MaybeUninit::uninit();
+    // SAFETY: as above; the core writes every field of what it is given to fill.
+    unsafe {
+        raw::foreread_wants(policy, state, access, limits, wants.as_mut_ptr());
+        wants.assume_init()
+    }
+}
+
+/// What a policy decides. Filled in place: a decision is 80 bytes, and to copy what was just
+/// written in small pieces costs more than to decide.
+pub fn decide(policy: u32, call: &Call<'_>) -> Decision {
+    let mut decision = MaybeUninit::uninit();
+    // SAFETY: as above; and the reason that it writes is one of its constants, which are those of
+    // `Reason` (compared by a test), on every input (fuzz/core checks it).
+    unsafe {
+        raw::foreread_decide(policy, call, decision.as_mut_ptr());
+        decision.assume_init()
+    }
+}
+
+/// A decision from its bytes; `None` for another number of them, or a reason that there isn't.
+pub fn decision_from(bytes: &[u8]) -> Option<Decision> {
+    let reason = *bytes.get(std::mem::offset_of!(Decision, reason))?;
+    if bytes.len() != size_of::<Decision>() || usize::from(reason) >= Reason::ALL.len() {
+        return None;
+    }
+    // SAFETY: there are enough bytes, which need not be aligned; all fields but the reason are
+    // numbers, and that is one of `Reason`.
+    Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
 }
 
 #[cfg(test)]
@@ -223,12 +224,8 @@ unsafe impl Plain for Access {}
 unsafe impl Plain for Limits {}
 // SAFETY: as above.
 unsafe impl Plain for Near {}
-// SAFETY: as above.
-unsafe impl Plain for Decision {}
 // SAFETY: numbers only.
 unsafe impl AnyBits for State {}
-// SAFETY: numbers only.
-unsafe impl AnyBits for Decision {}
 
 fn text(name: *const c_char) -> Option<&'static str> {
     // SAFETY: the core returns null or a string constant, which ends in 0 and lives forever.

@@ -4,7 +4,8 @@
 //! [`cache`] and [`path`] are the page cache and the kernel's way through it, one system call or
 //! fault at a time, without a clock: [`Untimed`] plays accesses on them, to compare decisions with
 //! those of a real kernel, as [`check`] does with random programs. [`engine`] adds programs, time,
-//! and the disks of `foreread-model` behind the queue of [`block`].
+//! and the disks of `foreread-model` behind the queue of [`block`]. A [`Scenario`] is a text that
+//! says what to simulate.
 //!
 //! ```
 //! use foreread_core::policy::{Limits, Policy};
@@ -24,8 +25,10 @@ pub mod engine;
 mod latency;
 pub mod path;
 mod random;
+pub mod scenario;
 mod untimed;
 
 pub use latency::Latencies;
 pub use random::Random;
+pub use scenario::{Scenario, ScenarioError};
 pub use untimed::{Logged, Untimed};

@@ -190,7 +190,10 @@ fn the_same_setup_gives_the_same_result() {
 
 #[test]
 fn parts_add_up_to_the_whole() {
-    let outcome = run(setup(Policy::Linux, 64, 4 * MIB, several()));
+    let setup = setup(Policy::Linux, 64, 4 * MIB, several());
+    let mut simulation = Simulation::new(setup, Keep::default());
+    while simulation.step() {}
+    let outcome = simulation.outcome();
     let mut sum = foreread_sim::engine::Stats::default();
     for program in 0..outcome.programs.len() {
         sum.merge(&outcome.part(|of, _| of == program));

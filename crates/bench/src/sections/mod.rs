@@ -3,11 +3,13 @@
 
 mod cold;
 mod costs;
+mod decision;
 mod file_systems;
 mod load;
 mod memory;
 mod recording;
 mod refresh;
+mod simulator;
 mod warm;
 
 use clap::ValueEnum;
@@ -33,10 +35,14 @@ pub enum SectionName {
     Memory,
     /// How long a profile of 50,000 files takes to read.
     Load,
+    /// Page accesses that the simulator plays in a second, and how near it comes to real machines.
+    Simulator,
+    /// What one decision of a policy costs.
+    Decision,
 }
 
 impl SectionName {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,
@@ -44,6 +50,8 @@ impl SectionName {
         Self::Refresh,
         Self::Memory,
         Self::Load,
+        Self::Simulator,
+        Self::Decision,
     ];
 
     /// How long it takes on a machine with two processors.
@@ -55,7 +63,8 @@ impl SectionName {
             Self::Recording => 2.5,
             Self::Refresh => 3.0,
             Self::Memory => 1.0,
-            Self::Load => 0.1,
+            Self::Load | Self::Decision => 0.1,
+            Self::Simulator => 0.3,
         };
         match (quick, self) {
             (false, _) => minutes,
@@ -74,6 +83,8 @@ impl SectionName {
             Self::Refresh => refresh::measure(context),
             Self::Memory => memory::measure(context),
             Self::Load => load::measure(context),
+            Self::Simulator => simulator::measure(context),
+            Self::Decision => decision::measure(context),
         }
     }
 }

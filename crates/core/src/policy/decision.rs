@@ -10,8 +10,17 @@ use crate::ffi;
 /// Pages to bring in: `struct fr_window`.
 ///
 /// Displayed as `start+size`, with ` aN` for an `async_size` of N.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window(ffi::Window);
+pub struct Window {
+    start: u64,
+    size: u32,
+    async_size: u32,
+    pub(crate) read_pages: u32,
+    order: u8,
+    pub(crate) flags: u8,
+    reserved: u16,
+}
 
 impl Window {
     const FOLIOS: u8 = 0x01;
@@ -20,56 +29,56 @@ impl Window {
     /// First page.
     #[must_use]
     pub fn start(&self) -> u64 {
-        self.0.start
+        self.start
     }
 
     /// Pages, as the policy counts them.
     #[must_use]
     pub fn size(&self) -> u32 {
-        self.0.size
+        self.size
     }
 
     /// Pages of the tail that count as read ahead; 0 for no mark.
     #[must_use]
     pub fn async_size(&self) -> u32 {
-        self.0.async_size
+        self.async_size
     }
 
     /// Pages to read: the size cut at the end of the file and at `pages_max`.
     #[must_use]
     pub fn read_pages(&self) -> u32 {
-        self.0.read_pages
+        self.read_pages
     }
 
     /// Folio order to build with large folios.
     #[must_use]
     pub fn order(&self) -> u8 {
-        self.0.order
+        self.order
     }
 
     /// Whether it is issued as large folios.
     #[must_use]
     pub fn in_folios(&self) -> bool {
-        self.0.flags & Self::FOLIOS != 0
+        self.flags & Self::FOLIOS != 0
     }
 
     /// Whether it is issued in chunks of 2 MiB.
     #[must_use]
     pub fn in_chunks(&self) -> bool {
-        self.0.flags & Self::CHUNKS != 0
+        self.flags & Self::CHUNKS != 0
     }
 
     /// How it is issued, folio by folio; `limits` are those of the decision.
     #[must_use]
     pub fn folios(&self, limits: &Limits) -> Folios {
-        Folios::new(&self.0, limits)
+        Folios::new(self, limits)
     }
 }
 
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}+{}", self.0.start, self.0.size)?;
-        match self.0.async_size {
+        write!(f, "{}+{}", self.start, self.size)?;
+        match self.async_size {
             0 => Ok(()),
             pages => write!(f, " a{pages}"),
         }
@@ -133,11 +142,6 @@ impl Reason {
     pub fn name(self) -> &'static str {
         ffi::reason_name(self as u32).unwrap_or_default()
     }
-
-    fn from_core(number: u8) -> Self {
-        let reason = Self::ALL.get(usize::from(number));
-        reason.copied().unwrap_or(Self::Nothing)
-    }
 }
 
 impl fmt::Display for Reason {
@@ -147,21 +151,24 @@ impl fmt::Display for Reason {
 }
 
 /// What to do: `struct fr_decision`.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     windows: [Window; 2],
-    count: u8,
-    flags: u8,
-    /// Why.
-    pub reason: Reason,
+    pub(crate) retain_start: u64,
+    /// For policies that look: where the next look of this request is due.
+    pub next_look: u64,
+    retain_pages: u32,
     /// The maximum window that held.
     pub max_pages: u32,
     /// What was found in the cache: pages of history before the access, or pages cached ahead of a
     /// foreign mark.
     pub saw_pages: u32,
-    /// For policies that look: where the next look of this request is due.
-    pub next_look: u64,
-    retain: (u64, u32),
+    count: u8,
+    /// Why.
+    pub reason: Reason,
+    flags: u8,
+    reserved: u8,
 }
 
 impl Decision {
@@ -170,30 +177,20 @@ impl Decision {
     const RETAIN: u8 = 0x04;
     const FORCED: u8 = 0x08;
 
-    pub(super) fn from_core(core: ffi::Decision) -> Self {
-        Self {
-            windows: core.window.map(Window),
-            count: core.windows.min(2),
-            flags: core.flags,
-            reason: Reason::from_core(core.reason),
-            max_pages: core.max_pages,
-            saw_pages: core.saw_pages,
-            next_look: core.next_look,
-            retain: (core.retain_start, core.retain_pages),
-        }
-    }
-
     /// A decision that the core made elsewhere, such as in BPF, from the bytes of its
-    /// `struct fr_decision`; `None` when there are not 80.
+    /// `struct fr_decision`; `None` when there are not 80, or the reason
+    /// is none.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        ffi::AnyBits::from_bytes(bytes).map(Self::from_core)
+        ffi::decision_from(bytes)
     }
 
     /// The windows to issue, in this order: none, one or two.
     #[must_use]
     pub fn windows(&self) -> &[Window] {
-        self.windows.get(..usize::from(self.count)).unwrap_or(&[])
+        self.windows
+            .get(..usize::from(self.count.min(2)))
+            .unwrap_or(&[])
     }
 
     /// Whether the state's window changed.
@@ -217,7 +214,7 @@ impl Decision {
     /// Pages to move away from reclaim: the first one and how many.
     #[must_use]
     pub fn retain(&self) -> Option<(u64, u32)> {
-        (self.flags & Self::RETAIN != 0).then_some(self.retain)
+        (self.flags & Self::RETAIN != 0).then_some((self.retain_start, self.retain_pages))
     }
 
     /// What was decided and why, in one sentence for people.
@@ -250,7 +247,6 @@ mod tests {
     fn reasons_have_names_in_the_order_of_their_numbers() {
         for (number, reason) in (0u8..).zip(Reason::ALL) {
             assert_eq!(*reason as u8, number);
-            assert_eq!(Reason::from_core(number), *reason);
             assert!(!reason.name().is_empty(), "{reason:?}");
         }
         assert_eq!(ffi::reason_name(Reason::ALL.len() as u32), None);

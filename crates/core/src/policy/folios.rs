@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a window becomes folios and requests.
 
+use super::decision::Window;
 use super::limits::Limits;
 use crate::ffi;
 
@@ -37,7 +38,7 @@ pub struct Folios {
 }
 
 impl Folios {
-    pub(super) fn new(window: &ffi::Window, limits: &Limits) -> Self {
+    pub(super) fn new(window: &Window, limits: &Limits) -> Self {
         let mut issue = ffi::Issue::default();
         ffi::issue_begin(&mut issue, window, limits);
         let last = ffi::Folio::default();

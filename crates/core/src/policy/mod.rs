@@ -113,9 +113,7 @@ impl Policy {
     /// What it needs to know of the page cache to decide on an access.
     #[must_use]
     pub fn wants(self, state: &State, access: &Access, limits: &Limits) -> Wants {
-        let mut wants = Wants::default();
-        ffi::wants(self as u32, state, access, limits, &mut wants);
-        wants
+        ffi::wants(self as u32, state, access, limits)
     }
 
     /// The same, already asked of a cache: what [`Policy::decide`] decides on.
@@ -137,15 +135,13 @@ impl Policy {
         near: &Near,
         limits: &Limits,
     ) -> Decision {
-        let mut decision = ffi::Decision::default();
         let call = ffi::Call {
             state,
             access,
             near,
             limits,
         };
-        ffi::decide(self as u32, &call, &mut decision);
-        Decision::from_core(decision)
+        ffi::decide(self as u32, &call)
     }
 
     /// Tells it what became of pages that it asked for.

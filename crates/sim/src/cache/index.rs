@@ -4,6 +4,7 @@
 //! Leaves of 64 pages, as in the kernel's page tree, each with bitmaps, so that runs and holes are
 //! found 64 pages at a time. A leaf exists while a page of it is cached or was lately.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -56,12 +57,23 @@ impl Hasher for LeafHasher {
     }
 }
 
+/// Leaves found lately, by the low bits of their number: a stream comes back to the same few.
+const FOUND: usize = 16;
+
+/// Leaves whose bits of pages ever touched are kept together.
+const TOUCHED: usize = 1024;
+
 /// The pages of one file.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Index {
-    leaves: HashMap<u64, Box<Leaf>, BuildHasherDefault<LeafHasher>>,
-    /// A bit for each page that a program ever came to.
-    touched: Vec<u64>,
+    /// Where in the slab a leaf is.
+    places: HashMap<u64, u32, BuildHasherDefault<LeafHasher>>,
+    slab: Vec<Leaf>,
+    free: Vec<u32>,
+    /// Number and place; a number that no leaf can have where there is none.
+    found: [Cell<(u64, u32)>; FOUND],
+    /// A bit for each page that a program ever came to, by leaf; only parts that have any.
+    touched: Vec<Option<Box<[u64; TOUCHED]>>>,
     /// No page from here on was ever cached.
     end: u64,
 }
@@ -87,26 +99,62 @@ pub(super) fn pieces(start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
+impl Default for Index {
+    fn default() -> Self {
+        Self {
+            places: HashMap::default(),
+            slab: Vec::new(),
+            free: Vec::new(),
+            found: std::array::from_fn(|_| Cell::new((u64::MAX, 0))),
+            touched: Vec::new(),
+            end: 0,
+        }
+    }
+}
+
 impl Index {
+    fn place(&self, leaf: u64) -> Option<usize> {
+        let found = &self.found[leaf as usize % FOUND];
+        let (number, place) = found.get();
+        if number == leaf {
+            return Some(place as usize);
+        }
+        let place = *self.places.get(&leaf)?;
+        found.set((leaf, place));
+        Some(place as usize)
+    }
+
     pub fn leaf(&self, leaf: u64) -> Option<&Leaf> {
-        self.leaves.get(&leaf).map(|leaf| &**leaf)
+        self.place(leaf).map(|place| &self.slab[place])
     }
 
     pub fn leaf_mut(&mut self, leaf: u64) -> Option<&mut Leaf> {
-        self.leaves.get_mut(&leaf).map(|leaf| &mut **leaf)
+        self.place(leaf).map(|place| &mut self.slab[place])
     }
 
     pub fn leaf_made(&mut self, leaf: u64) -> &mut Leaf {
-        let made = || Box::new(Leaf::EMPTY);
+        if let Some(place) = self.place(leaf) {
+            return &mut self.slab[place];
+        }
         self.end = self.end.max((leaf + 1).saturating_mul(LEAF_PAGES));
-        self.leaves.entry(leaf).or_insert_with(made)
+        let place = match self.free.pop() {
+            Some(place) => place,
+            None => {
+                self.slab.push(Leaf::EMPTY);
+                (self.slab.len() - 1) as u32
+            }
+        };
+        self.places.insert(leaf, place);
+        self.slab[place as usize] = Leaf::EMPTY;
+        &mut self.slab[place as usize]
     }
 
     /// Gives a leaf's memory back when nothing is in it.
     pub fn tidy(&mut self, leaf: u64) {
         let is_empty = |leaf: &Leaf| leaf.present == 0 && leaf.shadow == 0;
         if self.leaf(leaf).is_some_and(is_empty) {
-            self.leaves.remove(&leaf);
+            self.free.extend(self.places.remove(&leaf));
+            self.found[leaf as usize % FOUND].set((u64::MAX, 0));
         }
     }
 
@@ -165,18 +213,19 @@ impl Index {
 
     /// Notes that a program came to pages of a leaf; how many of them for the first time ever.
     pub fn touch(&mut self, leaf: u64, bits: u64) -> u64 {
-        let at = usize::try_from(leaf).unwrap_or(usize::MAX);
-        if at >= self.touched.len() {
-            self.touched.resize(at + 1, 0);
+        let (part, at) = (leaf as usize / TOUCHED, leaf as usize % TOUCHED);
+        if part >= self.touched.len() {
+            self.touched.resize(part + 1, None);
         }
-        let first = bits & !self.touched[at];
-        self.touched[at] |= bits;
+        let part = self.touched[part].get_or_insert_with(|| Box::new([0; TOUCHED]));
+        let first = bits & !part[at];
+        part[at] |= bits;
         first.count_ones().into()
     }
 
     /// Runs of cached pages in order, as first page and length, within the first `file_pages`.
     pub fn runs(&self, file_pages: u64) -> Vec<(u64, u64)> {
-        let mut leaves: Vec<u64> = self.leaves.keys().copied().collect();
+        let mut leaves: Vec<u64> = self.places.keys().copied().collect();
         leaves.sort_unstable();
         let mut runs: Vec<(u64, u64)> = Vec::new();
         for leaf in leaves {

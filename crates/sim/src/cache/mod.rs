@@ -108,13 +108,14 @@ pub struct Use {
     pub mapped: bool,
 }
 
-/// A page that was evicted, while it is remembered.
+/// Pages in a row that were evicted one after the other, while they are remembered.
 #[derive(Clone, Copy, Debug)]
 struct Shadow {
     index: u64,
     file: u32,
+    pages: u32,
+    /// Of the first page; each further one is one older.
     age: u32,
-    order: u8,
 }
 
 /// A bit of a shadow's slot: the page was evicted before anything came to it.
@@ -461,8 +462,7 @@ impl PageCache {
         }
     }
 
-    /// Pages of the range that no program has mapped, from its start on: how many to the first one
-    /// that is mapped, and how many of those in a row from the start are.
+    /// Pages in a row from the start of the range that are mapped into a program.
     #[must_use]
     pub fn mapped_run(&self, file: FileId, pages: Range<u64>) -> u64 {
         let index = &self.files[file.0 as usize];

@@ -12,6 +12,9 @@ const BATCH: usize = 32;
 /// Looks through the inactive list in vain before giving up (as reclaim priorities do).
 const TRIES: usize = 12;
 
+/// Pages that are remembered and forgotten together, at most, where their folios allow it.
+const SHADOW_RUN_MAX: u32 = 64;
+
 /// What reclaim does with the oldest folio of the inactive list.
 enum Verdict {
     Evict,
@@ -119,19 +122,37 @@ impl PageCache {
     /// Reclaim evicts a folio and remembers it for a while.
     fn evict(&mut self, id: u32) {
         let folio = *self.folios.get(id);
-        self.nonresident_age += folio.pages();
         let age = self.nonresident_age as u32 & !SHADOW_UNUSED;
+        self.nonresident_age += folio.pages();
         self.take_out(id, Some(age));
+        self.remember(&folio, age);
+        // A run more than memory holds, so that no more is forgotten with a run than must be.
+        let most = self.capacity_pages.unwrap_or(0) + u64::from(SHADOW_RUN_MAX);
+        while self.shadow_pages > most {
+            self.forget_oldest_shadow();
+        }
+    }
+
+    /// A reader's pages are evicted in the order in which they were read: a run at a time is kept.
+    fn remember(&mut self, folio: &Folio, age: u32) {
+        let pages = folio.pages() as u32;
+        self.shadow_pages += u64::from(pages);
+        if let Some(last) = self.shadows.back_mut() {
+            let goes_on = last.file == folio.file
+                && last.index + u64::from(last.pages) == folio.index
+                && last.age + last.pages == age
+                && last.pages + pages <= SHADOW_RUN_MAX;
+            if goes_on {
+                last.pages += pages;
+                return;
+            }
+        }
         self.shadows.push_back(Shadow {
             index: folio.index,
             file: folio.file,
+            pages,
             age,
-            order: folio.order,
         });
-        self.shadow_pages += folio.pages();
-        while self.shadow_pages > self.capacity_pages.unwrap_or(0) {
-            self.forget_oldest_shadow();
-        }
     }
 
     /// Takes a folio out of the cache; what of it was unused is wasted.
@@ -154,15 +175,24 @@ impl PageCache {
             if let Some(age) = shadow {
                 leaf.shadow |= bits;
                 let (first, end) = (bits.trailing_zeros(), 64 - bits.leading_zeros());
+                let before = number * LEAF_PAGES + u64::from(first) - folio.index;
+                let mut age = age.wrapping_add(before as u32);
                 for at in first..end {
-                    let used = leaf.used >> at & 1 == 1;
-                    leaf.slots[at as usize] = age | if used { 0 } else { SHADOW_UNUSED };
+                    let unused = if leaf.used >> at & 1 == 1 {
+                        0
+                    } else {
+                        SHADOW_UNUSED
+                    };
+                    leaf.slots[at as usize] = age & !SHADOW_UNUSED | unused;
+                    age = age.wrapping_add(1);
                 }
             }
             leaf.present &= !bits;
             leaf.used &= !bits;
             leaf.mapped &= !bits;
-            index.tidy(number);
+            if leaf.present == 0 && leaf.shadow == 0 {
+                index.tidy(number);
+            }
         }
         let account = &mut self.accounts[folio.stream as usize];
         account.resident_unused -= unused;
@@ -175,23 +205,27 @@ impl PageCache {
             self.shadow_pages = 0;
             return;
         };
-        let pages = 1 << shadow.order;
-        self.shadow_pages -= pages;
+        self.shadow_pages -= u64::from(shadow.pages);
+        let end = shadow.index + u64::from(shadow.pages);
         let index = &mut self.files[shadow.file as usize];
-        for (number, bits) in pieces(shadow.index, shadow.index + pages) {
+        for (number, bits) in pieces(shadow.index, end) {
             let Some(leaf) = index.leaf_mut(number) else {
                 continue;
             };
             let mut left = leaf.shadow & bits;
             while left != 0 {
                 let at = left.trailing_zeros();
+                let page = number * LEAF_PAGES + u64::from(at);
+                let age = shadow.age.wrapping_add((page - shadow.index) as u32);
                 // Evicted again since: then a younger shadow stands there.
-                if leaf.slots[at as usize] & !SHADOW_UNUSED == shadow.age {
+                if leaf.slots[at as usize] & !SHADOW_UNUSED == age & !SHADOW_UNUSED {
                     leaf.shadow &= !(1 << at);
                 }
                 left &= left - 1;
             }
-            index.tidy(number);
+            if leaf.present == 0 && leaf.shadow == 0 {
+                index.tidy(number);
+            }
         }
     }
 

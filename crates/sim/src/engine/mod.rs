@@ -100,14 +100,16 @@ impl Simulation {
         simulation
     }
 
-    /// Runs to the end, or until [`Setup::until_ns`].
+    /// Runs until the last program has ended, or until [`Setup::until_ns`]. What was asked of the
+    /// disks and is not needed any more is in flight then.
     #[must_use]
     pub fn run(mut self) -> Outcome {
-        while self.step() {}
+        while self.processes.iter().any(|process| !process.is_done()) && self.step() {}
         self.outcome()
     }
 
-    /// Lets the next event happen; `false` when there is none, or none in time.
+    /// Lets the next event happen; `false` when there is none, or none in time. Goes on after the
+    /// last program, until the disks are idle.
     pub fn step(&mut self) -> bool {
         let Some(Reverse((time_ns, _, event))) = self.events.pop() else {
             return false;
@@ -122,7 +124,7 @@ impl Simulation {
             Event::Disk(disk) => self.disk_event(disk),
             Event::Run(number) => self.run_process(number),
         }
-        self.processes.iter().any(|process| !process.is_done()) || !self.events.is_empty()
+        !self.events.is_empty()
     }
 
     /// The virtual time.

@@ -75,7 +75,8 @@ impl Outcome {
 
 impl Simulation {
     /// What it gave so far.
-    pub(super) fn outcome(mut self) -> Outcome {
+    #[must_use]
+    pub fn outcome(mut self) -> Outcome {
         let streams = self.stream_outcomes();
         let mut total = Stats::default();
         for stream in &streams {

@@ -5,7 +5,7 @@
 use foreread_core::policy::{Decision, Feedback, Limits, Window};
 
 use super::{Batch, From, Host, OpenFile};
-use crate::cache::{NewFolio, PageCache};
+use crate::cache::{NewFolio, PageCache, Refused};
 
 /// Issues the windows of a decision; how many pages are read, and `Limits::QUIRK_EOF_MARK` when a
 /// mark was put where the windows don't have it.
@@ -55,10 +55,15 @@ fn issue_window(
             order: folio.order,
             marked: folio.marked,
         };
-        if cache.insert(open.file, open.stream, new).is_err() {
-            folios.refuse();
-            by_rule.refuse();
-            continue;
+        match cache.insert(open.file, open.stream, new) {
+            Ok(_) => {}
+            // No page to be had: the rest of the window is given up.
+            Err(Refused::NoMemory) if folio.order == 0 => break,
+            Err(_) => {
+                folios.refuse();
+                by_rule.refuse();
+                continue;
+            }
         }
         let end = folio.index + folio.pages();
         fetched += folio.pages();

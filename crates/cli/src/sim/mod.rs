@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread sim`: every combination of a scenario, in virtual time.
+
+mod document;
+mod explain;
+mod people;
+mod runs;
+mod svg;
+
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow, bail};
+use foreread_core::{Bytes, Pages, Unit};
+use foreread_sim::Scenario;
+use foreread_sim::engine::{Keep, Outcome};
+use foreread_sim::scenario::{Checked, Combination, Overrides};
+
+use crate::args::SimArguments;
+use crate::output::note;
+use crate::text;
+
+/// A negative answer: a row that `--check` asked for is not reached.
+const EXIT_NOT_REACHED: u8 = 1;
+/// A scenario is small; more than this is another file.
+const SCENARIO_BYTES_MAX: u64 = 16 << 20;
+
+/// A scenario that ran.
+struct Ran {
+    scenario: Scenario,
+    runs: Vec<Combination>,
+    outcomes: Vec<Outcome>,
+    checked: Vec<Checked>,
+}
+
+/// `foreread sim`.
+pub fn sim(arguments: &SimArguments) -> Result<ExitCode> {
+    let mut scenario = read(arguments)?;
+    scenario
+        .set(&overrides(arguments)?)
+        .map_err(|what| anyhow!("{what}"))?;
+    if arguments.fit {
+        return fit(scenario);
+    }
+    let ran = run(scenario, arguments)?;
+    if let Some(path) = &arguments.svg {
+        fs::write(path, svg::of(&ran))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if let Some(call) = arguments.explain {
+        let calls = ran.outcomes.iter().map(|outcome| outcome.total.calls);
+        if ran.outcomes.iter().all(|o| o.explanation.is_none()) {
+            let calls = calls.max().unwrap_or(0);
+            bail!("there is no access {call}: accesses are numbered from 1 to {calls} here");
+        }
+    }
+    if arguments.json {
+        text::print_json(&document::of(&ran, arguments.streams))?;
+    } else if arguments.csv {
+        text::print(&people::csv(&ran))?;
+    } else if arguments.explain.is_some() {
+        text::print(&explain::of(&ran))?;
+    } else {
+        text::print(&people::of(&ran))?;
+    }
+    let reached = |row: &Checked| row.reached;
+    if arguments.check && !ran.checked.iter().all(reached) {
+        return Ok(ExitCode::from(EXIT_NOT_REACHED));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(arguments: &SimArguments) -> Result<Scenario> {
+    let path = &arguments.scenario;
+    let cannot = || format!("cannot read {}", path.display());
+    let length = fs::metadata(path).with_context(cannot)?.len();
+    if length > SCENARIO_BYTES_MAX {
+        bail!("{} has {length} bytes: that is no scenario", path.display());
+    }
+    let text = fs::read_to_string(path).with_context(cannot)?;
+    Ok(Scenario::parse(&path.display().to_string(), &text)?)
+}
+
+fn overrides(arguments: &SimArguments) -> Result<Overrides> {
+    let mut policies = Vec::new();
+    for name in &arguments.policy {
+        policies.push(name.parse()?);
+    }
+    let pages = |size: &Bytes| size.count() / Pages::UNIT_BYTES;
+    let read_ahead = arguments.read_ahead.iter().map(|size| {
+        u32::try_from(pages(size)).with_context(|| format!("{size}: larger than any window"))
+    });
+    Ok(Overrides {
+        policies,
+        devices: arguments.device.clone(),
+        read_ahead_pages: read_ahead.collect::<Result<_>>()?,
+        memory_pages: arguments.memory.iter().map(pages).collect(),
+    })
+}
+
+fn run(scenario: Scenario, arguments: &SimArguments) -> Result<Ran> {
+    let keep = Keep {
+        explain_call: arguments.explain,
+        windows: arguments.svg.is_some(),
+    };
+    let runs = scenario.combinations();
+    let outcomes = runs::all(&scenario, &runs, keep)?;
+    let checked = scenario.check(&runs, &outcomes);
+    Ok(Ran {
+        scenario,
+        runs,
+        outcomes,
+        checked,
+    })
+}
+
+/// `--fit`: the parameters as lines for the scenario.
+fn fit(mut scenario: Scenario) -> Result<ExitCode> {
+    let fitted = scenario.fit().with_context(|| scenario.file.clone())?;
+    let mut lines = String::new();
+    for (name, value) in &fitted.parameters {
+        lines += &match name.as_str() {
+            "cpu_per_page" => format!("{name} = \"{value}ns\"\n"),
+            _ => format!("{name} = {value}\n"),
+        };
+    }
+    text::print(&lines)?;
+    note(&format!(
+        "fitted in {} runs; the rows are off by {:.1} % in the mean",
+        fitted.runs,
+        (fitted.error.exp() - 1.0) * 100.0
+    ));
+    Ok(ExitCode::SUCCESS)
+}

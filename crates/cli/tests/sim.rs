@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread sim`: tables, documents, explanations, pictures, and what it refuses.
+
+mod common;
+
+use std::fs;
+
+use common::{World, assert_fails_in_one_line, stderr, stdout};
+use serde_json::Value;
+
+const SCENARIO: &str = r#"
+[machine]
+memory = "2M"
+[readahead]
+size = ["64K", "128K"]
+policy = ["linux", "none"]
+[[file]]
+name = "data"
+size = "8M"
+[[program]]
+name = "reader"
+file = "data"
+request = "16K"
+cpu_per_page = "1us"
+[[program]]
+name = "jumper"
+file = "data"
+pattern = "random"
+requests = 100
+[[expect]]
+read_ahead = "128K"
+policy = "linux"
+mb_per_s = 1
+at_least = true
+"#;
+
+fn world() -> World {
+    let world = World::new();
+    fs::write(world.path("x.toml"), SCENARIO).expect("a scenario");
+    world
+}
+
+fn document(world: &World, more: &[&str]) -> Value {
+    let arguments = [&["sim", "x.toml", "--json"], more].concat();
+    let output = world.output(&arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("one document")
+}
+
+fn number(value: &Value, name: &str) -> u64 {
+    value[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name} in {value:#}"))
+}
+
+#[test]
+fn the_accounts_of_the_document_balance_in_every_part() {
+    let document = document(&world(), &["--streams"]);
+    assert_eq!(document["schema"], "foreread.sim/1");
+    let runs = document["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 4);
+    for run in runs {
+        let mut parts = vec![&run["total"]];
+        for kind in ["programs", "files", "streams"] {
+            let list = run[kind].as_array().expect(kind);
+            parts.extend(list.iter().map(|part| &part["total"]));
+        }
+        assert_eq!(parts.len(), 1 + 2 + 1 + 2);
+        for part in parts {
+            let places = [
+                "used_on_time",
+                "used_late",
+                "wasted",
+                "resident_unused",
+                "in_flight",
+            ];
+            let sum: u64 = places
+                .iter()
+                .map(|p| number(part, &format!("{p}_pages")))
+                .sum();
+            assert_eq!(number(part, "fetched_pages"), sum, "{part:#}");
+        }
+    }
+}
+
+#[test]
+fn every_combination_comes_out_the_same_each_time() {
+    let world = world();
+    let more = [
+        "--device",
+        "hdd,cloud",
+        "--read-ahead",
+        "64K,256K",
+        "--memory",
+        "1M,4M",
+    ];
+    let document_one = document(&world, &more);
+    assert_eq!(document_one["runs"].as_array().map(Vec::len), Some(16));
+    assert_eq!(document_one, document(&world, &more));
+}
+
+#[test]
+fn csv_has_a_line_for_each_run() {
+    let output = world().output(&["sim", "x.toml", "--csv"]);
+    let text = stdout(&output);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 5);
+    let columns = |line: &str| line.split(',').count();
+    assert!(
+        lines.iter().all(|line| columns(line) == columns(lines[0])),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_access_is_explained() {
+    let world = world();
+    let how = [
+        "sim",
+        "x.toml",
+        "--policy",
+        "linux",
+        "--read-ahead",
+        "64K",
+        "--explain",
+        "3",
+    ];
+    let text = stdout(&world.output(&how));
+    assert!(text.contains("access 3: 16 KiB at page"), "{text}");
+    assert!(text.contains("a stream starts here"), "{text}");
+    let output = world.output(&["sim", "x.toml", "--explain", "99999999"]);
+    assert_fails_in_one_line(&output, "an access that there is none of");
+    assert!(
+        stderr(&output).contains("numbered from 1 to"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn windows_are_drawn() {
+    let world = world();
+    let output = world.output(&["sim", "x.toml", "--svg", "out.svg"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let svg = fs::read_to_string(world.path("out.svg")).expect("a picture");
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    assert_eq!(svg.matches("<g>").count(), 4);
+    assert!(svg.matches("<path").count() > 100);
+}
+
+#[test]
+fn a_row_that_is_not_reached_is_a_negative_answer() {
+    let world = world();
+    let output = world.output(&["sim", "x.toml", "--check"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let impossible = SCENARIO.replace("mb_per_s = 1", "mb_per_s = 1e9");
+    fs::write(world.path("y.toml"), impossible).expect("a scenario");
+    let output = world.output(&["sim", "y.toml", "--check"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stdout(&output).contains("0 of 1 rows reached"));
+}
+
+#[test]
+fn parameters_are_fitted() {
+    let world = world();
+    let text = SCENARIO.replace("mb_per_s = 1\n", "mb_per_s = 30\nfit = true\n")
+        + "[fit]\nparameters = [\"bandwidth_bytes_per_s\"]\n";
+    fs::write(world.path("y.toml"), text).expect("a scenario");
+    let output = world.output(&["sim", "y.toml", "--fit"]);
+    assert!(
+        stdout(&output).starts_with("bandwidth_bytes_per_s = "),
+        "{}",
+        stderr(&output)
+    );
+    assert_fails_in_one_line(&world.output(&["sim", "x.toml", "--fit"]), "no [fit]");
+}
+
+#[test]
+fn what_cannot_be_is_told_before_anything_runs() {
+    let world = world();
+    for (arguments, right) in [
+        (&["sim", "gone.toml"][..], "cannot read gone.toml"),
+        (&["sim", "x.toml", "--policy", "fast"], "there are: linux,"),
+        (&["sim", "x.toml", "--device", "floppy"], "there are: hdd,"),
+        (
+            &["sim", "x.toml", "--memory", "0K"],
+            "memory of less than a page",
+        ),
+        (
+            &["sim", "x.toml", "--svg", "/no/such/directory/x.svg"],
+            "/no/such/directory/x.svg",
+        ),
+    ] {
+        let output = world.output(arguments);
+        assert_fails_in_one_line(&output, right);
+        assert!(stderr(&output).contains(right), "{}", stderr(&output));
+    }
+    for bad in [
+        "x = [",
+        "[[file]]\nname = \"a\u{1b}[2J\"\nsize = 5\n",
+        "[machine]\ncpus = -1\n",
+    ] {
+        fs::write(world.path("bad.toml"), bad).expect("a file");
+        let output = world.output(&["sim", "bad.toml"]);
+        assert_fails_in_one_line(&output, bad);
+        assert!(stderr(&output).contains("bad.toml:"), "{}", stderr(&output));
+    }
+    let output = world.output(&["sim", "x.toml", "--read-ahead", "128"]);
+    assert!(stderr(&output).contains("128 what?"), "{}", stderr(&output));
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Scenarios: what to simulate, as small TOML texts. `docs/scenarios.md` describes the fields.
+
+mod combine;
+mod expect;
+mod fit;
+mod parts;
+mod read;
+mod text;
+
+pub use combine::{Combination, Overrides};
+pub use expect::{Checked, Metric, Tolerance};
+pub use fit::{Fit, FitError, Fitted};
+pub use text::ScenarioError;
+
+use foreread_core::policy::{Limits, Policy};
+use foreread_model::DiskParameters;
+
+use crate::block::QueueRules;
+use crate::engine::{Pattern, Through};
+use expect::Expectation;
+
+/// A disk with its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// As in tables.
+    pub name: String,
+    /// How it is.
+    pub parameters: DiskParameters,
+}
+
+/// A group of files of one size.
+#[derive(Clone, Debug)]
+struct FileGroup {
+    name: String,
+    bytes: u64,
+    count: u64,
+    /// Where the first one starts; after the file before it when nothing is said.
+    offset_bytes: Option<u64>,
+    extent_step_bytes: u64,
+}
+
+/// How many programs of a kind there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Programs {
+    Fixed(u64),
+    /// As many as `[sweep] count` says, each in turn.
+    Swept,
+}
+
+/// A kind of program.
+#[derive(Clone, Debug)]
+struct ProgramGroup {
+    name: String,
+    count: Programs,
+    files: String,
+    /// Each program has a file of its own, and not all read all of them.
+    own_files: bool,
+    pattern: Pattern,
+    offset_bytes: u64,
+    length_bytes: u64,
+    request_bytes: u64,
+    through: Through,
+    advice: Option<foreread_core::policy::Advice>,
+    repeat: u64,
+    start_ns: u64,
+    start_step_ns: u64,
+    think_ns: u64,
+    cpu_per_page_ns: u64,
+    cpu_per_call_ns: u64,
+    rate_bytes_per_s: u64,
+    seed: u64,
+}
+
+/// A scenario: everything that is simulated, and the values that are tried out.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The file it is from, as it was named.
+    pub file: String,
+    /// What it shows.
+    pub about: String,
+    /// Memory sizes, in pages.
+    pub memory_pages: Vec<u64>,
+    cpus: Option<usize>,
+    until_ns: Option<u64>,
+    /// Disks.
+    pub devices: Vec<Device>,
+    disks: u64,
+    /// Queues, each with its name where several are tried out.
+    pub queues: Vec<(String, QueueRules)>,
+    /// Policies.
+    pub policies: Vec<Policy>,
+    /// Maximum windows, in pages.
+    pub read_ahead_pages: Vec<u32>,
+    capacity_cap: bool,
+    limits: Limits,
+    files: Vec<FileGroup>,
+    programs: Vec<ProgramGroup>,
+    /// How many programs of the swept kinds.
+    pub counts: Vec<u64>,
+    expectations: Vec<Expectation>,
+    fit: Option<Fit>,
+}

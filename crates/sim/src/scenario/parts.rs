@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The sections of a scenario, one by one.
+
+use foreread_core::policy::sizing::DEFAULT_PAGES;
+use foreread_core::policy::{Access, Advice, Limits, Policy};
+use foreread_model::{DiskParameters, PRESET_NAMES};
+
+use super::text::{Field, Section};
+use super::{Device, FileGroup, ProgramGroup, Programs, ScenarioError};
+use crate::block::{Elevator, PlugRules, QueueRules, Unplug};
+use crate::engine::{Pattern, Through};
+use crate::path::PAGE_BYTES;
+
+type Result<T> = std::result::Result<T, ScenarioError>;
+
+/// Files and programs beyond this are a slip of the pen.
+const COUNT_MAX: u64 = 1_000_000;
+/// As are files that all programs together read, beyond this.
+const READ_FILES_MAX: u64 = 10_000_000;
+/// What is tracked of a file grows with it.
+const FILE_BYTES_MAX: u64 = 1 << 50;
+/// Places on a disk stay far from overflow.
+const DISK_BYTES_MAX: u64 = 1 << 60;
+
+pub(super) struct Machine {
+    pub memory_pages: Vec<u64>,
+    pub cpus: Option<usize>,
+    pub until_ns: Option<u64>,
+}
+
+pub(super) fn machine(section: Option<&Section<'_>>) -> Result<Machine> {
+    let Some(section) = section else {
+        return Ok(Machine {
+            memory_pages: vec![1 << 16],
+            cpus: None,
+            until_ns: None,
+        });
+    };
+    section.only(&["memory", "cpus", "until"])?;
+    let memory = |field: &Field<'_>| match field.size()? / PAGE_BYTES {
+        0 => Err(field.error("memory of less than a page holds nothing")),
+        pages => Ok(pages),
+    };
+    let cpus = section.count("cpus")?;
+    if cpus.is_some_and(|cpus| cpus == 0 || cpus > 4096) {
+        return Err(section.error("cpus", "expected 1 to 4096"));
+    }
+    Ok(Machine {
+        memory_pages: section.list("memory", memory)?.unwrap_or(vec![1 << 16]),
+        cpus: cpus.and_then(|cpus| usize::try_from(cpus).ok()),
+        until_ns: section.time("until")?,
+    })
+}
+
+pub(super) struct Devices {
+    pub devices: Vec<Device>,
+    pub disks: u64,
+}
+
+/// The disk of a preset's name.
+pub(super) fn preset(name: &str) -> std::result::Result<Device, String> {
+    let parameters = DiskParameters::preset(name).ok_or_else(|| {
+        format!(
+            "no device is called `{name}`; there are: {}",
+            PRESET_NAMES.join(", ")
+        )
+    })?;
+    Ok(Device {
+        name: name.to_owned(),
+        parameters,
+    })
+}
+
+pub(super) fn device(section: Option<&Section<'_>>) -> Result<Devices> {
+    let Some(section) = section else {
+        let devices = preset("hdd").into_iter().collect();
+        return Ok(Devices { devices, disks: 1 });
+    };
+    let disks = section.count("disks")?.unwrap_or(1);
+    if !(1..=4096).contains(&disks) {
+        return Err(section.error("disks", "expected 1 to 4096"));
+    }
+    let named = |field: &Field<'_>| preset(field.text()?).map_err(|what| field.error(what));
+    let mut devices = match section.list("preset", named)? {
+        Some(devices) => devices,
+        None => preset("hdd").into_iter().collect(),
+    };
+    let own_name = section.text("name")?;
+    for (key, field) in section.fields() {
+        if ["preset", "disks", "name"].contains(&key) {
+            continue;
+        }
+        let value = field.assignment()?;
+        for device in &mut devices {
+            let set = device.parameters.set(key, &value);
+            set.map_err(|error| field.error(error.to_string()))?;
+        }
+    }
+    if let (Some(name), [device]) = (own_name, &mut devices[..]) {
+        device.name = name.to_owned();
+    }
+    Ok(Devices { devices, disks })
+}
+
+pub(super) fn queues(section: Option<&Section<'_>>) -> Result<Vec<(String, QueueRules)>> {
+    let mut rules = QueueRules::default();
+    let Some(section) = section else {
+        return Ok(vec![(String::new(), rules)]);
+    };
+    section.only(&[
+        "plug",
+        "unplug",
+        "unplug_threshold",
+        "unplug_timer",
+        "elevator",
+        "slice",
+        "idle",
+        "depth",
+        "request_max",
+    ])?;
+    let elevators = [("fifo", 0), ("scan", 1), ("slices", 2)];
+    rules.elevator = match section.word("elevator", &elevators)?.unwrap_or(0) {
+        0 => Elevator::Fifo,
+        1 => Elevator::Scan,
+        _ => Elevator::Slices {
+            slice_ns: section.time("slice")?.unwrap_or(100_000_000),
+            idle_ns: section.time("idle")?.unwrap_or(8_000_000),
+        },
+    };
+    rules.depth = section.count("depth")?.unwrap_or(rules.depth);
+    if rules.depth == 0 {
+        return Err(section.error("depth", "a queue of depth 0 lets nothing through"));
+    }
+    if let Some(bytes) = section.size("request_max")? {
+        if bytes < PAGE_BYTES {
+            return Err(section.error("request_max", "expected at least a page"));
+        }
+        rules.request_bytes_max = bytes;
+    }
+    let device_plug = section.word("plug", &[("on-stack", false), ("device", true)])?;
+    if device_plug != Some(true) {
+        return Ok(vec![(String::new(), rules)]);
+    }
+    plugged(section, &rules)
+}
+
+/// Queues behind a plug of the device, one for each way to release it.
+fn plugged(section: &Section<'_>, rules: &QueueRules) -> Result<Vec<(String, QueueRules)>> {
+    let words = [
+        ("waiter", Unplug::Waiter),
+        ("always", Unplug::Always),
+        ("up-to-date", Unplug::UpToDate),
+    ];
+    let threshold_requests = section.count("unplug_threshold")?.unwrap_or(4);
+    let timer_ns = section.time("unplug_timer")?.unwrap_or(3_000_000);
+    let unplugs = section.list("unplug", |field| {
+        Ok((field.text()?.to_owned(), field.word(&words)?))
+    })?;
+    let unplugs = unplugs.unwrap_or_else(|| vec![("waiter".to_owned(), Unplug::Waiter)]);
+    let queue = |(name, unplug)| {
+        let plug = PlugRules::Device {
+            unplug,
+            threshold_requests,
+            timer_ns,
+        };
+        (
+            name,
+            QueueRules {
+                plug,
+                ..rules.clone()
+            },
+        )
+    };
+    Ok(unplugs.into_iter().map(queue).collect())
+}
+
+pub(super) struct Readahead {
+    pub policies: Vec<Policy>,
+    pub sizes_pages: Vec<u32>,
+    pub capacity_cap: bool,
+    io_pages: Option<u32>,
+    folio_order_max: u8,
+    readahead_ratio: Option<u32>,
+    quirks: u8,
+}
+
+impl Readahead {
+    pub fn set(&self, limits: &mut Limits) {
+        limits.io_pages = self.io_pages.unwrap_or(limits.io_pages);
+        limits.folio_order_max = self.folio_order_max;
+        limits.readahead_ratio = self.readahead_ratio.unwrap_or(limits.readahead_ratio);
+        limits.quirks = self.quirks;
+    }
+}
+
+fn pages(field: &Field<'_>) -> Result<u32> {
+    let pages = field.size()? / PAGE_BYTES;
+    u32::try_from(pages).map_err(|_| field.error("larger than any window: 16 TiB"))
+}
+
+pub(super) fn readahead(section: Option<&Section<'_>>) -> Result<Readahead> {
+    let mut readahead = Readahead {
+        policies: vec![Policy::Linux],
+        sizes_pages: vec![DEFAULT_PAGES],
+        capacity_cap: false,
+        io_pages: None,
+        folio_order_max: 0,
+        readahead_ratio: None,
+        quirks: 0,
+    };
+    let Some(section) = section else {
+        return Ok(readahead);
+    };
+    section.only(&[
+        "policy",
+        "size",
+        "capacity_cap",
+        "request_max",
+        "folio_order_max",
+        "readahead_ratio",
+        "quirks",
+    ])?;
+    let policy = |field: &Field<'_>| {
+        let parsed = field.text()?.parse();
+        parsed.map_err(|error: foreread_core::policy::NoSuchPolicy| field.error(error.to_string()))
+    };
+    if let Some(policies) = section.list("policy", policy)? {
+        readahead.policies = policies;
+    }
+    if let Some(sizes) = section.list("size", pages)? {
+        readahead.sizes_pages = sizes;
+    }
+    readahead.capacity_cap = section.flag("capacity_cap")?;
+    readahead.io_pages = section.get("request_max").map(|f| pages(&f)).transpose()?;
+    let order = section.count("folio_order_max")?.unwrap_or(0);
+    if order > 20 {
+        return Err(section.error("folio_order_max", "expected 0 to 20"));
+    }
+    readahead.folio_order_max = order as u8;
+    let ratio = section.count("readahead_ratio")?;
+    readahead.readahead_ratio = ratio.map(|ratio| u32::try_from(ratio).unwrap_or(u32::MAX));
+    let quirks = section.list("quirks", |field| field.word(&Limits::QUIRKS))?;
+    readahead.quirks = quirks
+        .unwrap_or_default()
+        .iter()
+        .fold(0, |all, quirk| all | quirk);
+    Ok(readahead)
+}
+
+pub(super) fn files(top: &Section<'_>) -> Result<Vec<FileGroup>> {
+    let mut files: Vec<FileGroup> = Vec::new();
+    for section in top.sections("file")? {
+        section.only(&["name", "size", "count", "offset", "extents"])?;
+        let name = section.required("name")?.text()?.to_owned();
+        if files.iter().any(|file| file.name == name) {
+            return Err(section.error("name", format!("there are two files called `{name}`")));
+        }
+        let bytes = section.required("size")?.size()?;
+        if bytes == 0 {
+            return Err(section.error("size", "a file of no size can't be read"));
+        }
+        if bytes > FILE_BYTES_MAX {
+            return Err(section.error("size", "larger than 1,024 TiB"));
+        }
+        let count = section.count("count")?.unwrap_or(1);
+        if !(1..=COUNT_MAX).contains(&count) {
+            return Err(section.error("count", "expected 1 to 1,000,000 files"));
+        }
+        let far = section.size("offset")?.unwrap_or(0) > DISK_BYTES_MAX;
+        if far || bytes.saturating_mul(count) > DISK_BYTES_MAX {
+            let what = "no disk is that large: at most 1,048,576 TiB";
+            return Err(section.error(if far { "offset" } else { "count" }, what));
+        }
+        files.push(FileGroup {
+            name,
+            bytes,
+            count,
+            offset_bytes: section.size("offset")?,
+            extent_step_bytes: section.size("extents")?.unwrap_or(0).saturating_mul(2),
+        });
+    }
+    if files.is_empty() {
+        return Err(top.error("file", "there is no [[file]], so nothing can be read"));
+    }
+    Ok(files)
+}
+
+pub(super) fn programs(top: &Section<'_>, files: &[FileGroup]) -> Result<Vec<ProgramGroup>> {
+    let sections = top.sections("program")?;
+    if sections.is_empty() {
+        return Err(top.error("program", "there is no [[program]], so nothing happens"));
+    }
+    sections
+        .iter()
+        .map(|section| program(section, files))
+        .collect()
+}
+
+fn program(section: &Section<'_>, groups: &[FileGroup]) -> Result<ProgramGroup> {
+    section.only(&[
+        "name",
+        "count",
+        "file",
+        "own_files",
+        "pattern",
+        "offset",
+        "length",
+        "request",
+        "stride",
+        "streams",
+        "requests",
+        "places",
+        "through",
+        "mapping",
+        "advice",
+        "repeat",
+        "start",
+        "start_step",
+        "think",
+        "cpu_per_page",
+        "cpu_per_call",
+        "rate",
+        "seed",
+    ])?;
+    let files = section.required("file")?.text()?.to_owned();
+    let Some(group) = groups.iter().find(|group| group.name == files) else {
+        let names: Vec<&str> = groups.iter().map(|group| &*group.name).collect();
+        let what = format!(
+            "no file is called `{files}`; there are: {}",
+            names.join(", ")
+        );
+        return Err(section.error("file", what));
+    };
+    let request_bytes = request(section)?;
+    let count = match section.get("count") {
+        Some(field) if field.text().is_ok() => field.word(&[("sweep", Programs::Swept)])?,
+        Some(field) => match field.count()? {
+            count @ 1..=COUNT_MAX => Programs::Fixed(count),
+            _ => return Err(field.error("expected 1 to 1,000,000 programs, or \"sweep\"")),
+        },
+        None => Programs::Fixed(1),
+    };
+    let parsed = ProgramGroup {
+        name: section.text("name")?.unwrap_or("program").to_owned(),
+        count,
+        files,
+        own_files: section.flag("own_files")?,
+        pattern: pattern(section, group)?,
+        offset_bytes: section.size("offset")?.unwrap_or(0),
+        length_bytes: section.size("length")?.unwrap_or(u64::MAX),
+        request_bytes,
+        through: through(section)?,
+        advice: section.word(
+            "advice",
+            &[
+                ("normal", Advice::Normal),
+                ("sequential", Advice::Sequential),
+                ("random", Advice::Random),
+            ],
+        )?,
+        repeat: section.count("repeat")?.unwrap_or(1),
+        start_ns: section.time("start")?.unwrap_or(0),
+        start_step_ns: section.time("start_step")?.unwrap_or(0),
+        think_ns: section.time("think")?.unwrap_or(0),
+        cpu_per_page_ns: section.time("cpu_per_page")?.unwrap_or(0),
+        cpu_per_call_ns: section.time("cpu_per_call")?.unwrap_or(0),
+        rate_bytes_per_s: section.size("rate")?.unwrap_or(0),
+        seed: section.count("seed")?.unwrap_or(1),
+    };
+    let too_many = |count| parsed.own_files && count > group.count;
+    if matches!(parsed.count, Programs::Fixed(count) if too_many(count)) {
+        let what = format!(
+            "{} files are too few for each program to have its own",
+            group.count
+        );
+        return Err(section.error("count", what));
+    }
+    let programs = match parsed.count {
+        Programs::Fixed(count) => count,
+        Programs::Swept => 1,
+    };
+    if !parsed.own_files && programs.saturating_mul(group.count) > READ_FILES_MAX {
+        let what = format!(
+            "{programs} programs with {} files each are too many",
+            group.count
+        );
+        return Err(section.error("count", what));
+    }
+    past_the_end(section, &parsed, group)?;
+    Ok(parsed)
+}
+
+/// The size of a request; 0 stands for the size of the window.
+fn request(section: &Section<'_>) -> Result<u64> {
+    let Some(field) = section.get("request") else {
+        return Ok(PAGE_BYTES);
+    };
+    if field.text() == Ok("read-ahead") {
+        return Ok(0);
+    }
+    match field.size()? {
+        0 => Err(field.error("a request of no size reads nothing")),
+        bytes => Ok(bytes),
+    }
+}
+
+/// A read past the end of the file is a slip of the pen.
+fn past_the_end(section: &Section<'_>, program: &ProgramGroup, file: &FileGroup) -> Result<()> {
+    let end = |from: u64, length: u64| from.saturating_add(length);
+    let what = |end: u64| format!("reads to byte {end} of a file of {}", file.bytes);
+    if program.offset_bytes >= file.bytes {
+        return Err(section.error("offset", what(program.offset_bytes)));
+    }
+    if program.length_bytes != u64::MAX {
+        let end = end(program.offset_bytes, program.length_bytes);
+        if end > file.bytes {
+            return Err(section.error("length", what(end)));
+        }
+    }
+    if let Pattern::List(places) = &program.pattern {
+        let ends = places.iter().map(|(at, bytes)| end(*at, *bytes));
+        let last = end(program.offset_bytes, ends.max().unwrap_or(0));
+        if last > file.bytes {
+            return Err(section.error("places", what(last)));
+        }
+    }
+    Ok(())
+}
+
+fn pattern(section: &Section<'_>, file: &FileGroup) -> Result<Pattern> {
+    let words = [
+        ("sequential", 0),
+        ("backward", 1),
+        ("strided", 2),
+        ("interleaved", 3),
+        ("random", 4),
+        ("zipf", 5),
+        ("list", 6),
+    ];
+    let number = section.word("pattern", &words)?.unwrap_or(0);
+    let requests = || match section.count("requests")? {
+        Some(requests) => Ok(requests),
+        None => Ok(file.bytes / PAGE_BYTES),
+    };
+    Ok(match number {
+        0 => Pattern::Sequential,
+        1 => Pattern::Backward,
+        2 => match section.required("stride")?.size()? {
+            0 => return Err(section.error("stride", "a stride of 0 never comes to the end")),
+            stride_bytes => Pattern::Strided { stride_bytes },
+        },
+        3 => match section.count("streams")?.unwrap_or(2) {
+            0 => return Err(section.error("streams", "expected at least 1")),
+            streams => Pattern::Interleaved { streams },
+        },
+        4 => Pattern::Random {
+            requests: requests()?,
+        },
+        5 => Pattern::Zipf {
+            requests: requests()?,
+        },
+        _ => Pattern::List(
+            section
+                .required("places")?
+                .items()
+                .iter()
+                .map(place)
+                .collect::<Result<_>>()?,
+        ),
+    })
+}
+
+/// `["1536B", "16K"]`: offset and length.
+fn place(field: &Field<'_>) -> Result<(u64, u64)> {
+    match &field.items()[..] {
+        [at, length] => Ok((at.size()?, length.size()?)),
+        _ => Err(field.error("expected an offset and a length, such as [\"4K\", \"16K\"]")),
+    }
+}
+
+fn through(section: &Section<'_>) -> Result<Through> {
+    let is_mapping = section.word("through", &[("read", false), ("mmap", true)])?;
+    let flags = section.list("mapping", |field| {
+        field.word(&[
+            ("sequential", Access::VMA_SEQUENTIAL),
+            ("random", Access::VMA_RANDOM),
+            ("exec", Access::VMA_EXEC),
+            ("huge", Access::VMA_HUGE),
+        ])
+    })?;
+    match (is_mapping, flags) {
+        (Some(true), flags) => Ok(Through::Mapping(
+            flags.iter().flatten().fold(0, |a, f| a | f),
+        )),
+        (_, None) => Ok(Through::Read),
+        (_, Some(_)) => Err(section.error("mapping", "needs through = \"mmap\"")),
+    }
+}

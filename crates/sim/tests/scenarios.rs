@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a scenario can't say: the error names file, line and field, and what would be right.
+#![forbid(unsafe_code)]
+
+use foreread_sim::Scenario;
+use foreread_sim::scenario::Overrides;
+use proptest::prelude::*;
+
+const GOOD: &str = "[machine]\nmemory = \"1M\"\n[device]\npreset = \"usb\"\n[readahead]\n\
+                    size = \"128K\"\n[[file]]\nname = \"a\"\nsize = \"1M\"\n[[program]]\n\
+                    file = \"a\"\nrequest = \"4K\"\n";
+
+fn error(text: &str) -> String {
+    match Scenario::parse("x.toml", text) {
+        Ok(_) => panic!("it was taken: {text}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn errors_name_the_line_the_field_and_the_remedy() {
+    assert!(Scenario::parse("x.toml", GOOD).is_ok());
+    for (right, wrong, message) in [
+        (
+            "memory = \"1M\"",
+            "memory = \"0B\"",
+            "x.toml:2: machine.memory: memory of less",
+        ),
+        (
+            "memory = \"1M\"",
+            "memory = 256",
+            "x.toml:2: machine.memory: 256: 256 what? 256K",
+        ),
+        (
+            "memory = \"1M\"",
+            "memroy = \"1M\"",
+            "x.toml:2: machine.memroy: no such field; there are",
+        ),
+        (
+            "\"usb\"",
+            "\"floppy\"",
+            "x.toml:4: device.preset: no device is called `floppy`; there",
+        ),
+        (
+            "preset = \"usb\"",
+            "latency = 5",
+            "x.toml:4: device.latency: no disk parameter",
+        ),
+        (
+            "size = \"128K\"",
+            "policy = \"fast\"",
+            "x.toml:6: readahead.policy: no policy is called",
+        ),
+        (
+            "size = \"1M\"",
+            "size = \"0K\"",
+            "x.toml:9: file.size: a file of no size",
+        ),
+        (
+            "file = \"a\"",
+            "file = \"b\"",
+            "x.toml:11: program.file: no file is called `b`; there are: a",
+        ),
+        (
+            "request = \"4K\"",
+            "request = \"0K\"",
+            "x.toml:12: program.request: a request of no size",
+        ),
+        (
+            "request = \"4K\"",
+            "length = \"2M\"",
+            "x.toml:12: program.length: reads to byte 2097152",
+        ),
+        (
+            "request = \"4K\"",
+            "offset = \"1M\"",
+            "x.toml:12: program.offset: reads to byte",
+        ),
+        (
+            "request = \"4K\"",
+            "think = 5",
+            "x.toml:12: program.think: expected a time",
+        ),
+        (
+            "request = \"4K\"",
+            "count = \"sweep\"",
+            "x.toml:1: sweep: a program has count",
+        ),
+        (
+            "request = \"4K\"",
+            "count = 2\nown_files = true",
+            "x.toml:12: program.count: 1 files are",
+        ),
+        (
+            "request = \"4K\"",
+            "pattern = \"strided\"",
+            "program.stride: is missing",
+        ),
+        (
+            "request = \"4K\"",
+            "pattern = \"circular\"",
+            "`circular` is none of: sequential",
+        ),
+        (
+            "request = \"4K\"",
+            "mapping = \"exec\"",
+            "program.mapping: needs through = \"mmap\"",
+        ),
+        (
+            "preset = \"usb\"",
+            "capacity_bytes = 65536",
+            "file: 1048576 bytes don't fit",
+        ),
+        (
+            "size = \"1M\"",
+            "size = \"4096T\"",
+            "x.toml:9: file.size: larger than",
+        ),
+        (
+            "size = \"1M\"",
+            "size = \"1M\"\noffset = \"9999999T\"",
+            "x.toml:10: file.offset: no disk",
+        ),
+        ("[[file]]\nname = \"a\"", "[[file", "x.toml:7: "),
+    ] {
+        let text = GOOD.replace(right, wrong);
+        assert_ne!(text, GOOD, "{right}");
+        let error = error(&text);
+        assert!(
+            error.contains(message),
+            "{wrong}\n  got      {error}\n  expected {message}"
+        );
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn a_window_larger_than_the_device_is_told_before_anything_runs() {
+    let text = GOOD
+        .replace("preset = \"usb\"", "capacity_bytes = \"2M\"")
+        .replace("\"128K\"", "\"4M\"");
+    assert!(error(&text).contains("a window of 4096 KiB is larger than the device"));
+    let text = text.replace("\"4M\"", "\"128K\"");
+    let mut scenario = Scenario::parse("x.toml", &text).expect("a scenario");
+    let overrides = Overrides {
+        read_ahead_pages: vec![1024],
+        ..Overrides::default()
+    };
+    assert!(scenario.set(&overrides).is_err());
+}
+
+#[test]
+fn values_of_the_command_line_replace_those_of_the_scenario() {
+    let mut scenario = Scenario::parse("x.toml", GOOD).expect("a scenario");
+    let overrides = Overrides {
+        devices: vec!["hdd".into(), "nvme".into()],
+        read_ahead_pages: vec![8, 16, 32],
+        ..Overrides::default()
+    };
+    scenario.set(&overrides).expect("values");
+    assert_eq!(scenario.combinations().len(), 6);
+    let unknown = Overrides {
+        devices: vec!["tape".into()],
+        ..Overrides::default()
+    };
+    let error = scenario.set(&unknown).unwrap_err();
+    assert!(error.contains("tape") && error.contains("nvme"), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_a_scenario_or_one_line_of_error(text in "\\PC*") {
+        if let Err(error) = Scenario::parse("x.toml", &text) {
+            prop_assert_eq!(error.to_string().lines().count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_scenario_with_a_changed_byte_is_no_panic(at in 0usize..GOOD.len(), byte in 32u8..127) {
+        let mut bytes = GOOD.as_bytes().to_vec();
+        bytes[at] = byte;
+        let text = String::from_utf8(bytes).expect("ASCII");
+        if let Ok(scenario) = Scenario::parse("x.toml", &text) {
+            for run in scenario.combinations().iter().take(4) {
+                let _ = scenario.setup(run);
+            }
+        }
+    }
+}
