@@ -31,9 +31,15 @@ struct hlist_head {
 	struct hlist_node *first;
 };
 
+struct backing_dev_info {
+	unsigned long ra_pages;
+	unsigned long io_pages;
+};
+
 struct super_block {
 	u32 s_dev;
 	unsigned long s_magic;
+	struct backing_dev_info *s_bdi;
 };
 
 struct inode {
@@ -58,6 +64,7 @@ struct xa_node {
 struct address_space {
 	struct inode *host;
 	struct xarray i_pages;
+	unsigned long flags;
 };
 
 struct qstr {
@@ -84,11 +91,22 @@ struct path {
 	struct dentry *dentry;
 };
 
+struct file_ra_state {
+	unsigned long start;
+	unsigned int size;
+	unsigned int async_size;
+	unsigned int ra_pages;
+	unsigned short order;
+	unsigned short mmap_miss;
+	s64 prev_pos;
+};
+
 struct file {
 	struct inode *f_inode;
 	struct path f_path;
 	struct address_space *f_mapping;
 	s64 f_pos;
+	struct file_ra_state f_ra;
 };
 
 struct fdtable {
@@ -195,7 +213,13 @@ struct pt_regs {
 #endif
 
 enum pageflags {
+	PG_locked,
 	PG_head,
+};
+
+enum mapping_flags {
+	AS_FOLIO_ORDER_MIN = 16,
+	AS_FOLIO_ORDER_MAX = 21,
 };
 
 #pragma clang attribute pop

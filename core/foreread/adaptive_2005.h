@@ -94,7 +94,7 @@ FR_INLINE void fr_2005_miss(const struct fr_call *call, struct fr_decision *deci
 	fr_u32 followed = near->sampled_hits != 0;
 	fr_u64 history, size;
 
-	if (fr_read_disabled(call, decision))
+	if (fr_read_disabled(call, call->access->req_pages, decision))
 		return;
 	decision->max_pages = max;
 	if (index == 0) {

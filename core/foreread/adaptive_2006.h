@@ -311,7 +311,7 @@ FR_INLINE void fr_2006_miss(const struct fr_call *call, struct fr_decision *deci
 	fr_u64 size, gap_max = fr_2006_gap_max(limits, min);
 	struct fr_2006_plan plan = { index, 0, 0, 0 };
 
-	if (fr_read_disabled(call, decision))
+	if (fr_read_disabled(call, call->access->req_pages, decision))
 		return;
 	decision->max_pages = max;
 	if (index == 0) {

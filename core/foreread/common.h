@@ -150,7 +150,8 @@ FR_INLINE void fr_force(const struct fr_call *call, struct fr_decision *decision
 
 /**
  * fr_read_disabled() - reads on files without readahead
- * @call: the access, a read that missed
+ * @call: the access, a read that missed, or a fault that is taken for one
+ * @req: pages asked for
  * @decision: filled when the answer is 1
  *
  * Return: 1 when readahead is off, the cgroup congested, or the program said random.
@@ -158,7 +159,8 @@ FR_INLINE void fr_force(const struct fr_call *call, struct fr_decision *decision
  * page_cache_sync_ra() reads one page by force when readahead is off or the cgroup
  * congested, and without a struct file nothing.
  */
-FR_INLINE fr_u32 fr_read_disabled(const struct fr_call *call, struct fr_decision *decision)
+FR_INLINE fr_u32 fr_read_disabled(const struct fr_call *call, fr_u64 req,
+				  struct fr_decision *decision)
 {
 	fr_u32 flags = call->access->flags;
 
@@ -174,7 +176,7 @@ FR_INLINE fr_u32 fr_read_disabled(const struct fr_call *call, struct fr_decision
 		return 1;
 	}
 	if ((call->state->flags & FR_STATE_RANDOM) && !(flags & FR_ACCESS_NO_FILE)) {
-		fr_force(call, decision, call->access->req_pages, FR_REASON_ADVISED_RANDOM);
+		fr_force(call, decision, req, FR_REASON_ADVISED_RANDOM);
 		return 1;
 	}
 	return 0;

@@ -30,6 +30,8 @@
  * @folios: whether large folios are made; off after a refusal
  * @broken: whether the next folio starts a request
  * @chunks: whether every 2 MiB start a request
+ * @cut_async: with FR_QUIRK_EOF_MARK, the async_size of a window that the end of the
+ *	file cuts, which page by page is counted back from there; else 0
  */
 struct fr_issue {
 	fr_u64 index;
@@ -40,7 +42,7 @@ struct fr_issue {
 	fr_u8 folios;
 	fr_u8 broken;
 	fr_u8 chunks;
-	fr_u32 reserved;
+	fr_u32 cut_async;
 };
 
 /**
@@ -62,6 +64,19 @@ struct fr_folio {
 _Static_assert(sizeof(struct fr_issue) == 40, "no hidden padding");
 _Static_assert(sizeof(struct fr_folio) == 16, "no hidden padding");
 
+/*
+ * Page by page, a window that the end of the file cuts keeps its lookahead, so that its
+ * mark is counted back from there (do_page_cache_ra).
+ */
+FR_INLINE void fr_issue_cut(struct fr_issue *issue)
+{
+	if (issue->cut_async == 0)
+		return;
+	issue->mark = FR_U64_MAX;
+	if (issue->cut_async <= fr_sub(issue->end, issue->index))
+		issue->mark = fr_sub(issue->end, issue->cut_async);
+}
+
 /**
  * fr_issue_begin() - starts to issue a window
  * @issue: filled
@@ -72,7 +87,7 @@ FR_INLINE void fr_issue_begin(struct fr_issue *issue, const struct fr_window *wi
 			      const struct fr_limits *limits)
 {
 	fr_u32 read = fr_readable(limits, window->start, window->read_pages);
-	fr_u32 reaches_end = read > 0 && fr_sub(limits->file_pages, window->start) <= window->size;
+	fr_u32 is_cut = read > 0 && fr_sub(limits->file_pages, window->start) < window->size;
 
 	issue->index = window->start;
 	issue->end = fr_add(window->start, read);
@@ -82,17 +97,15 @@ FR_INLINE void fr_issue_begin(struct fr_issue *issue, const struct fr_window *wi
 	issue->folios = (window->flags & FR_WINDOW_FOLIOS) ? 1 : 0;
 	issue->chunks = (window->flags & FR_WINDOW_CHUNKS) ? 1 : 0;
 	issue->broken = 1;
-	issue->reserved = 0;
+	issue->cut_async = 0;
 	if (window->async_size == 0)
 		return;
-	if (!reaches_end) {
-		if (window->async_size <= window->size)
-			issue->mark =
-				fr_add(window->start, fr_sub(window->size, window->async_size));
-	} else if ((limits->quirks & FR_QUIRK_EOF_MARK) && !issue->folios &&
-		   window->async_size <= read) {
-		issue->mark = fr_add(window->start, fr_sub(read, window->async_size));
-	}
+	if (window->async_size <= window->size)
+		issue->mark = fr_add(window->start, fr_sub(window->size, window->async_size));
+	if (is_cut && (limits->quirks & FR_QUIRK_EOF_MARK))
+		issue->cut_async = window->async_size;
+	if (!issue->folios)
+		fr_issue_cut(issue);
 }
 
 /* The order of the folio at @index: aligned to itself, and not past the end. */
@@ -142,8 +155,10 @@ FR_INLINE fr_u32 fr_issue_next(struct fr_issue *issue, struct fr_folio *folio)
  */
 FR_INLINE void fr_issue_refuse(struct fr_issue *issue, const struct fr_folio *folio)
 {
-	if (issue->folios)
+	if (issue->folios) {
 		issue->index = folio->index;
+		fr_issue_cut(issue);
+	}
 	issue->folios = 0;
 	issue->broken = 1;
 }

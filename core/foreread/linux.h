@@ -67,7 +67,7 @@ FR_INLINE void fr_linux_miss(const struct fr_call *call, fr_u64 req, struct fr_d
 	fr_u64 contig, size;
 	fr_u32 max;
 
-	if (fr_read_disabled(call, decision))
+	if (fr_read_disabled(call, req, decision))
 		return;
 	max = fr_max_pages(state, call->limits, req);
 	decision->max_pages = max;
@@ -82,6 +82,8 @@ FR_INLINE void fr_linux_miss(const struct fr_call *call, fr_u64 req, struct fr_d
 	}
 
 	contig = fr_min(call->near->before_pages, fr_min(max, index));
+	if ((call->limits->quirks & FR_QUIRK_HISTORY_CAP) && contig == max)
+		contig = fr_sub(contig, 1);
 	decision->saw_pages = (fr_u32)contig;
 	/*
 	 * No more history than this request alone would leave: two reads that happen
@@ -133,9 +135,6 @@ FR_INLINE void fr_linux_mark(const struct fr_call *call, fr_u64 req, struct fr_d
 	} else {
 		decision->reason = FR_REASON_FOREIGN;
 		ahead = fr_add(fr_min(call->near->after_pages, max), 1);
-		if ((call->limits->quirks & FR_QUIRK_LATE_HOLE) &&
-		    fr_round_down(fr_add(access->index, 1), access->folio_order) <= access->index)
-			ahead = fr_add(ahead, 1);
 		decision->saw_pages = fr_u32_of(ahead);
 		start = fr_add(access->index, ahead);
 		if (ahead > max || start == FR_U64_MAX) {

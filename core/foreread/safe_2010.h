@@ -143,7 +143,7 @@ FR_INLINE void fr_2010_read(const struct fr_call *call, struct fr_decision *deci
 	fr_u32 missed = access->kind == FR_READ_MISS;
 	fr_u64 size;
 
-	if (missed && fr_read_disabled(call, decision))
+	if (missed && fr_read_disabled(call, call->access->req_pages, decision))
 		return;
 	decision->max_pages = max;
 	if (missed && access->index == 0) {

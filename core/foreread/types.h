@@ -158,15 +158,31 @@ struct fr_state {
 
 /*
  * Linux 6.18, measured: the search for the hole behind a foreign mark
- * (page_cache_next_miss) that starts inside a large folio reports the hole one
- * page late, and the page that it skipped is read alone later.
+ * (page_cache_next_miss) that starts inside a large folio walks out of step with its
+ * index, and reports the hole late or misses it. What it sees depends on the folios, so
+ * that only a caller who knows them (near.after_pages) can answer as the kernel does;
+ * the core itself does not look at this.
  */
 #define FR_QUIRK_LATE_HOLE 0x01U
 /*
- * Kernels whose do_page_cache_ra() keeps the lookahead of a window that it cuts
- * at the end of the file: a mark may then remain, counted back from the cut end.
+ * Linux 6.18, measured: page by page, do_page_cache_ra() cuts a window at the end of the
+ * file and keeps its lookahead, so that the mark is counted back from the cut end: it comes
+ * too early, or not at all. Large folios get it where it was meant to be.
  */
 #define FR_QUIRK_EOF_MARK 0x02U
+/*
+ * Linux 6.18, measured: the search for history behind a miss (page_cache_prev_miss)
+ * that starts inside a large folio goes on before the folio's first page as if it had
+ * walked one page only, and reports too little history. This too is the caller's to
+ * answer (near.before_pages).
+ */
+#define FR_QUIRK_SHORT_HISTORY 0x04U
+/*
+ * Linux 6.18, measured: where all pages that it may look at are cached,
+ * page_cache_prev_miss() returns the last one of them instead of the one before, and
+ * the history counts a page less than the maximum.
+ */
+#define FR_QUIRK_HISTORY_CAP 0x08U
 
 /**
  * struct fr_limits - what a decision must respect, and what it may use

@@ -32,7 +32,7 @@ FR_INLINE void fr_whole_file_miss(const struct fr_call *call, struct fr_decision
 	fr_u32 first = (call->state->flags & FR_STATE_WHOLE) == 0;
 	fr_u32 behind, before, order;
 
-	if (fr_read_disabled(call, decision))
+	if (fr_read_disabled(call, call->access->req_pages, decision))
 		return;
 	if (limits->pages_max != 0)
 		most = (fr_u32)fr_min(most, limits->pages_max);

@@ -6,7 +6,7 @@ use std::{env, process};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const PROGRAMS: [&str; 2] = ["record", "core_test"];
+const PROGRAMS: [&str; 3] = ["record", "core_test", "check"];
 
 fn main() {
     let bpf =

@@ -41,6 +41,8 @@ pub enum Verb {
     Doctor(DoctorArguments),
     /// Show what it is worth, on a modelled disk: three programs, with and without.
     Demo(DemoArguments),
+    /// Check that this kernel reads ahead as the simulator's model of it does.
+    CheckKernel(CheckKernelArguments),
 }
 
 /// Which recorder to use.
@@ -253,6 +255,42 @@ pub struct DemoArguments {
     /// Draw the disk's requests over position and time, for the first program, as SVG.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    sudo foreread check-kernel                            1,000 programs on ext4, xfs and btrfs\n  \
+    sudo foreread check-kernel --seed 7 --program 12      one of them\n  \
+    sudo foreread check-kernel --without late-hole        the same model without a known defect\n\n\
+    Exit status: 0 all equal, 1 a program differed, 2 when it can't run here. Files are made and \
+    removed, on modelled disks or below DIR; nothing else is changed.")]
+pub struct CheckKernelArguments {
+    /// How many programs to run on each file system.
+    #[arg(long, value_name = "N", default_value_t = 1000,
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub programs: u64,
+    /// What the programs are drawn from.
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub seed: u64,
+    /// Run only this program of the seed.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "programs")]
+    pub program: Option<u64>,
+    /// The file systems of the modelled disks.
+    #[arg(long = "file-system", value_name = "NAMES", value_delimiter = ',',
+        default_value = "ext4,xfs,btrfs",
+        value_parser = PossibleValuesParser::new(["ext4", "xfs", "btrfs"]))]
+    pub file_systems: Vec<String>,
+    /// Run in a directory of this machine instead, with its device's own read_ahead_kb.
+    #[arg(long, value_name = "DIR", conflicts_with = "file_systems")]
+    pub directory: Option<PathBuf>,
+    /// Known departures of the kernel from its own rule to leave out of the model, or all.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',',
+        value_parser = PossibleValuesParser::new(
+            ["late-hole", "short-history", "history-cap", "eof-mark", "all"]))]
+    pub without: Vec<String>,
     /// Print one JSON document.
     #[arg(long)]
     pub json: bool,

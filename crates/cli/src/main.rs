@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod check_kernel;
 mod demo;
 mod doctor;
 mod merge;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Verb::Sim(arguments) => sim::sim(&arguments),
         Verb::Doctor(arguments) => doctor::doctor(&arguments),
         Verb::Demo(arguments) => demo::demo(&arguments),
+        Verb::CheckKernel(arguments) => check_kernel::check_kernel(&arguments),
     };
     done.unwrap_or_else(|error| {
         output::error(&error);

@@ -46,7 +46,7 @@ pub struct Issue {
     pub folios: u8,
     pub broken: u8,
     pub chunks: u8,
-    pub reserved: u32,
+    pub cut_async: u32,
 }
 
 /// `struct fr_folio`.

@@ -6,6 +6,7 @@
 
 pub mod block_device;
 pub mod cache;
+pub mod check_kernel;
 pub mod child;
 pub mod doctor;
 pub mod fiemap;

@@ -3,8 +3,9 @@
 //!
 //! [`cache`] and [`path`] are the page cache and the kernel's way through it, one system call or
 //! fault at a time, without a clock: [`Untimed`] plays accesses on them, to compare decisions with
-//! those of a real kernel. [`engine`] adds programs, time, and the disks of `foreread-model` behind
-//! the queue of [`block`]. A [`Scenario`] is a text that says what to simulate.
+//! those of a real kernel, as [`check`] does with random programs. [`engine`] adds programs, time,
+//! and the disks of `foreread-model` behind the queue of [`block`]. A [`Scenario`] is a text that
+//! says what to simulate.
 //!
 //! ```
 //! use foreread_core::policy::{Limits, Policy};
@@ -19,6 +20,7 @@
 
 pub mod block;
 pub mod cache;
+pub mod check;
 pub mod engine;
 mod latency;
 pub mod path;

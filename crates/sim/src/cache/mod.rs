@@ -7,6 +7,7 @@ mod folio;
 mod index;
 mod reclaim;
 mod view;
+mod walk;
 
 pub use account::Account;
 pub use folio::FolioId;
@@ -23,6 +24,9 @@ use index::{Index, LEAF_PAGES, bits, pieces};
 pub struct FileId(u32);
 
 impl FileId {
+    /// The file that was added first.
+    pub(crate) const FIRST: Self = Self(0);
+
     /// Files are numbered from 0, as they were added.
     #[must_use]
     pub fn number(self) -> usize {
@@ -186,7 +190,7 @@ impl PageCache {
     /// What is cached around an access, for a policy.
     #[must_use]
     pub fn view(&self, file: FileId) -> FileView<'_> {
-        FileView::new(&self.files[file.0 as usize])
+        FileView::new(&self.files[file.0 as usize], &self.folios)
     }
 
     /// All memory, in pages; `None` when nothing bounds it.
@@ -482,6 +486,38 @@ impl PageCache {
                 leaf.mapped |= bits & leaf.present;
             }
         }
+    }
+
+    /// Whether a program has mapped any page of a range.
+    #[must_use]
+    pub fn any_mapped(&self, file: FileId, pages: Range<u64>) -> bool {
+        let index = &self.files[file.0 as usize];
+        pieces(pages.start, pages.end)
+            .any(|(number, bits)| index.leaf(number).is_some_and(|l| l.mapped & bits != 0))
+    }
+
+    /// Forgets that pages of a range are mapped: munmap(2).
+    pub fn unmap_pages(&mut self, file: FileId, pages: Range<u64>) {
+        for (number, bits) in pieces(pages.start, pages.end) {
+            if let Some(leaf) = self.files[file.0 as usize].leaf_mut(number) {
+                leaf.mapped &= !bits;
+            }
+        }
+    }
+
+    /// Runs of mapped pages in order, as first page and length, within the first `file_pages`.
+    #[must_use]
+    pub fn mapped_runs(&self, file: FileId, file_pages: u64) -> Vec<(u64, u64)> {
+        let mut runs = Vec::new();
+        let mut at = 0;
+        while at < file_pages {
+            let pages = self.mapped_run(file, at..file_pages);
+            if pages > 0 {
+                runs.push((at, pages));
+            }
+            at += pages.max(1);
+        }
+        runs
     }
 
     /// Notes that a mapping that executes uses a folio: reclaim gives text a second chance.

@@ -256,9 +256,7 @@ impl PageCache {
     }
 
     fn is_mapped(&self, folio: &Folio) -> bool {
-        let index = &self.files[folio.file as usize];
-        pieces(folio.index, folio.end())
-            .any(|(number, bits)| index.leaf(number).is_some_and(|l| l.mapped & bits != 0))
+        self.any_mapped(FileId(folio.file), folio.index..folio.end())
     }
 
     /// The folios of the cached pages of a range, in order.

@@ -132,7 +132,9 @@ impl Watch {
     }
 
     fn add_windows(&mut self, explained: &Explained) {
-        for window in explained.decision.windows() {
+        // A mark near the end of the file leads to a window behind it, which reads nothing.
+        let windows = explained.decision.windows().iter();
+        for window in windows.filter(|window| window.read_pages() > 0) {
             if self.windows.len() == WINDOWS_MAX {
                 self.windows_dropped += 1;
                 continue;

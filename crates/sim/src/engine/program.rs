@@ -93,6 +93,7 @@ impl Simulation {
                     self.wait(number, folio, time_ns);
                     break;
                 }
+                Step::Again => {}
                 Step::Used(pages) => {
                     let cpu_ns = pages.saturating_mul(program.cpu_per_page_ns);
                     time_ns = self.cpus.run(time_ns, cpu_ns);
@@ -132,10 +133,7 @@ impl Simulation {
                 Running::Read(ReadCall::new(open, request.offset_bytes, request.bytes))
             }
             Through::Mapping(flags) => {
-                let mapping = Mapping {
-                    pages: 0..open.limits.file_pages,
-                    flags,
-                };
+                let mapping = Mapping::new(0..open.limits.file_pages, flags);
                 Running::Fault(FaultCall::new(open, pages_of(&request), mapping))
             }
         };

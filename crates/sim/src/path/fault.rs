@@ -4,13 +4,16 @@
 
 use std::ops::Range;
 
-use foreread_core::policy::{Access, Feedback, Kind};
+use foreread_core::policy::{Access, Feedback, Kind, Policy};
 
 use super::{From, Host, OpenFile, Step};
-use crate::cache::{FolioId, PageCache, Use};
+use crate::cache::{FolioId, FolioInfo, PageCache, Use};
 
-/// fault_around_bytes: cached pages of an aligned 64 KiB are mapped with the one that faults.
+/// fault_around_bytes: cached pages of 64 KiB, aligned by address, are mapped with the one that
+/// faults.
 const AROUND_PAGES: u64 = 16;
+/// PTRS_PER_PTE: the pages of one page table, which no fault-around leaves.
+const TABLE_PAGES: u64 = 512;
 
 /// A mapping of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +22,47 @@ pub struct Mapping {
     pub pages: Range<u64>,
     /// `Access::VMA_*`, or-ed.
     pub flags: u16,
+    /// The number of the page of memory where it begins. Only the place in a page table matters,
+    /// the remainder by 512.
+    pub address_page: u64,
+}
+
+impl Mapping {
+    /// A mapping at an address that is aligned as the file is.
+    #[must_use]
+    pub fn new(pages: Range<u64>, flags: u16) -> Self {
+        Self {
+            address_page: pages.start,
+            pages,
+            flags,
+        }
+    }
+
+    /// The place of a page of the file in its page table.
+    fn slot(&self, page: u64) -> u64 {
+        let address = self
+            .address_page
+            .wrapping_add(page.wrapping_sub(self.pages.start));
+        address % TABLE_PAGES
+    }
+
+    /// What a fault at a page maps with it (do_fault_around).
+    fn around(&self, page: u64) -> Range<u64> {
+        let slot = self.slot(page);
+        let in_mapping = page.saturating_sub(self.pages.start);
+        let aligned = slot - slot % AROUND_PAGES;
+        let from = aligned.max(slot - slot.min(in_mapping));
+        let to = (from + AROUND_PAGES).min(TABLE_PAGES);
+        let end = page.saturating_add(to - slot).min(self.pages.end);
+        page - (slot - from)..end
+    }
+
+    /// Whether a folio can be mapped whole: it must not leave the mapping or the page table.
+    fn holds(&self, folio: &FolioInfo) -> bool {
+        folio.index >= self.pages.start
+            && folio.end() <= self.pages.end
+            && self.slot(folio.index) + (folio.end() - folio.index) <= TABLE_PAGES
+    }
 }
 
 /// Pages that a program comes to through a mapping, in a row.
@@ -30,6 +74,8 @@ pub struct FaultCall {
     waited: Option<FolioId>,
     late: Option<u32>,
     faults: u64,
+    /// The fault is to be taken again, from fault-around on.
+    is_again: bool,
 }
 
 impl FaultCall {
@@ -44,6 +90,7 @@ impl FaultCall {
             waited: None,
             late: None,
             faults: 0,
+            is_again: false,
         }
     }
 
@@ -74,7 +121,10 @@ impl FaultCall {
             self.late = Some(cache.info(folio).stamp);
             cache.unpin(folio);
             open.policy.feedback(&mut open.state, Feedback::Late, 1);
-            return self.use_run(cache, open, 1);
+            return self.map_and_use(cache, open, true);
+        }
+        if std::mem::take(&mut self.is_again) {
+            return self.map_and_use(cache, open, true);
         }
         if self.index >= self.end {
             return Step::Done;
@@ -90,14 +140,15 @@ impl FaultCall {
         self.fault(cache, open, host)
     }
 
-    /// Maps what is cached around the fault; whether the page itself was. Folios that carry a mark,
-    /// or are on their way, are left to a fault of their own (next_uptodate_folio). A large folio
-    /// is mapped whole (commit 357b92761d94).
+    /// Maps what is cached around the fault; whether the page itself was (filemap_map_pages).
+    /// Folios that carry a mark, or are on their way, are left to a fault of their own
+    /// (next_uptodate_folio).
     fn map_around(&self, cache: &mut PageCache, open: &mut OpenFile) -> bool {
-        let first = self.index - self.index % AROUND_PAGES;
-        let end = (first + AROUND_PAGES).min(self.mapping.pages.end);
-        let mut at = first.max(self.mapping.pages.start);
-        let (mut covered, mut folios) = (false, 0);
+        let around = self.mapping.around(self.index);
+        let end = around.end.min(open.limits.file_pages);
+        let mut at = around.start;
+        let (mut covered, mut hits) = (false, 0);
+        let mut has_table = self.has_table(cache, open);
         while at < end {
             let Some(id) = cache.find(open.file, at) else {
                 at += 1;
@@ -105,19 +156,65 @@ impl FaultCall {
             };
             let info = cache.info(id);
             if info.up_to_date && !info.marked {
-                let start = info.index.max(self.mapping.pages.start);
-                let pages = start..info.end().min(self.mapping.pages.end);
+                if !has_table && may_cross_end(&info, open) {
+                    return false;
+                }
+                has_table = true;
+                let pages = self.mapped_of(&info, at..info.end().min(end), open);
                 covered |= pages.contains(&self.index);
-                cache.map_pages(open.file, pages);
                 // A page that came back soon after its eviction is no sign that readahead pays.
-                folios += u64::from(!info.workingset);
+                if !info.workingset {
+                    hits += pages.end - pages.start;
+                }
+                cache.map_pages(open.file, pages);
             }
             at = info.end();
         }
-        if folios > 0 {
-            open.state.fault_mapped(folios);
+        if hits > 0 {
+            open.state.fault_mapped(hits);
         }
         covered
+    }
+
+    /// Whether the mapping has a page table where the fault is. filemap_map_pages() makes one only
+    /// on its way through filemap_map_pmd(), and goes there only if the first folio that it finds
+    /// is not taken to cross the end of the file; without a table it maps nothing.
+    fn has_table(&self, cache: &PageCache, open: &OpenFile) -> bool {
+        let slot = self.mapping.slot(self.index);
+        let first = self
+            .index
+            .saturating_sub(slot)
+            .max(self.mapping.pages.start);
+        let end = self.index.saturating_add(TABLE_PAGES - slot);
+        let end = end.min(self.mapping.pages.end).min(open.limits.file_pages);
+        cache.any_mapped(open.file, first..end)
+    }
+
+    /// What fault-around maps of a folio: all of it, since Linux 6.18 (commit 357b92761d94), unless
+    /// it is taken to cross the end of the file.
+    fn mapped_of(&self, info: &FolioInfo, part: Range<u64>, open: &OpenFile) -> Range<u64> {
+        if info.order > 0 && !may_cross_end(info, open) && self.mapping.holds(info) {
+            info.index..info.end()
+        } else {
+            part
+        }
+    }
+
+    /// Maps the page that faulted where fault-around didn't: with all of its folio, when nothing of
+    /// that is mapped and all of it is in the file (finish_fault, commit 19773df031bc).
+    fn map_fault(&self, cache: &mut PageCache, open: &OpenFile) {
+        let Some(id) = cache.find(open.file, self.index) else {
+            return;
+        };
+        let info = cache.info(id);
+        let whole = info.index..info.end();
+        let fits = info.end() <= open.limits.file_pages && self.mapping.holds(&info);
+        let pages = if fits && !cache.any_mapped(open.file, whole.clone()) {
+            whole
+        } else {
+            self.index..self.index + 1
+        };
+        cache.map_pages(open.file, pages);
     }
 
     fn fault(&mut self, cache: &mut PageCache, open: &mut OpenFile, host: &mut dyn Host) -> Step {
@@ -146,6 +243,9 @@ impl FaultCall {
         if let Some(id) = found {
             cache.pin(id);
         }
+        let ignores_marks = self.mapping.flags & Access::VMA_RANDOM != 0
+            || open.state.ra_pages == 0
+            || kind != Kind::FaultMark;
         open.decide(cache, access, &from, host);
         if let Some(id) = found {
             cache.unpin(id);
@@ -153,20 +253,36 @@ impl FaultCall {
         if cache.find(open.file, self.index).is_none() {
             open.read_alone(cache, self.index, host);
         }
-        self.wait_or_use(cache, open)
+        // Whoever may have to wait lets go of the mapping's lock and takes the fault again
+        // (maybe_unlock_mmap_for_io): for each read, and for each mark.
+        self.wait_or_use(cache, open, !ignores_marks)
     }
 
-    fn wait_or_use(&mut self, cache: &mut PageCache, open: &mut OpenFile) -> Step {
+    fn wait_or_use(&mut self, cache: &mut PageCache, open: &mut OpenFile, again: bool) -> Step {
         let Some(folio) = cache.find(open.file, self.index) else {
             self.index = self.end;
             return Step::Done;
         };
-        if cache.info(folio).up_to_date {
-            return self.use_run(cache, open, 1);
+        if !cache.info(folio).up_to_date {
+            cache.pin(folio);
+            self.waited = Some(folio);
+            return Step::Wait(folio);
         }
-        cache.pin(folio);
-        self.waited = Some(folio);
-        Step::Wait(folio)
+        if again {
+            self.is_again = true;
+            return Step::Again;
+        }
+        self.map_and_use(cache, open, false)
+    }
+
+    /// The page is there: maps it, with what else has arrived when the fault is taken again.
+    fn map_and_use(&mut self, cache: &mut PageCache, open: &mut OpenFile, again: bool) -> Step {
+        // Fault-around is of Linux 3.15, younger than the other policies.
+        let covered = again && open.policy == Policy::Linux && self.map_around(cache, open);
+        if !covered {
+            self.map_fault(cache, open);
+        }
+        self.use_run(cache, open, 1)
     }
 
     fn use_run(&mut self, cache: &mut PageCache, open: &mut OpenFile, pages: u64) -> Step {
@@ -186,4 +302,10 @@ impl FaultCall {
         self.index = end;
         Step::Used(pages)
     }
+}
+
+/// Whether fault-around takes a folio to cross the end of the file. One that ends right there is
+/// taken to: file_end is the last page, and is compared with the page after the folio.
+fn may_cross_end(folio: &FolioInfo, open: &OpenFile) -> bool {
+    open.limits.file_pages.saturating_sub(1) < folio.end()
 }

@@ -2,22 +2,24 @@
 //! From windows to batches of pages: what is cached is passed over, and each run without a gap is
 //! one batch (page_cache_ra_order, page_cache_ra_unbounded).
 
-use foreread_core::policy::{Decision, Feedback, Window};
+use foreread_core::policy::{Decision, Feedback, Limits, Window};
 
 use super::{Batch, From, Host, OpenFile};
 use crate::cache::{NewFolio, PageCache, Refused};
 
-/// Issues the windows of a decision; how many pages are read.
+/// Issues the windows of a decision; how many pages are read, and `Limits::QUIRK_EOF_MARK` when a
+/// mark was put where the windows don't have it.
 pub(super) fn issue(
     cache: &mut PageCache,
     open: &mut OpenFile,
     decision: &Decision,
     from: &From,
     host: &mut dyn Host,
-) -> u64 {
-    let mut fetched = 0;
+) -> (u64, u8) {
+    let (mut fetched, mut moved) = (0, 0);
     for window in decision.windows() {
-        let pages = issue_window(cache, open, window, from, host);
+        let (pages, is_moved) = issue_window(cache, open, window, from, host);
+        moved |= is_moved;
         let feedback = match pages {
             0 => Feedback::Cached,
             _ => Feedback::Read,
@@ -26,7 +28,7 @@ pub(super) fn issue(
         open.policy.feedback(&mut open.state, feedback, size);
         fetched += pages;
     }
-    fetched
+    (fetched, moved)
 }
 
 fn issue_window(
@@ -35,11 +37,19 @@ fn issue_window(
     window: &Window,
     from: &From,
     host: &mut dyn Host,
-) -> u64 {
+) -> (u64, u8) {
     let mut folios = window.folios(&open.limits);
     let mut batch: Option<Batch> = None;
-    let mut fetched = 0;
+    let (mut fetched, mut moved) = (0, 0);
+    // In step with the folios, where they would have the mark by the rule.
+    let mut by_rule = window.folios(&Limits {
+        quirks: 0,
+        ..open.limits
+    });
     while let Some(folio) = folios.next() {
+        let is_moved = by_rule
+            .next()
+            .is_some_and(|rule| rule.marked != folio.marked);
         let new = NewFolio {
             index: folio.index,
             order: folio.order,
@@ -51,11 +61,15 @@ fn issue_window(
             Err(Refused::NoMemory) if folio.order == 0 => break,
             Err(_) => {
                 folios.refuse();
+                by_rule.refuse();
                 continue;
             }
         }
         let end = folio.index + folio.pages();
         fetched += folio.pages();
+        if is_moved {
+            moved = Limits::QUIRK_EOF_MARK;
+        }
         match &mut batch {
             Some(batch) if !folio.starts_request => batch.pages.end = end,
             _ => {
@@ -76,5 +90,5 @@ fn issue_window(
     if let Some(last) = batch {
         host.submit(last);
     }
-    fetched
+    (fetched, moved)
 }

@@ -15,9 +15,9 @@ pub use read::ReadCall;
 
 use std::ops::Range;
 
-use foreread_core::policy::{Access, Advice, Decision, Feedback, Limits, Policy, State};
+use foreread_core::policy::{Access, Advice, Decision, Feedback, Limits, Near, Policy, State};
 
-use crate::cache::{FileId, FolioId, PageCache, StreamId};
+use crate::cache::{FileId, FileView, FolioId, PageCache, StreamId};
 
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;
@@ -54,6 +54,8 @@ pub struct Decided<'a> {
     pub decision: &'a Decision,
     /// Pages of its windows that were not cached and are read now.
     pub fetched_pages: u64,
+    /// The quirks (`Limits::QUIRK_*`) that hid from it what is cached.
+    pub misled: u8,
 }
 
 /// Where reads and decisions go.
@@ -80,6 +82,8 @@ pub struct OpenFile {
     pub limits: Limits,
     /// What the policy remembers.
     pub state: State,
+    /// Size of the file. A read at its end leaves the position there, within the last page.
+    pub file_bytes: u64,
     /// Pages read since the last window.
     hit_pages: u64,
     /// Waste of this stream that the policy has been told of.
@@ -96,6 +100,7 @@ impl OpenFile {
             policy,
             limits,
             state: State::open(&limits),
+            file_bytes: limits.file_pages.saturating_mul(PAGE_BYTES),
             hit_pages: 0,
             wasted_told: 0,
         }
@@ -123,10 +128,16 @@ impl OpenFile {
         self.take_stock(cache);
         access.hit_pages = self.hit_pages;
         let before = self.state;
-        let view = cache.view(self.file);
+        let (near, misled) = self.look_around(cache, &access);
+        // What the view has answered with its error is not to be corrected for it again.
+        let limits = Limits {
+            quirks: self.limits.quirks & !FileView::QUIRKS,
+            ..self.limits
+        };
         let decision = self
             .policy
-            .decide(&mut self.state, &access, &view, &self.limits);
+            .decide_near(&mut self.state, &access, &near, &limits);
+        let misled = misled | self.capped(&before, &access, &near, &decision);
         if let (true, Some(marked)) = (decision.clears_mark(), from.marked) {
             cache.clear_mark(marked);
         }
@@ -136,7 +147,8 @@ impl OpenFile {
         if decision.changed_state() {
             self.hit_pages = 0;
         }
-        let fetched_pages = issue::issue(cache, self, &decision, from, host);
+        let (fetched_pages, moved) = issue::issue(cache, self, &decision, from, host);
+        let misled = misled | moved;
         host.decided(&Decided {
             file: self.file,
             stream: self.stream,
@@ -144,8 +156,48 @@ impl OpenFile {
             before: &before,
             decision: &decision,
             fetched_pages,
+            misled,
         });
         decision
+    }
+
+    /// What is cached around an access, as the kernel sees it, and the quirks that made it see
+    /// something else than what is there.
+    fn look_around(&self, cache: &PageCache, access: &Access) -> (Near, u8) {
+        let (policy, state, limits) = (self.policy, &self.state, &self.limits);
+        let view = cache.view(self.file);
+        let truth = policy.ask(state, access, &view, limits);
+        if self.limits.quirks & FileView::QUIRKS == 0 {
+            return (truth, 0);
+        }
+        let view = view.with_quirks(self.limits.quirks);
+        let seen = policy.ask(state, access, &view, limits);
+        let mut misled = 0;
+        if seen.after_pages != truth.after_pages {
+            misled |= Limits::QUIRK_LATE_HOLE;
+        }
+        if seen.before_pages != truth.before_pages {
+            misled |= Limits::QUIRK_SHORT_HISTORY;
+        }
+        (seen, misled)
+    }
+
+    /// Whether the count of history that stops short of the maximum changed the decision.
+    fn capped(&self, before: &State, access: &Access, near: &Near, decision: &Decision) -> u8 {
+        let quirk = self.limits.quirks & Limits::QUIRK_HISTORY_CAP;
+        if quirk == 0 || near.before_pages == 0 {
+            return 0;
+        }
+        let limits = Limits {
+            quirks: 0,
+            ..self.limits
+        };
+        let mut state = *before;
+        let without = self.policy.decide_near(&mut state, access, near, &limits);
+        match without.windows() == decision.windows() {
+            true => 0,
+            false => quirk,
+        }
     }
 
     /// What the policy may know of memory, and what became of what it asked for.
@@ -225,6 +277,8 @@ pub fn force(
 pub enum Step {
     /// The program waits until the folio is up to date. It is pinned; step on when it is.
     Wait(FolioId),
+    /// A fault is taken again, after what it started was submitted; step on.
+    Again,
     /// The program used so many pages, and goes on.
     Used(u64),
     /// The call returns.

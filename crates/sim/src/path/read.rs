@@ -15,8 +15,11 @@ const BATCH_FOLIOS: usize = 31;
 pub struct ReadCall {
     /// The page to go on at.
     index: u64,
-    /// The page after the last one.
+    /// The page after the last one that there is to read.
     last: u64,
+    /// The page after the last one asked for: filemap_get_pages() does not look at the size of the
+    /// file, so a read across its end asks readahead for pages that do not exist.
+    asked: u64,
     end_bytes: u64,
     /// A read at the end of the file returns 0 and leaves the state alone.
     reads_something: bool,
@@ -43,15 +46,22 @@ impl ReadCall {
     /// A read of `bytes` at `offset_bytes`, cut at the end of the file.
     #[must_use]
     pub fn new(open: &OpenFile, offset_bytes: u64, bytes: u64) -> Self {
-        let file_bytes = open.limits.file_pages.saturating_mul(PAGE_BYTES);
-        let end_bytes = offset_bytes.saturating_add(bytes).min(file_bytes);
+        let asked_bytes = offset_bytes.saturating_add(bytes);
+        let end_bytes = asked_bytes.min(open.file_bytes);
         let index = offset_bytes / PAGE_BYTES;
+        let reads_something = offset_bytes < end_bytes;
         let previous = open.state.prev_end_bytes;
         Self {
             index,
-            last: end_bytes.div_ceil(PAGE_BYTES),
+            // Behind the end, within the last page, there is nothing to do either.
+            last: if reads_something {
+                end_bytes.div_ceil(PAGE_BYTES)
+            } else {
+                index
+            },
+            asked: asked_bytes.div_ceil(PAGE_BYTES),
             end_bytes,
-            reads_something: offset_bytes < end_bytes,
+            reads_something,
             previous_page: (previous != u64::MAX).then(|| previous.saturating_sub(1) / PAGE_BYTES),
             waited: None,
             late: None,
@@ -120,7 +130,7 @@ impl ReadCall {
             return Some(found);
         }
         open.note_miss(cache, self.index);
-        let access = Access::read_miss(self.index, self.last - self.index);
+        let access = Access::read_miss(self.index, self.asked - self.index);
         open.decide(cache, access, &From::MISS, host);
         if let Some(found) = self.collect(cache, open) {
             return Some(found);
@@ -173,8 +183,11 @@ impl ReadCall {
         };
         let info = cache.info(batch.last);
         if info.marked {
-            let mut access =
-                Access::read_mark(info.index, self.last.saturating_sub(info.index), info.order);
+            let mut access = Access::read_mark(
+                info.index,
+                self.asked.saturating_sub(info.index),
+                info.order,
+            );
             if !info.up_to_date {
                 access.flags |= Access::LOCKED;
             }

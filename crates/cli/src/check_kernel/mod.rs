@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread check-kernel`: whether this machine's kernel reads ahead as the model says.
+
+mod place;
+mod report;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use foreread_core::policy::Limits;
+use foreread_linux::check_kernel::{CheckError, Kernel};
+use foreread_sim::check::{Checked, Difference, Program, check, generate, shrink};
+use foreread_testbed::FileSystem;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::args::CheckKernelArguments;
+use crate::{output, text};
+
+/// The kernel and the model differ.
+const EXIT_DIFFERENT: u8 = 1;
+/// Programs that are run to find a shorter one.
+const SHRINK_TRIES_MAX: usize = 500;
+
+/// Where programs read.
+enum Place {
+    /// A modelled disk with this file system.
+    Modelled(FileSystem),
+    /// A directory of this machine.
+    Directory(PathBuf),
+}
+
+/// The first program of a place whose decisions differ.
+struct Found {
+    program: Program,
+    /// The shortest part of it that differs, and where.
+    shrunk: Program,
+    difference: Difference,
+}
+
+/// What a place gave.
+struct Outcome {
+    name: String,
+    programs: u64,
+    equal: u64,
+    /// Programs whose timing could not be told; nothing was proved of them.
+    unsure: u64,
+    /// Runs that were repeated because the timing of one could not be told.
+    repeated: u64,
+    steps: u64,
+    folios: u64,
+    pages: u64,
+    /// Programs that met each of [`Limits::QUIRKS`].
+    met: [u64; Limits::QUIRKS.len()],
+    found: Option<Found>,
+}
+
+/// What to run, and with which departures of the kernel in the model.
+struct Plan {
+    seed: u64,
+    numbers: std::ops::Range<u64>,
+    quirks: u8,
+}
+
+/// `foreread check-kernel`.
+pub fn check_kernel(arguments: &CheckKernelArguments) -> Result<ExitCode> {
+    let plan = Plan {
+        seed: arguments.seed,
+        numbers: match arguments.program {
+            Some(number) => number..number.saturating_add(1),
+            None => 0..arguments.programs,
+        },
+        quirks: quirks(&arguments.without),
+    };
+    let (places, notes) = places(arguments)?;
+    let bar = bar((plan.numbers.end - plan.numbers.start) * places.len() as u64);
+    let mut outcomes = Vec::new();
+    for place in &places {
+        let run = |name: &str, kernel: &mut Kernel<'_>| play(name, kernel, &plan, &bar);
+        outcomes.push(place.with_kernel(run)?);
+    }
+    bar.finish_and_clear();
+    for note in &notes {
+        output::note(note);
+    }
+    if arguments.json {
+        text::print_json(&report::document(&plan, &outcomes, &notes))?;
+    } else {
+        text::print(&report::people(&plan, &outcomes))?;
+    }
+    let is_equal = outcomes.iter().all(|o| o.equal == o.programs);
+    Ok(if is_equal {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(EXIT_DIFFERENT)
+    })
+}
+
+/// The departures of Linux 6.18, but for those named.
+fn quirks(without: &[String]) -> u8 {
+    let named = Limits::QUIRKS.iter().filter(|(name, _)| {
+        let all = |word: &String| word == "all" || word == name;
+        without.iter().any(all)
+    });
+    Limits::QUIRKS_6_18 & !named.fold(0, |all, (_, quirk)| all | quirk)
+}
+
+/// Where to run, and what is left out, a sentence each.
+fn places(arguments: &CheckKernelArguments) -> Result<(Vec<Place>, Vec<String>)> {
+    if let Some(directory) = &arguments.directory {
+        if !directory.is_dir() {
+            bail!("{} is not a directory", text::escaped_path(directory));
+        }
+        return Ok((vec![Place::Directory(directory.clone())], Vec::new()));
+    }
+    foreread_testbed::Testbed::available()
+        .context("cannot make a modelled disk; as root, --directory DIR does without one")?;
+    let mut notes = Vec::new();
+    let mut places = Vec::new();
+    for file_system in FileSystem::ALL {
+        if !arguments
+            .file_systems
+            .iter()
+            .any(|name| name == file_system.name())
+        {
+            continue;
+        }
+        match file_system.available() {
+            Ok(()) => places.push(Place::Modelled(file_system)),
+            Err(lacking) => notes.push(format!("left out {}: {lacking}", file_system.name())),
+        }
+    }
+    if places.is_empty() {
+        bail!("no file system to run on: {}", notes.join("; "));
+    }
+    Ok((places, notes))
+}
+
+/// Hides itself where stderr is no terminal.
+fn bar(programs: u64) -> ProgressBar {
+    let bar = ProgressBar::new(programs);
+    if let Ok(style) = ProgressStyle::with_template("{bar:20} {pos}/{len}  {msg}  {elapsed}") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
+}
+
+fn play(
+    name: &str,
+    kernel: &mut Kernel<'_>,
+    plan: &Plan,
+    bar: &ProgressBar,
+) -> Result<Outcome, CheckError> {
+    bar.set_message(name.to_owned());
+    let mut outcome = Outcome::new(name);
+    for number in plan.numbers.clone() {
+        let program = generate(plan.seed, number);
+        let checked = check(kernel, &program, plan.quirks)?;
+        outcome.count(&checked);
+        if let (None, Some(difference)) = (&outcome.found, checked.difference) {
+            outcome.found = Some(shortest(kernel, program, difference, plan.quirks)?);
+        }
+        bar.inc(1);
+    }
+    Ok(outcome)
+}
+
+fn shortest(
+    kernel: &mut Kernel<'_>,
+    program: Program,
+    difference: Difference,
+    quirks: u8,
+) -> Result<Found, CheckError> {
+    // What comes behind the difference has no part in it.
+    let mut steps = program.steps.clone();
+    steps.truncate(difference.step + 1);
+    let shrunk = shrink(&program.with_steps(steps), SHRINK_TRIES_MAX, |shorter| {
+        Ok::<_, CheckError>(check(kernel, shorter, quirks)?.difference.is_some())
+    })?;
+    let again = check(kernel, &shrunk, quirks)?.difference;
+    Ok(match again {
+        Some(difference) => Found {
+            program,
+            shrunk,
+            difference,
+        },
+        // It comes and goes; then the whole program is told.
+        None => Found {
+            shrunk: program.clone(),
+            program,
+            difference,
+        },
+    })
+}
+
+impl Outcome {
+    fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            programs: 0,
+            equal: 0,
+            unsure: 0,
+            repeated: 0,
+            steps: 0,
+            folios: 0,
+            pages: 0,
+            met: [0; Limits::QUIRKS.len()],
+            found: None,
+        }
+    }
+
+    fn count(&mut self, checked: &Checked) {
+        self.programs += 1;
+        self.unsure += u64::from(checked.is_unsure);
+        self.equal += u64::from(!checked.is_unsure && checked.difference.is_none());
+        self.repeated += checked.tries.saturating_sub(1) as u64;
+        self.steps += checked.steps as u64;
+        self.folios += checked.folios;
+        self.pages += checked.pages;
+        for (met, (_, quirk)) in self.met.iter_mut().zip(Limits::QUIRKS) {
+            *met += u64::from(checked.misled & quirk != 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn departures_are_left_out_by_name() {
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(quirks(&[]), Limits::QUIRKS_6_18);
+        assert_eq!(quirks(&names(&["all"])), 0);
+        assert_eq!(
+            quirks(&names(&["late-hole", "eof-mark"])),
+            Limits::QUIRK_SHORT_HISTORY | Limits::QUIRK_HISTORY_CAP
+        );
+    }
+}

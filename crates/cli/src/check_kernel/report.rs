@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was found, for people and as JSON.
+
+use std::fmt::Write as _;
+
+use foreread_core::grouped;
+use foreread_core::policy::Limits;
+use foreread_sim::check::{Event, Seen};
+use foreread_testbed::FileSystem;
+use serde_json::{Value, json};
+
+use super::{Found, Outcome, Plan};
+use crate::output;
+use crate::text::printable;
+
+/// Steps before a difference that are told.
+const HISTORY_STEPS: usize = 12;
+
+/// All of it, as text.
+pub fn people(plan: &Plan, outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    for outcome in outcomes {
+        summary(&mut text, plan, outcome);
+        if let Some(found) = &outcome.found {
+            difference(&mut text, outcome, found);
+        }
+    }
+    text
+}
+
+fn summary(text: &mut String, plan: &Plan, outcome: &Outcome) {
+    // Writing to a string can't fail.
+    let _ = writeln!(
+        text,
+        "{}: {} of {} programs equal (seed {}; {} steps, {} folios, {})",
+        printable(&outcome.name),
+        grouped(outcome.equal),
+        grouped(outcome.programs),
+        plan.seed,
+        grouped(outcome.steps),
+        grouped(outcome.folios),
+        output::pages(outcome.pages),
+    );
+    if outcome.unsure > 0 {
+        let _ = writeln!(
+            text,
+            "  {} not proved: reads arrived while faults were taken again, in every run",
+            grouped(outcome.unsure)
+        );
+    }
+    let met: Vec<String> = Limits::QUIRKS
+        .iter()
+        .zip(outcome.met)
+        .filter(|(_, programs)| *programs > 0)
+        .map(|((name, _), programs)| format!("{name} in {}", grouped(programs)))
+        .collect();
+    if !met.is_empty() {
+        let _ = writeln!(
+            text,
+            "  known departures of this kernel: {}",
+            met.join(", ")
+        );
+    }
+    let without: Vec<&str> = without(plan);
+    if !without.is_empty() {
+        let _ = writeln!(text, "  the model was run without {}", without.join(", "));
+    }
+}
+
+/// Departures of Linux 6.18 that the model was run without.
+fn without(plan: &Plan) -> Vec<&'static str> {
+    let left_out = |(_, quirk): &&(&str, u8)| Limits::QUIRKS_6_18 & quirk & !plan.quirks != 0;
+    let names = Limits::QUIRKS.iter().filter(left_out);
+    names.map(|(name, _)| *name).collect()
+}
+
+fn difference(text: &mut String, outcome: &Outcome, found: &Found) {
+    let (program, difference) = (&found.program, &found.difference);
+    let (kernel, model) = difference.sides();
+    let _ = writeln!(
+        text,
+        "\n  The first difference: program {} of seed {}, on a file of {} bytes, read_ahead_kb {}.\n  \
+         {} of its {} steps show it:\n",
+        program.number,
+        program.seed,
+        program.file_bytes(),
+        program.read_ahead_kib,
+        found.shrunk.steps.len(),
+        program.steps.len(),
+    );
+    let first = difference.step.saturating_sub(HISTORY_STEPS);
+    if first > 0 {
+        let _ = writeln!(text, "    ... {first} steps before");
+    }
+    let steps = found.shrunk.steps.iter().enumerate().skip(first);
+    for (number, step) in steps.take(difference.step + 1 - first) {
+        let _ = writeln!(text, "    {step}");
+        told(text, "kernel", difference.kernel.get(number));
+        told(text, "model ", difference.model.get(number));
+    }
+    let _ = writeln!(
+        text,
+        "\n  {}:\n    kernel  {kernel}\n    model   {model}\n\n  Again: foreread check-kernel {} \
+         --seed {} --program {}\n",
+        difference.what,
+        printable(&place_option(&outcome.name)),
+        program.seed,
+        program.number
+    );
+}
+
+fn place_option(name: &str) -> String {
+    if FileSystem::ALL.iter().any(|known| known.name() == name) {
+        format!("--file-system {name}")
+    } else {
+        format!("--directory {name}")
+    }
+}
+
+fn told(text: &mut String, who: &str, seen: Option<&Seen>) {
+    for Event(event) in seen.map(|seen| &seen.events).into_iter().flatten() {
+        let _ = writeln!(text, "        {who}  {event}");
+    }
+}
+
+/// All of it, for programs.
+pub fn document(plan: &Plan, outcomes: &[Outcome], notes: &[String]) -> Value {
+    json!({
+        "schema": "foreread.check-kernel/1",
+        "equal": outcomes.iter().all(|outcome| outcome.equal == outcome.programs),
+        "kernel": kernel_release(),
+        "seed": plan.seed,
+        "first_program": plan.numbers.start,
+        "modelled_departures": names_of(plan.quirks),
+        "notes": notes,
+        "places": outcomes.iter().map(place).collect::<Value>(),
+    })
+}
+
+fn kernel_release() -> String {
+    let name = rustix::system::uname();
+    name.release().to_string_lossy().into_owned()
+}
+
+fn names_of(quirks: u8) -> Vec<&'static str> {
+    let set = Limits::QUIRKS
+        .iter()
+        .filter(|(_, quirk)| quirks & quirk != 0);
+    set.map(|(name, _)| *name).collect()
+}
+
+fn place(outcome: &Outcome) -> Value {
+    let met = Limits::QUIRKS.iter().zip(outcome.met);
+    let met: serde_json::Map<String, Value> = met
+        .map(|((name, _), programs)| ((*name).to_owned(), json!(programs)))
+        .collect();
+    json!({
+        "name": outcome.name,
+        "programs": outcome.programs,
+        "equal_programs": outcome.equal,
+        "unproved_programs": outcome.unsure,
+        "repeated_runs": outcome.repeated,
+        "steps": outcome.steps,
+        "folios": outcome.folios,
+        "pages": outcome.pages,
+        "programs_by_departure": met,
+        "first_difference": outcome.found.as_ref().map(found),
+    })
+}
+
+fn found(found: &Found) -> Value {
+    let (kernel, model) = found.difference.sides();
+    let events = |seen: Option<&Seen>| {
+        let events = seen.map(|seen| &seen.events).into_iter().flatten();
+        events.map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let steps = found.shrunk.steps.iter().enumerate();
+    let steps = steps.take(found.difference.step + 1).map(|(number, step)| {
+        json!({
+            "step": step.to_string(),
+            "kernel": events(found.difference.kernel.get(number)),
+            "model": events(found.difference.model.get(number)),
+        })
+    });
+    json!({
+        "program": found.program.number,
+        "file_bytes": found.program.file_bytes(),
+        "read_ahead_kib": found.program.read_ahead_kib,
+        "steps": steps.collect::<Value>(),
+        "what": found.difference.what.to_string(),
+        "kernel": kernel,
+        "model": model,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreread_sim::check::{Facts, Machine, Modelled, check, generate};
+
+    /// A kernel with all departures against a model without: the report of the first difference.
+    fn example() -> (Plan, Outcome) {
+        let plan = Plan {
+            seed: 1,
+            numbers: 0..300,
+            quirks: 0,
+        };
+        let facts = Facts {
+            ra_pages: 32,
+            io_pages: 320,
+            folio_order_max: 9,
+        };
+        let mut outcome = Outcome::new("ext4");
+        for number in plan.numbers.clone() {
+            let program = generate(plan.seed, number);
+            let mut kernel = Modelled::new(Limits::QUIRKS_6_18).with_facts(facts);
+            let Ok(_) = kernel.begin(&program);
+            let Ok(checked) = check(&mut kernel, &program, plan.quirks);
+            outcome.count(&checked);
+            if let (None, Some(difference)) = (&outcome.found, checked.difference) {
+                outcome.found = Some(Found {
+                    shrunk: program.clone(),
+                    program,
+                    difference,
+                });
+            }
+        }
+        (plan, outcome)
+    }
+
+    #[test]
+    fn a_difference_is_told_with_its_history_and_how_to_repeat_it() {
+        let (plan, outcome) = example();
+        assert!(outcome.equal < outcome.programs, "none differs");
+        let number = outcome.found.as_ref().expect("a difference").program.number;
+        let text = people(&plan, &[outcome]);
+        let again = format!("foreread check-kernel --file-system ext4 --seed 1 --program {number}");
+        assert!(text.contains(&again), "{text}");
+        assert!(
+            text.contains("kernel  ") && text.contains("model   "),
+            "{text}"
+        );
+        let without = "without late-hole, eof-mark, short-history, history-cap";
+        assert!(text.contains(without), "{text}");
+    }
+
+    #[test]
+    fn the_document_says_the_same() {
+        let (plan, outcome) = example();
+        let equal = outcome.equal;
+        let document = document(&plan, &[outcome], &["a note".to_owned()]);
+        assert_eq!(document["schema"], "foreread.check-kernel/1");
+        assert_eq!(document["equal"], false);
+        assert_eq!(document["places"][0]["equal_programs"], equal);
+        assert!(document["places"][0]["first_difference"]["steps"].is_array());
+        assert_eq!(document["modelled_departures"], json!([]));
+    }
+}

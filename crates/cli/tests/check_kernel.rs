@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread check-kernel`: its answers, and what wrong usage gets.
+
+mod common;
+
+use common::{World, assert_fails_in_one_line, stderr, stdout};
+
+/// Whether this machine can run it; says why not.
+fn runs_here() -> bool {
+    let available = foreread_testbed::Testbed::available();
+    if let Err(lacking) = &available {
+        println!("skipped: {lacking}");
+    }
+    available.is_ok()
+}
+
+/// BPF may be refused to root, too.
+fn is_refused(output: &std::process::Output) -> bool {
+    let refused = stderr(output).contains("refused the BPF");
+    if refused {
+        println!("skipped: {}", stderr(output).trim_end());
+    }
+    refused
+}
+
+#[test]
+fn equal_programs_give_0_and_one_document() {
+    if !runs_here() {
+        return;
+    }
+    let world = World::new();
+    let arguments = [
+        "check-kernel",
+        "--programs",
+        "30",
+        "--file-system",
+        "ext4",
+        "--json",
+    ];
+    let output = world.output(&arguments);
+    if is_refused(&output) {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let document: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    assert_eq!(document["schema"], "foreread.check-kernel/1");
+    assert_eq!(document["equal"], true);
+    assert_eq!(document["places"][0]["name"], "ext4");
+    assert_eq!(document["places"][0]["equal_programs"], 30);
+}
+
+#[test]
+fn a_model_without_the_known_defects_differs_and_gives_1() {
+    if !runs_here() {
+        return;
+    }
+    let world = World::new();
+    let arguments = "check-kernel --programs 60 --file-system ext4 --without all";
+    let words: Vec<&str> = arguments.split(' ').collect();
+    let output = world.output(&words);
+    if is_refused(&output) {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let text = stdout(&output);
+    for part in [
+        "The first difference: program",
+        "kernel  ",
+        "model   ",
+        "--seed 1 --program ",
+    ] {
+        assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_said_in_one_line() {
+    let world = World::new();
+    let output = world.output(&["check-kernel", "--directory", "/no/such/place"]);
+    assert_fails_in_one_line(&output, "a directory that is not there");
+    for wrong in [
+        ["--programs", "0"],
+        ["--programs", "many"],
+        ["--file-system", "fat"],
+        ["--without", "everything"],
+        ["--seed", "one"],
+    ] {
+        let output = world.output(&[&["check-kernel"], &wrong[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+        assert!(stderr(&output).contains(wrong[0]), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn files_in_memory_have_no_readahead_to_check() {
+    if !runs_here() {
+        return;
+    }
+    let world = World::new();
+    let output = world.output(&["check-kernel", "--directory", "/dev/shm"]);
+    if is_refused(&output) {
+        return;
+    }
+    assert_fails_in_one_line(&output, "a directory in memory");
+    assert!(stderr(&output).contains("memory"), "{}", stderr(&output));
+}

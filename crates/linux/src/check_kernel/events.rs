@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `bpf/check.bpf.c`: loaded, attached, drained, asked.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::rc::Rc;
+
+use foreread_sim::check::{Facts, Remembered};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, OpenObject, PrintLevel, ProgramInput, RingBuffer, RingBufferBuilder};
+
+use crate::recorder::BpfError;
+
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    unused_qualifications
+)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/check.skel.rs"));
+}
+use skeleton::{CheckSkel, CheckSkelBuilder};
+
+fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> BpfError {
+    move |error| BpfError::Refused {
+        step,
+        reason: format!("{error:#}"),
+    }
+}
+
+/// `enum check_kind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Inserted,
+    Removed,
+    Sync,
+    Async,
+    Order,
+    Unbounded,
+    Fault,
+    Late,
+    StillLate,
+    Mapped,
+}
+
+/// `struct check_event`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told {
+    pub kind: Kind,
+    pub order: u8,
+    pub index: u64,
+    pub pages: u64,
+    async_pages: u64,
+}
+
+impl Told {
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (kind, rest) = bytes.split_first_chunk::<4>()?;
+        let (order, rest) = rest.split_first_chunk::<4>()?;
+        let (words, _) = rest.as_chunks::<8>();
+        let [index, pages, async_pages] = words else {
+            return None;
+        };
+        let kind = match u32::from_ne_bytes(*kind) {
+            1 => Kind::Inserted,
+            2 => Kind::Removed,
+            3 => Kind::Sync,
+            4 => Kind::Async,
+            5 => Kind::Order,
+            6 => Kind::Unbounded,
+            7 => Kind::Fault,
+            8 => Kind::Late,
+            9 => Kind::StillLate,
+            10 => Kind::Mapped,
+            _ => return None,
+        };
+        Some(Self {
+            kind,
+            order: u8::try_from(u32::from_ne_bytes(*order)).unwrap_or(u8::MAX),
+            index: u64::from_ne_bytes(*index),
+            pages: u64::from_ne_bytes(*pages),
+            async_pages: u64::from_ne_bytes(*async_pages),
+        })
+    }
+}
+
+impl fmt::Display for Told {
+    /// As the tracepoints print it, shorter.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (index, pages, ahead) = (self.index, self.pages, self.async_pages);
+        match self.kind {
+            Kind::Inserted => write!(f, "inserts {index}, order {}", self.order),
+            Kind::Removed => write!(f, "removes {index}, order {}", self.order),
+            Kind::Sync => write!(f, "page_cache_sync_ra at {index} for {pages}"),
+            Kind::Async => write!(f, "page_cache_async_ra at {index} for {pages}"),
+            Kind::Order => {
+                let order = self.order;
+                write!(
+                    f,
+                    "page_cache_ra_order {index}+{pages} a{ahead}, order {order}"
+                )
+            }
+            Kind::Unbounded => {
+                write!(f, "page_cache_ra_unbounded {index}+{pages} a{ahead}")
+            }
+            Kind::Fault => write!(f, "filemap_fault at {index}"),
+            Kind::Mapped => write!(f, "filemap_map_pages {index}+{pages}"),
+            Kind::Late | Kind::StillLate => write!(f, "the folio at {index} is late"),
+        }
+    }
+}
+
+/// What the kernel says of a descriptor.
+pub(super) struct Looked {
+    /// Address of its inode.
+    pub host: u64,
+    pub facts: Facts,
+    pub remembered: Remembered,
+}
+
+/// The programs in the kernel. Detached when dropped.
+pub struct Watcher {
+    skel: CheckSkel<'static>,
+    ring: RingBuffer<'static>,
+    told: Rc<RefCell<Vec<Told>>>,
+    _links: Vec<Link>,
+}
+
+impl Watcher {
+    /// Loads and attaches them; nothing is watched yet.
+    ///
+    /// # Errors
+    /// [`BpfError`] when BPF, BTF or one of the tracepoints (Linux 6.18) isn't there, or rights are
+    /// missing.
+    pub fn load() -> Result<Self, BpfError> {
+        // libbpf prints a refused program's whole log; callers get the reason in one line.
+        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
+        // The skeleton borrows its object for as long as it lives: a few hundred bytes, once for
+        // each watcher, buy one without a lifetime.
+        let storage: &'static mut MaybeUninit<OpenObject> =
+            Box::leak(Box::new(MaybeUninit::uninit()));
+        let open = CheckSkelBuilder::default()
+            .open(storage)
+            .map_err(refused("opening the programs"))?;
+        let mut skel = open.load().map_err(refused("loading the programs"))?;
+        let told = Rc::new(RefCell::new(Vec::new()));
+        let receiver = Rc::clone(&told);
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&skel.maps.events, move |bytes| {
+                receiver.borrow_mut().extend(Told::from_bytes(bytes));
+                0
+            })
+            .map_err(refused("mapping the ring buffer"))?;
+        let ring = builder
+            .build()
+            .map_err(refused("mapping the ring buffer"))?;
+        let progs = &mut skel.progs;
+        let mut links = Vec::new();
+        for program in [
+            &mut progs.inserted,
+            &mut progs.removed,
+            &mut progs.sync_ra,
+            &mut progs.async_ra,
+            &mut progs.ra_order,
+            &mut progs.ra_unbounded,
+            &mut progs.fault,
+            &mut progs.taken_again,
+            &mut progs.mapped,
+        ] {
+            let link = program.attach_trace();
+            links.push(link.map_err(refused("attaching to a tracepoint"))?);
+        }
+        Ok(Self {
+            skel,
+            ring,
+            told,
+            _links: links,
+        })
+    }
+
+    /// Watches an inode, by its address; 0 for none.
+    pub(super) fn watch(&mut self, host: u64) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.watched_host = host;
+        }
+    }
+
+    /// What was told since the last time.
+    pub(super) fn drain(&self) -> Vec<Told> {
+        // An error here is a damaged ring: what it held shows as pages that nobody inserted.
+        let _ = self.ring.consume();
+        self.told.take()
+    }
+
+    /// A step begins: whatever came in before has arrived.
+    pub(super) fn begin_step(&mut self, is_touch: bool) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.awaited_count = 0;
+            bss.is_touch = is_touch.into();
+        }
+    }
+
+    /// Events that found no room.
+    pub(super) fn lost(&self) -> u64 {
+        self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.lost)
+    }
+
+    /// Asks about a descriptor of this process.
+    pub(super) fn look(&mut self, descriptor: i32) -> Result<Looked, BpfError> {
+        let missing = |reason: &str| BpfError::Refused {
+            step: "asking for the state of a descriptor",
+            reason: reason.to_owned(),
+        };
+        let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else {
+            return Err(missing("the programs have no variables"));
+        };
+        bss.looked.descriptor = descriptor.cast_unsigned();
+        self.skel
+            .progs
+            .look
+            .test_run(ProgramInput::default())
+            .map_err(refused("asking for the state of a descriptor"))?;
+        let Some(bss) = self.skel.maps.bss_data.as_deref() else {
+            return Err(missing("the programs have no variables"));
+        };
+        let looked = &bss.looked;
+        if looked.found == 0 {
+            return Err(missing("the descriptor is not open"));
+        }
+        Ok(Looked {
+            host: looked.host,
+            facts: Facts {
+                ra_pages: u32::try_from(looked.bdi_ra_pages).unwrap_or(u32::MAX),
+                io_pages: u32::try_from(looked.bdi_io_pages).unwrap_or(u32::MAX),
+                folio_order_max: u8::try_from(looked.folio_order_max).unwrap_or(u8::MAX),
+            },
+            remembered: Remembered {
+                start: looked.start,
+                size: looked.size,
+                async_size: looked.async_size,
+                ra_pages: looked.ra_pages,
+                order: looked.order,
+                mmap_miss: looked.mmap_miss,
+                prev_pos: looked.prev_pos,
+            },
+        })
+    }
+}

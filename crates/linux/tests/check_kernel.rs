@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel of this machine and the model take the same decisions. Needs root, BPF and modelled
+//! disks; says `skipped:` where they lack. `foreread check-kernel` runs more of the same.
+
+use foreread_core::policy::Limits;
+use foreread_linux::check_kernel::{CheckError, Files, Kernel};
+use foreread_model::DiskParameters;
+use foreread_sim::check::{Machine, Program, Step, check, generate};
+use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
+
+/// Of each file system; `foreread check-kernel` runs 1,000.
+const PROGRAMS: u64 = 60;
+
+/// Runs something on the kernel, over a disk that needs no time.
+fn on_kernel(file_system: FileSystem, run: impl FnOnce(&mut Kernel<'_>)) {
+    if let Err(lacking) = Testbed::available().and_then(|()| file_system.available()) {
+        println!("skipped: {lacking}");
+        return;
+    }
+    let parameters = DiskParameters::preset("nvme").expect("a preset");
+    let testbed = Testbed::start(TestbedConfig::new(parameters, 512 << 20)).expect("a disk");
+    testbed.instantly(|| {
+        testbed.make_file_system(file_system, &[]).expect("mkfs");
+        let directory = testbed.mount(file_system, "noatime").expect("a mount");
+        let files = Files::make(&directory).expect("files");
+        let set = |kib| {
+            let set = testbed.set_read_ahead_kib(kib);
+            set.map_err(std::io::Error::other)
+        };
+        match Kernel::new(files, Some(&set)) {
+            Ok(mut kernel) => run(&mut kernel),
+            Err(CheckError::Bpf(error)) => println!("skipped: {error}"),
+            Err(error) => panic!("{error}"),
+        }
+        testbed.unmount().expect("an unmount");
+    });
+}
+
+fn assert_equal(kernel: &mut Kernel<'_>, program: &Program) -> u8 {
+    let checked = check(kernel, program, Limits::QUIRKS_6_18).expect("it runs");
+    assert!(
+        !checked.is_unsure,
+        "program {} proves nothing",
+        program.number
+    );
+    if let Some(difference) = checked.difference {
+        let (there, here) = difference.sides();
+        panic!(
+            "program {} of seed {}, step {} ({}): {}\n  kernel {there}\n  model  {here}",
+            program.number,
+            program.seed,
+            difference.step,
+            program.steps[difference.step],
+            difference.what
+        );
+    }
+    checked.misled
+}
+
+fn assert_all_equal(file_system: FileSystem) {
+    on_kernel(file_system, |kernel| {
+        for number in 0..PROGRAMS {
+            assert_equal(kernel, &generate(1, number));
+        }
+    });
+}
+
+#[test]
+fn ext4_reads_as_the_model_says() {
+    assert_all_equal(FileSystem::Ext4);
+}
+
+#[test]
+fn xfs_reads_as_the_model_says() {
+    assert_all_equal(FileSystem::Xfs);
+}
+
+#[test]
+fn btrfs_reads_as_the_model_says() {
+    assert_all_equal(FileSystem::Btrfs);
+}
+
+/// Another kernel than 6.18 may have been mended, and then the model must be told.
+#[test]
+fn each_known_departure_is_met_and_missed_without_it() {
+    on_kernel(FileSystem::Ext4, |kernel| {
+        let mut met = [0; Limits::QUIRKS.len()];
+        let mut shown = met;
+        for number in 0..400 {
+            let program = generate(1, number);
+            let misled = assert_equal(kernel, &program);
+            for (index, (_, quirk)) in Limits::QUIRKS.into_iter().enumerate() {
+                if misled & quirk == 0 {
+                    continue;
+                }
+                met[index] += 1;
+                let without = Limits::QUIRKS_6_18 & !quirk;
+                let checked = check(kernel, &program, without).expect("it runs");
+                shown[index] += u32::from(checked.difference.is_some());
+            }
+        }
+        for (index, (name, _)) in Limits::QUIRKS.into_iter().enumerate() {
+            assert!(
+                shown[index] > 0,
+                "{name}: shown {}, met {}",
+                shown[index],
+                met[index]
+            );
+        }
+    });
+}
+
+/// `do_sync_mmap_readahead()` counts the miss, and when the fault is taken again fault-around
+/// counts the page as a hit: MMAP_LOTSAMISS is out of reach.
+#[test]
+fn a_mapping_that_only_misses_is_read_around_for_ever() {
+    on_kernel(FileSystem::Ext4, |kernel| {
+        let mut steps = vec![
+            Step::Open { descriptor: 0 },
+            Step::Map {
+                descriptor: 0,
+                start: 0,
+                pages: 1500,
+                slot: 0,
+                exec: false,
+            },
+        ];
+        // 187 faults, each far from what the one before has read around.
+        let pages = (0..187u64).map(|number| number * 89 % 187 * 8);
+        steps.extend(pages.map(|page| Step::Touch { page }));
+        let program = Program {
+            seed: 0,
+            number: 0,
+            file: 15,
+            read_ahead_kib: 16,
+            steps,
+        };
+        assert_equal(kernel, &program);
+        kernel.begin(&program).expect("it begins");
+        let (mut misses, mut most) = (0, 0);
+        for step in &program.steps {
+            let seen = kernel.step(step).expect("it runs");
+            let around = |event: &&foreread_sim::check::Event| event.0.contains("ra_order");
+            misses += seen.events.iter().filter(around).count();
+            most = most.max(seen.remembered[0].map_or(0, |state| state.mmap_miss));
+        }
+        println!("{misses} windows, mmap_miss at most {most}");
+        assert!(misses > 150, "{misses} windows");
+        assert!(most <= 1, "mmap_miss went up to {most}");
+    });
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs a program on two machines and finds the first difference.
+
+use std::fmt;
+
+use super::modelled::Modelled;
+use super::program::{Program, Step};
+use super::seen::{Facts, Placed, Seen};
+
+/// Something that carries out programs.
+pub trait Machine {
+    /// Why it can't.
+    type Error;
+
+    /// Gets ready: nothing of the file is cached, nothing is open.
+    ///
+    /// # Errors
+    /// It can't.
+    fn begin(&mut self, program: &Program) -> Result<Facts, Self::Error>;
+
+    /// Does one step. All that it reads has arrived when this returns.
+    ///
+    /// # Errors
+    /// It can't.
+    fn step(&mut self, step: &Step) -> Result<Seen, Self::Error>;
+}
+
+/// What differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum What {
+    /// The folios that went into the page cache.
+    Inserted,
+    /// The folios that left it.
+    Removed,
+    /// What is mapped.
+    Mapped,
+    /// What a descriptor remembers.
+    Remembered(usize),
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inserted => f.write_str("folios read"),
+            Self::Removed => f.write_str("folios dropped"),
+            Self::Mapped => f.write_str("pages mapped"),
+            Self::Remembered(number) => write!(f, "readahead state of descriptor {number}"),
+        }
+    }
+}
+
+/// Where a kernel and the model part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The number of the step, from 0.
+    pub step: usize,
+    /// What differs.
+    pub what: What,
+    /// What the kernel did, step by step up to this one.
+    pub kernel: Vec<Seen>,
+    /// What the model did.
+    pub model: Vec<Seen>,
+}
+
+impl Difference {
+    /// The kernel's side of it, and the model's, a line each.
+    #[must_use]
+    pub fn sides(&self) -> (String, String) {
+        let side = |seen: Option<&Seen>| seen.map_or_else(String::new, |s| line(self.what, s));
+        (side(self.kernel.last()), side(self.model.last()))
+    }
+}
+
+/// Folios for people: `12+4` is one of four pages from page 12 on, `16+8 in 1s` are eight in a row
+/// of one page.
+#[must_use]
+pub fn in_runs(folios: &[Placed]) -> String {
+    let mut runs: Vec<(u64, u64, u8)> = Vec::new();
+    for folio in folios {
+        let pages = 1u64 << folio.order;
+        match runs.last_mut() {
+            Some((start, length, order))
+                if *order == folio.order && *start + *length == folio.index =>
+            {
+                *length += pages;
+            }
+            _ => runs.push((folio.index, pages, folio.order)),
+        }
+    }
+    if runs.is_empty() {
+        return "none".to_owned();
+    }
+    let text = runs.iter().map(|(start, pages, order)| {
+        let of = 1u64 << order;
+        match *pages == of {
+            true => format!("{start}+{pages}"),
+            false => format!("{start}+{pages} in {of}s"),
+        }
+    });
+    text.collect::<Vec<_>>().join(", ")
+}
+
+fn line(what: What, seen: &Seen) -> String {
+    match what {
+        What::Inserted => in_runs(&seen.inserted),
+        What::Removed => in_runs(&seen.removed),
+        What::Mapped => {
+            let runs = seen.mapped.iter();
+            let runs: Vec<String> = runs.map(|(at, pages)| format!("{at}+{pages}")).collect();
+            runs.join(" ")
+        }
+        What::Remembered(number) => match seen.remembered.get(number).copied().flatten() {
+            Some(remembered) => remembered.to_string(),
+            None => "closed".to_owned(),
+        },
+    }
+}
+
+/// What comparing a program gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Where they part, if they do.
+    pub difference: Option<Difference>,
+    /// The known defects (`Limits::QUIRK_*`) that the program met.
+    pub misled: u8,
+    /// Steps that were compared.
+    pub steps: usize,
+    /// Folios that the kernel inserted, and their pages.
+    pub folios: u64,
+    /// See `folios`.
+    pub pages: u64,
+    /// How often it was run until each step was sure.
+    pub tries: usize,
+    /// Whether it never was; then nothing was proved.
+    pub is_unsure: bool,
+}
+
+/// How often a program is run before it counts as one whose timing can't be told.
+const TRIES_MAX: usize = 1000;
+
+/// Runs a program on a machine and on the model with `quirks`, up to the first difference; again
+/// from its start when the machine was unsure of a step, see [`Seen::is_unsure`].
+///
+/// # Errors
+/// The machine can't carry it out.
+pub fn check<M: Machine>(
+    machine: &mut M,
+    program: &Program,
+    quirks: u8,
+) -> Result<Checked, M::Error> {
+    let mut tries = 1;
+    loop {
+        let mut checked = check_once(machine, program, quirks)?;
+        if !checked.is_unsure || tries == TRIES_MAX {
+            checked.tries = tries;
+            return Ok(checked);
+        }
+        tries += 1;
+    }
+}
+
+fn check_once<M: Machine>(
+    machine: &mut M,
+    program: &Program,
+    quirks: u8,
+) -> Result<Checked, M::Error> {
+    let facts = machine.begin(program)?;
+    let mut model = Modelled::new(quirks).with_facts(facts);
+    let Ok(_) = model.begin(program);
+    let mut checked = Checked::default();
+    let (mut kernel_did, mut model_did) = (Vec::new(), Vec::new());
+    for (number, step) in program.steps.iter().enumerate() {
+        let there = machine.step(step)?;
+        let here = model.step_with(step, &there.late);
+        checked.count(&there, &here);
+        if checked.is_unsure {
+            break;
+        }
+        let what = differ(&there, &here);
+        kernel_did.push(there);
+        model_did.push(here);
+        if let Some(what) = what {
+            checked.difference = Some(Difference {
+                step: number,
+                what,
+                kernel: kernel_did,
+                model: model_did,
+            });
+            break;
+        }
+    }
+    Ok(checked)
+}
+
+impl Checked {
+    fn count(&mut self, kernel: &Seen, model: &Seen) {
+        self.steps += 1;
+        self.misled |= model.misled;
+        self.folios += kernel.inserted.len() as u64;
+        self.pages += kernel.inserted.iter().map(|f| 1u64 << f.order).sum::<u64>();
+        self.is_unsure = kernel.is_unsure;
+    }
+}
+
+fn differ(kernel: &Seen, model: &Seen) -> Option<What> {
+    if kernel.inserted != model.inserted {
+        return Some(What::Inserted);
+    }
+    if kernel.removed != model.removed {
+        return Some(What::Removed);
+    }
+    let states = kernel.remembered.iter().zip(&model.remembered);
+    if let Some(number) = states.into_iter().position(|(there, here)| there != here) {
+        return Some(What::Remembered(number));
+    }
+    (kernel.mapped != model.mapped).then_some(What::Mapped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::generate;
+    use foreread_core::policy::Limits;
+
+    const FACTS: Facts = Facts {
+        ra_pages: 32,
+        io_pages: 320,
+        folio_order_max: 9,
+    };
+
+    #[test]
+    fn the_model_equals_itself() {
+        for number in 0..100 {
+            let mut machine = Modelled::new(0).with_facts(FACTS);
+            let program = generate(1, number);
+            let Ok(checked) = check(&mut machine, &program, 0);
+            assert_eq!(checked.difference, None, "program {number}");
+            assert_eq!(checked.steps, program.steps.len());
+        }
+    }
+
+    #[test]
+    fn a_defect_shows_when_the_model_is_run_without_it() {
+        let quirks = Limits::QUIRK_LATE_HOLE | Limits::QUIRK_SHORT_HISTORY;
+        let (mut met, mut shown) = (0, 0);
+        for number in 0..300 {
+            let program = generate(1, number);
+            let mut machine = Modelled::new(quirks).with_facts(FACTS);
+            let Ok(with) = check(&mut machine, &program, quirks);
+            assert_eq!(with.difference, None, "program {number}");
+            met += u32::from(with.misled != 0);
+            let mut machine = Modelled::new(quirks).with_facts(FACTS);
+            let Ok(without) = check(&mut machine, &program, 0);
+            if let Some(difference) = without.difference {
+                shown += 1;
+                let (kernel, model) = difference.sides();
+                assert_ne!(kernel, model, "program {number}");
+                assert!(with.misled != 0, "program {number}");
+            }
+        }
+        assert!(shown > 0 && shown <= met, "{shown} of {met}");
+    }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Random programs of reads, run on a kernel and on the model, step by step, and compared.
+//!
+//! A [`Program`] is drawn from a seed. A [`Machine`] carries it out: [`Modelled`] with the `linux`
+//! policy over this crate's page cache, a real kernel elsewhere. After each step both say what they
+//! [`Seen`]: the folios that went into the page cache, one by one, and those that left it; what is
+//! mapped; and what each descriptor remembers (`struct file_ra_state`). The first difference ends
+//! the comparison, and [`shrink`] finds a short program that still shows it.
+
+mod compare;
+mod generate;
+mod modelled;
+mod program;
+mod seen;
+mod shrink;
+
+pub use compare::{Checked, Difference, Machine, What, check, in_runs};
+pub use foreread_core::policy::Advice as FileWideAdvice;
+pub use generate::generate;
+pub use modelled::Modelled;
+pub use program::{DESCRIPTORS, FILE_BYTES, MapAdvice, Program, Step};
+pub use seen::{Event, Facts, Placed, Remembered, Seen};
+pub use shrink::shrink;
