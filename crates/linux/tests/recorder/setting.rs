@@ -357,7 +357,7 @@ pub fn evict(path: &Path) {
         if cached == 0 {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        sleep(Duration::from_millis(10));
     }
     panic!("{} stays cached: {cached} pages", path.display());
 }
