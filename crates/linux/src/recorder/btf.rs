@@ -19,12 +19,14 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::doctor::BTF;
 
 /// What `bpf/kernel.h` declares.
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 31] = [
     "address_space",
     "atomic_t",
+    "backing_dev_info",
     "dentry",
     "fdtable",
     "file",
+    "file_ra_state",
     "files_struct",
     "folio",
     "fs_struct",
@@ -36,6 +38,7 @@ const NAMES: [&str; 28] = [
     "io_uring_cqe",
     "kiocb",
     "linux_binprm",
+    "mapping_flags",
     "mm_struct",
     "pageflags",
     "path",
