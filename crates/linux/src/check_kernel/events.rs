@@ -10,7 +10,7 @@ use foreread_sim::check::{Facts, Remembered};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject, PrintLevel, ProgramInput, RingBuffer, RingBufferBuilder};
 
-use crate::recorder::BpfError;
+use crate::recorder::{BpfError, refused};
 
 #[allow(
     missing_docs,
@@ -24,13 +24,6 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/check.skel.rs"));
 }
 use skeleton::{CheckSkel, CheckSkelBuilder};
-
-fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> BpfError {
-    move |error| BpfError::Refused {
-        step,
-        reason: format!("{error:#}"),
-    }
-}
 
 /// `enum check_kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -47,7 +47,8 @@ pub enum BpfError {
     },
 }
 
-fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> BpfError {
+/// What libbpf says, as a refusal of a step.
+pub(crate) fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> BpfError {
     move |error| BpfError::Refused {
         step,
         reason: format!("{error:#}"),

@@ -16,6 +16,7 @@ mod waste;
 
 pub use abi::{CHUNK_PAGES, Chunk, Counts, InodeEntry, NodeRecord, PathRecord};
 pub use any::{AnyRecorder, Choice, Recorded};
+pub(crate) use bpf::refused;
 pub use bpf::{BpfError, BpfRecorder, Limits, Recording, Watch};
 pub use fanotify::{FanotifyError, FanotifyRecorder};
 pub use refresh::{Refreshed, Watched, Watcher, in_first_pid_namespace};

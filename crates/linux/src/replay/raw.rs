@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use foreread_profile::{Identity, NodeId, NodeKind, PAGE_BYTES, Profile, Uses};
 use foreread_replay::ext4::{
@@ -164,9 +164,6 @@ struct Fetcher<'a> {
     quick_reads: u32,
 }
 
-/// No disk moves its head and waits for half a turn in less.
-const SEEK_MIN: Duration = Duration::from_millis(2);
-
 /// The first quick read may have found the head in place.
 const QUICK_READS: u32 = 2;
 
@@ -252,7 +249,8 @@ impl<'a> Fetcher<'a> {
         self.pump.read(fd, offset_bytes, length_bytes, (), |_| {})?;
         // It counts with its piece, which is read as a whole.
         self.pump.finish(|_| {})?;
-        if started.elapsed() < SEEK_MIN {
+        let piece_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        if !(Service { piece_ns }).has_head() {
             self.quick_reads += 1;
         }
         Ok(())
