@@ -28,3 +28,4 @@ mod quantity;
 pub use disk::{Completion, Counters, Disk, Request};
 pub use limit::{Extent, distinct_extents, limit_ns};
 pub use parameters::{DiskModel, DiskParameters, PARAMETER_HELP, PRESET_NAMES, ParameterError};
+pub use quantity::time_ns;

@@ -32,6 +32,13 @@ pub(crate) const SIZE: &[Unit] = &[
 /// Plain numbers.
 pub(crate) const COUNT: &[Unit] = &[];
 
+/// A time as a user types it, in nanoseconds: `100us`, `1.5ms`. A bare number is refused.
+#[must_use]
+pub fn time_ns(text: &str) -> Option<u64> {
+    let has_unit = text.trim_end().ends_with(|c: char| !c.is_ascii_digit());
+    has_unit.then(|| parse(text, TIME)).flatten()
+}
+
 /// Reads `text` as a number in the base unit. A bare integer is in the base unit, because the
 /// parameter's name ends in it; a unit from `units` multiplies; a fraction needs a unit.
 pub(crate) fn parse(text: &str, units: &[Unit]) -> Option<u64> {
@@ -72,6 +79,12 @@ mod tests {
         assert_eq!(parse("256K", SIZE), Some(262_144));
         assert_eq!(parse("120MB/s", SIZE), Some(120_000_000));
         assert_eq!(parse("64", COUNT), Some(64));
+    }
+
+    #[test]
+    fn a_time_alone_needs_its_unit() {
+        assert_eq!(time_ns("100us"), Some(100_000));
+        assert_eq!(["100", "", "us", "1.5", "5K"].map(time_ns), [None; 5]);
     }
 
     #[test]

@@ -22,13 +22,12 @@ pub mod block;
 pub mod cache;
 pub mod check;
 pub mod engine;
-mod latency;
 pub mod path;
 mod random;
 pub mod scenario;
 mod untimed;
 
-pub use latency::Latencies;
+pub use foreread_core::Latencies;
 pub use random::Random;
 pub use scenario::{Scenario, ScenarioError};
 pub use untimed::{Logged, Untimed};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is counted of each stream besides its pages.
 
+use foreread_core::Latencies;
 use foreread_core::policy::Reason;
 
 use crate::cache::Account;
-use crate::latency::Latencies;
 
 /// What happened to one stream, or to several together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the block layer tells: one event each.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Bytes of a sector, as block traces count.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// A block device by its numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Device {
+    /// Number of the driver.
+    pub major: u32,
+    /// Number of the device at the driver.
+    pub minor: u32,
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{}", self.major, self.minor)
+    }
+}
+
+impl FromStr for Device {
+    type Err = ();
+
+    /// Reads `8,208`, as block traces have it, or `8:208`, as sysfs does.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (major, minor) = text.split_once([',', ':']).ok_or(())?;
+        let number = |text: &str| match text.starts_with(|c: char| c.is_ascii_digit()) {
+            true => text.parse().map_err(|_| ()),
+            false => Err(()),
+        };
+        Ok(Self {
+            major: number(major)?,
+            minor: number(minor)?,
+        })
+    }
+}
+
+/// Up to eight letters.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Letters {
+    letters: [u8; 8],
+    length: u8,
+}
+
+impl Letters {
+    /// `None` for more than eight, or for what isn't an ASCII letter or digit.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        if text.len() > 8 || !text.bytes().all(|b| b.is_ascii_alphanumeric()) {
+            return None;
+        }
+        let mut letters = [0; 8];
+        letters[..text.len()].copy_from_slice(text.as_bytes());
+        Some(Self {
+            letters,
+            length: text.len() as u8,
+        })
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.letters[..usize::from(self.length)]).unwrap_or("")
+    }
+}
+
+impl fmt::Display for Letters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Debug for Letters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What is to be done, in the letters of `blkparse`: `R` a read, `RA` a readahead, `WS` a
+/// synchronous write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Rwbs(pub Letters);
+
+impl Rwbs {
+    /// A read, readahead or not.
+    #[must_use]
+    pub fn is_read(self) -> bool {
+        self.0.as_str().contains('R')
+    }
+
+    /// A readahead, where the kernel said so.
+    #[must_use]
+    pub fn is_readahead(self) -> bool {
+        self.is_read() && self.0.as_str().contains('A')
+    }
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// `Q`: a bio came in.
+    Queued,
+    /// `G`: it got a request of its own.
+    GotRequest,
+    /// `S`: a process sleeps until a request is free.
+    Slept,
+    /// `P`: a plug begins to hold requests back.
+    Plugged,
+    /// `U`: the plug lets them go.
+    Unplugged {
+        /// How many it held; not every kernel says so.
+        requests: Option<u32>,
+    },
+    /// `UT`: its timer lets them go, or, since Linux 2.6.39, its process going to sleep.
+    TimerUnplugged {
+        /// How many it held.
+        requests: Option<u32>,
+    },
+    /// `I`: a request went to the scheduler.
+    Inserted,
+    /// `M`: a bio, or a whole request, was put at the end of a waiting request.
+    BackMerged,
+    /// `F`: and at its beginning.
+    FrontMerged,
+    /// `D`: a request went to the driver.
+    Issued,
+    /// `C`: it is done.
+    Completed {
+        /// 0, or what went wrong.
+        error: i32,
+    },
+    /// `R`: the driver gave a request back.
+    Requeued {
+        /// 0, or what went wrong.
+        error: i32,
+    },
+    /// `X`: a bio was cut in two.
+    Split {
+        /// Where the second part begins.
+        at_sector: u64,
+    },
+    /// `B`: its data was copied to where the device reaches.
+    Bounced,
+    /// `A`: it was passed on from another device.
+    Remapped {
+        /// That device.
+        from: Device,
+        /// Where it was there.
+        from_sector: u64,
+    },
+    /// Something was not seen: not one event, but a note about others.
+    Lost {
+        /// How many events.
+        events: u64,
+    },
+    /// An action that isn't known here.
+    Unknown(Letters),
+}
+
+impl Action {
+    /// The letters of `blkparse`.
+    #[must_use]
+    pub fn letters(&self) -> &str {
+        match self {
+            Self::Queued => "Q",
+            Self::GotRequest => "G",
+            Self::Slept => "S",
+            Self::Plugged => "P",
+            Self::Unplugged { .. } => "U",
+            Self::TimerUnplugged { .. } => "UT",
+            Self::Inserted => "I",
+            Self::BackMerged => "M",
+            Self::FrontMerged => "F",
+            Self::Issued => "D",
+            Self::Completed { .. } => "C",
+            Self::Requeued { .. } => "R",
+            Self::Split { .. } => "X",
+            Self::Bounced => "B",
+            Self::Remapped { .. } => "A",
+            Self::Lost { .. } => "m",
+            Self::Unknown(letters) => letters.as_str(),
+        }
+    }
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Which device.
+    pub device: Device,
+    /// Which processor.
+    pub cpu: u32,
+    /// Its number on that processor; 0 where nobody counted.
+    pub sequence: u64,
+    /// When, since the trace began or since the machine started.
+    pub time_ns: u64,
+    /// The thread that ran; for a completion, whichever was interrupted.
+    pub pid: u32,
+    /// What happened.
+    pub action: Action,
+    /// What is to be done.
+    pub rwbs: Rwbs,
+    /// Where.
+    pub sector: u64,
+    /// How much; 0 for what has no data.
+    pub sectors: u32,
+    /// Time since the step before, where `blkparse -t` says it: for a completion, since its issue.
+    pub elapsed_ns: Option<u64>,
+    /// Name of the thread; empty where it isn't told.
+    pub process: Box<str>,
+}
