@@ -6,7 +6,7 @@ use std::{env, process};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const PROGRAMS: [&str; 3] = ["record", "core_test", "check"];
+const PROGRAMS: [&str; 4] = ["record", "core_test", "check", "block"];
 
 fn main() {
     let bpf =

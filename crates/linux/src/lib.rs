@@ -5,12 +5,14 @@
 //! of it. It is the one crate with `unsafe`, each use with its reason.
 
 pub mod block_device;
+pub mod block_watch;
 pub mod cache;
 pub mod check_kernel;
 pub mod child;
 pub mod doctor;
 pub mod fiemap;
 pub mod handle;
+pub mod interrupt;
 pub mod memory;
 pub mod mounts;
 pub mod paths;

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The kernel's types of the block layer, as in kernel.h. They are apart because the
+ * recorder is loaded with the types of that file only, and does not need these.
+ */
+#ifndef FOREREAD_BLOCK_KERNEL_H
+#define FOREREAD_BLOCK_KERNEL_H
+
+#include "kernel.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct block_device {
+	struct gendisk *bd_disk;
+};
+
+struct request_queue {
+	struct gendisk *disk;
+};
+
+struct bvec_iter {
+	u64 bi_sector;
+	unsigned int bi_size;
+} __attribute__((packed));
+
+struct bio {
+	struct block_device *bi_bdev;
+	u32 bi_opf;
+	struct bvec_iter bi_iter;
+};
+
+struct request {
+	struct request_queue *q;
+	u32 cmd_flags;
+	unsigned int __data_len;
+	u64 __sector;
+};
+
+enum req_op {
+	REQ_OP_DRV_IN = 34,
+	REQ_OP_DRV_OUT = 35,
+};
+
+enum req_flag_bits {
+	__REQ_SYNC,
+	__REQ_META,
+	__REQ_FUA,
+	__REQ_PREFLUSH,
+	__REQ_RAHEAD,
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Watches the requests of disks: `bpf/block.bpf.c`, loaded, attached, drained.
+
+mod abi;
+mod disk;
+
+pub use disk::{Disk, DiskError, find};
+
+use std::cell::RefCell;
+use std::mem::MaybeUninit;
+use std::rc::Rc;
+
+use foreread_blocktrace::Event;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, OpenObject, PrintLevel, RingBuffer, RingBufferBuilder};
+
+use crate::recorder::{BpfError, refused};
+
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    unused_qualifications
+)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/block.skel.rs"));
+}
+use skeleton::{BlockSkel, BlockSkelBuilder};
+
+/// `BLOCK_DISKS_MAX`: disks that can be watched at once.
+pub const DISKS_MAX: usize = 16;
+
+/// The programs in the kernel. Detached when dropped.
+pub struct BlockWatcher {
+    skel: BlockSkel<'static>,
+    ring: RingBuffer<'static>,
+    seen: Rc<RefCell<Vec<Event>>>,
+    links: Vec<Link>,
+    since_ns: u64,
+}
+
+impl BlockWatcher {
+    /// Watches these disks from now on, at most [`DISKS_MAX`] of them.
+    ///
+    /// # Errors
+    /// [`BpfError`] when BPF, BTF or one of the tracepoints isn't there, or rights are missing.
+    pub fn start(disks: &[Disk]) -> Result<Self, BpfError> {
+        // libbpf prints a refused program's whole log; callers get the reason in one line.
+        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
+        // The skeleton borrows its object for as long as it lives: a few hundred bytes, once for
+        // each watcher, buy one without a lifetime.
+        let storage: &'static mut MaybeUninit<OpenObject> =
+            Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = BlockSkelBuilder::default()
+            .open(storage)
+            .map_err(refused("opening the programs"))?;
+        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            let numbers = disks.iter().map(|disk| disk.device);
+            for (slot, device) in rodata.disks.iter_mut().zip(numbers) {
+                *slot = u64::from(device.major) << 32 | u64::from(device.minor);
+                rodata.disk_count += 1;
+            }
+        }
+        let skel = open.load().map_err(refused("loading the programs"))?;
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let receiver = Rc::clone(&seen);
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&skel.maps.events, move |bytes| {
+                receiver.borrow_mut().extend(abi::event(bytes));
+                0
+            })
+            .map_err(refused("mapping the ring buffer"))?;
+        let ring = builder
+            .build()
+            .map_err(refused("mapping the ring buffer"))?;
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let mut watcher = Self {
+            skel,
+            ring,
+            seen,
+            links: Vec::new(),
+            since_ns: now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64,
+        };
+        watcher.attach()?;
+        Ok(watcher)
+    }
+
+    fn attach(&mut self) -> Result<(), BpfError> {
+        let progs = &mut self.skel.progs;
+        // Ends of lives first: what begins before all are there is followed to its end.
+        for program in [
+            &mut progs.completed,
+            &mut progs.requeued,
+            &mut progs.issued,
+            &mut progs.request_merged,
+            &mut progs.inserted,
+            &mut progs.unplugged,
+            &mut progs.plugged,
+            &mut progs.split,
+            &mut progs.front_merged,
+            &mut progs.back_merged,
+            &mut progs.got_request,
+            &mut progs.queued,
+        ] {
+            let link = program.attach_trace();
+            self.links
+                .push(link.map_err(refused("attaching to a tracepoint"))?);
+        }
+        Ok(())
+    }
+
+    /// What happened since the last time, with times since the start. Events of different
+    /// processors may be slightly out of order. To be called every few milliseconds: the ring has
+    /// room for some 150,000.
+    pub fn drain(&self) -> Vec<Event> {
+        // An error here is a damaged ring: what it held is missing like lost events.
+        let _ = self.ring.consume();
+        let mut events = self.seen.take();
+        for event in &mut events {
+            event.time_ns = event.time_ns.saturating_sub(self.since_ns);
+        }
+        events
+    }
+
+    /// Events that found no room.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.lost)
+    }
+}
