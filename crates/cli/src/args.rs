@@ -37,6 +37,8 @@ pub enum Verb {
     Merge(MergeArguments),
     /// Try readahead policies on modelled devices, in virtual time.
     Sim(SimArguments),
+    /// Say where the block layer held reads back, from a trace or live.
+    Analyze(AnalyzeArguments),
     /// Say what this machine allows and lacks, with the remedy.
     Doctor(DoctorArguments),
     /// Show what it is worth, on a modelled disk: three programs, with and without.
@@ -219,6 +221,57 @@ pub struct SimArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(override_usage = "foreread analyze [OPTIONS] TRACE\n       \
+    foreread analyze [OPTIONS] --live DEVICE... [--for TIME | -- COMMAND...]")]
+#[command(after_help = "Examples:\n  \
+    blktrace -d /dev/sda -o - | blkparse -i - | foreread analyze -\n  \
+    foreread analyze sda.txt --process grep --svg sda.svg\n  \
+    sudo foreread analyze --live /dev/sda -- dd if=/dev/sda of=/dev/null bs=1M count=100\n\n\
+    Exit status: 0 done, 64 when lines could not be read or events were lost, 2 when there is \
+    nothing to analyze; with a command, its own where that isn't 0.")]
+pub struct AnalyzeArguments {
+    /// What blkparse printed; `-` is standard input.
+    #[arg(
+        value_name = "TRACE",
+        required_unless_present = "live",
+        conflicts_with = "live"
+    )]
+    pub trace: Option<PathBuf>,
+    /// Watch these disks instead.
+    #[arg(long, value_name = "DEVICE", num_args = 1..)]
+    pub live: Vec<PathBuf>,
+    /// How long to watch, such as 10s; by default until the command ends, or until Ctrl-C.
+    #[arg(long = "for", value_name = "TIME", requires = "live", value_parser = time_ns,
+        conflicts_with = "command")]
+    pub for_ns: Option<u64>,
+    /// Save what was seen as blkparse would print it, to analyze it again.
+    #[arg(short, long, value_name = "FILE", requires = "live")]
+    pub output: Option<PathBuf>,
+    /// Only this device, by numbers (8,16), path or name; may be given more than once.
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Vec<String>,
+    /// Only what this process asked for, by name or number; may be given more than once.
+    #[arg(long, value_name = "PROCESS")]
+    pub process: Vec<String>,
+    /// What counts as held back.
+    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = time_ns)]
+    pub held_back_over: u64,
+    /// How many of those that waited longest to tell.
+    #[arg(long, value_name = "N", default_value_t = 5,
+        value_parser = clap::value_parser!(u16).range(0..=10_000))]
+    pub worst: u16,
+    /// Draw requests over time and sector, as SVG.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+    /// The command to run while watching.
+    #[arg(last = true, value_name = "COMMAND", requires = "live")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
 #[command(after_help = "Example:\n  sudo foreread doctor\n\n\
     Exit status: 0 when run and replay work fully, 1 when something lacks. Nothing is changed; the \
     recorders are loaded and attached for a moment.")]
@@ -311,4 +364,9 @@ impl DemoArguments {
 
 fn size(text: &str) -> Result<Bytes, String> {
     foreread_core::parse_size(text).map_err(|error| error.to_string())
+}
+
+fn time_ns(text: &str) -> Result<u64, String> {
+    let wanted = || format!("{text}: a time has a unit, as in 100us, 5ms or 10s");
+    foreread_model::time_ns(text).ok_or_else(wanted)
 }

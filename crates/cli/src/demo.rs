@@ -5,9 +5,7 @@ mod document;
 mod fill;
 mod people;
 mod picture;
-mod positions;
 mod progress;
-mod svg;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

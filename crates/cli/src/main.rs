@@ -2,16 +2,20 @@
 //! The `foreread` command: glue, output, exit codes.
 #![forbid(unsafe_code)]
 
+mod analyze;
 mod args;
+mod axes;
 mod check_kernel;
 mod demo;
 mod doctor;
 mod merge;
 mod output;
+mod positions;
 mod run;
 mod show;
 mod sim;
 mod store;
+mod svg;
 mod table;
 mod text;
 
@@ -33,6 +37,7 @@ fn main() -> ExitCode {
         Verb::Show(arguments) => show::show(&arguments),
         Verb::Merge(arguments) => merge::merge(&arguments),
         Verb::Sim(arguments) => sim::sim(&arguments),
+        Verb::Analyze(arguments) => analyze::analyze(&arguments),
         Verb::Doctor(arguments) => doctor::doctor(&arguments),
         Verb::Demo(arguments) => demo::demo(&arguments),
         Verb::CheckKernel(arguments) => check_kernel::check_kernel(&arguments),

@@ -6,10 +6,15 @@ use std::fmt::{Display, Write as _};
 
 use foreread_bench::cold::Start;
 use foreread_core::grouped;
+use foreread_model::Extent;
 use foreread_testbed::TraceEntry;
 
-use super::positions::Positions;
-use super::svg::Svg;
+use crate::axes::{rounded, ticks};
+use crate::positions::Positions;
+use crate::svg::Svg;
+
+/// What positions are numbered in.
+const MIB: u64 = 1 << 20;
 
 /// The picture's size, and that of what is drawn into each panel.
 const WIDTH: u32 = 960;
@@ -63,8 +68,9 @@ pub struct Panel<'a> {
 
 /// Draws two starts of one program with the same scales.
 pub fn picture(title: &str, panels: &[Panel; 2]) -> String {
-    let traces: Vec<&[TraceEntry]> = panels.iter().map(|panel| &panel.start.trace[..]).collect();
-    let positions = Positions::of(&traces, PLOT.height);
+    let reads = panels.iter().flat_map(|panel| &panel.start.trace);
+    let extents: Vec<Extent> = reads.map(extent).collect();
+    let positions = Positions::of(&extents, PLOT.height, MIB);
     let longest_ns = panels.iter().map(|panel| panel.start.wall_ns).max();
     let scale = Scale::new(longest_ns.unwrap_or(0), PLOT);
     let mut svg = Svg::new(WIDTH, HEIGHT, title, STYLE);
@@ -95,6 +101,13 @@ pub fn picture(title: &str, panels: &[Panel; 2]) -> String {
         svg.end();
     }
     svg.finish()
+}
+
+fn extent(read: &TraceEntry) -> Extent {
+    Extent {
+        offset_bytes: read.offset_bytes,
+        length_bytes: read.length_bytes,
+    }
 }
 
 fn begin_at(svg: &mut Svg, class: &str, x: f64, y: f64) {
@@ -284,30 +297,10 @@ fn joined(sorted: &[(u32, u32)]) -> Vec<(u32, u32)> {
     strokes
 }
 
-/// Four to nine round numbers from 0 to `end`, with their text.
-fn ticks(end: f64) -> Vec<(f64, String)> {
-    let power = 10_f64.powf((end / 5.0).log10().floor());
-    let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
-    let step = steps.into_iter().find(|step| end / step <= 9.0);
-    let Some(step) = step.filter(|step| step.is_normal()) else {
-        return vec![(0.0, "0".to_owned())];
-    };
-    let digits = (-step.log10().floor()).max(0.0) as usize;
-    (0..=(end / step).floor() as u32)
-        .map(|index| f64::from(index) * step)
-        .map(|value| (value, format!("{value:.digits$}")))
-        .collect()
-}
-
-/// A coordinate with one digit: finer than a screen shows.
-fn rounded(value: f64) -> f64 {
-    (value * 10.0).round() / 10.0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::svg::assert_well_formed;
+    use crate::svg::assert_well_formed;
 
     fn read(done_ns: u64, offset_bytes: u64, length_bytes: u64) -> TraceEntry {
         TraceEntry {
@@ -402,19 +395,5 @@ mod tests {
         assert_well_formed(&svg);
         assert_eq!(strokes(&svg), [vec![], vec![]]);
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-    }
-
-    #[test]
-    fn ticks_are_round_and_few() {
-        let text = |end| {
-            let ticks = ticks(end).into_iter();
-            ticks.map(|tick| tick.1).collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!(text(43.9), "0 5 10 15 20 25 30 35 40");
-        assert_eq!(text(1.1), "0.0 0.2 0.4 0.6 0.8 1.0");
-        assert_eq!(text(4.0), "0.0 0.5 1.0 1.5 2.0 2.5 3.0 3.5 4.0");
-        assert_eq!(text(0.031), "0.000 0.005 0.010 0.015 0.020 0.025 0.030");
-        assert_eq!(text(0.0), "0");
-        assert_eq!(ticks(f64::NAN).len(), 1);
     }
 }

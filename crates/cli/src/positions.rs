@@ -3,7 +3,6 @@
 
 use foreread_core::grouped;
 use foreread_model::{Extent, distinct_extents};
-use foreread_testbed::TraceEntry;
 
 /// An unread stretch is left out from this share of the whole on.
 const LEFT_OUT_SHARE: f64 = 0.04;
@@ -15,8 +14,6 @@ const BREAK_HEIGHT: f64 = 8.0;
 const STRETCH_HEIGHT_MIN: f64 = 20.0;
 /// Labels closer than this would touch.
 const LABEL_HEIGHT: f64 = 22.0;
-
-const MIB: u64 = 1 << 20;
 
 /// A part of the disk that is drawn. Low positions are at the bottom.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,21 +41,13 @@ impl Stretch {
 pub struct Positions {
     /// In order of position.
     pub stretches: Vec<Stretch>,
+    unit_bytes: u64,
 }
 
 impl Positions {
-    /// A scale of `height` units that shows all these reads.
-    pub fn of(traces: &[&[TraceEntry]], height: f64) -> Self {
-        let extents: Vec<Extent> = traces
-            .iter()
-            .copied()
-            .flatten()
-            .map(|read| Extent {
-                offset_bytes: read.offset_bytes,
-                length_bytes: read.length_bytes,
-            })
-            .collect();
-        let spans = spans(&distinct_extents(&extents));
+    /// A scale of `height` units that shows all these extents, numbered in units of so many bytes.
+    pub fn of(extents: &[Extent], height: f64, unit_bytes: u64) -> Self {
+        let spans = spans(&distinct_extents(extents));
         let total: u64 = spans.iter().map(|(from, to)| to - from).sum();
         let breaks = spans.len().saturating_sub(1) as f64 * BREAK_HEIGHT;
         let to_share = height - breaks - spans.len() as f64 * STRETCH_HEIGHT_MIN;
@@ -76,6 +65,7 @@ impl Positions {
         });
         Self {
             stretches: stretches.collect(),
+            unit_bytes: unit_bytes.max(1),
         }
     }
 
@@ -89,9 +79,12 @@ impl Positions {
         stretch.map_or(0.0, |stretch| stretch.y(offset_bytes))
     }
 
-    /// Round positions in MiB with where they are drawn, at least one a stretch.
+    /// Round positions with where they are drawn, at least one a stretch.
     pub fn ticks(&self) -> Vec<(f64, String)> {
-        self.stretches.iter().flat_map(stretch_ticks).collect()
+        let stretches = self.stretches.iter();
+        stretches
+            .flat_map(|stretch| stretch_ticks(stretch, self.unit_bytes))
+            .collect()
     }
 }
 
@@ -116,32 +109,32 @@ fn spans(distinct: &[Extent]) -> Vec<(u64, u64)> {
     spans
 }
 
-fn stretch_ticks(stretch: &Stretch) -> Vec<(f64, String)> {
+fn stretch_ticks(stretch: &Stretch, unit_bytes: u64) -> Vec<(f64, String)> {
     let length = (stretch.to_bytes - stretch.from_bytes).max(1) as f64;
-    let steps = (0..8).flat_map(|power| [1, 2, 5].map(|step| step * 10_u64.pow(power) * MIB));
+    let steps = (0..18).flat_map(|power| [1, 2, 5].map(|step| step * 10_u64.pow(power)));
+    let steps = steps.map_while(|step: u64| step.checked_mul(unit_bytes));
     let mut steps = steps.filter(|&step| step as f64 / length * stretch.height >= LABEL_HEIGHT);
     let step = steps.next().unwrap_or(u64::MAX);
     let first = stretch.from_bytes.div_ceil(step);
     let ticks: Vec<(f64, String)> = (first..=stretch.to_bytes / step)
         .map(|index| index * step)
-        .map(|position| (stretch.y(position), grouped(position / MIB)))
+        .map(|position| (stretch.y(position), grouped(position / unit_bytes)))
         .collect();
     if !ticks.is_empty() {
         return ticks;
     }
     let middle = stretch.bottom - stretch.height / 2.0;
-    vec![(middle, grouped(stretch.from_bytes / MIB))]
+    vec![(middle, grouped(stretch.from_bytes / unit_bytes))]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(offset_mib: u64, length_mib: u64) -> TraceEntry {
-        TraceEntry {
-            arrived_ns: 0,
-            started_ns: 0,
-            done_ns: 0,
+    const MIB: u64 = 1 << 20;
+
+    fn read(offset_mib: u64, length_mib: u64) -> Extent {
+        Extent {
             offset_bytes: offset_mib * MIB,
             length_bytes: length_mib * MIB,
         }
@@ -151,7 +144,7 @@ mod tests {
     fn unread_stretches_are_left_out() {
         let left = [read(0, 1), read(2000, 100)];
         let right = [read(2110, 90), read(1, 1)];
-        let positions = Positions::of(&[&left, &right], 340.0);
+        let positions = Positions::of(&[left, right].concat(), 340.0, MIB);
         let spans: Vec<(u64, u64)> = positions
             .stretches
             .iter()
@@ -165,8 +158,8 @@ mod tests {
 
     #[test]
     fn positions_never_go_down_and_stay_inside() {
-        let reads: Vec<TraceEntry> = (0..60).map(|i| read(i * i * 3, 1 + i % 4)).collect();
-        let positions = Positions::of(&[&reads], 340.0);
+        let reads: Vec<Extent> = (0..60).map(|i| read(i * i * 3, 1 + i % 4)).collect();
+        let positions = Positions::of(&reads, 340.0, MIB);
         assert!(positions.stretches.len() <= LEFT_OUT_MAX + 1);
         let mut last = f64::MAX;
         for offset_mib in 0..11_000 {
@@ -182,7 +175,7 @@ mod tests {
     #[test]
     fn every_stretch_has_a_label_and_none_touch() {
         let reads = [read(0, 1), read(130, 3), read(2070, 220), read(3500, 1)];
-        let ticks = Positions::of(&[&reads], 340.0).ticks();
+        let ticks = Positions::of(&reads, 340.0, MIB).ticks();
         assert!(ticks.iter().any(|tick| tick.1 == "2,100"), "{ticks:?}");
         assert!(ticks.iter().any(|tick| tick.1 == "3,500"), "{ticks:?}");
         for pair in ticks.windows(2) {
@@ -192,7 +185,7 @@ mod tests {
 
     #[test]
     fn no_reads_have_a_scale_too() {
-        let positions = Positions::of(&[], 340.0);
+        let positions = Positions::of(&[], 340.0, MIB);
         assert_eq!(positions.stretches.len(), 1);
         assert!(positions.y(7).is_finite());
         assert_eq!(positions.ticks().len(), 1);
