@@ -141,6 +141,22 @@ fn readahead_is_seen_in_its_plug_and_merged() {
 }
 
 #[test]
+fn what_finds_no_room_is_counted() {
+    let Some((testbed, whole)) = watched("nvme") else {
+        return;
+    };
+    let disk = find(testbed.device()).expect("it has requests");
+    // Room for 40 events.
+    let watcher = BlockWatcher::start_with(&[disk], 4096).expect("a second one");
+    whole.drain();
+    dd(testbed.device(), READS, &["iflag=direct"]);
+    let (all, some) = (whole.drain().len() as u64, watcher.drain().len() as u64);
+    assert!(some > 0 && some < all, "{some} of {all}");
+    assert_eq!(some + watcher.lost(), all);
+    assert_eq!(whole.lost(), 0);
+}
+
+#[test]
 fn what_has_no_requests_is_refused_by_name() {
     let gone = find(Path::new("/dev/no-such-disk")).expect_err("there is none");
     assert!(gone.to_string().contains("/dev/no-such-disk"), "{gone}");

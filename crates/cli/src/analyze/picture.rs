@@ -25,7 +25,10 @@ const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 78.0;
 /// Panels of more devices are no picture any more.
 const PANELS_MAX: usize = 8;
 /// What is smaller can't be seen.
-const BAR_MIN: f64 = 2.0;
+const BAR_WIDTH_MIN: f64 = 1.5;
+const BAR_HEIGHT_MIN: f64 = 3.0;
+/// From this height on, bars that touch are told apart by an edge.
+const EDGE_HEIGHT_MIN: f64 = 8.0;
 
 const STYLE: &str = "
 :root { color-scheme: light dark }
@@ -34,12 +37,12 @@ svg { font: 13px system-ui, 'Segoe UI', Helvetica, Arial, sans-serif }
 text { fill: #1f2328 } .title { font-size: 17px; font-weight: 600 }
 .name { font-size: 14px; font-weight: 600 } .quiet { fill: #59636e }
 .grid { stroke: #d0d7de; stroke-width: 1; fill: none }
-.bars { stroke: #ffffff; stroke-width: 0.4 }
+.edged { stroke: #ffffff; stroke-width: 0.6 }
 .waits { fill: #9a6700 } .served { fill: #0969da } .held { fill: #cf222e }
 @media (prefers-color-scheme: dark) {
 .paper { fill: #0d1117 } .plot { fill: #151b23; stroke: #3d444d }
 text { fill: #f0f6fc } .quiet { fill: #9198a1 } .grid { stroke: #3d444d }
-.bars { stroke: #0d1117 }
+.edged { stroke: #0d1117 }
 .waits { fill: #d29922 } .served { fill: #58a6ff } .held { fill: #ff7b72 }
 }
 ";
@@ -203,7 +206,7 @@ fn bars(
 ) {
     let extent = extent(request);
     let top = positions.y(extent.offset_bytes + extent.length_bytes);
-    let height = (positions.y(extent.offset_bytes) - top).max(BAR_MIN);
+    let height = (positions.y(extent.offset_bytes) - top).max(BAR_HEIGHT_MIN);
     let done_ns = request.completed_ns.unwrap_or(last_ns);
     let issued_ns = request.issued_ns.unwrap_or(done_ns);
     let mut parts = vec![("waits", request.begin_ns(), issued_ns)];
@@ -214,13 +217,22 @@ fn bars(
         parts.push(("held", wait.since_ns, wait.until_ns));
     }
     parts.push(("served", issued_ns, done_ns));
-    svg.begin("g", &[("class", &"bars")]);
+    let class = match height >= EDGE_HEIGHT_MIN {
+        true => "bars edged",
+        false => "bars",
+    };
+    svg.begin("g", &[("class", &class)]);
     svg.line("title", &[], &people::line(request, over_ns));
     for (class, from_ns, to_ns) in parts {
         let (from, to) = (scale.x(from_ns), scale.x(to_ns));
         // A step that took no time worth drawing would hide its neighbour.
         if to - from >= 0.1 || class == "served" {
-            rect(svg, class, (from, (to - from).max(0.5)), (top, height));
+            rect(
+                svg,
+                class,
+                (from, (to - from).max(BAR_WIDTH_MIN)),
+                (top, height),
+            );
         }
     }
     svg.end();

@@ -32,6 +32,9 @@ use skeleton::{BlockSkel, BlockSkelBuilder};
 /// `BLOCK_DISKS_MAX`: disks that can be watched at once.
 pub const DISKS_MAX: usize = 16;
 
+/// Events that wait to be drained: some 150,000.
+const EVENTS_BYTES: u32 = 16 << 20;
+
 /// The programs in the kernel. Detached when dropped.
 pub struct BlockWatcher {
     skel: BlockSkel<'static>,
@@ -47,6 +50,15 @@ impl BlockWatcher {
     /// # Errors
     /// [`BpfError`] when BPF, BTF or one of the tracepoints isn't there, or rights are missing.
     pub fn start(disks: &[Disk]) -> Result<Self, BpfError> {
+        Self::start_with(disks, EVENTS_BYTES)
+    }
+
+    /// The same with room for so many bytes of events that wait to be drained: a power of two, at
+    /// least a page.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(disks: &[Disk], events_bytes: u32) -> Result<Self, BpfError> {
         // libbpf prints a refused program's whole log; callers get the reason in one line.
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
         // The skeleton borrows its object for as long as it lives: a few hundred bytes, once for
@@ -63,6 +75,10 @@ impl BlockWatcher {
                 rodata.disk_count += 1;
             }
         }
+        let events = &mut open.maps.events;
+        events
+            .set_max_entries(events_bytes)
+            .map_err(refused("sizing the ring buffer"))?;
         let skel = open.load().map_err(refused("loading the programs"))?;
         let seen = Rc::new(RefCell::new(Vec::new()));
         let receiver = Rc::clone(&seen);
@@ -113,8 +129,7 @@ impl BlockWatcher {
     }
 
     /// What happened since the last time, with times since the start. Events of different
-    /// processors may be slightly out of order. To be called every few milliseconds: the ring has
-    /// room for some 150,000.
+    /// processors may be slightly out of order. To be called every few milliseconds.
     pub fn drain(&self) -> Vec<Event> {
         // An error here is a damaged ring: what it held is missing like lost events.
         let _ = self.ring.consume();
