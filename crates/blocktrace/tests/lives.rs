@@ -243,7 +243,7 @@ fn requests_merge_at_the_front_and_as_a_whole() {
             (8, Joined::First),
             (0, Joined::Front),
             (16, Joined::Back),
-            (24, Joined::Back)
+            (24, Joined::WithRequest)
         ]
     );
     assert_eq!(request.completed_ns, Some(14_000));

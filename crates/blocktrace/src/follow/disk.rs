@@ -221,11 +221,11 @@ impl Disk {
             true => self.waiting.ending(from, suits),
             false => self.waiting.starting(to, suits),
         };
-        let bio = self.take_bio(event);
+        let joined = if is_back { Joined::Back } else { Joined::Front };
+        let bio = self.take_bio(event).map(|bio| Bio { joined, ..bio });
         let Some(target) = target else {
             counts.unseen_merges += 1;
-            let mut bio = bio.unwrap_or_else(|| unseen(event, Joined::Back));
-            bio.joined = if is_back { Joined::Back } else { Joined::Front };
+            let bio = bio.unwrap_or_else(|| unseen(event, joined));
             let loose = Loose {
                 bio,
                 is_merged: true,
@@ -237,9 +237,8 @@ impl Disk {
         let queued_ns = bio.as_ref().and_then(|bio| bio.queued_ns);
         let came = match bio {
             Some(bio) => vec![bio],
-            None => self.absorb(event, target),
+            None => self.absorb(event, target, joined),
         };
-        let is_alone = came.len() == 1;
         let mut holder = None;
         if let Some(mut followed) = self.waiting.remove(target) {
             holder = followed.holder;
@@ -248,12 +247,7 @@ impl Disk {
                 followed.request.sector = from;
                 followed.left_from = from;
             }
-            for mut bio in came {
-                bio.joined = match (is_back, is_alone) {
-                    (true, true) => Joined::Back,
-                    (false, true) => Joined::Front,
-                    _ => Joined::WithRequest,
-                };
+            for bio in came {
                 followed.request.add(bio);
             }
             self.waiting.insert(target, followed);
@@ -270,7 +264,7 @@ impl Disk {
 
     /// What comes in with a merge that isn't a bio of its own: a whole request, or something queued
     /// before the trace.
-    fn absorb(&mut self, event: &Event, target: Id) -> Vec<Bio> {
+    fn absorb(&mut self, event: &Event, target: Id, joined: Joined) -> Vec<Bio> {
         let other = self.waiting.starting(event.sector, |followed| {
             u8::from(followed.request.sectors == u64::from(event.sectors))
         });
@@ -278,9 +272,11 @@ impl Disk {
         if let Some(followed) = other.and_then(|id| self.take_waiting(id))
             && !followed.request.bios.is_empty()
         {
-            return followed.request.bios;
+            let bios = followed.request.bios.into_iter();
+            let joined = Joined::WithRequest;
+            return bios.map(|bio| Bio { joined, ..bio }).collect();
         }
-        vec![unseen(event, Joined::Back)]
+        vec![unseen(event, joined)]
     }
 
     fn issued(&mut self, event: &Event) {
