@@ -95,7 +95,7 @@ FR_INLINE fr_u32 fr_2006_measure(const struct fr_state *state, const struct fr_a
 {
 	/* Odd, so never 0: with no reclaim at all the threshold is memory itself. */
 	fr_u64 aged = fr_sub(limits->aged_pages, state->aged_pages) | 1;
-	fr_u32 hits = fr_2006_hits(state, access);
+	fr_u32 hits;
 
 	plan->start = fr_add(state->start, state->size);
 	plan->ahead = fr_sub(plan->start, access->index);
@@ -103,6 +103,7 @@ FR_INLINE fr_u32 fr_2006_measure(const struct fr_state *state, const struct fr_a
 	plan->remaining = 0;
 	if (state->size == 0 || limits->reclaim_pages == 0 || !fr_linux_own_mark(state, access))
 		return 0;
+	hits = fr_2006_hits(state, access);
 	plan->threshold = fr_div(fr_mul(limits->reclaim_pages, hits), aged);
 	/* hits * (G - aged) / aged, without a second division. */
 	plan->remaining = fr_sub(plan->threshold, hits);
@@ -112,10 +113,13 @@ FR_INLINE fr_u32 fr_2006_measure(const struct fr_state *state, const struct fr_a
 	return plan->threshold > plan->ahead;
 }
 
-/* Pages of history that matter: more of them only make the look-ahead larger. */
+/*
+ * Pages of history that matter: more of them only make the look-ahead larger. @max is at
+ * most FR_2006_PAGES_MAX, so this fits 32 bits, and its product with the ratio 64.
+ */
 FR_INLINE fr_u64 fr_2006_history_max(const struct fr_limits *limits, fr_u32 max)
 {
-	return fr_mul((fr_u64)max * (FR_2006_LOOKAHEAD_RATIO + 1), 100) / fr_ratio(limits);
+	return max * (FR_2006_LOOKAHEAD_RATIO + 1) * 100 / fr_ratio(limits);
 }
 
 /* How far a miss may be from the last cached page and still belong to a sparse stream. */
@@ -221,7 +225,7 @@ FR_INLINE void fr_2006_context(const struct fr_call *call, struct fr_decision *d
 	const struct fr_limits *limits = call->limits;
 	fr_u32 max = decision->max_pages;
 	fr_u64 history = fr_min(near->before_pages, fr_2006_history_max(limits, max));
-	fr_u64 hits = fr_mul(near->sampled_hits, limits->readahead_hit_rate);
+	fr_u64 hits = (fr_u64)near->sampled_hits * limits->readahead_hit_rate;
 
 	decision->reason = FR_REASON_CONTEXT;
 	decision->saw_pages = fr_u32_of(history);
@@ -231,7 +235,7 @@ FR_INLINE void fr_2006_context(const struct fr_call *call, struct fr_decision *d
 		/* From the start of the file on: trusted in full. */
 		plan->threshold = history;
 	else
-		plan->threshold = fr_mul(history, fr_ratio(limits)) / 100;
+		plan->threshold = history * fr_ratio(limits) / 100;
 	plan->threshold = fr_max(plan->threshold, min);
 	plan->remaining = fr_max(history, min);
 	fr_2006_submit(call, decision, plan);

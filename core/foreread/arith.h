@@ -50,8 +50,11 @@ FR_INLINE fr_u32 fr_u32_of(fr_u64 value)
 FR_INLINE fr_u64 fr_mul(fr_u64 a, fr_u32 b)
 {
 	fr_u64 low = (a & FR_U32_MAX) * b;
-	fr_u64 high = (a >> 32) * b;
+	fr_u64 high;
 
+	if (a <= FR_U32_MAX)
+		return low;
+	high = (a >> 32) * b;
 	return high > FR_U32_MAX ? FR_U64_MAX : fr_add(high << 32, low);
 }
 

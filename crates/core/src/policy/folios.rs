@@ -54,6 +54,7 @@ impl Folios {
 impl Iterator for Folios {
     type Item = Folio;
 
+    #[inline]
     fn next(&mut self) -> Option<Folio> {
         (ffi::issue_next(&mut self.issue, &mut self.last) != 0).then_some(Folio {
             index: self.last.index,

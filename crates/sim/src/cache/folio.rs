@@ -56,16 +56,26 @@ impl Folio {
     pub fn is_up_to_date(&self) -> bool {
         self.missing == 0
     }
+
+    /// Whether reclaim may take it at all: nobody waits for it or for its pages.
+    pub fn is_idle(&self) -> bool {
+        self.is_up_to_date() && self.pins == 0
+    }
 }
 
 /// All folios.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Slab {
     folios: Vec<Folio>,
     free: Vec<u32>,
 }
 
 impl Slab {
+    pub const EMPTY: Self = Self {
+        folios: Vec::new(),
+        free: Vec::new(),
+    };
+
     pub fn add(&mut self, folio: Folio) -> u32 {
         if let Some(id) = self.free.pop() {
             self.folios[id as usize] = folio;
@@ -121,6 +131,17 @@ impl List {
         self.head = id;
     }
 
+    /// Takes off all folios older than `oldest`, or all for [`NONE`]: so many pages.
+    pub fn cut_before(&mut self, slab: &mut Slab, oldest: u32, pages: u64) {
+        self.pages -= pages;
+        self.tail = oldest;
+        if oldest == NONE {
+            self.head = NONE;
+        } else {
+            slab.get_mut(oldest).next = NONE;
+        }
+    }
+
     pub fn remove(&mut self, slab: &mut Slab, id: u32) {
         let folio = *slab.get(id);
         self.pages -= folio.pages();
@@ -137,26 +158,88 @@ impl List {
     }
 }
 
+/// All folios and the two lists that they are on (struct lruvec).
+#[derive(Clone, Debug)]
+pub(super) struct Lists {
+    pub folios: Slab,
+    pub inactive: List,
+    pub active: List,
+    /// Grows with each page evicted or activated: what refaults are measured with.
+    pub nonresident_age: u64,
+}
+
+impl Lists {
+    pub const EMPTY: Self = Self {
+        folios: Slab::EMPTY,
+        inactive: List::EMPTY,
+        active: List::EMPTY,
+        nonresident_age: 0,
+    };
+
+    /// Pages on both lists.
+    pub fn pages(&self) -> u64 {
+        self.inactive.pages + self.active.pages
+    }
+
+    /// To the head of the list that its flags say.
+    pub fn add(&mut self, id: u32) {
+        if self.folios.get(id).has(Folio::ACTIVE) {
+            self.active.push(&mut self.folios, id);
+        } else {
+            self.inactive.push(&mut self.folios, id);
+        }
+    }
+
+    /// To the head of the inactive list, where it is already.
+    pub fn rotate(&mut self, id: u32) {
+        self.inactive.remove(&mut self.folios, id);
+        self.inactive.push(&mut self.folios, id);
+    }
+
+    /// From the inactive list to the active one.
+    pub fn activate(&mut self, id: u32) {
+        self.inactive.remove(&mut self.folios, id);
+        let folio = self.folios.get_mut(id);
+        folio.flags |= Folio::ACTIVE;
+        folio.flags &= !Folio::REFERENCED;
+        self.nonresident_age += folio.pages();
+        self.active.push(&mut self.folios, id);
+    }
+
+    /// Takes a folio off its list; its number is free then.
+    pub fn take_out(&mut self, id: u32) {
+        let list = if self.folios.get(id).has(Folio::ACTIVE) {
+            &mut self.active
+        } else {
+            &mut self.inactive
+        };
+        list.remove(&mut self.folios, id);
+        self.folios.remove(id);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Two pages.
+    const FOLIO: Folio = Folio {
+        index: 0,
+        file: 0,
+        stream: 0,
+        previous: NONE,
+        next: NONE,
+        stamp: 0,
+        missing: 0,
+        pins: 0,
+        order: 1,
+        flags: 0,
+    };
+
     #[test]
     fn a_list_gives_the_oldest_first() {
-        let (mut slab, mut list) = (Slab::default(), List::EMPTY);
-        let folio = Folio {
-            index: 0,
-            file: 0,
-            stream: 0,
-            previous: NONE,
-            next: NONE,
-            stamp: 0,
-            missing: 0,
-            pins: 0,
-            order: 1,
-            flags: 0,
-        };
-        let ids: Vec<u32> = (0..4).map(|_| slab.add(folio)).collect();
+        let (mut slab, mut list) = (Slab::EMPTY, List::EMPTY);
+        let ids: Vec<u32> = (0..4).map(|_| slab.add(FOLIO)).collect();
         for id in &ids {
             list.push(&mut slab, *id);
         }
@@ -168,6 +251,23 @@ mod tests {
         list.remove(&mut slab, ids[2]);
         assert_eq!((list.pages, list.oldest()), (0, None));
         slab.remove(ids[1]);
-        assert_eq!(slab.add(folio), ids[1]);
+        assert_eq!(slab.add(FOLIO), ids[1]);
+    }
+
+    #[test]
+    fn a_list_loses_its_oldest_together() {
+        let (mut slab, mut list) = (Slab::EMPTY, List::EMPTY);
+        let ids: Vec<u32> = (0..4).map(|_| slab.add(FOLIO)).collect();
+        for id in &ids {
+            list.push(&mut slab, *id);
+        }
+        list.cut_before(&mut slab, ids[2], 4);
+        assert_eq!((list.pages, list.oldest()), (4, Some(ids[2])));
+        list.remove(&mut slab, ids[2]);
+        assert_eq!((list.pages, list.oldest()), (2, Some(ids[3])));
+        list.cut_before(&mut slab, NONE, 2);
+        assert_eq!((list.pages, list.oldest()), (0, None));
+        list.push(&mut slab, ids[0]);
+        assert_eq!((list.pages, list.oldest()), (2, Some(ids[0])));
     }
 }

@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 
 /// Pages of a leaf.
 pub(super) const LEAF_PAGES: u64 = 64;
@@ -34,6 +35,11 @@ impl Leaf {
         shadow: 0,
         slots: [0; 64],
     };
+
+    /// The folio of its page number `at`, below [`LEAF_PAGES`], when that is cached.
+    pub fn folio(&self, at: u64) -> Option<u32> {
+        (self.present >> at & 1 == 1).then(|| self.slots[at as usize])
+    }
 }
 
 /// A multiplicative hash: leaves are looked up, never listed, so its order reaches no result.
@@ -99,6 +105,23 @@ pub(super) fn pieces(start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
+/// The bits that a folio has in each of its leaves: folios are aligned to their size.
+#[inline]
+pub(super) fn folio_bits(index: u64, order: u8) -> u64 {
+    // Most folios are pages, and this is most of what they cost.
+    if order == 0 {
+        return 1 << (index % LEAF_PAGES);
+    }
+    let pages = 1u64 << u32::from(order).min(LEAF_PAGES.trailing_zeros());
+    u64::MAX >> (LEAF_PAGES - pages) << (index % LEAF_PAGES)
+}
+
+/// The leaves of a folio.
+pub(super) fn folio_leaves(index: u64, order: u8) -> Range<u64> {
+    let first = index / LEAF_PAGES;
+    first..first + (1 << u32::from(order).saturating_sub(LEAF_PAGES.trailing_zeros()))
+}
+
 impl Default for Index {
     fn default() -> Self {
         Self {
@@ -113,29 +136,40 @@ impl Default for Index {
 }
 
 impl Index {
+    #[inline]
     fn place(&self, leaf: u64) -> Option<usize> {
-        let found = &self.found[leaf as usize % FOUND];
-        let (number, place) = found.get();
+        let (number, place) = self.found[leaf as usize % FOUND].get();
         if number == leaf {
             return Some(place as usize);
         }
+        self.look_up(leaf)
+    }
+
+    #[inline(never)]
+    fn look_up(&self, leaf: u64) -> Option<usize> {
         let place = *self.places.get(&leaf)?;
-        found.set((leaf, place));
+        self.found[leaf as usize % FOUND].set((leaf, place));
         Some(place as usize)
     }
 
+    #[inline]
     pub fn leaf(&self, leaf: u64) -> Option<&Leaf> {
         self.place(leaf).map(|place| &self.slab[place])
     }
 
+    #[inline]
     pub fn leaf_mut(&mut self, leaf: u64) -> Option<&mut Leaf> {
         self.place(leaf).map(|place| &mut self.slab[place])
     }
 
+    #[inline]
     pub fn leaf_made(&mut self, leaf: u64) -> &mut Leaf {
-        if let Some(place) = self.place(leaf) {
-            return &mut self.slab[place];
-        }
+        let place = self.place(leaf).unwrap_or_else(|| self.make_leaf(leaf));
+        &mut self.slab[place]
+    }
+
+    #[inline(never)]
+    fn make_leaf(&mut self, leaf: u64) -> usize {
         self.end = self.end.max((leaf + 1).saturating_mul(LEAF_PAGES));
         let place = match self.free.pop() {
             Some(place) => place,
@@ -146,7 +180,41 @@ impl Index {
         };
         self.places.insert(leaf, place);
         self.slab[place as usize] = Leaf::EMPTY;
-        &mut self.slab[place as usize]
+        place as usize
+    }
+
+    /// Puts a folio in, all of whose pages are not cached; the slot of its first page that has a
+    /// shadow, if any.
+    #[inline]
+    pub fn put(&mut self, index: u64, order: u8, id: u32) -> Option<u32> {
+        if order == 0 {
+            // A third of what the general way takes, and most folios are pages.
+            let (leaf, at) = (self.leaf_made(index / LEAF_PAGES), index % LEAF_PAGES);
+            let slot = &mut leaf.slots[at as usize];
+            let evicted_at = (leaf.shadow >> at & 1 == 1).then_some(*slot);
+            *slot = id;
+            leaf.shadow &= !(1 << at);
+            leaf.present |= 1 << at;
+            return evicted_at;
+        }
+        self.put_large(index, order, id)
+    }
+
+    fn put_large(&mut self, index: u64, order: u8, id: u32) -> Option<u32> {
+        let bits = folio_bits(index, order);
+        let (first, end) = (bits.trailing_zeros(), 64 - bits.leading_zeros());
+        let mut evicted_at = None;
+        for leaf in folio_leaves(index, order) {
+            let leaf = self.leaf_made(leaf);
+            if leaf.shadow & bits != 0 {
+                let at = (leaf.shadow & bits).trailing_zeros() as usize;
+                evicted_at = evicted_at.or(Some(leaf.slots[at]));
+            }
+            leaf.slots[first as usize..end as usize].fill(id);
+            leaf.shadow &= !bits;
+            leaf.present |= bits;
+        }
+        evicted_at
     }
 
     /// Gives a leaf's memory back when nothing is in it.
@@ -163,20 +231,25 @@ impl Index {
         self.end
     }
 
+    #[inline]
     fn present(&self, leaf: u64) -> u64 {
         self.leaf(leaf).map_or(0, |leaf| leaf.present)
     }
 
     /// The folio of a cached page.
     pub fn folio(&self, page: u64) -> Option<u32> {
-        let leaf = self.leaf(page / LEAF_PAGES)?;
-        let at = page % LEAF_PAGES;
-        (leaf.present >> at & 1 == 1).then(|| leaf.slots[at as usize])
+        self.leaf(page / LEAF_PAGES)?.folio(page % LEAF_PAGES)
     }
 
     /// Whether any page of the range is cached.
     pub fn any(&self, start: u64, end: u64) -> bool {
         pieces(start, end).any(|(leaf, bits)| self.present(leaf) & bits != 0)
+    }
+
+    /// Whether any page of a folio that is to be made is cached.
+    pub fn any_of_folio(&self, index: u64, order: u8) -> bool {
+        let bits = folio_bits(index, order);
+        folio_leaves(index, order).any(|leaf| self.present(leaf) & bits != 0)
     }
 
     /// Pages from `from` on that are cached (or not), counted up to `max`.
@@ -281,6 +354,19 @@ mod tests {
         assert_eq!(all, 190);
         assert_eq!(pieces(64, 128).collect::<Vec<_>>(), [(1, u64::MAX)]);
         assert_eq!(pieces(5, 5).count(), 0);
+    }
+
+    #[test]
+    fn a_folio_has_the_same_bits_in_each_leaf() {
+        for order in 0..10 {
+            for number in 0..9 {
+                let index = number << order;
+                let by_range: Vec<_> = pieces(index, index + (1 << order)).collect();
+                let bits = folio_bits(index, order);
+                let by_order: Vec<_> = folio_leaves(index, order).map(|l| (l, bits)).collect();
+                assert_eq!(by_order, by_range);
+            }
+        }
     }
 
     #[test]

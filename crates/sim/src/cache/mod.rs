@@ -2,13 +2,16 @@
 //! The page cache: which pages of which files are in memory, in folios, on an active and an
 //! inactive list, with the accounts of what became of them. It knows no time.
 
+mod access;
 mod account;
 mod folio;
 mod index;
+mod mapped;
 mod reclaim;
 mod view;
 mod walk;
 
+pub use access::{FolioRun, Use};
 pub use account::Account;
 pub use folio::FolioId;
 pub use view::FileView;
@@ -16,8 +19,8 @@ pub use view::FileView;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use folio::{Folio, List, NONE, Slab};
-use index::{Index, LEAF_PAGES, bits, pieces};
+use folio::{Folio, Lists, NONE};
+use index::{Index, LEAF_PAGES};
 
 /// A file in a [`PageCache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -95,19 +98,6 @@ impl FolioInfo {
     }
 }
 
-/// How a program uses pages.
-#[derive(Clone, Copy, Debug)]
-pub struct Use {
-    /// Who.
-    pub stream: StreamId,
-    /// The page that the previous read ended in: the same folio again is no second access.
-    pub previous_page: Option<u64>,
-    /// The arrival that the program waited for.
-    pub late: Option<u32>,
-    /// Through a mapping, not by read(2).
-    pub mapped: bool,
-}
-
 /// Pages in a row that were evicted one after the other, while they are remembered.
 #[derive(Clone, Copy, Debug)]
 struct Shadow {
@@ -125,16 +115,12 @@ const SHADOW_UNUSED: u32 = 1 << 31;
 #[derive(Clone, Debug)]
 pub struct PageCache {
     capacity_pages: Option<u64>,
-    folios: Slab,
+    lists: Lists,
     files: Vec<Index>,
     accounts: Vec<Account>,
-    inactive: List,
-    active: List,
     shadows: VecDeque<Shadow>,
     /// Pages that shadows stand for.
     shadow_pages: u64,
-    /// Grows with each page evicted or activated: what refaults are measured with.
-    nonresident_age: u64,
     /// Grows with each page that reclaim looks at.
     aged_pages: u64,
     arrivals: u32,
@@ -146,14 +132,11 @@ impl PageCache {
     pub fn new(capacity_pages: Option<u64>) -> Self {
         Self {
             capacity_pages,
-            folios: Slab::default(),
+            lists: Lists::EMPTY,
             files: Vec::new(),
             accounts: Vec::new(),
-            inactive: List::EMPTY,
-            active: List::EMPTY,
             shadows: VecDeque::new(),
             shadow_pages: 0,
-            nonresident_age: 0,
             aged_pages: 0,
             arrivals: 0,
         }
@@ -190,7 +173,7 @@ impl PageCache {
     /// What is cached around an access, for a policy.
     #[must_use]
     pub fn view(&self, file: FileId) -> FileView<'_> {
-        FileView::new(&self.files[file.0 as usize], &self.folios)
+        FileView::new(&self.files[file.0 as usize], &self.lists.folios)
     }
 
     /// All memory, in pages; `None` when nothing bounds it.
@@ -202,7 +185,7 @@ impl PageCache {
     /// Pages in the cache, arrived or not.
     #[must_use]
     pub fn resident_pages(&self) -> u64 {
-        self.inactive.pages + self.active.pages
+        self.lists.pages()
     }
 
     /// Pages of the inactive list and free ones: what pages read now pass through before they are
@@ -210,7 +193,7 @@ impl PageCache {
     #[must_use]
     pub fn reclaim_pages(&self) -> u64 {
         let capacity = self.capacity_pages.unwrap_or(0);
-        capacity.saturating_sub(self.active.pages)
+        capacity.saturating_sub(self.lists.active.pages)
     }
 
     /// Pages that reclaim has looked at.
@@ -234,7 +217,7 @@ impl PageCache {
     /// What is known of a folio.
     #[must_use]
     pub fn info(&self, id: FolioId) -> FolioInfo {
-        let folio = self.folios.get(id.0);
+        let folio = self.lists.folios.get(id.0);
         FolioInfo {
             index: folio.index,
             order: folio.order,
@@ -247,18 +230,18 @@ impl PageCache {
 
     /// Takes the mark off a folio.
     pub fn clear_mark(&mut self, id: FolioId) {
-        self.folios.get_mut(id.0).flags &= !Folio::MARKED;
+        self.lists.folios.get_mut(id.0).flags &= !Folio::MARKED;
     }
 
     /// Keeps a folio from eviction until [`PageCache::unpin`]: a program waits for it.
     pub fn pin(&mut self, id: FolioId) {
-        let folio = self.folios.get_mut(id.0);
+        let folio = self.lists.folios.get_mut(id.0);
         folio.pins = folio.pins.saturating_add(1);
     }
 
     /// One program less waits for a folio.
     pub fn unpin(&mut self, id: FolioId) {
-        let folio = self.folios.get_mut(id.0);
+        let folio = self.lists.folios.get_mut(id.0);
         folio.pins = folio.pins.saturating_sub(1);
     }
 
@@ -272,12 +255,11 @@ impl PageCache {
         stream: StreamId,
         new: NewFolio,
     ) -> Result<FolioId, Refused> {
-        let pages = 1 << new.order;
-        let end = new.index + pages;
-        if self.files[file.0 as usize].any(new.index, end) {
+        let index = &self.files[file.0 as usize];
+        if index.any_of_folio(new.index, new.order) {
             return Err(Refused::Cached);
         }
-        if !self.make_room(pages) {
+        if !self.make_room(1 << new.order) {
             return Err(Refused::NoMemory);
         }
         Ok(self.insert_anyway(file, stream, new))
@@ -293,7 +275,7 @@ impl PageCache {
         stream: StreamId,
         page: u64,
     ) -> Result<FolioId, Refused> {
-        if self.files[file.0 as usize].any(page, page + 1) {
+        if self.find(file, page).is_some() {
             return Err(Refused::Cached);
         }
         self.make_room(1);
@@ -305,9 +287,10 @@ impl PageCache {
         Ok(self.insert_anyway(file, stream, new))
     }
 
+    #[inline]
     fn insert_anyway(&mut self, file: FileId, stream: StreamId, new: NewFolio) -> FolioId {
         let pages = 1u64 << new.order;
-        let id = self.folios.add(Folio {
+        let id = self.lists.folios.add(Folio {
             index: new.index,
             file: file.0,
             stream: stream.0,
@@ -319,41 +302,28 @@ impl PageCache {
             order: new.order,
             flags: if new.marked { Folio::MARKED } else { 0 },
         });
-        let mut evicted_at = None;
-        let index = &mut self.files[file.0 as usize];
-        for (leaf, bits) in pieces(new.index, new.index + pages) {
-            let leaf = index.leaf_made(leaf);
-            if leaf.shadow & bits != 0 {
-                let at = (leaf.shadow & bits).trailing_zeros() as usize;
-                evicted_at = evicted_at.or(Some(leaf.slots[at]));
-                leaf.shadow &= !bits;
-            }
-            leaf.present |= bits;
-            let (first, count) = (bits.trailing_zeros() as usize, bits.count_ones() as usize);
-            leaf.slots[first..first + count].fill(id);
-        }
+        let evicted_at = self.files[file.0 as usize].put(new.index, new.order, id);
         let account = &mut self.accounts[stream.0 as usize];
         account.fetched += pages;
         account.in_flight += pages;
-        match evicted_at {
-            Some(slot) if self.refault(id, slot) => self.active.push(&mut self.folios, id),
-            _ => self.inactive.push(&mut self.folios, id),
+        if let Some(slot) = evicted_at {
+            self.refault(id, slot);
         }
+        self.lists.add(id);
         FolioId(id)
     }
 
-    /// A folio comes back; whether it belongs on the active list at once (workingset_refault).
-    fn refault(&mut self, id: u32, slot: u32) -> bool {
-        let folio = self.folios.get_mut(id);
+    /// A folio comes back; it may belong on the active list at once (workingset_refault).
+    #[inline(never)]
+    fn refault(&mut self, id: u32, slot: u32) {
+        let folio = self.lists.folios.get_mut(id);
         self.accounts[folio.stream as usize].refaults += folio.pages();
-        let now = self.nonresident_age as u32 & !SHADOW_UNUSED;
+        let now = self.lists.nonresident_age as u32 & !SHADOW_UNUSED;
         let distance = now.wrapping_sub(slot & !SHADOW_UNUSED) & !SHADOW_UNUSED;
-        if u64::from(distance) > self.active.pages {
-            return false;
+        if u64::from(distance) <= self.lists.active.pages {
+            folio.flags |= Folio::ACTIVE | Folio::WORKINGSET;
+            self.lists.nonresident_age += folio.pages();
         }
-        folio.flags |= Folio::ACTIVE | Folio::WORKINGSET;
-        self.nonresident_age += folio.pages();
-        true
     }
 
     /// Counts a miss; whether the page had been fetched and was evicted before its use.
@@ -371,163 +341,32 @@ impl PageCache {
     /// now and that programs wait for are added to `awaited`.
     pub fn arrive(&mut self, file: FileId, pages: Range<u64>, awaited: &mut Vec<FolioId>) {
         self.arrivals = self.arrivals.wrapping_add(1);
+        let index = &self.files[file.0 as usize];
         let mut at = pages.start;
         while at < pages.end {
-            let Some(id) = self.files[file.0 as usize].folio(at) else {
-                at += 1;
+            let number = at / LEAF_PAGES;
+            let Some(leaf) = index.leaf(number) else {
+                at = (number + 1) * LEAF_PAGES;
                 continue;
             };
-            let folio = self.folios.get_mut(id);
-            let end = folio.end().min(pages.end);
-            let arrived = ((end - at) as u32).min(folio.missing);
-            folio.missing -= arrived;
-            folio.stamp = self.arrivals;
-            let account = &mut self.accounts[folio.stream as usize];
-            account.in_flight -= u64::from(arrived);
-            account.resident_unused += u64::from(arrived);
-            if folio.is_up_to_date() && folio.pins > 0 {
-                awaited.push(FolioId(id));
-            }
-            at = end;
-        }
-    }
-
-    /// A program uses pages, all of them cached and up to date. Others are passed over.
-    pub fn use_pages(&mut self, file: FileId, pages: Range<u64>, how: &Use) {
-        let mut skip = how.previous_page.and_then(|page| self.find(file, page));
-        if how.mapped {
-            skip = None;
-        }
-        for (leaf, bits) in pieces(pages.start, pages.end) {
-            self.use_leaf(file, leaf, bits, how, &mut skip);
-        }
-        let account = &mut self.accounts[how.stream.0 as usize];
-        account.accesses += pages.end.saturating_sub(pages.start);
-    }
-
-    fn use_leaf(
-        &mut self,
-        file: FileId,
-        number: u64,
-        bits: u64,
-        how: &Use,
-        skip: &mut Option<FolioId>,
-    ) {
-        let index = &mut self.files[file.0 as usize];
-        let distinct = index.touch(number, bits);
-        self.accounts[how.stream.0 as usize].distinct += distinct;
-        let Some(leaf) = index.leaf_mut(number) else {
-            return;
-        };
-        let mut left = bits & leaf.present;
-        let first_use = left & !leaf.used;
-        leaf.used |= left;
-        if how.mapped {
-            leaf.mapped |= left;
-        }
-        while left != 0 {
-            let at = left.trailing_zeros();
-            let id = self.files[file.0 as usize]
-                .leaf(number)
-                .map_or(NONE, |leaf| leaf.slots[at as usize]);
-            let folio = self.folios.get_mut(id);
-            let base = number * LEAF_PAGES;
-            let whole = bits_of(folio, base);
-            let fresh = u64::from((first_use & whole).count_ones());
-            if fresh > 0 {
+            while at < pages.end && at / LEAF_PAGES == number {
+                let Some(id) = leaf.folio(at % LEAF_PAGES) else {
+                    at += 1;
+                    continue;
+                };
+                let folio = self.lists.folios.get_mut(id);
+                let end = folio.end().min(pages.end);
+                let arrived = ((end - at) as u32).min(folio.missing);
+                folio.missing -= arrived;
+                folio.stamp = self.arrivals;
                 let account = &mut self.accounts[folio.stream as usize];
-                account.resident_unused -= fresh;
-                if how.late == Some(folio.stamp) {
-                    account.used_late += fresh;
-                } else {
-                    account.used_on_time += fresh;
+                account.in_flight -= u64::from(arrived);
+                account.resident_unused += u64::from(arrived);
+                if folio.is_up_to_date() && folio.pins > 0 {
+                    awaited.push(FolioId(id));
                 }
-            }
-            left &= !whole;
-            if how.mapped {
-                folio.flags |= Folio::YOUNG;
-            } else if skip.replace(FolioId(id)) != Some(FolioId(id)) {
-                self.mark_accessed(id);
+                at = end;
             }
         }
     }
-
-    /// A second read of an inactive folio makes it active (folio_mark_accessed).
-    fn mark_accessed(&mut self, id: u32) {
-        let folio = self.folios.get_mut(id);
-        if !folio.has(Folio::REFERENCED) {
-            folio.flags |= Folio::REFERENCED;
-        } else if !folio.has(Folio::ACTIVE) {
-            self.activate(id);
-        }
-    }
-
-    /// Pages in a row from the start of the range that are mapped into a program.
-    #[must_use]
-    pub fn mapped_run(&self, file: FileId, pages: Range<u64>) -> u64 {
-        let index = &self.files[file.0 as usize];
-        let mut at = pages.start;
-        while at < pages.end {
-            let offset = at % LEAF_PAGES;
-            let mapped = index.leaf(at / LEAF_PAGES).map_or(0, |leaf| leaf.mapped);
-            let run = u64::from((mapped >> offset).trailing_ones()).min(LEAF_PAGES - offset);
-            at += run;
-            if offset + run < LEAF_PAGES {
-                break;
-            }
-        }
-        at.min(pages.end) - pages.start
-    }
-
-    /// Maps the cached pages of a range into a program, without using them.
-    pub fn map_pages(&mut self, file: FileId, pages: Range<u64>) {
-        for (number, bits) in pieces(pages.start, pages.end) {
-            if let Some(leaf) = self.files[file.0 as usize].leaf_mut(number) {
-                leaf.mapped |= bits & leaf.present;
-            }
-        }
-    }
-
-    /// Whether a program has mapped any page of a range.
-    #[must_use]
-    pub fn any_mapped(&self, file: FileId, pages: Range<u64>) -> bool {
-        let index = &self.files[file.0 as usize];
-        pieces(pages.start, pages.end)
-            .any(|(number, bits)| index.leaf(number).is_some_and(|l| l.mapped & bits != 0))
-    }
-
-    /// Forgets that pages of a range are mapped: munmap(2).
-    pub fn unmap_pages(&mut self, file: FileId, pages: Range<u64>) {
-        for (number, bits) in pieces(pages.start, pages.end) {
-            if let Some(leaf) = self.files[file.0 as usize].leaf_mut(number) {
-                leaf.mapped &= !bits;
-            }
-        }
-    }
-
-    /// Runs of mapped pages in order, as first page and length, within the first `file_pages`.
-    #[must_use]
-    pub fn mapped_runs(&self, file: FileId, file_pages: u64) -> Vec<(u64, u64)> {
-        let mut runs = Vec::new();
-        let mut at = 0;
-        while at < file_pages {
-            let pages = self.mapped_run(file, at..file_pages);
-            if pages > 0 {
-                runs.push((at, pages));
-            }
-            at += pages.max(1);
-        }
-        runs
-    }
-
-    /// Notes that a mapping that executes uses a folio: reclaim gives text a second chance.
-    pub fn mark_exec(&mut self, id: FolioId) {
-        self.folios.get_mut(id.0).flags |= Folio::EXEC;
-    }
-}
-
-/// The bits that a folio takes in the leaf that starts at page `base`.
-fn bits_of(folio: &Folio, base: u64) -> u64 {
-    let first = folio.index.saturating_sub(base);
-    bits(first, (folio.end() - base).min(LEAF_PAGES))
 }

@@ -2,10 +2,9 @@
 //! Eviction: the active and the inactive list, second chances, shadows (mm/vmscan.c,
 //! mm/workingset.c).
 
-use super::folio::Folio;
-use super::folio::NONE;
-use super::index::{LEAF_PAGES, pieces};
-use super::{FileId, PageCache, SHADOW_UNUSED, Shadow, bits_of};
+use super::folio::{Folio, NONE};
+use super::index::{LEAF_PAGES, folio_bits, folio_leaves, pieces};
+use super::{FileId, PageCache, SHADOW_UNUSED, Shadow};
 
 /// Folios that reclaim takes from a list at a time (SWAP_CLUSTER_MAX).
 const BATCH: usize = 32;
@@ -23,12 +22,55 @@ enum Verdict {
     Activate,
 }
 
+/// Folios in a row that are evicted together: of one file and one stream.
+struct Run {
+    first: Folio,
+    /// The page after the last folio.
+    end: u64,
+    folios: usize,
+}
+
+/// Second chances (folio_check_references): a folio used through a mapping since reclaim looked
+/// last stays, and becomes active the second time or when it is text. One that was read once goes.
+fn judge(folio: &mut Folio) -> Verdict {
+    if !folio.is_idle() {
+        return Verdict::Keep;
+    }
+    if !folio.has(Folio::YOUNG) {
+        return Verdict::Evict;
+    }
+    folio.flags &= !Folio::YOUNG;
+    let again = folio.has(Folio::REFERENCED) || folio.has(Folio::EXEC);
+    folio.flags |= Folio::REFERENCED;
+    if again {
+        Verdict::Activate
+    } else {
+        Verdict::Keep
+    }
+}
+
+impl Shadow {
+    /// Whether a folio that is evicted at `age` goes on where this ends.
+    fn is_before(&self, folio: &Folio, age: u32) -> bool {
+        self.file == folio.file
+            && self.index + u64::from(self.pages) == folio.index
+            && self.age + self.pages == age
+    }
+}
+
 impl PageCache {
     /// Evicts until so many pages fit in; `false` when that can't be.
+    #[inline]
     pub(super) fn make_room(&mut self, pages: u64) -> bool {
-        let Some(capacity) = self.capacity_pages else {
-            return true;
-        };
+        match self.capacity_pages {
+            Some(capacity) if self.resident_pages() + pages > capacity => {
+                self.reclaim(pages, capacity)
+            }
+            _ => true,
+        }
+    }
+
+    fn reclaim(&mut self, pages: u64, capacity: u64) -> bool {
         let mut tries = 0;
         while self.resident_pages() + pages > capacity {
             if pages > capacity || tries == TRIES {
@@ -47,144 +89,139 @@ impl PageCache {
 
     /// One round of reclaim (shrink_lruvec).
     fn shrink(&mut self) {
-        if self.inactive.pages < self.active.pages {
+        if self.lists.inactive.pages < self.lists.active.pages {
             self.shrink_active();
         }
-        for _ in 0..BATCH {
-            let Some(id) = self.inactive.oldest() else {
+        let mut left = BATCH;
+        while left > 0 {
+            let Some(id) = self.lists.inactive.oldest() else {
                 self.shrink_active();
                 return;
             };
-            self.aged_pages += self.folios.get(id).pages();
-            match self.judge(id) {
-                Verdict::Evict => self.evict(id),
-                Verdict::Keep => {
-                    self.inactive.remove(&mut self.folios, id);
-                    self.inactive.push(&mut self.folios, id);
+            let pages = self.lists.folios.get(id).pages();
+            match judge(self.lists.folios.get_mut(id)) {
+                Verdict::Evict => {
+                    left -= self.evict_run(left);
+                    continue;
                 }
-                Verdict::Activate => self.activate(id),
+                Verdict::Keep => self.lists.rotate(id),
+                Verdict::Activate => self.lists.activate(id),
             }
-        }
-    }
-
-    /// Second chances (folio_check_references): a folio used through a mapping since reclaim looked
-    /// last stays, and becomes active the second time or when it is text. One that was read once
-    /// goes.
-    fn judge(&mut self, id: u32) -> Verdict {
-        let folio = self.folios.get_mut(id);
-        if !folio.is_up_to_date() || folio.pins > 0 {
-            return Verdict::Keep;
-        }
-        if !folio.has(Folio::YOUNG) {
-            return Verdict::Evict;
-        }
-        folio.flags &= !Folio::YOUNG;
-        let again = folio.has(Folio::REFERENCED) || folio.has(Folio::EXEC);
-        folio.flags |= Folio::REFERENCED;
-        if again {
-            Verdict::Activate
-        } else {
-            Verdict::Keep
+            self.aged_pages += pages;
+            left -= 1;
         }
     }
 
     /// The oldest active folios become inactive, but text in use (shrink_active_list).
     fn shrink_active(&mut self) {
+        let lists = &mut self.lists;
         for _ in 0..BATCH {
-            let Some(id) = self.active.oldest() else {
+            let Some(id) = lists.active.oldest() else {
                 return;
             };
-            self.active.remove(&mut self.folios, id);
-            let folio = self.folios.get_mut(id);
+            lists.active.remove(&mut lists.folios, id);
+            let folio = lists.folios.get_mut(id);
             self.aged_pages += folio.pages();
             let stays = folio.has(Folio::YOUNG) && folio.has(Folio::EXEC);
             folio.flags &= !Folio::YOUNG;
             if stays {
-                self.active.push(&mut self.folios, id);
+                lists.active.push(&mut lists.folios, id);
             } else {
                 folio.flags &= !Folio::ACTIVE;
                 folio.flags |= Folio::WORKINGSET;
-                self.inactive.push(&mut self.folios, id);
+                lists.inactive.push(&mut lists.folios, id);
             }
         }
     }
 
-    /// Moves a folio to the active list.
-    pub(super) fn activate(&mut self, id: u32) {
-        self.inactive.remove(&mut self.folios, id);
-        let folio = self.folios.get_mut(id);
-        folio.flags |= Folio::ACTIVE;
-        folio.flags &= !Folio::REFERENCED;
-        self.nonresident_age += folio.pages();
-        self.active.push(&mut self.folios, id);
-    }
-
-    /// Reclaim evicts a folio and remembers it for a while.
-    fn evict(&mut self, id: u32) {
-        let folio = *self.folios.get(id);
-        let age = self.nonresident_age as u32 & !SHADOW_UNUSED;
-        self.nonresident_age += folio.pages();
-        self.take_out(id, Some(age));
-        self.remember(&folio, age);
+    /// Reclaim evicts a run of at most so many folios and remembers it for a while; how many.
+    fn evict_run(&mut self, folios_max: usize) -> usize {
+        let age = self.lists.nonresident_age as u32 & !SHADOW_UNUSED;
+        let Some(run) = self.take_oldest_run(folios_max, age) else {
+            return 0;
+        };
+        let pages = run.end - run.first.index;
+        self.lists.nonresident_age += pages;
+        self.aged_pages += pages;
+        self.vacate(&run.first, run.end, Some(age));
+        self.remember(&run.first, pages as u32, age);
         // A run more than memory holds, so that no more is forgotten with a run than must be.
         let most = self.capacity_pages.unwrap_or(0) + u64::from(SHADOW_RUN_MAX);
         while self.shadow_pages > most {
             self.forget_oldest_shadow();
         }
+        run.folios
+    }
+
+    /// Takes the oldest inactive folio off its list, and those that follow as long as reclaim would
+    /// evict them too and each goes on in the file where the one before ends. What a reader leaves
+    /// behind lies like that, and to evict it together takes half the time. A run ends where its
+    /// leaf ends, and where its shadow does.
+    fn take_oldest_run(&mut self, folios_max: usize, age: u32) -> Option<Run> {
+        let lists = &mut self.lists;
+        let oldest = lists.inactive.oldest()?;
+        let first = *lists.folios.get(oldest);
+        lists.folios.remove(oldest);
+        let shadow = self.shadows.back();
+        let shadow = shadow.filter(|shadow| shadow.is_before(&first, age));
+        let room = SHADOW_RUN_MAX.saturating_sub(shadow.map_or(0, |shadow| shadow.pages));
+        let (mut end, mut folios, mut next) = (first.end(), 1, first.previous);
+        while folios < folios_max && end % LEAF_PAGES != 0 && next != NONE {
+            let folio = lists.folios.get(next);
+            let goes_on = folio.index == end
+                && (folio.file, folio.stream) == (first.file, first.stream)
+                && folio.end() - first.index <= u64::from(room);
+            if !goes_on || !folio.is_idle() || folio.has(Folio::YOUNG) {
+                break;
+            }
+            let previous = folio.previous;
+            end = folio.end();
+            folios += 1;
+            lists.folios.remove(next);
+            next = previous;
+        }
+        let pages = end - first.index;
+        lists.inactive.cut_before(&mut lists.folios, next, pages);
+        Some(Run { first, end, folios })
     }
 
     /// A reader's pages are evicted in the order in which they were read: a run at a time is kept.
-    fn remember(&mut self, folio: &Folio, age: u32) {
-        let pages = folio.pages() as u32;
+    fn remember(&mut self, folio: &Folio, pages: u32, age: u32) {
         self.shadow_pages += u64::from(pages);
-        if let Some(last) = self.shadows.back_mut() {
-            let goes_on = last.file == folio.file
-                && last.index + u64::from(last.pages) == folio.index
-                && last.age + last.pages == age
-                && last.pages + pages <= SHADOW_RUN_MAX;
-            if goes_on {
+        match self.shadows.back_mut() {
+            Some(last) if last.is_before(folio, age) && last.pages + pages <= SHADOW_RUN_MAX => {
                 last.pages += pages;
-                return;
             }
+            _ => self.shadows.push_back(Shadow {
+                index: folio.index,
+                file: folio.file,
+                pages,
+                age,
+            }),
         }
-        self.shadows.push_back(Shadow {
-            index: folio.index,
-            file: folio.file,
-            pages,
-            age,
-        });
     }
 
-    /// Takes a folio out of the cache; what of it was unused is wasted.
-    fn take_out(&mut self, id: u32, shadow: Option<u32>) {
-        let folio = *self.folios.get(id);
-        let list = if folio.has(Folio::ACTIVE) {
-            &mut self.active
-        } else {
-            &mut self.inactive
-        };
-        list.remove(&mut self.folios, id);
-        self.folios.remove(id);
+    /// Pages from the first one of a folio up to `end` are not cached any more, all of one stream;
+    /// what of them was unused is wasted. With an age, that of the first, they leave shadows.
+    fn vacate(&mut self, folio: &Folio, end: u64, age: Option<u32>) {
         let mut unused = 0;
         let index = &mut self.files[folio.file as usize];
-        for (number, bits) in pieces(folio.index, folio.end()) {
+        for (number, bits) in pieces(folio.index, end) {
             let Some(leaf) = index.leaf_mut(number) else {
                 continue;
             };
             unused += u64::from((bits & !leaf.used).count_ones());
-            if let Some(age) = shadow {
+            if let Some(age) = age {
                 leaf.shadow |= bits;
                 let (first, end) = (bits.trailing_zeros(), 64 - bits.leading_zeros());
                 let before = number * LEAF_PAGES + u64::from(first) - folio.index;
                 let mut age = age.wrapping_add(before as u32);
-                for at in first..end {
-                    let unused = if leaf.used >> at & 1 == 1 {
-                        0
-                    } else {
-                        SHADOW_UNUSED
-                    };
-                    leaf.slots[at as usize] = age & !SHADOW_UNUSED | unused;
+                let mut used = leaf.used >> first;
+                for slot in &mut leaf.slots[first as usize..end as usize] {
+                    let unused = if used & 1 == 1 { 0 } else { SHADOW_UNUSED };
+                    *slot = age & !SHADOW_UNUSED | unused;
                     age = age.wrapping_add(1);
+                    used >>= 1;
                 }
             }
             leaf.present &= !bits;
@@ -212,17 +249,16 @@ impl PageCache {
             let Some(leaf) = index.leaf_mut(number) else {
                 continue;
             };
-            let mut left = leaf.shadow & bits;
-            while left != 0 {
-                let at = left.trailing_zeros();
-                let page = number * LEAF_PAGES + u64::from(at);
-                let age = shadow.age.wrapping_add((page - shadow.index) as u32);
+            let (first, end) = (bits.trailing_zeros(), 64 - bits.leading_zeros());
+            let before = number * LEAF_PAGES + u64::from(first) - shadow.index;
+            let mut age = shadow.age.wrapping_add(before as u32);
+            let mut gone = 0;
+            for (at, slot) in (first..end).zip(&leaf.slots[first as usize..end as usize]) {
                 // Evicted again since: then a younger shadow stands there.
-                if leaf.slots[at as usize] & !SHADOW_UNUSED == age & !SHADOW_UNUSED {
-                    leaf.shadow &= !(1 << at);
-                }
-                left &= left - 1;
+                gone |= u64::from((slot ^ age) & !SHADOW_UNUSED == 0) << at;
+                age = age.wrapping_add(1);
             }
+            leaf.shadow &= !gone;
             if leaf.present == 0 && leaf.shadow == 0 {
                 index.tidy(number);
             }
@@ -234,10 +270,11 @@ impl PageCache {
     pub fn drop_pages(&mut self, file: FileId, start: u64, end: u64) -> u64 {
         let mut dropped = 0;
         for id in self.folios_in(file, start, end) {
-            let folio = *self.folios.get(id);
+            let folio = *self.lists.folios.get(id);
             let inside = folio.index >= start && folio.end() <= end;
-            if inside && folio.is_up_to_date() && folio.pins == 0 && !self.is_mapped(&folio) {
-                self.take_out(id, None);
+            if inside && folio.is_idle() && !self.is_mapped(&folio) {
+                self.lists.take_out(id);
+                self.vacate(&folio, folio.end(), None);
                 dropped += folio.pages();
             }
         }
@@ -247,10 +284,9 @@ impl PageCache {
     /// Moves pages that no program came to yet away from reclaim: to the head of the inactive list.
     pub fn retain(&mut self, file: FileId, start: u64, end: u64) {
         for id in self.folios_in(file, start, end) {
-            let folio = self.folios.get(id);
+            let folio = self.lists.folios.get(id);
             if !folio.has(Folio::ACTIVE) && !folio.has(Folio::REFERENCED) {
-                self.inactive.remove(&mut self.folios, id);
-                self.inactive.push(&mut self.folios, id);
+                self.lists.rotate(id);
             }
         }
     }
@@ -270,7 +306,7 @@ impl PageCache {
                 break;
             };
             ids.push(id);
-            at = self.folios.get(id).end();
+            at = self.lists.folios.get(id).end();
         }
         ids
     }
@@ -279,15 +315,15 @@ impl PageCache {
     #[must_use]
     pub fn recount(&self) -> (u64, u64) {
         let (mut unused, mut in_flight) = (0, 0);
-        for (list, mut id) in [&self.inactive, &self.active].map(|l| (l, l.oldest())) {
-            let _ = list;
+        let lists = &self.lists;
+        for mut id in [&lists.inactive, &lists.active].map(|list| list.oldest()) {
             while let Some(at) = id {
-                let folio = self.folios.get(at);
+                let folio = lists.folios.get(at);
                 let index = &self.files[folio.file as usize];
-                let used: u64 = (folio.index / LEAF_PAGES..=(folio.end() - 1) / LEAF_PAGES)
-                    .filter_map(|n| Some((n, index.leaf(n)?)))
-                    .map(|(n, leaf)| leaf.used & bits_of(folio, n * LEAF_PAGES))
-                    .map(|bits| u64::from(bits.count_ones()))
+                let bits = folio_bits(folio.index, folio.order);
+                let used: u64 = folio_leaves(folio.index, folio.order)
+                    .filter_map(|number| index.leaf(number))
+                    .map(|leaf| u64::from((leaf.used & bits).count_ones()))
                     .sum();
                 in_flight += u64::from(folio.missing);
                 unused += folio.pages() - used - u64::from(folio.missing);

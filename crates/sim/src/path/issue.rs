@@ -2,7 +2,7 @@
 //! From windows to batches of pages: what is cached is passed over, and each run without a gap is
 //! one batch (page_cache_ra_order, page_cache_ra_unbounded).
 
-use foreread_core::policy::{Decision, Feedback, Limits, Window};
+use foreread_core::policy::{Decision, Feedback, Folios, Limits, Window};
 
 use super::{Batch, From, Host, OpenFile};
 use crate::cache::{NewFolio, PageCache, Refused};
@@ -42,14 +42,16 @@ fn issue_window(
     let mut batch: Option<Batch> = None;
     let (mut fetched, mut moved) = (0, 0);
     // In step with the folios, where they would have the mark by the rule.
-    let mut by_rule = window.folios(&Limits {
-        quirks: 0,
-        ..open.limits
+    let is_quirky = open.limits.quirks & Limits::QUIRK_EOF_MARK != 0;
+    let mut by_rule = is_quirky.then(|| {
+        window.folios(&Limits {
+            quirks: 0,
+            ..open.limits
+        })
     });
     while let Some(folio) = folios.next() {
-        let is_moved = by_rule
-            .next()
-            .is_some_and(|rule| rule.marked != folio.marked);
+        let rule = by_rule.as_mut().and_then(Iterator::next);
+        let is_moved = rule.is_some_and(|rule| rule.marked != folio.marked);
         let new = NewFolio {
             index: folio.index,
             order: folio.order,
@@ -61,7 +63,7 @@ fn issue_window(
             Err(Refused::NoMemory) if folio.order == 0 => break,
             Err(_) => {
                 folios.refuse();
-                by_rule.refuse();
+                by_rule.as_mut().map(Folios::refuse);
                 continue;
             }
         }

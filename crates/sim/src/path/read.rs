@@ -5,7 +5,7 @@
 use foreread_core::policy::{Access, Feedback};
 
 use super::{From, Host, OpenFile, PAGE_BYTES, Step};
-use crate::cache::{FolioId, PageCache, Use};
+use crate::cache::{FolioId, FolioRun, PageCache, Use};
 
 /// Folios that `filemap_get_pages()` collects at a time (PAGEVEC_SIZE).
 const BATCH_FOLIOS: usize = 31;
@@ -31,15 +31,6 @@ pub struct ReadCall {
     late: Option<u32>,
     /// For policies that look, where the next look is due.
     next_look: u64,
-}
-
-/// Cached folios in a row.
-struct Collected {
-    /// The page after the last folio, or after the read.
-    end: u64,
-    /// The first page of the last folio within this read.
-    last_start: u64,
-    last: FolioId,
 }
 
 impl ReadCall {
@@ -125,7 +116,7 @@ impl ReadCall {
         cache: &mut PageCache,
         open: &mut OpenFile,
         host: &mut dyn Host,
-    ) -> Option<Collected> {
+    ) -> Option<FolioRun> {
         if let Some(found) = self.collect(cache, open) {
             return Some(found);
         }
@@ -139,32 +130,14 @@ impl ReadCall {
         self.collect(cache, open)
     }
 
-    /// filemap_get_read_batch: up to a hole, the end, a folio that is not up to date or is marked.
-    fn collect(&self, cache: &PageCache, open: &OpenFile) -> Option<Collected> {
+    /// Up to where a policy that looks is to be asked again, or to the end.
+    fn collect(&self, cache: &PageCache, open: &OpenFile) -> Option<FolioRun> {
         let last = if open.policy.looks() {
             self.last.min(self.next_look)
         } else {
             self.last
         };
-        let mut found = None;
-        let mut at = self.index;
-        for _ in 0..BATCH_FOLIOS {
-            let Some(id) = (at < last).then(|| cache.find(open.file, at)).flatten() else {
-                break;
-            };
-            let info = cache.info(id);
-            let end = info.end().min(last);
-            found = Some(Collected {
-                end,
-                last_start: at,
-                last: id,
-            });
-            at = end;
-            if !info.up_to_date || info.marked {
-                break;
-            }
-        }
-        found
+        cache.folio_run(open.file, self.index..last, BATCH_FOLIOS)
     }
 
     /// A marked last folio causes readahead before it is waited for, so that the next request is
@@ -174,7 +147,7 @@ impl ReadCall {
         cache: &mut PageCache,
         open: &mut OpenFile,
         host: &mut dyn Host,
-        collected: &Option<Collected>,
+        collected: &Option<FolioRun>,
     ) -> Step {
         let Some(batch) = collected else {
             // No memory for a single page: the read fails, as with ENOMEM.

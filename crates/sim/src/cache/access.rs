@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What programs find in the cache, and the use they make of it.
+
+use std::ops::Range;
+
+use super::folio::{Folio, FolioId};
+use super::index::{LEAF_PAGES, folio_bits, pieces};
+use super::{Account, FileId, PageCache, StreamId};
+
+/// Cached folios in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FolioRun {
+    /// The page after the last folio, or the end that was given.
+    pub end: u64,
+    /// The first page of the last folio, or the page to begin at.
+    pub last_start: u64,
+    /// The last folio.
+    pub last: FolioId,
+}
+
+/// How a program uses pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Use {
+    /// Who.
+    pub stream: StreamId,
+    /// The page that the previous read ended in: the same folio again is no second access.
+    pub previous_page: Option<u64>,
+    /// The arrival that the program waited for.
+    pub late: Option<u32>,
+    /// Through a mapping, not by read(2).
+    pub mapped: bool,
+}
+
+impl PageCache {
+    /// The folios from a page on, at most `folios_max`, up to a hole, a folio that is not up to
+    /// date or is marked, or the end of the range (filemap_get_read_batch). `None` when its first
+    /// page is not cached.
+    #[must_use]
+    pub fn folio_run(
+        &self,
+        file: FileId,
+        pages: Range<u64>,
+        folios_max: usize,
+    ) -> Option<FolioRun> {
+        let index = &self.files[file.0 as usize];
+        let mut found = None;
+        let (mut at, mut left) = (pages.start, folios_max);
+        while at < pages.end {
+            let number = at / LEAF_PAGES;
+            let Some(leaf) = index.leaf(number) else {
+                break;
+            };
+            while at < pages.end && at / LEAF_PAGES == number {
+                let Some(id) = leaf.folio(at % LEAF_PAGES).filter(|_| left > 0) else {
+                    return found;
+                };
+                left -= 1;
+                let folio = self.lists.folios.get(id);
+                let end = folio.end().min(pages.end);
+                found = Some(FolioRun {
+                    end,
+                    last_start: at,
+                    last: FolioId(id),
+                });
+                if !folio.is_up_to_date() || folio.has(Folio::MARKED) {
+                    return found;
+                }
+                at = end;
+            }
+        }
+        found
+    }
+
+    /// A program uses pages, all of them cached and up to date. Others are passed over.
+    pub fn use_pages(&mut self, file: FileId, pages: Range<u64>, how: &Use) {
+        let mut skip = how.previous_page.and_then(|page| self.find(file, page));
+        if how.mapped {
+            skip = None;
+        }
+        for (leaf, bits) in pieces(pages.start, pages.end) {
+            self.use_leaf(file, leaf, bits, how, &mut skip);
+        }
+        let account = &mut self.accounts[how.stream.0 as usize];
+        account.accesses += pages.end.saturating_sub(pages.start);
+    }
+
+    fn use_leaf(
+        &mut self,
+        file: FileId,
+        number: u64,
+        bits: u64,
+        how: &Use,
+        skip: &mut Option<FolioId>,
+    ) {
+        let index = &mut self.files[file.0 as usize];
+        let distinct = index.touch(number, bits);
+        self.accounts[how.stream.0 as usize].distinct += distinct;
+        let Some(leaf) = index.leaf_mut(number) else {
+            return;
+        };
+        let mut left = bits & leaf.present;
+        let first_use = left & !leaf.used;
+        leaf.used |= left;
+        if how.mapped {
+            leaf.mapped |= left;
+        }
+        let mut first_used = FirstUsed::NONE;
+        while left != 0 {
+            let id = leaf.slots[left.trailing_zeros() as usize];
+            let folio = self.lists.folios.get_mut(id);
+            let whole = folio_bits(folio.index, folio.order);
+            if first_use & whole != 0 {
+                let is_late = how.late == Some(folio.stamp);
+                first_used.add(&mut self.accounts, folio.stream, is_late, first_use & whole);
+            }
+            left &= !whole;
+            if how.mapped {
+                folio.flags |= Folio::YOUNG;
+            } else if skip.replace(FolioId(id)) != Some(FolioId(id)) {
+                // A second read of an inactive folio makes it active (folio_mark_accessed).
+                if !folio.has(Folio::REFERENCED) {
+                    folio.flags |= Folio::REFERENCED;
+                } else if !folio.has(Folio::ACTIVE) {
+                    self.lists.activate(id);
+                }
+            }
+        }
+        first_used.book(&mut self.accounts);
+    }
+}
+
+/// Pages of a leaf that are used for the first time, not yet in the account of whoever fetched
+/// them: those of a row of folios are booked together, because counting bits is dear.
+struct FirstUsed {
+    stream: u32,
+    is_late: bool,
+    bits: u64,
+}
+
+impl FirstUsed {
+    const NONE: Self = Self {
+        stream: 0,
+        is_late: false,
+        bits: 0,
+    };
+
+    fn add(&mut self, accounts: &mut [Account], stream: u32, is_late: bool, bits: u64) {
+        if (self.stream, self.is_late) != (stream, is_late) {
+            self.book(accounts);
+            *self = Self {
+                stream,
+                is_late,
+                bits: 0,
+            };
+        }
+        self.bits |= bits;
+    }
+
+    fn book(&self, accounts: &mut [Account]) {
+        let pages = u64::from(self.bits.count_ones());
+        let account = &mut accounts[self.stream as usize];
+        account.resident_unused -= pages;
+        if self.is_late {
+            account.used_late += pages;
+        } else {
+            account.used_on_time += pages;
+        }
+    }
+}
