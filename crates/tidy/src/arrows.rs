@@ -4,7 +4,7 @@
 use crate::Finding;
 
 /// Crates that decide; they take values and traits, and run without root.
-const LOGIC: [&str; 5] = ["core", "model", "profile", "replay", "sim"];
+const LOGIC: [&str; 6] = ["core", "model", "profile", "replay", "sim", "trace"];
 /// Crates that act on the machine, and those that put everything together.
 const MACHINE: [&str; 4] = [
     "foreread-linux",
