@@ -11,8 +11,17 @@ pub enum ReadError {
     /// The source of the bytes failed.
     #[error("cannot be read on: {0}")]
     Io(#[from] io::Error),
+    /// Its format can't be told.
+    #[error(
+        "no known format of traces: none of frt, fio iolog, strace, blkparse, JuiceFS access log; \
+         --from-format names one"
+    )]
+    UnknownFormat,
+    /// It is not of the format that it was said to be.
+    #[error("this is {0}")]
+    Not(&'static str),
     /// It is not a trace of the own format.
-    #[error("this is not a Foreread trace; name the format with --from-format")]
+    #[error("this is not a Foreread trace")]
     NotATrace,
     /// It ends within its header.
     #[error("the trace ends within its header; nothing of it can be used")]

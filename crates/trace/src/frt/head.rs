@@ -6,6 +6,7 @@ use std::io::Read;
 use super::format::{HEADER_BYTES, HEADER_TEXTS_BYTES_MAX, MAGIC, VERSION, u16_at, u32_at, u64_at};
 use crate::bytes::{Cursor, Fault, put_text, put_varint};
 use crate::error::ReadError;
+use crate::input::fill;
 use crate::limits::{ARGUMENTS_BYTES_MAX, ARGUMENTS_MAX, TEXT_BYTES_MAX};
 use crate::types::{Header, Source, TimeIs};
 
@@ -101,20 +102,4 @@ fn decode(bytes: &[u8; HEADER_BYTES], texts: &[u8]) -> Result<Header, Fault> {
         command,
         kernel,
     })
-}
-
-/// Reads until `bytes` is full or the input ends; how much it got.
-pub(super) fn fill(input: &mut impl Read, bytes: &mut [u8]) -> std::io::Result<usize> {
-    let mut got = 0;
-    while got < bytes.len() {
-        match input.read(&mut bytes[got..]) {
-            Ok(0) => break,
-            Ok(more) => got += more,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            // A compressed stream that was cut off says so in this way.
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => break,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(got)
 }

@@ -10,12 +10,14 @@ use super::format::{
     BLOCK_HEADER_BYTES, BlockHeader, BlockKind, Method, TRAILER_BYTES, TRAILER_MAGIC, u32_at,
     u64_at,
 };
-use super::head::{self, fill};
+use super::head;
 use super::index::{Index, Span};
 use super::record::{Before, Record, take_definition};
 use crate::bytes::{Cursor, Fault};
+use crate::checks::Checks;
 use crate::error::ReadError;
 use crate::findings::{Findings, Place};
+use crate::input::fill;
 use crate::types::{Event, Header};
 
 /// Reads a trace in the order in which it was written.
@@ -38,6 +40,7 @@ pub struct Reader<R: Read> {
     stored: Vec<u8>,
     block: Block,
     findings: Findings,
+    checks: Checks,
     ended: bool,
 }
 
@@ -59,6 +62,7 @@ impl<R: Read> Reader<R> {
     /// [`ReadError`] when the input has no header of a trace.
     pub fn new(mut input: R) -> Result<Self, ReadError> {
         let (header, at) = head::read(&mut input)?;
+        let checks = Checks::new(header.page_bytes);
         Ok(Self {
             input,
             seek: None,
@@ -79,6 +83,7 @@ impl<R: Read> Reader<R> {
                 before: Before::new(),
             },
             findings: Findings::default(),
+            checks,
             ended: false,
         })
     }
@@ -184,6 +189,7 @@ impl<R: Read> Reader<R> {
             Event::File(id, file) => {
                 let added = defined.add_file(*id, file.path.len());
                 added.map_err(too_many)?;
+                self.checks.file(*id, file);
                 true
             }
             Event::Thread(id, thread) => {
@@ -200,6 +206,10 @@ impl<R: Read> Reader<R> {
         if !is_known {
             self.findings.undefined.add(Place::Byte(at));
             return Ok(None);
+        }
+        if let Event::Access(access) = &event {
+            let place = Place::Byte(at);
+            self.checks.access(access, place, &mut self.findings);
         }
         Ok(Some(event))
     }
