@@ -14,6 +14,7 @@ mod sim;
 mod store;
 mod table;
 mod text;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Verb::Show(arguments) => show::show(&arguments),
         Verb::Merge(arguments) => merge::merge(&arguments),
         Verb::Sim(arguments) => sim::sim(&arguments),
+        Verb::Trace(arguments) => trace::trace(&arguments),
         Verb::Doctor(arguments) => doctor::doctor(&arguments),
         Verb::Demo(arguments) => demo::demo(&arguments),
         Verb::CheckKernel(arguments) => check_kernel::check_kernel(&arguments),

@@ -4,8 +4,8 @@
 //!
 //! * [`types`] is the model: a [`Header`], then [`Event`]s in the order of the source;
 //! * [`frt`] is the own format, read and written in streams of bounded memory;
-//! * [`open`] reads any known format, as [`Events`]; [`create`] writes, as a [`Sink`]; [`copy`] does
-//!   both;
+//! * [`open`] reads any known format, as [`Events`]; [`create`] writes, as a [`Sink`]; [`copy`]
+//!   does both;
 //! * [`Findings`] is what a reader met that a person should know;
 //! * [`Known`] keeps files and threads by their ids, for whoever reads events; [`Summary`]
 //!   counts them.

@@ -74,8 +74,8 @@ pub(super) fn put_flags(line: &mut Vec<u8>, flags: Flags) {
     }
 }
 
-/// In quotes where commas ask for it. What isn't UTF-8, control characters and backslashes are escaped as
-/// `\xHH`, so that each line is one of text and different names stay different.
+/// In quotes where commas and quotes ask for it. What isn't UTF-8, control characters and
+/// backslashes are escaped as `\xHH`: each line is one of text, and different names stay different.
 pub(super) fn put_text(line: &mut Vec<u8>, text: &[u8], with_commas: bool) {
     let quoted = with_commas && text.iter().any(|byte| b",\"".contains(byte));
     if quoted {

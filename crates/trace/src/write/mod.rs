@@ -71,8 +71,8 @@ pub trait Sink {
     /// Adds an event.
     ///
     /// # Errors
-    /// [`WriteError::Io`] when the output fails. [`WriteError::Unfit`] and [`WriteError::Full`] when
-    /// the event breaks a rule, which those of [`Events`] don't.
+    /// [`WriteError::Io`] when the output fails. [`WriteError::Unfit`] and [`WriteError::Full`]
+    /// when the event breaks a rule, which those of [`Events`] don't.
     fn write(&mut self, event: &Event) -> Result<(), WriteError>;
 
     /// Says that so many more of these are not in the trace, where the format can.
