@@ -9,6 +9,7 @@ mod call;
 mod calls;
 mod descriptors;
 mod line;
+mod opening;
 mod tasks;
 
 use std::collections::HashMap;
