@@ -318,7 +318,11 @@ impl<R: Read> Reader<R> {
         };
         if *blocks_left == 0 {
             let (from_ns, to_ns) = self.wanted_ns;
-            let wanted = |span: &Span| span.definition_blocks > 0 || span.overlaps(from_ns, to_ns);
+            // Never back: an index that says so would have the same blocks read again and again.
+            let at = self.at;
+            let wanted = |span: &Span| {
+                span.at >= at && (span.definition_blocks > 0 || span.overlaps(from_ns, to_ns))
+            };
             let Some(span) = spans.find(wanted) else {
                 return Ok(false);
             };

@@ -181,11 +181,11 @@ impl Descriptors {
             closes_on_exec,
         };
         self.opens[open as usize].descriptors += 1;
-        if self.count >= DESCRIPTORS_MAX {
+        self.count += 1;
+        if self.count > DESCRIPTORS_MAX {
             self.dropped(std::iter::once(entry));
             return None;
         }
-        self.count += 1;
         let before = self.tables[table.0 as usize].entries.insert(fd, entry);
         self.dropped(before.into_iter()).pop()
     }
@@ -275,6 +275,19 @@ mod tests {
         assert_eq!(stream(all.open(child, 3, Open::NotFile, false)), Some(1));
         assert_eq!(all.leave(child).len(), 1);
         assert_eq!(all.count, 0);
+    }
+
+    #[test]
+    fn more_descriptors_than_there_is_room_for_are_not_kept() {
+        let mut all = Descriptors::default();
+        let table = all.new_table();
+        for fd in 0..DESCRIPTORS_MAX as i32 + 100 {
+            all.open(table, fd, Open::NotFile, false);
+        }
+        assert_eq!(all.count, DESCRIPTORS_MAX);
+        assert_eq!(all.opens.len(), DESCRIPTORS_MAX + 1);
+        let (child, copied) = all.copy(table);
+        assert!(!copied && all.numbers(child, 0, i64::MAX).is_empty());
     }
 
     #[test]

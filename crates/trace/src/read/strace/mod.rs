@@ -46,6 +46,15 @@ pub(super) struct Strace {
     unfinished_bytes: usize,
 }
 
+/// What the time in front of a line is.
+#[derive(Clone, Copy)]
+enum At {
+    /// When the call began.
+    Beginning(u64),
+    /// When its rest was printed, which is when it returned.
+    Return(u64),
+}
+
 impl Strace {
     // It has the form that readers of lines have in common.
     #[allow(clippy::unnecessary_wraps)]
@@ -75,16 +84,19 @@ impl Strace {
         Ok((header, strace))
     }
 
-    /// A call returned. `time_ns` is when it began, or when its rest was printed.
     fn returned(
         &mut self,
         tid: u32,
-        time_ns: u64,
+        at: At,
         name: &[u8],
         text: &[u8],
         emit: &mut Emit,
     ) -> Result<(), &'static str> {
         let call = Call::new(text).ok_or("is a call that does not end")?;
+        let time_ns = match at {
+            At::Beginning(ns) if self.returns => ns.saturating_add(call.duration_ns.unwrap_or(0)),
+            At::Beginning(ns) | At::Return(ns) => ns,
+        };
         self.tasks.returned(tid, time_ns, name, &call, emit)
     }
 
@@ -117,17 +129,8 @@ impl LineReader for Strace {
         let time_ns = self.clock.time_ns(line.stamp);
         match line.what {
             What::Call(name, text) if calls::matters(name) => {
-                let began_ns = time_ns;
-                let took_ns = match (self.returns, Call::new(text)) {
-                    (true, Some(call)) => call.duration_ns.unwrap_or(0),
-                    _ => 0,
-                };
-                let time_ns = began_ns.saturating_add(took_ns);
-                self.returned(line.tid, time_ns, name, text, emit)
-            }
-            What::Unfinished(name, before) => {
-                self.interrupted(line.tid, name, before);
-                Ok(())
+                let began = At::Beginning(time_ns);
+                self.returned(line.tid, began, name, text, emit)
             }
             What::Resumed(name, rest) if calls::matters(name) => {
                 let Some(text) = self.resumed(line.tid, rest) else {
@@ -135,14 +138,20 @@ impl LineReader for Strace {
                     emit.left_out(LeftOut::Others);
                     return Ok(());
                 };
-                self.returned(line.tid, time_ns, name, &text, emit)
+                let returned = At::Return(time_ns);
+                self.returned(line.tid, returned, name, &text, emit)
             }
-            What::Ended => {
-                self.unfinished_bytes -= self
-                    .unfinished
-                    .remove(&line.tid)
-                    .map_or(0, |text| text.len());
+            // With -qq, a call to exit is the last that is heard of it.
+            What::Ended
+            | What::Call(b"exit" | b"exit_group", _)
+            | What::Unfinished(b"exit" | b"exit_group", _) => {
+                let text = self.unfinished.remove(&line.tid);
+                self.unfinished_bytes -= text.map_or(0, |text| text.len());
                 self.tasks.ended(line.tid, time_ns, emit)
+            }
+            What::Unfinished(name, before) => {
+                self.interrupted(line.tid, name, before);
+                Ok(())
             }
             What::Call(..) | What::Resumed(..) | What::Remark | What::Unknown => Ok(()),
         }
