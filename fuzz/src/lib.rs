@@ -79,8 +79,8 @@ fn check(event: &Event, known: &Known) {
     }
 }
 
-/// A trace of the own format whose blocks have the checksums that no fuzzer finds: the first byte of
-/// each part is the kind of a block, the second how many records it has.
+/// A trace of the own format whose blocks have the checksums that no fuzzer finds: the first byte
+/// of each part is the kind of a block, the second how many records it has.
 pub fn sealed(input: &[u8]) -> Vec<u8> {
     let header = foreread_trace::Header::new(
         foreread_trace::Source::Recorded,
