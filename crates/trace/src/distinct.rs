@@ -43,11 +43,11 @@ impl Distinct {
             let chunk = page / CHUNK_PAGES;
             let next = (chunk + 1).saturating_mul(CHUNK_PAGES).min(end);
             let bits = bits(page % CHUNK_PAGES, next - page);
-            let new = match self.is_exact {
-                true => self.new_bits(file, chunk, bits),
-                false => bits,
-            };
-            self.estimate(file, chunk, new);
+            if self.is_exact {
+                self.remember(file, chunk, bits);
+            } else {
+                self.estimate(file, chunk, bits);
+            }
             page = next;
         }
     }
@@ -68,16 +68,16 @@ impl Distinct {
         ((alpha * registers * registers / sum) as u64, false)
     }
 
-    fn new_bits(&mut self, file: FileId, chunk: u64, bits: u64) -> u64 {
+    fn remember(&mut self, file: FileId, chunk: u64, bits: u64) {
         let known = self.chunks.entry((file, chunk)).or_default();
-        let new = bits & !*known;
+        self.count += u64::from((bits & !*known).count_ones());
         *known |= bits;
-        self.count += u64::from(new.count_ones());
         if self.chunks.len() > CHUNKS_MAX {
             self.is_exact = false;
-            self.chunks = HashMap::new();
+            for ((file, chunk), bits) in std::mem::take(&mut self.chunks) {
+                self.estimate(file, chunk, bits);
+            }
         }
-        new
     }
 
     fn estimate(&mut self, file: FileId, chunk: u64, mut bits: u64) {
