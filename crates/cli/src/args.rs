@@ -8,6 +8,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use foreread_core::Bytes;
 
+use crate::trace::args::TraceArguments;
+
 /// Makes cold reads fast on Linux.
 ///
 /// Records what a program reads, and from then on has it in memory just before the program asks.
@@ -39,6 +41,8 @@ pub enum Verb {
     Sim(SimArguments),
     /// Say where the block layer held reads back, from a trace or live.
     Analyze(AnalyzeArguments),
+    /// Say what a trace of accesses holds; convert and cut traces.
+    Trace(TraceArguments),
     /// Say what this machine allows and lacks, with the remedy.
     Doctor(DoctorArguments),
     /// Show what it is worth, on a modelled disk: three programs, with and without.

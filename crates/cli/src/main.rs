@@ -18,6 +18,7 @@ mod store;
 mod svg;
 mod table;
 mod text;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Verb::Merge(arguments) => merge::merge(&arguments),
         Verb::Sim(arguments) => sim::sim(&arguments),
         Verb::Analyze(arguments) => analyze::analyze(&arguments),
+        Verb::Trace(arguments) => trace::trace(&arguments),
         Verb::Doctor(arguments) => doctor::doctor(&arguments),
         Verb::Demo(arguments) => demo::demo(&arguments),
         Verb::CheckKernel(arguments) => check_kernel::check_kernel(&arguments),

@@ -4,7 +4,15 @@
 use crate::Finding;
 
 /// Crates that decide; they take values and traits, and run without root.
-const LOGIC: [&str; 6] = ["blocktrace", "core", "model", "profile", "replay", "sim"];
+const LOGIC: [&str; 7] = [
+    "blocktrace",
+    "core",
+    "model",
+    "profile",
+    "replay",
+    "sim",
+    "trace",
+];
 /// Crates that act on the machine, and those that put everything together.
 const MACHINE: [&str; 4] = [
     "foreread-linux",

@@ -30,11 +30,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// The most that was seen of one run.
 #[derive(Clone, Copy, Debug, Default)]
-struct Peak {
+pub struct Peak {
     /// `VmHWM`.
-    resident_bytes: u64,
+    pub resident_bytes: u64,
     /// `memlock` of the process's BPF maps, which is the kernel's memory.
-    maps_bytes: u64,
+    pub maps_bytes: u64,
 }
 
 pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
@@ -108,7 +108,7 @@ fn row(name: &str, peak: Peak, mode: &str, files: u64) -> Row {
 }
 
 /// Looks at a process until it has ended.
-fn watch(mut child: Child) -> Result<Peak, BenchError> {
+pub fn watch(mut child: Child) -> Result<Peak, BenchError> {
     let proc = PathBuf::from(format!("/proc/{}", child.id()));
     let mut peak = Peak::default();
     let mut looks = 0_u32;

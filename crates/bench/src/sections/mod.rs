@@ -10,6 +10,7 @@ mod memory;
 mod recording;
 mod refresh;
 mod simulator;
+mod trace;
 mod warm;
 
 use clap::ValueEnum;
@@ -39,10 +40,12 @@ pub enum SectionName {
     Simulator,
     /// What one decision of a policy costs.
     Decision,
+    /// How fast traces are read, and in how much memory.
+    Trace,
 }
 
 impl SectionName {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,
@@ -52,6 +55,7 @@ impl SectionName {
         Self::Load,
         Self::Simulator,
         Self::Decision,
+        Self::Trace,
     ];
 
     /// How long it takes on a machine with two processors.
@@ -65,6 +69,7 @@ impl SectionName {
             Self::Memory => 1.0,
             Self::Load | Self::Decision => 0.1,
             Self::Simulator => 0.3,
+            Self::Trace => 3.0,
         };
         match (quick, self) {
             (false, _) => minutes,
@@ -85,6 +90,7 @@ impl SectionName {
             Self::Load => load::measure(context),
             Self::Simulator => simulator::measure(context),
             Self::Decision => decision::measure(context),
+            Self::Trace => trace::measure(context),
         }
     }
 }

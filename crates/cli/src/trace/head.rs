@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread trace head`.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use foreread_core::grouped;
+use foreread_trace::{Access, Event, Flags, Known};
+use serde_json::{Value, json};
+
+use super::args::HeadArguments;
+use super::findings;
+use super::input::Input;
+use crate::table::{finished, table};
+use crate::text;
+
+/// `foreread trace head`.
+pub fn head(arguments: &HeadArguments) -> Result<ExitCode> {
+    let mut input = Input::open(&arguments.input, arguments.how.options())?;
+    let mut known = Known::default();
+    let mut accesses = Vec::new();
+    while (accesses.len() as u64) < arguments.lines {
+        let Some(event) = input
+            .events
+            .next_event()
+            .with_context(|| input.name.clone())?
+        else {
+            break;
+        };
+        known.learn(&event);
+        if let Event::Access(access) = event {
+            accesses.push(access);
+        }
+    }
+    let found = input.events.findings().clone();
+    let name = input.name.clone();
+    drop(input);
+    if arguments.json {
+        let rows = accesses.iter().map(|access| document(access, &known));
+        text::print_json(&json!({
+            "schema": "foreread.trace-head/1",
+            "file": name,
+            "accesses": rows.collect::<Vec<_>>(),
+            "findings": findings::document(&found),
+        }))?;
+    } else {
+        text::print(&people(&accesses, &known))?;
+        findings::tell(&name, &found);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn people(accesses: &[Access], known: &Known) -> String {
+    let mut rows = table(&[
+        "time s",
+        "pid",
+        "tid",
+        "kind",
+        "offset",
+        "bytes",
+        "waited us",
+        "took us",
+        "file",
+    ]);
+    for access in accesses {
+        let (path, pid, tid) = names(access, known);
+        let micros = |ns: Option<u64>| match ns {
+            Some(ns) => format!("{:.1}", ns as f64 / 1e3),
+            None => "-".to_owned(),
+        };
+        let mut kind = access.kind.name().to_owned();
+        for flag in flags(access.flags) {
+            kind += " ";
+            kind += flag;
+        }
+        rows.add_row([
+            format!("{:.6}", access.time_ns as f64 / 1e9),
+            pid.to_string(),
+            tid.to_string(),
+            kind,
+            grouped(access.offset_bytes),
+            grouped(access.length_bytes),
+            micros(access.waited_ns),
+            micros(access.duration_ns),
+            path,
+        ]);
+    }
+    finished(rows, &[3, 8])
+}
+
+fn names(access: &Access, known: &Known) -> (String, u32, u32) {
+    let path = known
+        .file(access.file)
+        .map(|file| text::escaped(&file.path));
+    let thread = known.thread(access.thread);
+    let (pid, tid) = thread.map_or((0, 0), |thread| (thread.pid, thread.tid));
+    (path.unwrap_or_default(), pid, tid)
+}
+
+fn flags(flags: Flags) -> Vec<&'static str> {
+    let names = Flags::NAMES.into_iter();
+    names
+        .filter(|(flag, _)| flags.contains(*flag))
+        .map(|(_, name)| name)
+        .collect()
+}
+
+fn document(access: &Access, known: &Known) -> Value {
+    let (path, pid, tid) = names(access, known);
+    json!({
+        "time_ns": access.time_ns,
+        "pid": pid,
+        "tid": tid,
+        "file": path,
+        "stream": access.stream,
+        "kind": access.kind.name(),
+        "offset_bytes": access.offset_bytes,
+        "length_bytes": access.length_bytes,
+        "flags": flags(access.flags),
+        "waited_ns": access.waited_ns,
+        "duration_ns": access.duration_ns,
+    })
+}

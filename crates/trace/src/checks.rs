@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is odd about an access, whatever format it comes from.
+
+use crate::findings::{Findings, Place};
+use crate::types::{Access, File, FileId};
+
+/// Remembers what accesses are held against.
+#[derive(Clone, Debug)]
+pub(crate) struct Checks {
+    page_bytes: u64,
+    last_ns: u64,
+    /// Sizes by file; `u64::MAX` where not known.
+    sizes_bytes: Vec<u64>,
+}
+
+impl Checks {
+    pub fn new(page_bytes: u32) -> Self {
+        Self {
+            page_bytes: u64::from(page_bytes.max(1)),
+            last_ns: 0,
+            sizes_bytes: Vec::new(),
+        }
+    }
+
+    /// A file was defined. Its id is within the limits.
+    pub fn file(&mut self, id: FileId, file: &File) {
+        let Some(size_bytes) = file.size_bytes else {
+            return;
+        };
+        let at = id.0 as usize;
+        if self.sizes_bytes.len() <= at {
+            self.sizes_bytes.resize(at + 1, u64::MAX);
+        }
+        self.sizes_bytes[at] = size_bytes;
+    }
+
+    /// Counts what is odd about an access.
+    #[inline]
+    pub fn access(&mut self, access: &Access, place: Place, findings: &mut Findings) {
+        if access.time_ns < self.last_ns {
+            findings.time_back.add(place);
+        }
+        self.last_ns = access.time_ns;
+        let size_bytes = self.sizes_bytes.get(access.file.0 as usize);
+        if let Some(&size_bytes) = size_bytes
+            && size_bytes != u64::MAX
+            && access.kind.uses_pages()
+        {
+            // A mapping goes to the end of the last page.
+            let pages_bytes = size_bytes.div_ceil(self.page_bytes);
+            if access.end_bytes() > pages_bytes.saturating_mul(self.page_bytes) {
+                findings.past_end.add(place);
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads arbitrary bytes as the access log of JuiceFS.
+//!
+//! `cargo +nightly fuzz run trace_juicefs fuzz/corpus/juicefs tests/traces -- -max_len=4096`
+#![no_main]
+
+use foreread_fuzz::read;
+use foreread_trace::{Format, Objects};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    read(input, Some(Format::JuiceFs), Objects::Files);
+});

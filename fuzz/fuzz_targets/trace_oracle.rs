@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads arbitrary bytes as oracleGeneral.
+//!
+//! `cargo +nightly fuzz run trace_oracle fuzz/corpus/oracle tests/traces -- -max_len=4096`
+#![no_main]
+
+use foreread_fuzz::read;
+use foreread_trace::{Format, Objects};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    read(input, None, Objects::Files);
+    for objects in [Objects::Files, Objects::Bytes, Objects::Sectors] {
+        read(input, Some(Format::OracleGeneral), objects);
+    }
+});
