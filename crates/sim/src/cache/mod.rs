@@ -8,6 +8,7 @@ mod index;
 mod reclaim;
 mod view;
 mod walk;
+mod warm;
 
 pub use account::Account;
 pub use folio::FolioId;
