@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads that share an open file, and files that are cached at the start.
+//! Threads that share an open file, files that are cached at the start, and the workloads of
+//! `tests/scenarios/workloads/`.
 #![forbid(unsafe_code)]
+
+use std::fs;
+use std::path::PathBuf;
 
 use foreread_core::policy::Policy;
 use foreread_sim::Scenario;
@@ -83,4 +87,51 @@ fn a_cached_file_larger_than_memory_is_cached_as_far_as_it_fits() {
     let outcome = run("", "size = \"80M\"\ncached = \"all\"", Policy::None);
     assert!(outcome.total.pages.fetched >= 4096);
     assert!(outcome.total.pages.balances());
+}
+
+fn workloads() -> Vec<(String, Scenario)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/scenarios/workloads");
+    let entries = fs::read_dir(folder).expect("the workloads");
+    let mut found: Vec<(String, Scenario)> = entries
+        .flatten()
+        .map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let text = fs::read_to_string(entry.path()).expect("a text");
+            let scenario = Scenario::parse(&name, &text).unwrap_or_else(|e| panic!("{e}"));
+            (name, scenario)
+        })
+        .collect();
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    found
+}
+
+#[test]
+fn each_workload_says_which_it_is_and_is_small_enough_to_be_run_often() {
+    let workloads = workloads();
+    assert!(workloads.len() > 30);
+    for (name, mut scenario) in workloads {
+        let number: u32 = scenario.workload[1..].parse().expect(&name);
+        assert!(name.starts_with(&format!("w{number:02}-")), "{name}");
+        assert!(!scenario.about.is_empty(), "{name}");
+        scenario
+            .set(&Overrides {
+                policies: vec![Policy::Linux],
+                devices: vec!["nvme".into()],
+                memory_pages: vec![32 << 10],
+                ..Overrides::default()
+            })
+            .expect(&name);
+        let runs = scenario.combinations();
+        assert_eq!(runs.len(), 1, "{name}");
+        let outcome = Simulation::new(scenario.setup(&runs[0]), Keep::default()).run();
+        assert!(
+            outcome.programs.iter().all(|program| program.finished),
+            "{name}"
+        );
+        assert!(outcome.total.pages.balances(), "{name}");
+        assert!(outcome.total.stall_ns > 0, "{name}");
+        assert!(outcome.total.pages.accesses < 1 << 20, "{name}");
+        let amplification = outcome.total.pages.amplification().expect(&name);
+        assert!(!scenario.is_random || amplification >= 1.0, "{name}");
+    }
 }
