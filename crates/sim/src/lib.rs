@@ -23,6 +23,7 @@ pub mod cache;
 pub mod check;
 pub mod engine;
 mod latency;
+pub mod matrix;
 pub mod path;
 mod random;
 pub mod scenario;
