@@ -4,11 +4,13 @@
 
 mod args;
 mod check_kernel;
+mod compare;
 mod demo;
 mod doctor;
 mod merge;
 mod output;
 mod run;
+mod runs;
 mod show;
 mod sim;
 mod store;
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Verb::Show(arguments) => show::show(&arguments),
         Verb::Merge(arguments) => merge::merge(&arguments),
         Verb::Sim(arguments) => sim::sim(&arguments),
+        Verb::Compare(arguments) => compare::compare(&arguments),
         Verb::Doctor(arguments) => doctor::doctor(&arguments),
         Verb::Demo(arguments) => demo::demo(&arguments),
         Verb::CheckKernel(arguments) => check_kernel::check_kernel(&arguments),
