@@ -43,6 +43,8 @@ pub enum Verb {
     Analyze(AnalyzeArguments),
     /// Say what a trace of accesses holds; convert and cut traces.
     Trace(TraceArguments),
+    /// Hold readahead policies against each other: workloads, devices and memory in one table.
+    Compare(CompareArguments),
     /// Say what this machine allows and lacks, with the remedy.
     Doctor(DoctorArguments),
     /// Show what it is worth, on a modelled disk: three programs, with and without.
@@ -189,18 +191,8 @@ pub struct SimArguments {
     /// The scenario: a TOML file, see docs/scenarios.md.
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
-    /// Policies to try, in place of the scenario's.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub policy: Vec<String>,
-    /// Devices to try.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub device: Vec<String>,
-    /// Maximum windows to try, such as 128K,512K.
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
-    pub read_ahead: Vec<Bytes>,
-    /// Sizes of the page cache to try, such as 256M.
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
-    pub memory: Vec<Bytes>,
+    #[command(flatten)]
+    pub values: SimValues,
     /// Say what was decided around access N, what the policy saw, and why.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub explain: Option<u64>,
@@ -220,6 +212,52 @@ pub struct SimArguments {
     #[arg(long, requires = "json")]
     pub streams: bool,
     /// Print a line of comma-separated values for each run.
+    #[arg(long)]
+    pub csv: bool,
+}
+
+/// What is tried in place of what a scenario says.
+#[derive(Debug, Args)]
+pub struct SimValues {
+    /// Policies to try, in place of the scenario's.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub policy: Vec<String>,
+    /// Devices to try.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub device: Vec<String>,
+    /// Maximum windows to try, such as 128K,512K.
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
+    pub read_ahead: Vec<Bytes>,
+    /// Sizes of the page cache to try, such as 256M.
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
+    pub memory: Vec<Bytes>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    foreread compare tests/scenarios/workloads --policy linux,safe-2010,none\n  \
+    foreread compare tests/scenarios/workloads --policy linux,safe-2010 --device hdd,nvme \
+    --memory 256M --show safe-2010 --html compare.html\n\n\
+    Exit status: 0 done, 2 when a workload or an argument can't be used.")]
+pub struct CompareArguments {
+    /// Workloads: scenarios, see docs/scenarios.md, or directories of them.
+    #[arg(value_name = "WORKLOAD", default_value = "tests/scenarios/workloads")]
+    pub workloads: Vec<PathBuf>,
+    #[command(flatten)]
+    pub values: SimValues,
+    /// List the cells where these policies lose most against linux, and draw them in --html.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub show: Vec<String>,
+    /// Report a quarter of the workloads, drawn with this seed, apart from the others.
+    #[arg(long, value_name = "SEED")]
+    pub held_out: Option<u64>,
+    /// Write a page of charts to this file; it needs no script and no network.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print one JSON document, with every cell.
+    #[arg(long, conflicts_with = "csv")]
+    pub json: bool,
+    /// Print a line of comma-separated values for each cell and policy.
     #[arg(long)]
     pub csv: bool,
 }

@@ -6,12 +6,14 @@ mod analyze;
 mod args;
 mod axes;
 mod check_kernel;
+mod compare;
 mod demo;
 mod doctor;
 mod merge;
 mod output;
 mod positions;
 mod run;
+mod runs;
 mod show;
 mod sim;
 mod store;
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Verb::Sim(arguments) => sim::sim(&arguments),
         Verb::Analyze(arguments) => analyze::analyze(&arguments),
         Verb::Trace(arguments) => trace::trace(&arguments),
+        Verb::Compare(arguments) => compare::compare(&arguments),
         Verb::Doctor(arguments) => doctor::doctor(&arguments),
         Verb::Demo(arguments) => demo::demo(&arguments),
         Verb::CheckKernel(arguments) => check_kernel::check_kernel(&arguments),

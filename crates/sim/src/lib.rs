@@ -22,6 +22,7 @@ pub mod block;
 pub mod cache;
 pub mod check;
 pub mod engine;
+pub mod matrix;
 pub mod path;
 mod random;
 pub mod scenario;

@@ -7,7 +7,7 @@ use foreread_core::policy::{Access, Limits, Policy, Reason};
 use foreread_model::DiskParameters;
 use foreread_sim::block::{Elevator, PlugRules, QueueRules, Unplug};
 use foreread_sim::engine::{
-    FileSetup, Keep, Outcome, Pattern, ProgramSetup, Setup, Simulation, Through,
+    FileSetup, Keep, Outcome, Pattern, Phase, ProgramSetup, Setup, Simulation, Through,
 };
 
 const MIB: u64 = 1 << 20;
@@ -21,22 +21,17 @@ fn disk(text: &[&str]) -> DiskParameters {
 }
 
 fn program(file: usize, request_bytes: u64) -> ProgramSetup {
+    reading(Pattern::Sequential, file, request_bytes)
+}
+
+fn reading(pattern: Pattern, file: usize, request_bytes: u64) -> ProgramSetup {
     ProgramSetup {
-        name: "reader".into(),
-        files: vec![file],
-        pattern: Pattern::Sequential,
-        offset_bytes: 0,
-        length_bytes: u64::MAX,
-        request_bytes,
-        through: Through::Read,
-        advice: None,
-        repeat: 1,
-        start_ns: 0,
-        think_ns: 0,
-        cpu_per_page_ns: 0,
-        cpu_per_call_ns: 0,
-        rate_bytes_per_s: 0,
-        seed: 1,
+        phases: vec![Phase {
+            pattern,
+            request_bytes,
+            ..Phase::default()
+        }],
+        ..ProgramSetup::new("reader", vec![file])
     }
 }
 
@@ -48,6 +43,7 @@ fn setup(policy: Policy, ra_pages: u32, file_bytes: u64, programs: Vec<ProgramSe
         disk: 0,
         offset_bytes: number as u64 * file_bytes,
         extent_step_bytes: 0,
+        cached: None,
     };
     Setup {
         memory_pages: Some(4096),
@@ -94,9 +90,8 @@ fn readahead_hides_the_latency_behind_the_transfer() {
 
 fn several() -> Vec<ProgramSetup> {
     let random = ProgramSetup {
-        pattern: Pattern::Random { requests: 300 },
         think_ns: 50_000,
-        ..program(1, 16384)
+        ..reading(Pattern::Random { requests: 300 }, 1, 16384)
     };
     let mapped = ProgramSetup {
         through: Through::Mapping(0),
@@ -105,18 +100,15 @@ fn several() -> Vec<ProgramSetup> {
     };
     let text = ProgramSetup {
         through: Through::Mapping(Access::VMA_EXEC),
-        pattern: Pattern::Zipf { requests: 500 },
-        ..program(3, 4096)
+        ..reading(Pattern::Zipf { requests: 500 }, 3, 4096)
     };
     let backward = ProgramSetup {
-        pattern: Pattern::Backward,
         repeat: 2,
-        ..program(4, 12288)
+        ..reading(Pattern::Backward { stride_bytes: 0 }, 4, 12288)
     };
     let two = ProgramSetup {
-        pattern: Pattern::Interleaved { streams: 2 },
         rate_bytes_per_s: 20_000_000,
-        ..program(5, 32768)
+        ..reading(Pattern::Interleaved { streams: 2 }, 5, 32768)
     };
     vec![program(0, 32768), random, mapped, text, backward, two]
 }

@@ -122,6 +122,111 @@ fn errors_name_the_line_the_field_and_the_remedy() {
             "x.toml:10: file.offset: no disk",
         ),
         ("[[file]]\nname = \"a\"", "[[file", "x.toml:7: "),
+        (
+            "request = \"4K\"",
+            "reorder = 1",
+            "x.toml:12: program.reorder: expected 2 to",
+        ),
+        (
+            "request = \"4K\"",
+            "holes_percent = 100",
+            "x.toml:12: program.holes_percent: expected 0 to 99",
+        ),
+        (
+            "request = \"4K\"",
+            "noise_percent = -1",
+            "x.toml:12: program.noise_percent: expected a whole number",
+        ),
+        (
+            "request = \"4K\"",
+            "run = \"64K\"",
+            "x.toml:12: program.run: needs pattern",
+        ),
+        (
+            "request = \"4K\"",
+            "pattern = \"strided\"\nstride = \"4K\"\nrun = \"8K\"",
+            "x.toml:14: program.run: is longer",
+        ),
+        (
+            "request = \"4K\"",
+            "pattern = \"mixed\"",
+            "program.sequential_percent: is missing",
+        ),
+        (
+            "request = \"4K\"",
+            "pattern = \"mixed\"\nsequential_percent = 101",
+            "x.toml:13: program.sequential_percent: expected 0 to 100",
+        ),
+        (
+            "request = \"4K\"",
+            "threads = 0",
+            "x.toml:12: program.threads: expected 1 to 4096",
+        ),
+        (
+            "request = \"4K\"",
+            "count = 1000000\nthreads = 2",
+            "x.toml:13: program.threads: 1000000 programs",
+        ),
+        (
+            "request = \"4K\"",
+            "pieces = \"64K\"",
+            "x.toml:12: program.pieces: needs threads",
+        ),
+        (
+            "request = \"4K\"",
+            "threads = 2\npieces = \"6K\"",
+            "x.toml:13: program.pieces: expected a multiple",
+        ),
+        (
+            "request = \"4K\"",
+            "request = \"4K\"\n[[program.phase]]\nlength = \"8K\"",
+            "x.toml:12: program.request: belongs in each",
+        ),
+        (
+            "request = \"4K\"",
+            "[[program.phase]]\nlength = \"2M\"",
+            "x.toml:13: program.phase.length: reads to byte",
+        ),
+        (
+            "request = \"4K\"",
+            "[[program.phase]]\nthink = \"1ms\"",
+            "x.toml:13: program.phase.think: no such field",
+        ),
+        (
+            "request = \"4K\"",
+            "phase = 5",
+            "x.toml:12: program.phase: expected a table",
+        ),
+        (
+            "request = \"4K\"",
+            "victim = 1",
+            "x.toml:12: program.victim: expected true or false",
+        ),
+        (
+            "size = \"1M\"",
+            "size = \"1M\"\ncached = \"half\"",
+            "x.toml:10: file.cached: `half` is none of: none, all",
+        ),
+        (
+            "size = \"1M\"",
+            "size = \"1M\"\nmissing_one_in = 4",
+            "x.toml:10: file.missing_one_in: needs cached",
+        ),
+        (
+            "size = \"1M\"",
+            "size = \"1M\"\ncached = \"all\"\nmissing_one_in = 1",
+            "x.toml:11: file.missing_one_in: expected 2",
+        ),
+        (
+            "size = \"1M\"",
+            "size = \"1M\"\ncached = \"all\"\nmissing_block = \"6K\"",
+            "x.toml:11: file.missing_block: expected whole",
+        ),
+        (
+            "size = \"1M\"",
+            "size = \"1T\"\ncached = \"all\"",
+            "x.toml:10: file.cached: at most 64 GiB",
+        ),
     ] {
         let text = GOOD.replace(right, wrong);
         assert_ne!(text, GOOD, "{right}");

@@ -3,30 +3,27 @@
 
 mod document;
 mod explain;
-mod people;
-mod runs;
+pub mod people;
+pub mod scenarios;
 mod svg;
 
 use std::fs;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
-use foreread_core::{Bytes, Pages, Unit};
 use foreread_sim::Scenario;
-use foreread_sim::engine::{Keep, Outcome};
-use foreread_sim::scenario::{Checked, Combination, Overrides};
+use foreread_sim::engine::{Keep, Outcome, Simulation};
+use foreread_sim::scenario::{Checked, Combination};
 
 use crate::args::SimArguments;
 use crate::output::note;
-use crate::text;
+use crate::{runs, text};
 
 /// A negative answer: a row that `--check` asked for is not reached.
 const EXIT_NOT_REACHED: u8 = 1;
-/// A scenario is small; more than this is another file.
-const SCENARIO_BYTES_MAX: u64 = 16 << 20;
 
 /// A scenario that ran.
-struct Ran {
+pub struct Ran {
     scenario: Scenario,
     runs: Vec<Combination>,
     outcomes: Vec<Outcome>,
@@ -35,9 +32,9 @@ struct Ran {
 
 /// `foreread sim`.
 pub fn sim(arguments: &SimArguments) -> Result<ExitCode> {
-    let mut scenario = read(arguments)?;
+    let mut scenario = scenarios::read(&arguments.scenario)?;
     scenario
-        .set(&overrides(arguments)?)
+        .set(&scenarios::overrides(&arguments.values)?)
         .map_err(|what| anyhow!("{what}"))?;
     if arguments.fit {
         return fit(scenario);
@@ -70,41 +67,15 @@ pub fn sim(arguments: &SimArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(arguments: &SimArguments) -> Result<Scenario> {
-    let path = &arguments.scenario;
-    let cannot = || format!("cannot read {}", path.display());
-    let length = fs::metadata(path).with_context(cannot)?.len();
-    if length > SCENARIO_BYTES_MAX {
-        bail!("{} has {length} bytes: that is no scenario", path.display());
-    }
-    let text = fs::read_to_string(path).with_context(cannot)?;
-    Ok(Scenario::parse(&path.display().to_string(), &text)?)
-}
-
-fn overrides(arguments: &SimArguments) -> Result<Overrides> {
-    let mut policies = Vec::new();
-    for name in &arguments.policy {
-        policies.push(name.parse()?);
-    }
-    let pages = |size: &Bytes| size.count() / Pages::UNIT_BYTES;
-    let read_ahead = arguments.read_ahead.iter().map(|size| {
-        u32::try_from(pages(size)).with_context(|| format!("{size}: larger than any window"))
-    });
-    Ok(Overrides {
-        policies,
-        devices: arguments.device.clone(),
-        read_ahead_pages: read_ahead.collect::<Result<_>>()?,
-        memory_pages: arguments.memory.iter().map(pages).collect(),
-    })
-}
-
 fn run(scenario: Scenario, arguments: &SimArguments) -> Result<Ran> {
     let keep = Keep {
         explain_call: arguments.explain,
         windows: arguments.svg.is_some(),
     };
     let runs = scenario.combinations();
-    let outcomes = runs::all(&scenario, &runs, keep)?;
+    let outcomes = runs::all(runs.len(), |number| {
+        Simulation::new(scenario.setup(&runs[number]), keep).run()
+    })?;
     let checked = scenario.check(&runs, &outcomes);
     Ok(Ran {
         scenario,

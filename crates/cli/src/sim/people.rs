@@ -55,7 +55,8 @@ fn coordinates(ran: &Ran) -> Vec<Column<'_>> {
     columns
 }
 
-fn kib(pages: u64) -> String {
+/// So many pages, as people type them: `128K`, `256M`.
+pub fn kib(pages: u64) -> String {
     let kib = pages * PAGE_KIB;
     match kib {
         kib if kib >= 1 << 20 && kib.is_multiple_of(1 << 20) => format!("{}G", kib >> 20),
@@ -277,7 +278,8 @@ pub fn csv(ran: &Ran) -> String {
     text
 }
 
-fn quoted(name: &str) -> String {
+/// A cell of CSV.
+pub fn quoted(name: &str) -> String {
     if name.contains([',', '"', '\n']) {
         format!("\"{}\"", name.replace('"', "\"\""))
     } else {

@@ -10,6 +10,7 @@ mod mapped;
 mod reclaim;
 mod view;
 mod walk;
+mod warm;
 
 pub use access::{FolioRun, Use};
 pub use account::Account;

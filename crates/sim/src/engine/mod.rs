@@ -8,25 +8,30 @@
 mod cpus;
 mod explain;
 mod io;
+mod opened;
 mod outcome;
 mod pattern;
 mod program;
 mod setup;
+mod share;
 mod stats;
 
 pub use explain::{Call, Explained, Explanation, Keep, WindowSeen};
 pub use outcome::{Outcome, ProgramOutcome, StreamOutcome};
-pub use setup::{FileSetup, Pattern, ProgramSetup, Setup, Through};
+pub use setup::{Cached, FileSetup, Pattern, Phase, ProgramSetup, Setup, Through};
 pub use stats::Stats;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::Range;
 
 use crate::block::{BlockQueue, Done};
 use crate::cache::{FileId, FolioId, PageCache, StreamId};
+use crate::path::PAGE_BYTES;
 use cpus::Cpus;
 use explain::Watch;
 use io::Io;
+use opened::Opened;
 use program::Process;
 
 /// What happens next.
@@ -43,9 +48,14 @@ pub struct Simulation {
     cache: PageCache,
     files: Vec<FileId>,
     io: Io,
+    /// All threads of all programs.
     processes: Vec<Process>,
-    /// By number of the stream: its program and its file.
-    streams: Vec<(usize, usize)>,
+    /// By program: where its threads start in `processes`.
+    first_threads: Vec<usize>,
+    /// By program.
+    opened: Vec<Opened>,
+    /// By number of the stream: its program, if any, and its file.
+    streams: Vec<(Option<usize>, usize)>,
     cpus: Cpus,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
@@ -79,7 +89,9 @@ impl Simulation {
                 watch: Watch::new(keep),
                 touched: Vec::new(),
             },
-            processes: setup.programs.iter().map(Process::new).collect(),
+            processes: Vec::new(),
+            first_threads: Vec::new(),
+            opened: vec![Opened::default(); setup.programs.len()],
             streams: Vec::new(),
             cpus: Cpus::new(setup.cpus),
             events: BinaryHeap::new(),
@@ -93,11 +105,44 @@ impl Simulation {
             files,
             setup,
         };
-        for number in 0..simulation.processes.len() {
-            let start_ns = simulation.setup.programs[number].start_ns;
-            simulation.schedule(start_ns, Event::Run(number));
+        simulation.start();
+        for file in 0..simulation.files.len() {
+            simulation.fill_cache(file);
         }
         simulation
+    }
+
+    /// Each thread of each program is to run from its start on.
+    fn start(&mut self) {
+        for program in 0..self.setup.programs.len() {
+            self.first_threads.push(self.processes.len());
+            for thread in 0..self.setup.programs[program].threads.max(1) {
+                let setup = &self.setup.programs[program];
+                let process = Process::new(program, setup, thread);
+                self.schedule(setup.start_ns, Event::Run(self.processes.len()));
+                self.processes.push(process);
+            }
+        }
+    }
+
+    /// What is cached of a file before anything runs is nobody's.
+    fn fill_cache(&mut self, file: usize) {
+        let setup = &self.setup.files[file];
+        let Some(cached) = setup.cached else {
+            return;
+        };
+        let file_pages = setup.bytes.div_ceil(PAGE_BYTES);
+        let stream = self.new_stream(None, file);
+        for run in cached.runs(file_pages) {
+            self.cache
+                .warm(self.files[file], stream, run, cached.is_active);
+        }
+    }
+
+    /// The threads of a program, in `processes`.
+    fn threads_of(&self, program: usize) -> Range<usize> {
+        let end = self.first_threads.get(program + 1).copied();
+        self.first_threads[program]..end.unwrap_or(self.processes.len())
     }
 
     /// Runs until the last program has ended, or until [`Setup::until_ns`]. What was asked of the
@@ -195,7 +240,7 @@ impl Simulation {
         }
     }
 
-    fn new_stream(&mut self, program: usize, file: usize) -> StreamId {
+    fn new_stream(&mut self, program: Option<usize>, file: usize) -> StreamId {
         self.streams.push((program, file));
         self.io.stats.push(Stats::default());
         self.cache.add_stream()

@@ -84,15 +84,7 @@ impl Simulation {
         }
         let ends = self.processes.iter().map(|process| process.ended_ns());
         let elapsed_ns = ends.map(|end| end.unwrap_or(self.now_ns)).max();
-        let programs = self.processes.iter().zip(&self.setup.programs);
-        let programs = programs.map(|(process, setup)| {
-            let end_ns = process.ended_ns().unwrap_or(self.now_ns);
-            ProgramOutcome {
-                elapsed_ns: end_ns.saturating_sub(setup.start_ns),
-                finished: process.is_done(),
-                read_bytes: process.read_bytes(),
-            }
-        });
+        let programs = (0..self.setup.programs.len()).map(|program| self.program_outcome(program));
         Outcome {
             elapsed_ns: elapsed_ns.unwrap_or(0),
             total,
@@ -102,6 +94,18 @@ impl Simulation {
             explanation: self.io.watch.explanation(),
             windows: std::mem::take(&mut self.io.watch.windows),
             windows_dropped: self.io.watch.windows_dropped,
+        }
+    }
+
+    fn program_outcome(&self, program: usize) -> ProgramOutcome {
+        let threads = &self.processes[self.threads_of(program)];
+        let ends = threads.iter().map(|thread| thread.ended_ns());
+        let end_ns = ends.map(|end| end.unwrap_or(self.now_ns)).max();
+        let start_ns = self.setup.programs[program].start_ns;
+        ProgramOutcome {
+            elapsed_ns: end_ns.unwrap_or(0).saturating_sub(start_ns),
+            finished: threads.iter().all(|thread| thread.is_done()),
+            read_bytes: threads.iter().map(|thread| thread.read_bytes()).sum(),
         }
     }
 
@@ -115,13 +119,13 @@ impl Simulation {
         let stats = std::mem::take(&mut self.io.stats).into_iter();
         let streams = stats.zip(&self.streams).enumerate();
         streams
-            .map(|(number, (mut stats, (program, file)))| {
+            .filter_map(|(number, (mut stats, (program, file)))| {
                 stats.pages = self.cache.account(StreamId::from_number(number));
-                StreamOutcome {
-                    program: *program,
+                Some(StreamOutcome {
+                    program: (*program)?,
                     file: *file,
                     stats,
-                }
+                })
             })
             .collect()
     }

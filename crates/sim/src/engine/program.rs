@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program that runs: opens files, reads, waits, thinks.
+//! A thread of a program that runs: opens files, reads, waits, thinks.
 
 use std::ops::Range;
 
 use foreread_core::policy::Limits;
 
 use super::explain::Call;
+use super::opened::Pass;
 use super::pattern::{Request, Requests};
 use super::setup::{ProgramSetup, Through};
 use super::{Event, Simulation};
-use crate::cache::FolioId;
+use crate::cache::{FolioId, StreamId};
 use crate::path::{FaultCall, Mapping, OpenFile, PAGE_BYTES, ReadCall, Step};
 
 /// A system call, or a way through a mapping.
@@ -19,13 +20,14 @@ enum Running {
     Fault(FaultCall),
 }
 
-/// A program.
+/// A thread of a program.
 #[derive(Clone, Debug)]
 pub(super) struct Process {
+    /// Of which program.
+    pub program: usize,
     requests: Requests,
-    open: Option<OpenFile>,
-    /// Which of the program's files is open.
-    open_file: usize,
+    /// Which of the program's open files it is at, and whose stream that is.
+    at: Option<(Pass, StreamId)>,
     running: Option<Running>,
     request: Option<Request>,
     call: u64,
@@ -37,11 +39,12 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub fn new(setup: &ProgramSetup) -> Self {
+    /// Thread `thread` of program `program`.
+    pub fn new(program: usize, setup: &ProgramSetup, thread: u64) -> Self {
         Self {
-            requests: Requests::new(setup.seed),
-            open: None,
-            open_file: 0,
+            program,
+            requests: Requests::new(setup.seed, thread),
+            at: None,
             running: None,
             request: None,
             call: 0,
@@ -70,13 +73,18 @@ impl Process {
         self.waiting_since_ns
     }
 
-    pub fn stream(&self) -> Option<crate::cache::StreamId> {
-        self.open.as_ref().map(|open| open.stream)
+    pub fn stream(&self) -> Option<StreamId> {
+        self.at.map(|(_, stream)| stream)
+    }
+
+    /// The open file that it is at.
+    fn pass(&self) -> Option<Pass> {
+        self.at.map(|(pass, _)| pass)
     }
 }
 
 impl Simulation {
-    /// A program runs until it waits, thinks, ends, or something else comes first.
+    /// A thread runs until it waits, thinks, ends, or something else comes first.
     pub(super) fn run_process(&mut self, number: usize) {
         let mut time_ns = self.now_ns;
         self.stop_waiting(number);
@@ -87,7 +95,7 @@ impl Simulation {
             }
             let step = self.step_process(number, time_ns);
             self.look_at_disks();
-            let program = &self.setup.programs[number];
+            let program = &self.setup.programs[self.processes[number].program];
             match step {
                 Step::Wait(folio) => {
                     self.wait(number, folio, time_ns);
@@ -111,21 +119,23 @@ impl Simulation {
         }
     }
 
-    /// The next call of a program begins; `false` when there is none.
+    /// The next call of a thread begins; `false` when there is none.
     fn begin(&mut self, number: usize, time_ns: u64) -> bool {
-        let program = &self.setup.programs[number];
+        let at = self.processes[number].program;
+        let program = &self.setup.programs[at];
         let files = &self.setup.files;
         let size = |at: usize| program.files.get(at).map_or(0, |file| files[*file].bytes);
         let Some(request) = self.processes[number].requests.next(program, size) else {
             return false;
         };
-        if request.opens || self.processes[number].open.is_none() {
-            self.open(number, request.file);
+        if request.opens || self.processes[number].at.is_none() {
+            self.open(number, (request.file, request.round));
         }
         self.calls += 1;
-        let program = &self.setup.programs[number];
+        let program = &self.setup.programs[at];
         let process = &mut self.processes[number];
-        let Some(open) = &process.open else {
+        let open = process.pass().and_then(|pass| self.opened[at].get(pass));
+        let Some(open) = open else {
             return false;
         };
         let running = match program.through {
@@ -145,28 +155,35 @@ impl Simulation {
         true
     }
 
-    /// A program opens one of its files; each pass through a file opens it again.
-    fn open(&mut self, number: usize, at: usize) {
-        let program = &self.setup.programs[number];
-        let Some(file) = program.files.get(at).copied() else {
+    /// A thread comes to a pass through one of its program's files: the first one opens it.
+    fn open(&mut self, number: usize, pass: Pass) {
+        let at = self.processes[number].program;
+        let program = &self.setup.programs[at];
+        let Some(file) = program.files.get(pass.0).copied() else {
             return;
         };
-        let limits = Limits {
-            file_pages: self.setup.files[file].bytes.div_ceil(PAGE_BYTES),
-            ..self.setup.limits
-        };
-        let known = self.processes[number].open.as_ref();
-        let known = known.filter(|_| self.processes[number].open_file == at);
-        let stream = known.map(|open| open.stream);
-        let stream = stream.unwrap_or_else(|| self.new_stream(number, file));
-        let mut open = OpenFile::new(self.files[file], stream, self.setup.policy, limits);
-        open.begin_at(&self.cache);
-        if let Some(advice) = self.setup.programs[number].advice {
-            open.advise(advice);
+        if self.opened[at].get(pass).is_none() {
+            let limits = Limits {
+                file_pages: self.setup.files[file].bytes.div_ceil(PAGE_BYTES),
+                ..self.setup.limits
+            };
+            let advice = program.advice;
+            let known = self.opened[at].stream_of(pass.0);
+            let stream = known.unwrap_or_else(|| self.new_stream(Some(at), file));
+            let mut open = OpenFile::new(self.files[file], stream, self.setup.policy, limits);
+            open.begin_at(&self.cache);
+            if let Some(advice) = advice {
+                open.advise(advice);
+            }
+            self.opened[at].insert(pass, open);
         }
-        let process = &mut self.processes[number];
-        process.open_file = at;
-        process.open = Some(open);
+        let stream = self.opened[at].get(pass).map(|open| open.stream);
+        self.processes[number].at = stream.map(|stream| (pass, stream));
+        let threads = self.processes[self.threads_of(at)].iter();
+        let going_on = threads.filter(|thread| !thread.is_done());
+        // A thread that has not begun comes to the first pass yet.
+        let first = going_on.map(|thread| thread.pass().unwrap_or_default());
+        self.opened[at].close_before(first.min().unwrap_or(pass));
     }
 
     fn step_process(&mut self, number: usize, time_ns: u64) -> Step {
@@ -174,7 +191,9 @@ impl Simulation {
         self.io.now_ns = time_ns;
         self.io.process = number as u32;
         self.io.call = process.call;
-        let (Some(running), Some(open)) = (&mut process.running, &mut process.open) else {
+        let opened = &mut self.opened[process.program];
+        let open = process.pass().and_then(|pass| opened.get_mut(pass));
+        let (Some(running), Some(open)) = (&mut process.running, open) else {
             return Step::Done;
         };
         match running {
@@ -186,7 +205,8 @@ impl Simulation {
     fn wait(&mut self, number: usize, folio: FolioId, time_ns: u64) {
         let process = &mut self.processes[number];
         process.waiting_since_ns = Some(time_ns);
-        if let Some(open) = &process.open {
+        let opened = &self.opened[process.program];
+        if let Some(open) = process.pass().and_then(|pass| opened.get(pass)) {
             let disk = self.io.files[open.file.number()].disk;
             self.io.now_ns = time_ns;
             self.io.wait(disk);
@@ -232,7 +252,7 @@ impl Simulation {
                 bytes,
             });
         }
-        let program = &self.setup.programs[number];
+        let program = &self.setup.programs[process.program];
         let thought_ns = time_ns.saturating_add(program.think_ns);
         thought_ns.max(paced_ns(program, process.read_bytes))
     }

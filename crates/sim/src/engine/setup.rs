@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is simulated: a machine, its disks, its files, and the programs on it.
 
+use std::ops::Range;
+
 use foreread_core::policy::{Limits, Policy};
 use foreread_model::DiskParameters;
 
 use crate::block::QueueRules;
+use crate::random::Random;
 
 /// Everything that a run depends on. Equal setups give equal results, to the byte.
 #[derive(Clone, Debug)]
@@ -44,6 +47,45 @@ pub struct FileSetup {
     pub offset_bytes: u64,
     /// How far apart its extents start; 0 for a file in one piece. Each extent is half of that.
     pub extent_step_bytes: u64,
+    /// What of it is cached before anything runs.
+    pub cached: Option<Cached>,
+}
+
+/// What of a file is cached before anything runs: all of it, but for one block in so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cached {
+    /// It was in use, and is on the active list; else it was read once.
+    pub is_active: bool,
+    /// Of so many blocks one is missing; 0: none is.
+    pub missing_one_in: u64,
+    /// Pages of a block, at least 1.
+    pub block_pages: u64,
+    /// Which of them is missing is drawn with this; without, it is the last one.
+    pub seed: Option<u64>,
+}
+
+impl Cached {
+    /// The runs of cached pages of a file.
+    pub(super) fn runs(&self, file_pages: u64) -> Vec<Range<u64>> {
+        let block = self.block_pages.max(1);
+        let group = block.saturating_mul(self.missing_one_in);
+        let groups = match group {
+            0 => 0,
+            group => file_pages.div_ceil(group),
+        };
+        let (mut runs, mut from) = (Vec::new(), 0);
+        for number in 0..groups {
+            let drawn = |seed: u64| Random::new(seed ^ (number << 32)).below(self.missing_one_in);
+            let missing = self.seed.map_or(self.missing_one_in - 1, drawn);
+            let before = missing.saturating_mul(block);
+            let hole = (number * group).saturating_add(before).min(file_pages);
+            runs.push(from..hole);
+            from = hole.saturating_add(block).min(file_pages);
+        }
+        runs.push(from..file_pages);
+        runs.retain(|run| !run.is_empty());
+        runs
+    }
 }
 
 /// How a program comes to pages.
@@ -58,21 +100,22 @@ pub enum Through {
 /// What posix_fadvise(2) a program calls when it has opened a file.
 pub use foreread_core::policy::Advice;
 
-/// One program.
+/// One program: one or more threads that do the same, each on its part of the files.
 #[derive(Clone, Debug)]
 pub struct ProgramSetup {
     /// Its name in reports.
     pub name: String,
+    /// Whether reports tell its latencies apart.
+    pub is_victim: bool,
     /// The files it reads, one after the other, as numbers of [`Setup::files`].
     pub files: Vec<usize>,
-    /// Where it reads in each.
-    pub pattern: Pattern,
-    /// The first byte of each file that it reads.
-    pub offset_bytes: u64,
-    /// How much of each file it reads from there, as a range that the pattern stays in.
-    pub length_bytes: u64,
-    /// Bytes of one read(2), or of one step through a mapping.
-    pub request_bytes: u64,
+    /// What it does with each, one after the other.
+    pub phases: Vec<Phase>,
+    /// So many threads, at least 1, on one open file (one `struct file`, one mapping).
+    pub threads: u64,
+    /// Threads take turns with pieces of this size, a multiple of their requests; 0: each has one
+    /// part of the file.
+    pub piece_bytes: u64,
     /// How.
     pub through: Through,
     /// Its advice.
@@ -87,10 +130,74 @@ pub struct ProgramSetup {
     pub cpu_per_page_ns: u64,
     /// CPU time of each call.
     pub cpu_per_call_ns: u64,
-    /// It reads no faster than this; 0 for as fast as it can.
+    /// Each thread reads no faster than this; 0 for as fast as it can.
     pub rate_bytes_per_s: u64,
     /// Of its random numbers.
     pub seed: u64,
+}
+
+impl ProgramSetup {
+    /// A program of one thread that reads each file once from start to end, 4 KiB at a time.
+    #[must_use]
+    pub fn new(name: &str, files: Vec<usize>) -> Self {
+        Self {
+            name: name.to_owned(),
+            is_victim: false,
+            files,
+            phases: vec![Phase::default()],
+            threads: 1,
+            piece_bytes: 0,
+            through: Through::Read,
+            advice: None,
+            repeat: 1,
+            start_ns: 0,
+            think_ns: 0,
+            cpu_per_page_ns: 0,
+            cpu_per_call_ns: 0,
+            rate_bytes_per_s: 0,
+            seed: 1,
+        }
+    }
+}
+
+/// What a program does for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// Where it reads.
+    pub pattern: Pattern,
+    /// The first byte of each file that it reads.
+    pub offset_bytes: u64,
+    /// How much of each file it reads from there, as a range that the pattern stays in.
+    pub length_bytes: u64,
+    /// Bytes of one read(2), or of one step through a mapping.
+    pub request_bytes: u64,
+    /// It ends after so many requests of the pattern.
+    pub requests_max: u64,
+    /// Requests are put out of order within windows of so many; 0 and 1: none is.
+    pub reorder_requests: u64,
+    /// So many percent of the file, in runs, are left out.
+    pub holes_percent: u8,
+    /// How long these runs are; not less than a request.
+    pub hole_run_bytes: u64,
+    /// So many percent of all requests, below 100, go anywhere, between those of the pattern.
+    pub noise_percent: u8,
+}
+
+impl Default for Phase {
+    /// The whole file from start to end, 4 KiB at a time.
+    fn default() -> Self {
+        Self {
+            pattern: Pattern::Sequential,
+            offset_bytes: 0,
+            length_bytes: u64::MAX,
+            request_bytes: 4096,
+            requests_max: u64::MAX,
+            reorder_requests: 0,
+            holes_percent: 0,
+            hole_run_bytes: 0,
+            noise_percent: 0,
+        }
+    }
 }
 
 /// Where a program reads.
@@ -99,12 +206,19 @@ pub enum Pattern {
     /// From start to end.
     Sequential,
     /// From end to start.
-    Backward,
-    /// From start to end, with so many bytes from the start of one request to the next.
+    Backward {
+        /// The distance from request to request; not less than a request.
+        stride_bytes: u64,
+    },
+    /// From start to end, with so many bytes from the start of one run to that of the next.
     Strided {
         /// The distance.
         stride_bytes: u64,
+        /// How much is read at each place, request by request; not less than a request.
+        run_bytes: u64,
     },
+    /// One request from the start, one from the end, in turn, until they meet.
+    ZigZag,
     /// So many streams on one descriptor, each on its part of the file, in turn.
     Interleaved {
         /// How many.
@@ -119,6 +233,13 @@ pub enum Pattern {
     Zipf {
         /// How many.
         requests: u64,
+    },
+    /// So many requests, each either where the last one ended or anywhere.
+    Mixed {
+        /// How many.
+        requests: u64,
+        /// How many percent of them go on where the last one ended.
+        sequential_percent: u8,
     },
     /// These: offset and length in bytes.
     List(Vec<(u64, u64)>),

@@ -5,7 +5,7 @@ use foreread_core::policy::sizing::capacity_cap_pages;
 use foreread_core::policy::{Limits, Policy};
 
 use super::{Device, ProgramGroup, Programs, Scenario, parts};
-use crate::engine::{FileSetup, ProgramSetup, Setup};
+use crate::engine::{FileSetup, Phase, ProgramSetup, Setup};
 
 /// Values that replace those of the scenario where there are any.
 #[derive(Clone, Debug, Default)]
@@ -180,6 +180,7 @@ impl Scenario {
                     disk,
                     offset_bytes,
                     extent_step_bytes: group.extent_step_bytes,
+                    cached: group.cached,
                 });
             }
         }
@@ -200,16 +201,20 @@ impl ProgramGroup {
             _ => format!("{}/{}", self.name, number + 1),
         };
         let step_ns = self.start_step_ns.saturating_mul(number);
-        ProgramSetup {
-            name,
-            files,
-            pattern: self.pattern.clone(),
-            offset_bytes: self.offset_bytes,
-            length_bytes: self.length_bytes,
-            request_bytes: match self.request_bytes {
+        let phase = |phase: &Phase| Phase {
+            request_bytes: match phase.request_bytes {
                 0 => u64::from(combination.read_ahead_pages.max(1)) * 4096,
                 bytes => bytes,
             },
+            ..phase.clone()
+        };
+        ProgramSetup {
+            name,
+            is_victim: self.is_victim,
+            files,
+            phases: self.phases.iter().map(phase).collect(),
+            threads: self.threads,
+            piece_bytes: self.piece_bytes,
             through: self.through,
             advice: self.advice,
             repeat: self.repeat,

@@ -5,6 +5,8 @@ mod combine;
 mod expect;
 mod fit;
 mod parts;
+mod phases;
+mod programs;
 mod read;
 mod text;
 
@@ -17,7 +19,7 @@ use foreread_core::policy::{Limits, Policy};
 use foreread_model::DiskParameters;
 
 use crate::block::QueueRules;
-use crate::engine::{Pattern, Through};
+use crate::engine::{Cached, Phase, Through};
 use expect::Expectation;
 
 /// A disk with its name.
@@ -38,6 +40,7 @@ struct FileGroup {
     /// Where the first one starts; after the file before it when nothing is said.
     offset_bytes: Option<u64>,
     extent_step_bytes: u64,
+    cached: Option<Cached>,
 }
 
 /// How many programs of a kind there are.
@@ -52,14 +55,15 @@ enum Programs {
 #[derive(Clone, Debug)]
 struct ProgramGroup {
     name: String,
+    is_victim: bool,
     count: Programs,
     files: String,
     /// Each program has a file of its own, and not all read all of them.
     own_files: bool,
-    pattern: Pattern,
-    offset_bytes: u64,
-    length_bytes: u64,
-    request_bytes: u64,
+    /// A request of 0 bytes stands for the size of the window.
+    phases: Vec<Phase>,
+    threads: u64,
+    piece_bytes: u64,
     through: Through,
     advice: Option<foreread_core::policy::Advice>,
     repeat: u64,
@@ -79,6 +83,11 @@ pub struct Scenario {
     pub file: String,
     /// What it shows.
     pub about: String,
+    /// Which of the workloads that tell policies apart it is, such as `W5`; empty when none.
+    pub workload: String,
+    /// Whether readahead can only lose here, so that a policy should fetch nothing but what is
+    /// asked for.
+    pub is_random: bool,
     /// Memory sizes, in pages.
     pub memory_pages: Vec<u64>,
     cpus: Option<usize>,

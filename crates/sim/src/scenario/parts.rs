@@ -2,21 +2,21 @@
 //! The sections of a scenario, one by one.
 
 use foreread_core::policy::sizing::DEFAULT_PAGES;
-use foreread_core::policy::{Access, Advice, Limits, Policy};
+use foreread_core::policy::{Limits, Policy};
 use foreread_model::{DiskParameters, PRESET_NAMES};
 
 use super::text::{Field, Section};
-use super::{Device, FileGroup, ProgramGroup, Programs, ScenarioError};
+use super::{Device, FileGroup, ScenarioError};
 use crate::block::{Elevator, PlugRules, QueueRules, Unplug};
-use crate::engine::{Pattern, Through};
+use crate::engine::Cached;
 use crate::path::PAGE_BYTES;
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
-/// Files and programs beyond this are a slip of the pen.
+/// Files and blocks beyond this are a slip of the pen.
 const COUNT_MAX: u64 = 1_000_000;
-/// As are files that all programs together read, beyond this.
-const READ_FILES_MAX: u64 = 10_000_000;
+/// What is cached at the start is put there page by page.
+const CACHED_BYTES_MAX: u64 = 64 << 30;
 /// What is tracked of a file grows with it.
 const FILE_BYTES_MAX: u64 = 1 << 50;
 /// Places on a disk stay far from overflow.
@@ -250,7 +250,17 @@ pub(super) fn readahead(section: Option<&Section<'_>>) -> Result<Readahead> {
 pub(super) fn files(top: &Section<'_>) -> Result<Vec<FileGroup>> {
     let mut files: Vec<FileGroup> = Vec::new();
     for section in top.sections("file")? {
-        section.only(&["name", "size", "count", "offset", "extents"])?;
+        section.only(&[
+            "name",
+            "size",
+            "count",
+            "offset",
+            "extents",
+            "cached",
+            "missing_one_in",
+            "missing_block",
+            "missing_seed",
+        ])?;
         let name = section.required("name")?.text()?.to_owned();
         if files.iter().any(|file| file.name == name) {
             return Err(section.error("name", format!("there are two files called `{name}`")));
@@ -277,6 +287,7 @@ pub(super) fn files(top: &Section<'_>) -> Result<Vec<FileGroup>> {
             count,
             offset_bytes: section.size("offset")?,
             extent_step_bytes: section.size("extents")?.unwrap_or(0).saturating_mul(2),
+            cached: cached(&section, bytes.saturating_mul(count))?,
         });
     }
     if files.is_empty() {
@@ -285,214 +296,35 @@ pub(super) fn files(top: &Section<'_>) -> Result<Vec<FileGroup>> {
     Ok(files)
 }
 
-pub(super) fn programs(top: &Section<'_>, files: &[FileGroup]) -> Result<Vec<ProgramGroup>> {
-    let sections = top.sections("program")?;
-    if sections.is_empty() {
-        return Err(top.error("program", "there is no [[program]], so nothing happens"));
-    }
-    sections
-        .iter()
-        .map(|section| program(section, files))
-        .collect()
-}
-
-fn program(section: &Section<'_>, groups: &[FileGroup]) -> Result<ProgramGroup> {
-    section.only(&[
-        "name",
-        "count",
-        "file",
-        "own_files",
-        "pattern",
-        "offset",
-        "length",
-        "request",
-        "stride",
-        "streams",
-        "requests",
-        "places",
-        "through",
-        "mapping",
-        "advice",
-        "repeat",
-        "start",
-        "start_step",
-        "think",
-        "cpu_per_page",
-        "cpu_per_call",
-        "rate",
-        "seed",
-    ])?;
-    let files = section.required("file")?.text()?.to_owned();
-    let Some(group) = groups.iter().find(|group| group.name == files) else {
-        let names: Vec<&str> = groups.iter().map(|group| &*group.name).collect();
-        let what = format!(
-            "no file is called `{files}`; there are: {}",
-            names.join(", ")
-        );
-        return Err(section.error("file", what));
-    };
-    let request_bytes = request(section)?;
-    let count = match section.get("count") {
-        Some(field) if field.text().is_ok() => field.word(&[("sweep", Programs::Swept)])?,
-        Some(field) => match field.count()? {
-            count @ 1..=COUNT_MAX => Programs::Fixed(count),
-            _ => return Err(field.error("expected 1 to 1,000,000 programs, or \"sweep\"")),
-        },
-        None => Programs::Fixed(1),
-    };
-    let parsed = ProgramGroup {
-        name: section.text("name")?.unwrap_or("program").to_owned(),
-        count,
-        files,
-        own_files: section.flag("own_files")?,
-        pattern: pattern(section, group)?,
-        offset_bytes: section.size("offset")?.unwrap_or(0),
-        length_bytes: section.size("length")?.unwrap_or(u64::MAX),
-        request_bytes,
-        through: through(section)?,
-        advice: section.word(
-            "advice",
-            &[
-                ("normal", Advice::Normal),
-                ("sequential", Advice::Sequential),
-                ("random", Advice::Random),
-            ],
-        )?,
-        repeat: section.count("repeat")?.unwrap_or(1),
-        start_ns: section.time("start")?.unwrap_or(0),
-        start_step_ns: section.time("start_step")?.unwrap_or(0),
-        think_ns: section.time("think")?.unwrap_or(0),
-        cpu_per_page_ns: section.time("cpu_per_page")?.unwrap_or(0),
-        cpu_per_call_ns: section.time("cpu_per_call")?.unwrap_or(0),
-        rate_bytes_per_s: section.size("rate")?.unwrap_or(0),
-        seed: section.count("seed")?.unwrap_or(1),
-    };
-    let too_many = |count| parsed.own_files && count > group.count;
-    if matches!(parsed.count, Programs::Fixed(count) if too_many(count)) {
-        let what = format!(
-            "{} files are too few for each program to have its own",
-            group.count
-        );
-        return Err(section.error("count", what));
-    }
-    let programs = match parsed.count {
-        Programs::Fixed(count) => count,
-        Programs::Swept => 1,
-    };
-    if !parsed.own_files && programs.saturating_mul(group.count) > READ_FILES_MAX {
-        let what = format!(
-            "{programs} programs with {} files each are too many",
-            group.count
-        );
-        return Err(section.error("count", what));
-    }
-    past_the_end(section, &parsed, group)?;
-    Ok(parsed)
-}
-
-/// The size of a request; 0 stands for the size of the window.
-fn request(section: &Section<'_>) -> Result<u64> {
-    let Some(field) = section.get("request") else {
-        return Ok(PAGE_BYTES);
-    };
-    if field.text() == Ok("read-ahead") {
-        return Ok(0);
-    }
-    match field.size()? {
-        0 => Err(field.error("a request of no size reads nothing")),
-        bytes => Ok(bytes),
-    }
-}
-
-/// A read past the end of the file is a slip of the pen.
-fn past_the_end(section: &Section<'_>, program: &ProgramGroup, file: &FileGroup) -> Result<()> {
-    let end = |from: u64, length: u64| from.saturating_add(length);
-    let what = |end: u64| format!("reads to byte {end} of a file of {}", file.bytes);
-    if program.offset_bytes >= file.bytes {
-        return Err(section.error("offset", what(program.offset_bytes)));
-    }
-    if program.length_bytes != u64::MAX {
-        let end = end(program.offset_bytes, program.length_bytes);
-        if end > file.bytes {
-            return Err(section.error("length", what(end)));
+/// What is in the cache before anything runs.
+fn cached(section: &Section<'_>, all_bytes: u64) -> Result<Option<Cached>> {
+    let words = [("none", None), ("all", Some(false)), ("active", Some(true))];
+    let Some(is_active) = section.word("cached", &words)?.flatten() else {
+        for name in ["missing_one_in", "missing_block", "missing_seed"] {
+            if section.get(name).is_some() {
+                return Err(section.error(name, "needs cached = \"all\" or \"active\""));
+            }
         }
-    }
-    if let Pattern::List(places) = &program.pattern {
-        let ends = places.iter().map(|(at, bytes)| end(*at, *bytes));
-        let last = end(program.offset_bytes, ends.max().unwrap_or(0));
-        if last > file.bytes {
-            return Err(section.error("places", what(last)));
-        }
-    }
-    Ok(())
-}
-
-fn pattern(section: &Section<'_>, file: &FileGroup) -> Result<Pattern> {
-    let words = [
-        ("sequential", 0),
-        ("backward", 1),
-        ("strided", 2),
-        ("interleaved", 3),
-        ("random", 4),
-        ("zipf", 5),
-        ("list", 6),
-    ];
-    let number = section.word("pattern", &words)?.unwrap_or(0);
-    let requests = || match section.count("requests")? {
-        Some(requests) => Ok(requests),
-        None => Ok(file.bytes / PAGE_BYTES),
+        return Ok(None);
     };
-    Ok(match number {
-        0 => Pattern::Sequential,
-        1 => Pattern::Backward,
-        2 => match section.required("stride")?.size()? {
-            0 => return Err(section.error("stride", "a stride of 0 never comes to the end")),
-            stride_bytes => Pattern::Strided { stride_bytes },
-        },
-        3 => match section.count("streams")?.unwrap_or(2) {
-            0 => return Err(section.error("streams", "expected at least 1")),
-            streams => Pattern::Interleaved { streams },
-        },
-        4 => Pattern::Random {
-            requests: requests()?,
-        },
-        5 => Pattern::Zipf {
-            requests: requests()?,
-        },
-        _ => Pattern::List(
-            section
-                .required("places")?
-                .items()
-                .iter()
-                .map(place)
-                .collect::<Result<_>>()?,
-        ),
-    })
-}
-
-/// `["1536B", "16K"]`: offset and length.
-fn place(field: &Field<'_>) -> Result<(u64, u64)> {
-    match &field.items()[..] {
-        [at, length] => Ok((at.size()?, length.size()?)),
-        _ => Err(field.error("expected an offset and a length, such as [\"4K\", \"16K\"]")),
+    if all_bytes > CACHED_BYTES_MAX {
+        return Err(section.error(
+            "cached",
+            "at most 64 GiB of files can be cached at the start",
+        ));
     }
-}
-
-fn through(section: &Section<'_>) -> Result<Through> {
-    let is_mapping = section.word("through", &[("read", false), ("mmap", true)])?;
-    let flags = section.list("mapping", |field| {
-        field.word(&[
-            ("sequential", Access::VMA_SEQUENTIAL),
-            ("random", Access::VMA_RANDOM),
-            ("exec", Access::VMA_EXEC),
-            ("huge", Access::VMA_HUGE),
-        ])
-    })?;
-    match (is_mapping, flags) {
-        (Some(true), flags) => Ok(Through::Mapping(
-            flags.iter().flatten().fold(0, |a, f| a | f),
-        )),
-        (_, None) => Ok(Through::Read),
-        (_, Some(_)) => Err(section.error("mapping", "needs through = \"mmap\"")),
+    let missing_one_in = section.count("missing_one_in")?;
+    if missing_one_in.is_some_and(|blocks| !(2..=COUNT_MAX).contains(&blocks)) {
+        return Err(section.error("missing_one_in", "expected 2 to 1,000,000 blocks"));
     }
+    let block_bytes = section.size("missing_block")?.unwrap_or(PAGE_BYTES);
+    if block_bytes == 0 || !block_bytes.is_multiple_of(PAGE_BYTES) {
+        return Err(section.error("missing_block", "expected whole pages of 4 KiB"));
+    }
+    Ok(Some(Cached {
+        is_active,
+        missing_one_in: missing_one_in.unwrap_or(0),
+        block_pages: block_bytes / PAGE_BYTES,
+        seed: section.count("missing_seed")?,
+    }))
 }

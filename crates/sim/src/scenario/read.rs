@@ -6,7 +6,7 @@ use foreread_core::policy::sizing::DEFAULT_PAGES;
 
 use super::fit::Fit;
 use super::text::{Section, Source};
-use super::{Programs, Scenario, ScenarioError, expect, parts};
+use super::{Programs, Scenario, ScenarioError, expect, parts, programs};
 use crate::path::PAGE_BYTES;
 
 /// Files and programs beyond this are a slip of the pen.
@@ -30,6 +30,8 @@ impl Scenario {
 fn read(top: &Section<'_>) -> Result<Scenario, ScenarioError> {
     top.only(&[
         "about",
+        "workload",
+        "random",
         "machine",
         "device",
         "queue",
@@ -44,7 +46,7 @@ fn read(top: &Section<'_>) -> Result<Scenario, ScenarioError> {
     let device = parts::device(top.section("device")?.as_ref())?;
     let readahead = parts::readahead(top.section("readahead")?.as_ref())?;
     let files = parts::files(top)?;
-    let programs = parts::programs(top, &files)?;
+    let programs = programs::programs(top, &files)?;
     let sweep = top.section("sweep")?;
     let counts = match &sweep {
         Some(sweep) => {
@@ -71,6 +73,8 @@ fn read(top: &Section<'_>) -> Result<Scenario, ScenarioError> {
     let scenario = Scenario {
         file: top.source_file().to_owned(),
         about: top.text("about")?.unwrap_or_default().trim().to_owned(),
+        workload: top.text("workload")?.unwrap_or_default().to_owned(),
+        is_random: top.flag("random")?,
         memory_pages: machine.memory_pages,
         cpus: machine.cpus,
         until_ns: machine.until_ns,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All runs, on all cores. Each is deterministic by itself, so which core had it does not show.
+//! Many runs of the simulator, on all cores. Each is deterministic by itself, so which core had it
+//! does not show.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,36 +9,31 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use foreread_sim::Scenario;
-use foreread_sim::engine::{Keep, Outcome, Simulation};
-use foreread_sim::scenario::Combination;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// What takes longer has a bar.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The outcomes of all runs, in their order.
-pub fn all(scenario: &Scenario, runs: &[Combination], keep: Keep) -> Result<Vec<Outcome>> {
+/// What `run` gives for each of the numbers below `runs`, in their order.
+pub fn all<T: Send>(runs: usize, run: impl Fn(usize) -> T + Sync) -> Result<Vec<T>> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();
-    let mut outcomes: Vec<Option<Outcome>> = runs.iter().map(|_| None).collect();
+    let mut outcomes: Vec<Option<T>> = (0..runs).map(|_| None).collect();
     thread::scope(|scope| {
-        for _ in 0..cores.min(runs.len()) {
-            let (sender, next) = (sender.clone(), &next);
+        for _ in 0..cores.min(runs) {
+            let (sender, next, run) = (sender.clone(), &next, &run);
             scope.spawn(move || {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(run) = runs.get(number) else { break };
-                    let outcome = Simulation::new(scenario.setup(run), keep).run();
-                    if sender.send((number, outcome)).is_err() {
+                    if number >= runs || sender.send((number, run(number))).is_err() {
                         break;
                     }
                 }
             });
         }
         drop(sender);
-        let mut bar = Bar::new(runs.len());
+        let mut bar = Bar::new(runs);
         loop {
             match receiver.recv_timeout(PATIENCE) {
                 Ok((number, outcome)) => {
@@ -49,7 +45,7 @@ pub fn all(scenario: &Scenario, runs: &[Combination], keep: Keep) -> Result<Vec<
             }
         }
     });
-    let outcomes: Option<Vec<Outcome>> = outcomes.into_iter().collect();
+    let outcomes: Option<Vec<T>> = outcomes.into_iter().collect();
     let Some(outcomes) = outcomes else {
         bail!("a run has not come to its end")
     };

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread compare`: policies held against each other over workloads, devices and memory.
+
+mod document;
+mod html;
+mod people;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow, bail};
+use foreread_core::policy::Policy;
+use foreread_sim::engine::{Keep, Simulation};
+use foreread_sim::matrix::{self, BASE, Cell, Matrix, Numbers, ORACLE, Workload};
+
+use crate::args::CompareArguments;
+use crate::sim::scenarios;
+use crate::{runs, text};
+
+/// Policies that are compared when none is named.
+const POLICIES: [Policy; 3] = [Policy::Linux, Policy::Safe2010, Policy::None];
+
+/// A matrix that ran, and what of it is to be shown.
+struct Compared {
+    matrix: Matrix,
+    /// Places of policies whose worst cells are listed.
+    show: Vec<usize>,
+    /// By workload: whether it is held out.
+    held_out: Option<Vec<bool>>,
+}
+
+/// A part of the cells that has a summary of its own.
+struct Part {
+    /// What to call it; empty for all cells.
+    name: &'static str,
+    held_out: Option<bool>,
+}
+
+impl Compared {
+    /// All cells, or those held out apart from the rest.
+    fn parts(&self) -> Vec<Part> {
+        let part = |name, held_out| Part { name, held_out };
+        match self.held_out {
+            None => vec![part("", None)],
+            Some(_) => vec![
+                part("not held out", Some(false)),
+                part("held out", Some(true)),
+            ],
+        }
+    }
+
+    fn is_in(&self, part: &Part, cell: &Cell) -> bool {
+        let held_out = self.held_out.as_ref().map(|held| held[cell.workload]);
+        part.held_out.is_none() || part.held_out == held_out
+    }
+
+    /// The names of the workloads of a part.
+    fn workloads(&self, part: &Part) -> Vec<&str> {
+        let held_out = |number: usize| self.held_out.as_ref().map(|held| held[number]);
+        let numbered = self.matrix.workloads.iter().enumerate();
+        numbered
+            .filter(|(number, _)| part.held_out.is_none() || part.held_out == held_out(*number))
+            .map(|(_, workload)| &*workload.name)
+            .collect()
+    }
+}
+
+/// `foreread compare`.
+pub fn compare(arguments: &CompareArguments) -> Result<ExitCode> {
+    let mut overrides = scenarios::overrides(&arguments.values)?;
+    if overrides.policies.is_empty() {
+        overrides.policies = POLICIES.to_vec();
+    }
+    overrides.policies = with_base(&overrides.policies);
+    let show = shown(&arguments.show, &overrides.policies)?;
+    let mut workloads = read(&arguments.workloads)?;
+    for workload in &mut workloads {
+        workload.set(&overrides).map_err(|what| anyhow!("{what}"))?;
+    }
+    // Before anything runs: a matrix takes minutes.
+    if let Some(path) = &arguments.html {
+        let mut options = fs::OpenOptions::new();
+        let opened = options.create(true).append(true).open(path);
+        opened.with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let matrix = run(workloads, overrides.policies)?;
+    let compared = Compared {
+        held_out: arguments.held_out.map(|seed| matrix.held_out(seed)),
+        matrix,
+        show,
+    };
+    if let Some(path) = &arguments.html {
+        fs::write(path, html::page(&compared))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if arguments.json {
+        text::print_json(&document::of(&compared))?;
+    } else if arguments.csv {
+        text::print(&people::csv(&compared))?;
+    } else {
+        text::print(&people::of(&compared))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What all are held against comes first, named or not; the others follow, each once.
+fn with_base(policies: &[Policy]) -> Vec<Policy> {
+    let mut once = vec![Policy::Linux];
+    for policy in policies {
+        if !once.contains(policy) {
+            once.push(*policy);
+        }
+    }
+    once
+}
+
+/// The places of the policies whose cells are to be shown.
+fn shown(names: &[String], policies: &[Policy]) -> Result<Vec<usize>> {
+    let place = |name: &String| {
+        let policy: Policy = name.parse()?;
+        let place = policies.iter().position(|other| *other == policy);
+        place.with_context(|| format!("--show {name}: it is none of the policies to compare"))
+    };
+    let places = names.iter().map(place).collect::<Result<BTreeSet<_>>>()?;
+    Ok(places.into_iter().collect())
+}
+
+/// The workloads of files and directories, each named by its file.
+fn read(paths: &[PathBuf]) -> Result<Vec<Workload>> {
+    let mut workloads: Vec<Workload> = Vec::new();
+    for path in files(paths)? {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        if workloads.iter().any(|workload| workload.name == name) {
+            bail!("two workloads are called {name}: name one of the files otherwise");
+        }
+        workloads.push(Workload {
+            name: name.into_owned(),
+            scenario: scenarios::read(&path)?,
+        });
+    }
+    Ok(workloads)
+}
+
+/// The files that paths name, those of a directory in the order of their names.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let mut inside = scenario_files(path)?;
+        if inside.is_empty() {
+            bail!("{} holds no scenario: no file NAME.toml", path.display());
+        }
+        inside.sort_by_cached_key(|path| in_counting_order(&path.to_string_lossy()));
+        files.append(&mut inside);
+    }
+    Ok(files)
+}
+
+/// Sorts `stops-8` before `stops-64`: texts and the numbers between them.
+fn in_counting_order(name: &str) -> Vec<(String, u64)> {
+    let pieces = name.split_inclusive(|c: char| c.is_ascii_digit());
+    let mut order: Vec<(String, u64)> = vec![(String::new(), 0)];
+    for piece in pieces {
+        let (text, digit) = match piece.char_indices().next_back() {
+            Some((at, c)) if c.is_ascii_digit() => (&piece[..at], c.to_digit(10)),
+            _ => (piece, None),
+        };
+        if !text.is_empty() {
+            order.push((text.to_owned(), 0));
+        }
+        if let (Some(digit), Some((_, number))) = (digit, order.last_mut()) {
+            *number = number.saturating_mul(10).saturating_add(digit.into());
+        }
+    }
+    order
+}
+
+fn scenario_files(directory: &Path) -> Result<Vec<PathBuf>> {
+    let cannot = || format!("cannot read {}", directory.display());
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).with_context(cannot)? {
+        let path = entry.with_context(cannot)?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+fn run(workloads: Vec<Workload>, policies: Vec<Policy>) -> Result<Matrix> {
+    let all = matrix::runs(&workloads);
+    let numbers = runs::all(all.len(), |number| {
+        let (workload, run) = &all[number];
+        let setup = workloads[*workload].scenario.setup(run);
+        let outcome = Simulation::new(setup.clone(), Keep::default()).run();
+        Numbers::of(&outcome, &setup)
+    })?;
+    Ok(Matrix::new(workloads, policies, numbers))
+}
+
+/// Where a cell is, besides its workload and device: what differs between cells of those.
+fn place_of(compared: &Compared, cell: &Cell) -> String {
+    let scenario = &compared.matrix.workloads[cell.workload].scenario;
+    let run = &cell.run;
+    let mut words = vec![crate::sim::people::kib(run.memory_pages)];
+    if scenario.read_ahead_pages.len() > 1 {
+        let window = crate::sim::people::kib(u64::from(run.read_ahead_pages));
+        words.push(format!("window {window}"));
+    }
+    if scenario.queues.len() > 1 {
+        words.push(scenario.queues[run.queue].0.clone());
+    }
+    if scenario.counts.len() > 1 {
+        words.push(format!("{} programs", run.count));
+    }
+    words.join(", ")
+}
+
+/// A policy that charts are about: those to be shown, else the first that is neither what all are
+/// held against nor the oracle.
+fn subjects(compared: &Compared) -> Vec<usize> {
+    if !compared.show.is_empty() {
+        return compared.show.clone();
+    }
+    let mut policies = compared.matrix.policies.iter();
+    let rival = policies.position(|policy| ![BASE, ORACLE].contains(&policy.name()));
+    vec![rival.unwrap_or(0)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_are_in_the_order_of_their_numbers() {
+        let mut names = [
+            "w3-64.toml",
+            "w3-1024k.toml",
+            "w3-8.toml",
+            "w10-1.toml",
+            "",
+            "7",
+        ];
+        names.sort_by_cached_key(|name| in_counting_order(name));
+        let sorted = [
+            "",
+            "7",
+            "w3-8.toml",
+            "w3-64.toml",
+            "w3-1024k.toml",
+            "w10-1.toml",
+        ];
+        assert_eq!(names, sorted);
+    }
+}
