@@ -164,13 +164,13 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 /// Sorts `stops-8` before `stops-64`: texts and the numbers between them.
 fn in_counting_order(name: &str) -> Vec<(String, u64)> {
     let pieces = name.split_inclusive(|c: char| c.is_ascii_digit());
-    let mut order: Vec<(String, u64)> = vec![(String::new(), 0)];
+    let mut order: Vec<(String, u64)> = Vec::new();
     for piece in pieces {
         let (text, digit) = match piece.char_indices().next_back() {
             Some((at, c)) if c.is_ascii_digit() => (&piece[..at], c.to_digit(10)),
             _ => (piece, None),
         };
-        if !text.is_empty() {
+        if !text.is_empty() || order.is_empty() {
             order.push((text.to_owned(), 0));
         }
         if let (Some(digit), Some((_, number))) = (digit, order.last_mut()) {

@@ -19,8 +19,8 @@ const RATIO_MAX: f64 = 2.0;
 /// Bars are no wider than this, and take this part of their group.
 const BAR_MAX: f64 = 15.0;
 const BARS_PART: f64 = 0.84;
-/// Room for a number above a bar.
-const NUMBER_MIN: f64 = 9.0;
+/// Room for a digit.
+const DIGIT: f64 = 4.6;
 
 /// The policies that have bars.
 pub fn bars(compared: &Compared) -> Vec<usize> {
@@ -126,14 +126,19 @@ fn cut(x: f64, width: f64, ratio: f64) -> String {
         x,
         TOP + 8.0
     );
-    if width >= NUMBER_MIN {
-        svg += &format!(
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n",
-            x + width / 2.0,
-            TOP - 3.0,
-            short(ratio)
-        );
-    }
+    let number = short(ratio);
+    let middle = x + width / 2.0;
+    svg += &if width >= number.len() as f64 * DIGIT {
+        let y = TOP - 3.0;
+        format!("<text x=\"{middle:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{number}</text>\n")
+    } else {
+        // Along the bar, as next to each other numbers would run together.
+        let (x, y) = (middle + 2.8, BOTTOM - 4.0);
+        format!(
+            "<text class=\"along\" transform=\"translate({x:.1} {y:.1})rotate(-90)\">\
+             {number}</text>\n"
+        )
+    };
     svg
 }
 

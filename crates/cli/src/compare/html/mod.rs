@@ -40,7 +40,7 @@ pub fn page(compared: &Compared) -> String {
     }
     page += "</section>\n<section id=\"workloads\">\n<h2>Workloads</h2>\n";
     page += "<p class=\"soft\">Stall over that of linux, which is the dashed line. Bars that are \
-             cut at 2 have their number above them. Groups are sizes of memory.</p>\n";
+             cut at 2 have their number on them. Groups are sizes of memory.</p>\n";
     page += &legend(compared);
     for number in 0..matrix.workloads.len() {
         page += &workload(compared, number);
