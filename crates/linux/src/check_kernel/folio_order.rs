@@ -9,7 +9,6 @@ use foreread_profile::PAGE_BYTES;
 use foreread_sim::check::{FILE_BYTES, Facts, Machine, Modelled, Program, Step};
 use rustix::fs::{Advice, fadvise};
 
-use super::device::Device;
 use super::files::Files;
 use super::resident::Resident;
 use super::{CheckError, Running, SetReadAhead, failed, forget};
@@ -25,7 +24,7 @@ const TRIES: usize = 3;
 
 /// Measures it with the readahead that the device has or is given.
 pub(super) fn measure(
-    resident: &Resident,
+    resident: &mut Resident,
     files: &Files,
     set_read_ahead: Option<&SetReadAhead<'_>>,
 ) -> Result<u8, CheckError> {
@@ -34,11 +33,9 @@ pub(super) fn measure(
     }
     let stream = stream();
     let mut running = Running::new(files.open(stream.file)?, stream.file_bytes())?;
-    let device = Device::of(running.residency.file())?;
     let facts = Facts {
-        ra_pages: device.ra_pages()?,
-        io_pages: device.io_pages()?,
         folio_order_max: ORDER_MAX,
+        ..resident.begin(&running)?
     };
     let without_limit = modelled(&stream, facts);
     let mut most = 0;
