@@ -137,6 +137,17 @@ fn a_difference_that_does_not_come_again_is_counted_and_not_believed() {
 }
 
 #[test]
+fn another_difference_at_the_same_step_confirms_nothing() {
+    let checked = checked(&reads(), 0, |run, step, seen| {
+        if run < 2 && step == 2 {
+            seen.cached.push((900 + run as u64, 1));
+        }
+    });
+    assert_eq!(checked.difference, None);
+    assert_eq!((checked.tries, checked.unconfirmed), (3, 2));
+}
+
+#[test]
 fn differences_that_come_and_go_prove_nothing() {
     let checked = checked(&reads(), 0, |run, step, seen| {
         if step == 1 + run % 2 {

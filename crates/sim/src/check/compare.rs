@@ -79,6 +79,15 @@ impl Difference {
     }
 }
 
+impl Difference {
+    /// What another run has to show alike. What is mapped depends on what was late.
+    fn shown(&self) -> (usize, What, Vec<Run>) {
+        let last = self.kernel.last();
+        let cached = last.map(|seen| seen.cached.clone());
+        (self.step, self.what, cached.unwrap_or_default())
+    }
+}
+
 /// Folios for people: `12+4` is one of four pages from page 12 on, `16+8 in 1s` are eight in a row
 /// of one page.
 #[must_use]
@@ -161,7 +170,7 @@ const TRIES_MAX: usize = 1000;
 ///
 /// By residency, a page that somebody else dropped and that a step brought back looks as if nothing
 /// had happened to it. So a difference counts when two runs, one after the other, show it at the
-/// same step.
+/// same step with the same pages cached.
 ///
 /// # Errors
 /// The machine can't carry it out.
@@ -176,11 +185,11 @@ pub fn check<M: Machine>(
     loop {
         let mut checked = check_once(machine, program, quirks)?;
         tries += 1;
-        let place = checked.difference.as_ref().map(|d| (d.step, d.what));
+        let shown = checked.difference.as_ref().map(Difference::shown);
         if !checked.is_unsure {
-            unconfirmed += usize::from(doubted.is_some() && place != doubted);
+            unconfirmed += usize::from(doubted.is_some() && shown != doubted);
         }
-        let is_believed = place.is_none() || place == doubted || machine.sight() == Sight::Events;
+        let is_believed = shown.is_none() || shown == doubted || machine.sight() == Sight::Events;
         if (!checked.is_unsure && is_believed) || tries == TRIES_MAX {
             checked.is_unsure |= !is_believed;
             checked.tries = tries;
@@ -188,7 +197,7 @@ pub fn check<M: Machine>(
             return Ok(checked);
         }
         if !checked.is_unsure {
-            doubted = place;
+            doubted = shown;
         }
     }
 }
