@@ -355,11 +355,34 @@ pub struct DemoArguments {
     pub json: bool,
 }
 
+/// How `check-kernel` looks at the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ByChoice {
+    /// BPF where that works, else residency.
+    #[default]
+    Auto,
+    /// Each folio, window and state, from the tracepoints of Linux 6.18.
+    Bpf,
+    /// Which pages are cached and mapped after each step.
+    Residency,
+}
+
+impl From<ByChoice> for foreread_linux::check_kernel::By {
+    fn from(choice: ByChoice) -> Self {
+        match choice {
+            ByChoice::Auto => Self::Auto,
+            ByChoice::Bpf => Self::Bpf,
+            ByChoice::Residency => Self::Residency,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sudo foreread check-kernel                            1,000 programs on ext4, xfs and btrfs\n  \
     sudo foreread check-kernel --seed 7 --program 12      one of them\n  \
-    sudo foreread check-kernel --without late-hole        the same model without a known defect\n\n\
+    sudo foreread check-kernel --without late-hole        the same model without a known defect\n  \
+    foreread check-kernel --by residency --directory .    without BPF and root, on a disk of yours\n\n\
     Exit status: 0 all equal, 1 a program differed, 2 when it can't run here. Files are made and \
     removed, on modelled disks or below DIR; nothing else is changed.")]
 pub struct CheckKernelArguments {
@@ -381,6 +404,9 @@ pub struct CheckKernelArguments {
     /// Run in a directory of this machine instead, with its device's own read_ahead_kb.
     #[arg(long, value_name = "DIR", conflicts_with = "file_systems")]
     pub directory: Option<PathBuf>,
+    /// How to look at the kernel.
+    #[arg(long, value_enum, default_value_t)]
+    pub by: ByChoice,
     /// Known departures of the kernel from its own rule to leave out of the model, or all.
     #[arg(long, value_name = "NAMES", value_delimiter = ',',
         value_parser = PossibleValuesParser::new(

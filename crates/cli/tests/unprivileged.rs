@@ -188,3 +188,48 @@ fn doctor_finds_that_something_lacks() {
         "{document:#}"
     );
 }
+
+#[test]
+fn check_kernel_goes_by_residency_where_bpf_is_refused_and_says_so() {
+    if !is_root() {
+        return;
+    }
+    let world = World::new();
+    let binary = binary_for_all(&world);
+    fs::create_dir(world.path("own")).expect("a directory");
+    let nobody = NOBODY.parse().expect("a number");
+    std::os::unix::fs::chown(world.path("own"), Some(nobody), Some(nobody)).expect("chown");
+    let arguments = ["check-kernel", "--directory", "own", "--programs", "20"];
+    let output = as_nobody(&world, &binary, &arguments);
+    if output.status.code() == Some(2) {
+        // In memory, or on no block device; the reason of BPF is still said.
+        assert!(
+            stderr(&output).contains("refused the BPF"),
+            "{}",
+            stderr(&output)
+        );
+        println!("skipped: {}", stderr(&output).trim_end());
+        return;
+    }
+    let text = stdout(&output);
+    assert!(
+        text.starts_with("By residency, for the kernel refused"),
+        "{text}"
+    );
+    // Another kernel than the modelled one may differ.
+    if !stderr(&output).contains("the model is of") {
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        assert!(text.contains("own: 20 of 20 programs equal"), "{text}");
+    }
+    let output = as_nobody(
+        &world,
+        &binary,
+        &[&arguments[..], &["--by", "bpf"]].concat(),
+    );
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+    assert!(
+        stderr(&output).contains("refused the BPF"),
+        "{}",
+        stderr(&output)
+    );
+}

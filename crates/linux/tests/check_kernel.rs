@@ -3,16 +3,21 @@
 //! disks; says `skipped:` where they lack. `foreread check-kernel` runs more of the same.
 
 use foreread_core::policy::Limits;
-use foreread_linux::check_kernel::{CheckError, Files, Kernel};
+use foreread_linux::check_kernel::{By, CheckError, Files, Kernel};
 use foreread_model::DiskParameters;
-use foreread_sim::check::{Machine, Program, Step, check, generate};
+use foreread_sim::check::{Facts, Machine, Program, Sight, Step, check, generate};
 use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
 
 /// Of each file system; `foreread check-kernel` runs 1,000.
 const PROGRAMS: u64 = 60;
 
 /// Runs something on the kernel, over a disk that needs no time.
-fn on_kernel(file_system: FileSystem, run: impl FnOnce(&mut Kernel<'_>)) {
+fn on_kernel(file_system: FileSystem, by: By, run: impl FnOnce(&mut Kernel<'_>)) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    if by == By::Residency && !release.starts_with("6.18.") {
+        println!("skipped: the model is of Linux 6.18, this is {release}");
+        return;
+    }
     if let Err(lacking) = Testbed::available().and_then(|()| file_system.available()) {
         println!("skipped: {lacking}");
         return;
@@ -27,7 +32,7 @@ fn on_kernel(file_system: FileSystem, run: impl FnOnce(&mut Kernel<'_>)) {
             let set = testbed.set_read_ahead_kib(kib);
             set.map_err(std::io::Error::other)
         };
-        match Kernel::new(files, Some(&set)) {
+        match Kernel::new(files, Some(&set), by) {
             Ok(mut kernel) => run(&mut kernel),
             Err(CheckError::Bpf(error)) => println!("skipped: {error}"),
             Err(error) => panic!("{error}"),
@@ -58,7 +63,7 @@ fn assert_equal(kernel: &mut Kernel<'_>, program: &Program) -> u8 {
 }
 
 fn assert_all_equal(file_system: FileSystem) {
-    on_kernel(file_system, |kernel| {
+    on_kernel(file_system, By::Bpf, |kernel| {
         for number in 0..PROGRAMS {
             assert_equal(kernel, &generate(1, number));
         }
@@ -80,10 +85,65 @@ fn btrfs_reads_as_the_model_says() {
     assert_all_equal(FileSystem::Btrfs);
 }
 
+/// What sysfs and dropped pages tell of a file is what BPF reads from the kernel.
+#[test]
+fn without_bpf_the_same_is_known_of_a_file() {
+    for file_system in FileSystem::ALL {
+        let facts = |by| {
+            let mut facts: Vec<Facts> = Vec::new();
+            on_kernel(file_system, by, |kernel| {
+                for number in 0..6 {
+                    facts.push(kernel.begin(&generate(1, number)).expect("it begins"));
+                }
+            });
+            facts
+        };
+        let by_residency = facts(By::Residency);
+        let by_bpf = facts(By::Bpf);
+        if !by_bpf.is_empty() {
+            assert_eq!(by_residency, by_bpf, "{}", file_system.name());
+        }
+    }
+}
+
+#[test]
+fn by_residency_each_file_system_reads_as_the_model_says() {
+    for file_system in FileSystem::ALL {
+        on_kernel(file_system, By::Residency, |kernel| {
+            assert_eq!(kernel.sight(), Sight::Residency);
+            for number in 0..PROGRAMS {
+                assert_equal(kernel, &generate(1, number));
+            }
+        });
+    }
+}
+
+#[test]
+fn before_cachestat_it_is_waited_for_until_nothing_changes() {
+    on_kernel(FileSystem::Btrfs, By::Residency, |kernel| {
+        kernel.without_cachestat();
+        assert!(!kernel.counts_arrivals());
+        for number in 0..6 {
+            assert_equal(kernel, &generate(1, number));
+        }
+    });
+}
+
+#[test]
+fn by_residency_a_wrong_model_is_found() {
+    on_kernel(FileSystem::Ext4, By::Residency, |kernel| {
+        let program = generate(1, 144);
+        assert_equal(kernel, &program);
+        let wrong = Limits::QUIRKS_6_18 & !Limits::QUIRK_SHORT_HISTORY;
+        let checked = check(kernel, &program, wrong).expect("it runs");
+        assert!(checked.difference.is_some());
+    });
+}
+
 /// Another kernel than 6.18 may have been mended, and then the model must be told.
 #[test]
 fn each_known_departure_is_met_and_missed_without_it() {
-    on_kernel(FileSystem::Ext4, |kernel| {
+    on_kernel(FileSystem::Ext4, By::Bpf, |kernel| {
         let mut met = [0; Limits::QUIRKS.len()];
         let mut shown = met;
         for number in 0..400 {
@@ -114,7 +174,7 @@ fn each_known_departure_is_met_and_missed_without_it() {
 /// counts the page as a hit: MMAP_LOTSAMISS is out of reach.
 #[test]
 fn a_mapping_that_only_misses_is_read_around_for_ever() {
-    on_kernel(FileSystem::Ext4, |kernel| {
+    on_kernel(FileSystem::Ext4, By::Bpf, |kernel| {
         let mut steps = vec![
             Step::Open { descriptor: 0 },
             Step::Map {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use foreread_core::policy::Limits;
 use foreread_linux::check_kernel::{CheckError, Kernel};
-use foreread_sim::check::{Checked, Difference, Program, check, generate, shrink};
+use foreread_sim::check::{Checked, Difference, Machine, Program, Sight, check, generate, shrink};
 use foreread_testbed::FileSystem;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -20,6 +20,8 @@ use crate::{output, text};
 
 /// The kernel and the model differ.
 const EXIT_DIFFERENT: u8 = 1;
+/// The kernel that the `linux` policy and its departures are those of.
+const MODELLED_RELEASE: &str = "6.18";
 /// Programs that are run to find a shorter one.
 const SHRINK_TRIES_MAX: usize = 500;
 
@@ -42,12 +44,19 @@ struct Found {
 /// What a place gave.
 struct Outcome {
     name: String,
+    sight: Sight,
+    /// Why the sight is residency, when that was not asked for.
+    refusal: Option<String>,
+    /// Whether the arrival of what was read could be counted.
+    counts_arrivals: bool,
     programs: u64,
     equal: u64,
     /// Programs whose timing could not be told; nothing was proved of them.
     unsure: u64,
     /// Runs that were repeated because the timing of one could not be told.
     repeated: u64,
+    /// Differences that the next run of the program did not show.
+    unconfirmed: u64,
     steps: u64,
     folios: u64,
     pages: u64,
@@ -73,12 +82,13 @@ pub fn check_kernel(arguments: &CheckKernelArguments) -> Result<ExitCode> {
         },
         quirks: quirks(&arguments.without),
     };
-    let (places, notes) = places(arguments)?;
+    let (places, mut notes) = places(arguments)?;
+    notes.extend(other_release(&report::kernel_release()));
     let bar = bar((plan.numbers.end - plan.numbers.start) * places.len() as u64);
     let mut outcomes = Vec::new();
     for place in &places {
         let run = |name: &str, kernel: &mut Kernel<'_>| play(name, kernel, &plan, &bar);
-        outcomes.push(place.with_kernel(run)?);
+        outcomes.push(place.with_kernel(arguments.by.into(), run)?);
     }
     bar.finish_and_clear();
     for note in &notes {
@@ -94,6 +104,19 @@ pub fn check_kernel(arguments: &CheckKernelArguments) -> Result<ExitCode> {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(EXIT_DIFFERENT)
+    })
+}
+
+/// What to say of a kernel that is not the modelled one.
+fn other_release(release: &str) -> Option<String> {
+    let same = release
+        .strip_prefix(MODELLED_RELEASE)
+        .is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()));
+    (!same).then(|| {
+        format!(
+            "this kernel is {release} and the model is of Linux {MODELLED_RELEASE}: what changed \
+             between them shows as a difference, too"
+        )
     })
 }
 
@@ -154,7 +177,9 @@ fn play(
     bar: &ProgressBar,
 ) -> Result<Outcome, CheckError> {
     bar.set_message(name.to_owned());
-    let mut outcome = Outcome::new(name);
+    let mut outcome = Outcome::new(name, kernel.sight());
+    outcome.refusal = kernel.refusal().map(ToString::to_string);
+    outcome.counts_arrivals = kernel.counts_arrivals();
     for number in plan.numbers.clone() {
         let program = generate(plan.seed, number);
         let checked = check(kernel, &program, plan.quirks)?;
@@ -196,13 +221,17 @@ fn shortest(
 }
 
 impl Outcome {
-    fn new(name: &str) -> Self {
+    fn new(name: &str, sight: Sight) -> Self {
         Self {
             name: name.to_owned(),
+            sight,
+            refusal: None,
+            counts_arrivals: true,
             programs: 0,
             equal: 0,
             unsure: 0,
             repeated: 0,
+            unconfirmed: 0,
             steps: 0,
             folios: 0,
             pages: 0,
@@ -216,6 +245,7 @@ impl Outcome {
         self.unsure += u64::from(checked.is_unsure);
         self.equal += u64::from(!checked.is_unsure && checked.difference.is_none());
         self.repeated += checked.tries.saturating_sub(1) as u64;
+        self.unconfirmed += checked.unconfirmed as u64;
         self.steps += checked.steps as u64;
         self.folios += checked.folios;
         self.pages += checked.pages;
@@ -228,6 +258,16 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_kernel_than_the_modelled_one_is_noted() {
+        for same in ["6.18", "6.18.44-fc", "6.18-rc1"] {
+            assert_eq!(other_release(same), None, "{same}");
+        }
+        for other in ["6.1.0-13-amd64", "6.180", "6.12.3", ""] {
+            assert!(other_release(other).is_some(), "{other}");
+        }
+    }
 
     #[test]
     fn departures_are_left_out_by_name() {

@@ -4,7 +4,7 @@
 use std::io;
 
 use anyhow::{Context, Result};
-use foreread_linux::check_kernel::{CheckError, Files, Kernel};
+use foreread_linux::check_kernel::{By, CheckError, Files, Kernel};
 use foreread_model::DiskParameters;
 use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
 
@@ -17,13 +17,14 @@ impl Place {
     /// Runs something on its kernel.
     pub fn with_kernel(
         &self,
+        by: By,
         run: impl FnOnce(&str, &mut Kernel<'_>) -> Result<Outcome, CheckError>,
     ) -> Result<Outcome> {
         match self {
-            Self::Modelled(file_system) => on_modelled_disk(*file_system, run),
+            Self::Modelled(file_system) => on_modelled_disk(*file_system, by, run),
             Self::Directory(directory) => {
                 let name = directory.to_string_lossy();
-                let mut kernel = Kernel::new(Files::make(directory)?, None)?;
+                let mut kernel = Kernel::new(Files::make(directory)?, None, by)?;
                 Ok(run(&name, &mut kernel)?)
             }
         }
@@ -33,6 +34,7 @@ impl Place {
 /// A disk that needs no time: decisions do not depend on it, and waiting does.
 fn on_modelled_disk(
     file_system: FileSystem,
+    by: By,
     run: impl FnOnce(&str, &mut Kernel<'_>) -> Result<Outcome, CheckError>,
 ) -> Result<Outcome> {
     let parameters = DiskParameters::preset("nvme").context("no preset is called nvme")?;
@@ -42,7 +44,7 @@ fn on_modelled_disk(
         let directory = testbed.mount(file_system, "noatime")?;
         let set = |kib| testbed.set_read_ahead_kib(kib).map_err(io::Error::other);
         let outcome = {
-            let mut kernel = Kernel::new(Files::make(&directory)?, Some(&set))?;
+            let mut kernel = Kernel::new(Files::make(&directory)?, Some(&set), by)?;
             run(file_system.name(), &mut kernel)?
         };
         testbed.unmount()?;

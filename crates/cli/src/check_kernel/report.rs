@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use foreread_core::grouped;
 use foreread_core::policy::Limits;
-use foreread_sim::check::{Event, Seen};
+use foreread_sim::check::{Event, Seen, Sight};
 use foreread_testbed::FileSystem;
 use serde_json::{Value, json};
 
@@ -15,10 +15,20 @@ use crate::text::printable;
 
 /// Steps before a difference that are told.
 const HISTORY_STEPS: usize = 12;
+/// What residency can't show but by what it leads to in later steps.
+const NOT_SEEN: [&str; 4] = [
+    "marks",
+    "sizes of folios",
+    "windows over cached pages",
+    "states of descriptors",
+];
 
 /// All of it, as text.
 pub fn people(plan: &Plan, outcomes: &[Outcome]) -> String {
     let mut text = String::new();
+    if let Some(outcome) = outcomes.iter().find(|o| o.sight == Sight::Residency) {
+        by_residency(&mut text, outcome);
+    }
     for outcome in outcomes {
         summary(&mut text, plan, outcome);
         if let Some(found) = &outcome.found {
@@ -28,24 +38,56 @@ pub fn people(plan: &Plan, outcomes: &[Outcome]) -> String {
     text
 }
 
+fn by_residency(text: &mut String, outcome: &Outcome) {
+    // Writing to a string can't fail.
+    let _ = match &outcome.refusal {
+        Some(refusal) => writeln!(text, "By residency, for {}.", printable(refusal)),
+        None => writeln!(text, "By residency."),
+    };
+    let _ = writeln!(
+        text,
+        "Compared is what is cached and mapped after each step. Not seen, but by what comes of it: \
+         {}.",
+        NOT_SEEN.join(", ")
+    );
+    if !outcome.counts_arrivals {
+        let _ = writeln!(
+            text,
+            "This kernel can't count what is under way (cachestat, Linux 6.5): each step waited \
+             until nothing changed."
+        );
+    }
+}
+
 fn summary(text: &mut String, plan: &Plan, outcome: &Outcome) {
+    let folios = match outcome.sight {
+        Sight::Events => format!("{} folios, ", grouped(outcome.folios)),
+        Sight::Residency => String::new(),
+    };
     // Writing to a string can't fail.
     let _ = writeln!(
         text,
-        "{}: {} of {} programs equal (seed {}; {} steps, {} folios, {})",
+        "{}: {} of {} programs equal (seed {}; {} steps, {folios}{})",
         printable(&outcome.name),
         grouped(outcome.equal),
         grouped(outcome.programs),
         plan.seed,
         grouped(outcome.steps),
-        grouped(outcome.folios),
         output::pages(outcome.pages),
     );
     if outcome.unsure > 0 {
+        let why = match outcome.sight {
+            Sight::Events => "reads arrived while faults were taken again",
+            Sight::Residency => "pages went that no step dropped, or differences came and went",
+        };
+        let unsure = grouped(outcome.unsure);
+        let _ = writeln!(text, "  {unsure} not proved: {why}, in every run");
+    }
+    if outcome.unconfirmed > 0 {
         let _ = writeln!(
             text,
-            "  {} not proved: reads arrived while faults were taken again, in every run",
-            grouped(outcome.unsure)
+            "  differences that a second run did not show, and that are not counted: {}",
+            grouped(outcome.unconfirmed)
         );
     }
     let met: Vec<String> = Limits::QUIRKS
@@ -100,10 +142,14 @@ fn difference(text: &mut String, outcome: &Outcome, found: &Found) {
     }
     let _ = writeln!(
         text,
-        "\n  {}:\n    kernel  {kernel}\n    model   {model}\n\n  Again: foreread check-kernel {} \
+        "\n  {}:\n    kernel  {kernel}\n    model   {model}\n\n  Again: foreread check-kernel {}{} \
          --seed {} --program {}\n",
         difference.what,
         printable(&place_option(&outcome.name)),
+        match outcome.sight {
+            Sight::Events => "",
+            Sight::Residency => " --by residency",
+        },
         program.seed,
         program.number
     );
@@ -137,7 +183,8 @@ pub fn document(plan: &Plan, outcomes: &[Outcome], notes: &[String]) -> Value {
     })
 }
 
-fn kernel_release() -> String {
+/// The release of the running kernel.
+pub fn kernel_release() -> String {
     let name = rustix::system::uname();
     name.release().to_string_lossy().into_owned()
 }
@@ -156,12 +203,23 @@ fn place(outcome: &Outcome) -> Value {
         .collect();
     json!({
         "name": outcome.name,
+        "by": match outcome.sight {
+            Sight::Events => "bpf",
+            Sight::Residency => "residency",
+        },
+        "not_seen": match outcome.sight {
+            Sight::Events => &[][..],
+            Sight::Residency => &NOT_SEEN,
+        },
+        "bpf_refusal": outcome.refusal,
+        "counts_arrivals": outcome.counts_arrivals,
         "programs": outcome.programs,
         "equal_programs": outcome.equal,
         "unproved_programs": outcome.unsure,
         "repeated_runs": outcome.repeated,
+        "unconfirmed_differences": outcome.unconfirmed,
         "steps": outcome.steps,
-        "folios": outcome.folios,
+        "folios": (outcome.sight == Sight::Events).then_some(outcome.folios),
         "pages": outcome.pages,
         "programs_by_departure": met,
         "first_difference": outcome.found.as_ref().map(found),
@@ -210,7 +268,7 @@ mod tests {
             io_pages: 320,
             folio_order_max: 9,
         };
-        let mut outcome = Outcome::new("ext4");
+        let mut outcome = Outcome::new("ext4", Sight::Events);
         for number in plan.numbers.clone() {
             let program = generate(plan.seed, number);
             let mut kernel = Modelled::new(Limits::QUIRKS_6_18).with_facts(facts);
@@ -242,6 +300,36 @@ mod tests {
         );
         let without = "without late-hole, eof-mark, short-history, history-cap";
         assert!(text.contains(without), "{text}");
+    }
+
+    #[test]
+    fn what_residency_cannot_show_is_said_with_why_it_was_used() {
+        let (plan, mut outcome) = example();
+        outcome.sight = Sight::Residency;
+        outcome.refusal = Some("BPF was\nrefused".to_owned());
+        outcome.counts_arrivals = false;
+        (outcome.unsure, outcome.unconfirmed) = (2, 3);
+        let outcomes = [outcome];
+        let text = people(&plan, &outcomes);
+        for part in [
+            "By residency, for BPF was",
+            "Not seen, but by what comes of it: marks, sizes of folios, ",
+            "cachestat",
+            "2 not proved: pages went that no step dropped, or differences came and went, in every run",
+            "not counted: 3",
+            "--file-system ext4 --by residency --seed 1",
+        ] {
+            assert!(text.contains(part), "{part} is not in:\n{text}");
+        }
+        let folios = format!("{} folios", grouped(outcomes[0].folios));
+        assert!(!text.contains(&folios), "{text}");
+        let document = document(&plan, &outcomes, &[]);
+        let place = &document["places"][0];
+        assert_eq!(place["by"], "residency");
+        assert_eq!(place["folios"], Value::Null);
+        assert_eq!(place["unconfirmed_differences"], 3);
+        assert_eq!(place["counts_arrivals"], false);
+        assert_eq!(place["not_seen"].as_array().map(Vec::len), Some(4));
     }
 
     #[test]

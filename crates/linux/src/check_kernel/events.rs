@@ -10,7 +10,7 @@ use foreread_sim::check::{Facts, Remembered};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject, PrintLevel, ProgramInput, RingBuffer, RingBufferBuilder};
 
-use crate::recorder::{BpfError, refused};
+use crate::recorder::{BpfError, KernelTypes, refused};
 
 #[allow(
     missing_docs,
@@ -136,10 +136,20 @@ impl Watcher {
         // each watcher, buy one without a lifetime.
         let storage: &'static mut MaybeUninit<OpenObject> =
             Box::leak(Box::new(MaybeUninit::uninit()));
-        let open = CheckSkelBuilder::default()
+        let mut builder = CheckSkelBuilder::default();
+        let types = KernelTypes::of_kernel();
+        if let Some(types) = &types {
+            builder
+                .obj_builder
+                .btf_custom_path(types.path())
+                .map_err(refused("naming the kernel's types"))?;
+        }
+        let open = builder
             .open(storage)
             .map_err(refused("opening the programs"))?;
         let mut skel = open.load().map_err(refused("loading the programs"))?;
+        // libbpf reads the types while it loads.
+        drop(types);
         let told = Rc::new(RefCell::new(Vec::new()));
         let receiver = Rc::clone(&told);
         let mut builder = RingBufferBuilder::new();

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::ptr;
 
 use foreread_profile::PAGE_BYTES;
-use foreread_sim::check::MapAdvice;
+use foreread_sim::check::{MapAdvice, Run, runs};
 
 const PAGE: usize = PAGE_BYTES as usize;
 /// Pages of a page table.
@@ -49,8 +49,14 @@ impl Residency {
         &self.file
     }
 
-    /// Pages of the file that are cached and up to date (mincore_page).
+    /// How many pages of the file are cached and up to date.
     pub fn cached_pages(&self, file_pages: u64) -> io::Result<u64> {
+        let cached = self.is_cached(file_pages)?;
+        Ok(cached.into_iter().filter(|is_cached| *is_cached).count() as u64)
+    }
+
+    /// Of each page of the file, whether it is cached and up to date (mincore_page).
+    pub fn is_cached(&self, file_pages: u64) -> io::Result<Vec<bool>> {
         let mut residency = vec![0u8; self.bytes / PAGE];
         // SAFETY: the vector has a byte for each page of the mapping.
         let asked = unsafe { libc::mincore(self.address, self.bytes, residency.as_mut_ptr()) };
@@ -58,7 +64,7 @@ impl Residency {
             return Err(io::Error::last_os_error());
         }
         let pages = residency.iter().take(file_pages as usize);
-        Ok(pages.filter(|byte| **byte & 1 == 1).count() as u64)
+        Ok(pages.map(|byte| byte & 1 == 1).collect())
     }
 }
 
@@ -179,22 +185,15 @@ impl View {
     }
 
     /// Runs of pages of the file that are in the page table, as first page and length.
-    pub fn mapped_runs(&self, file_pages: u64) -> io::Result<Vec<(u64, u64)>> {
+    pub fn mapped_runs(&self, file_pages: u64) -> io::Result<Vec<Run>> {
         const PRESENT: u64 = 1 << 63;
         let mut entries = vec![0u8; self.pages as usize * 8];
         let first = self.address.addr() / PAGE;
         self.pagemap.read_exact_at(&mut entries, first as u64 * 8)?;
-        let mut runs: Vec<(u64, u64)> = Vec::new();
-        for (page, entry) in (self.start..file_pages).zip(entries.as_chunks::<8>().0) {
-            if u64::from_ne_bytes(*entry) & PRESENT == 0 {
-                continue;
-            }
-            match runs.last_mut() {
-                Some((start, pages)) if *start + *pages == page => *pages += 1,
-                _ => runs.push((page, 1)),
-            }
-        }
-        Ok(runs)
+        let entries = entries.as_chunks::<8>().0;
+        let pages = (self.start..file_pages).zip(entries);
+        let mapped = pages.filter(|(_, entry)| u64::from_ne_bytes(**entry) & PRESENT != 0);
+        Ok(runs(mapped.map(|(page, _)| page)))
     }
 }
 

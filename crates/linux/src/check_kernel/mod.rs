@@ -1,36 +1,49 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The running kernel as a [`Machine`]: carries out programs of `foreread_sim::check` on real
-//! files, and tells what the kernel did, folio by folio.
+//! files, and tells what the kernel did: folio by folio by BPF, or what is cached after each step.
 
+mod device;
 mod events;
 mod files;
+mod folio_order;
 mod mapping;
+mod play;
+mod resident;
+mod watched;
 
 pub use events::Watcher;
 pub use files::{FileError, Files};
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::FileExt;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use foreread_profile::PAGE_BYTES;
-use foreread_sim::check::{DESCRIPTORS, Event, Facts, Machine, Placed, Program, Seen, Step};
+use foreread_sim::check::{DESCRIPTORS, Facts, Machine, Program, Seen, Sight, Step};
 use rustix::fs::{Advice as FileAdvice, fadvise};
 use thiserror::Error;
 
-use events::{Kind, Told};
 use mapping::{Residency, View};
+use resident::Resident;
+use watched::Watched;
 
 use crate::recorder::BpfError;
 
 /// How long a read may take before the check gives up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// No folio is larger.
-const FOLIO_PAGES: u64 = 512;
+/// How to look at what the kernel does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// By BPF where that works, else by residency.
+    #[default]
+    Auto,
+    /// BPF on the tracepoints of the page cache and of readahead (Linux 6.18).
+    Bpf,
+    /// What is cached and what is mapped after each step.
+    Residency,
+}
 
 /// Why a program can't be carried out.
 #[derive(Debug, Error)]
@@ -66,6 +79,20 @@ pub enum CheckError {
          memory, or something else uses the file; choose another directory"
     )]
     Kept(u64),
+    /// The device of a file is not known.
+    #[error(
+        "by residency, files are checked on a block device, for only of that it is known how far it \
+         reads ahead; the file system of the directory (type {0:#x}) has none"
+    )]
+    NoDevice(u64),
+    /// Neither way works.
+    #[error("{bpf}; and {residency}")]
+    NoWay {
+        /// Why BPF does not.
+        bpf: BpfError,
+        /// Why residency does not.
+        residency: Box<Self>,
+    },
     /// Events were lost.
     #[error("{0} events found no room: the check could not see all that the kernel did")]
     Lost(u64),
@@ -83,10 +110,18 @@ pub type SetReadAhead<'a> = dyn Fn(u64) -> io::Result<()> + 'a;
 
 /// A directory on this machine, whose files programs read.
 pub struct Kernel<'a> {
-    watcher: Watcher,
+    eye: Eye,
+    /// Why it is not BPF, when that was tried.
+    refusal: Option<BpfError>,
     files: Files,
     set_read_ahead: Option<&'a SetReadAhead<'a>>,
     running: Option<Running>,
+}
+
+/// What looks at the kernel.
+enum Eye {
+    Bpf(Box<Watched>),
+    Residency(Resident),
 }
 
 /// A program in progress.
@@ -96,142 +131,136 @@ struct Running {
     file_pages: u64,
     descriptors: [Option<File>; DESCRIPTORS],
     view: Option<View>,
-    /// Folios that are in the page cache, by what was told.
-    cached: BTreeSet<Placed>,
 }
 
 impl<'a> Kernel<'a> {
     /// A machine that reads `files`. Without `set_read_ahead` the device keeps its setting.
     ///
     /// # Errors
-    /// BPF is refused, or pages are not of 4 KiB.
+    /// BPF is refused and nothing else was to be tried, or pages are not of 4 KiB.
     pub fn new(
         files: Files,
         set_read_ahead: Option<&'a SetReadAhead<'a>>,
+        by: By,
     ) -> Result<Self, CheckError> {
         let page_bytes = rustix::param::page_size();
         if page_bytes as u64 != PAGE_BYTES {
             return Err(CheckError::PageSize(page_bytes));
         }
+        let mut refusal = None;
+        let eye = match by {
+            By::Residency => Eye::Residency(Resident::new()),
+            By::Bpf => Eye::Bpf(Box::new(Watched::new(Watcher::load()?))),
+            By::Auto => match Watcher::load() {
+                Ok(watcher) => Eye::Bpf(Box::new(Watched::new(watcher))),
+                Err(error) => {
+                    refusal = Some(error);
+                    Eye::Residency(Resident::new())
+                }
+            },
+        };
         Ok(Self {
-            watcher: Watcher::load()?,
+            eye,
+            refusal,
             files,
             set_read_ahead,
             running: None,
         })
     }
 
-    fn seen(&mut self, told: Vec<Told>) -> Seen {
-        let Some(running) = &mut self.running else {
-            return Seen::default();
-        };
-        let mut seen = Seen::default();
-        let mut still_late = BTreeSet::new();
-        let mut mapped = None;
-        for told in told {
-            let folio = Placed {
-                index: told.index,
-                order: told.order,
-            };
-            match told.kind {
-                Kind::Inserted => {
-                    running.cached.insert(folio);
-                    seen.inserted.push(folio);
-                }
-                Kind::Removed => {
-                    running.cached.remove(&folio);
-                    seen.removed.push(folio);
-                }
-                Kind::Late => {
-                    seen.late.insert(told.index);
-                    // That was before the wait.
-                    mapped = None;
-                }
-                Kind::StillLate => {
-                    still_late.insert(told.index);
-                }
-                Kind::Mapped => {
-                    mapped = Some(told.index..told.index + told.pages);
-                    seen.events.push(Event(told.to_string()));
-                }
-                _ => seen.events.push(Event(told.to_string())),
-            }
-        }
-        // Some arrived between the two looks: fault-around may have found them or not. Where it
-        // mapped nothing, it found none.
-        if let Some(mapped) = mapped {
-            let mut between = seen.late.symmetric_difference(&still_late);
-            let reaches = |index: &u64| *index < mapped.end && index + FOLIO_PAGES > mapped.start;
-            seen.is_unsure = between.any(reaches);
-        }
-        seen.removed.sort_unstable();
-        seen
+    /// Why BPF does not look at the kernel, when it was tried.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&BpfError> {
+        self.refusal.as_ref()
     }
 
-    /// Waits until all that was inserted is up to date, so that the next step finds the same
-    /// whatever the device's speed. False when somebody else drops pages of the file, as
-    /// `/proc/sys/vm/drop_caches` does.
-    fn settle(&mut self) -> Result<bool, CheckError> {
-        let Some(running) = &self.running else {
-            return Ok(true);
-        };
-        let expected: u64 = running.cached.iter().map(|f| 1u64 << f.order).sum();
-        let started = Instant::now();
-        loop {
-            let cached = running
-                .residency
-                .cached_pages(running.file_pages)
-                .map_err(failed("look at the page cache"))?;
-            // While somebody on another CPU tells of a drop, what this step did may come late.
-            if !self.watcher.drain().is_empty() {
-                return Ok(false);
-            }
-            if cached == expected {
-                return Ok(true);
-            }
-            if started.elapsed() > PATIENCE {
-                return Err(CheckError::Unsettled { cached, expected });
-            }
-            std::thread::yield_now();
+    /// By residency: whether cachestat(2) tells when all has arrived; else it is waited for until
+    /// nothing changes any more.
+    #[must_use]
+    pub fn counts_arrivals(&self) -> bool {
+        match &self.eye {
+            Eye::Bpf(_) => true,
+            Eye::Residency(resident) => resident.counts_arrivals(),
         }
+    }
+
+    /// Does without cachestat(2), as before Linux 6.5.
+    pub fn without_cachestat(&mut self) {
+        if let Eye::Residency(resident) = &mut self.eye {
+            resident.without_cachestat();
+        }
+    }
+
+    fn start(&mut self, program: &Program) -> Result<Facts, CheckError> {
+        self.end()?;
+        if let Eye::Bpf(watched) = &mut self.eye {
+            watched.rest();
+        }
+        if let Eye::Residency(resident) = &mut self.eye {
+            resident.measure(&self.files, self.set_read_ahead)?;
+        }
+        if let Some(set) = self.set_read_ahead {
+            set(program.read_ahead_kib).map_err(failed("set read_ahead_kb"))?;
+        }
+        let file = self.files.open(program.file)?;
+        let running = Running::new(file, program.file_bytes())?;
+        let facts = match &mut self.eye {
+            Eye::Bpf(watched) => watched.begin(&running)?,
+            Eye::Residency(resident) => resident.begin(&running)?,
+        };
+        self.running = Some(running);
+        Ok(facts)
     }
 
     fn end(&mut self) -> Result<(), CheckError> {
         if let Some(mut running) = self.running.take() {
             running.view = None;
             running.descriptors = Default::default();
-            forget(&running)?;
+            forget(&running.residency, running.file_pages)?;
         }
         Ok(())
     }
 }
 
-/// Whether a step may have dropped a folio: whatever else did is a disturbance.
-fn is_dropped_by(step: &Step, folio: &Placed) -> bool {
+impl Running {
+    /// A program that has done nothing yet, on a file of which nothing is cached.
+    fn new(file: File, file_bytes: u64) -> Result<Self, CheckError> {
+        let residency = Residency::new(file, file_bytes).map_err(failed("map a file"))?;
+        let file_pages = file_bytes.div_ceil(PAGE_BYTES);
+        forget(&residency, file_pages)?;
+        Ok(Self {
+            residency,
+            file_pages,
+            descriptors: Default::default(),
+            view: None,
+        })
+    }
+}
+
+/// Whether a step may have dropped pages: whatever else did is a disturbance.
+fn is_dropped_by(step: &Step, pages: &Range<u64>) -> bool {
     match *step {
         Step::DontNeed {
             offset_bytes,
             bytes,
             ..
         } => {
-            let (start, end) = (folio.index, folio.index + (1 << folio.order));
             let last = offset_bytes.saturating_add(bytes).div_ceil(PAGE_BYTES);
-            start >= offset_bytes / PAGE_BYTES && end <= last
+            pages.start >= offset_bytes / PAGE_BYTES && pages.end <= last
         }
         _ => false,
     }
 }
 
 /// Drops all pages of the file.
-fn forget(running: &Running) -> Result<(), CheckError> {
+fn forget(residency: &Residency, file_pages: u64) -> Result<(), CheckError> {
     let started = Instant::now();
     loop {
-        let file = running.residency.file();
+        let file = residency.file();
         fadvise(file, 0, None, FileAdvice::DontNeed)
             .map_err(|error| failed("drop a file from the page cache")(error.into()))?;
-        let cached = running
-            .residency
-            .cached_pages(running.file_pages)
+        let cached = residency
+            .cached_pages(file_pages)
             .map_err(failed("look at the page cache"))?;
         if cached == 0 {
             return Ok(());
@@ -246,54 +275,39 @@ fn forget(running: &Running) -> Result<(), CheckError> {
 impl Machine for Kernel<'_> {
     type Error = CheckError;
 
-    fn begin(&mut self, program: &Program) -> Result<Facts, CheckError> {
-        self.end()?;
-        self.watcher.watch(0);
-        if let Some(set) = self.set_read_ahead {
-            set(program.read_ahead_kib).map_err(failed("set read_ahead_kb"))?;
+    fn sight(&self) -> Sight {
+        match self.eye {
+            Eye::Bpf(_) => Sight::Events,
+            Eye::Residency(_) => Sight::Residency,
         }
-        let file = self.files.open(program.file)?;
-        let looked = self.watcher.look(file.as_fd().as_raw_fd())?;
-        let residency = Residency::new(file, program.file_bytes()).map_err(failed("map a file"))?;
-        let running = Running {
-            residency,
-            file_pages: program.file_bytes().div_ceil(PAGE_BYTES),
-            descriptors: Default::default(),
-            view: None,
-            cached: BTreeSet::new(),
-        };
-        forget(&running)?;
-        self.running = Some(running);
-        self.watcher.watch(looked.host);
-        self.watcher.drain();
-        Ok(looked.facts)
+    }
+
+    fn begin(&mut self, program: &Program) -> Result<Facts, CheckError> {
+        let begun = self.start(program);
+        match (begun, self.refusal.take()) {
+            (Err(residency), Some(bpf)) => Err(CheckError::NoWay {
+                bpf,
+                residency: Box::new(residency),
+            }),
+            (begun, refusal) => {
+                self.refusal = refusal;
+                begun
+            }
+        }
     }
 
     fn step(&mut self, step: &Step) -> Result<Seen, CheckError> {
         let Some(running) = &mut self.running else {
             return Ok(Seen::default());
         };
-        self.watcher.begin_step(matches!(step, Step::Touch { .. }));
+        if let Eye::Bpf(watched) = &mut self.eye {
+            watched.before_step(step);
+        }
         running.play(step, &self.files)?;
-        // Looking at the page cache takes the lock of the mappings, too.
-        self.watcher.begin_step(false);
-        let told = self.watcher.drain();
-        let lost = self.watcher.lost();
-        if lost > 0 {
-            return Err(CheckError::Lost(lost));
-        }
-        let mut seen = self.seen(told);
-        seen.is_unsure |= seen.removed.iter().any(|folio| !is_dropped_by(step, folio));
-        seen.is_unsure |= !self.settle()?;
-        let Some(running) = &self.running else {
-            return Ok(seen);
+        let mut seen = match &mut self.eye {
+            Eye::Bpf(watched) => watched.after_step(step, running)?,
+            Eye::Residency(resident) => resident.after_step(step, running)?,
         };
-        for (number, descriptor) in running.descriptors.iter().enumerate() {
-            if let Some(file) = descriptor {
-                let looked = self.watcher.look(file.as_raw_fd())?;
-                seen.remembered[number] = Some(looked.remembered);
-            }
-        }
         if let Some(view) = &running.view {
             seen.mapped = view
                 .mapped_runs(running.file_pages)
@@ -308,124 +322,4 @@ impl Drop for Kernel<'_> {
         // The files go anyway; what stays cached of them is dropped with them.
         let _ = self.end();
     }
-}
-
-impl Running {
-    fn play(&mut self, step: &Step, files: &Files) -> Result<(), CheckError> {
-        match *step {
-            Step::Open { descriptor } => {
-                self.descriptors[descriptor] = None;
-                self.descriptors[descriptor] = Some(files.reopen(self.residency.file())?);
-                Ok(())
-            }
-            Step::Map {
-                descriptor,
-                start,
-                pages,
-                slot,
-                exec,
-            } => {
-                self.view = None;
-                if let Some(file) = &self.descriptors[descriptor] {
-                    let view = View::new(file.as_fd(), start, pages, slot, exec);
-                    self.view = Some(view.map_err(failed("map a file"))?);
-                }
-                Ok(())
-            }
-            Step::Unmap => {
-                self.view = None;
-                Ok(())
-            }
-            Step::Touch { page } => {
-                if let Some(view) = &self.view {
-                    view.touch(page, self.file_pages);
-                }
-                Ok(())
-            }
-            Step::MapAdvise { advice } => match &self.view {
-                Some(view) => view.advise(advice).map_err(failed("advise on a mapping")),
-                None => Ok(()),
-            },
-            Step::MapWillNeed { start, pages } => match &self.view {
-                Some(view) => view
-                    .will_need(start, pages)
-                    .map_err(failed("advise on a mapping")),
-                None => Ok(()),
-            },
-            Step::Read { descriptor, .. }
-            | Step::ReadOn { descriptor, .. }
-            | Step::Seek { descriptor, .. }
-            | Step::Advise { descriptor, .. }
-            | Step::WillNeed { descriptor, .. }
-            | Step::Readahead { descriptor, .. }
-            | Step::DontNeed { descriptor, .. } => match &self.descriptors[descriptor] {
-                Some(file) => on_descriptor(file, step),
-                None => Ok(()),
-            },
-        }
-    }
-}
-
-/// One system call on a descriptor.
-fn on_descriptor(file: &File, step: &Step) -> Result<(), CheckError> {
-    use io::{Read as _, Seek as _};
-    let done = match *step {
-        Step::Read {
-            offset_bytes,
-            bytes,
-            ..
-        } => {
-            let mut buffer = vec![0; bytes as usize];
-            file.read_at(&mut buffer, offset_bytes).map(drop)
-        }
-        Step::ReadOn { bytes, .. } => {
-            let mut buffer = vec![0; bytes as usize];
-            (&*file).read(&mut buffer).map(drop)
-        }
-        Step::Seek { offset_bytes, .. } => {
-            (&*file).seek(io::SeekFrom::Start(offset_bytes)).map(drop)
-        }
-        Step::Advise { advice, .. } => {
-            use foreread_sim::check::FileWideAdvice as Wide;
-            let advice = match advice {
-                Wide::Normal => FileAdvice::Normal,
-                Wide::Sequential => FileAdvice::Sequential,
-                Wide::Random => FileAdvice::Random,
-            };
-            fadvise(file, 0, None, advice).map_err(io::Error::from)
-        }
-        Step::WillNeed {
-            offset_bytes,
-            bytes,
-            ..
-        } => advise_range(file, offset_bytes, bytes, FileAdvice::WillNeed),
-        Step::DontNeed {
-            offset_bytes,
-            bytes,
-            ..
-        } => advise_range(file, offset_bytes, bytes, FileAdvice::DontNeed),
-        Step::Readahead {
-            offset_bytes,
-            bytes,
-            ..
-        } => readahead(file, offset_bytes, bytes),
-        _ => Ok(()),
-    };
-    done.map_err(failed("carry out a step"))
-}
-
-fn advise_range(file: &File, offset: u64, bytes: u64, advice: FileAdvice) -> io::Result<()> {
-    let length = std::num::NonZeroU64::new(bytes);
-    fadvise(file, offset, length, advice).map_err(io::Error::from)
-}
-
-fn readahead(file: &File, offset_bytes: u64, bytes: u64) -> io::Result<()> {
-    let descriptor = file.as_raw_fd();
-    let offset = libc::off64_t::try_from(offset_bytes).unwrap_or(libc::off64_t::MAX);
-    // SAFETY: a system call on an open descriptor that takes no memory.
-    let done = unsafe { libc::readahead(descriptor, offset, bytes as usize) };
-    if done < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }

@@ -88,7 +88,7 @@ fn usize_at(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// A BTF for libbpf, as a file in memory.
-pub(super) struct KernelTypes(File);
+pub(crate) struct KernelTypes(File);
 
 impl KernelTypes {
     /// Of the running kernel; `None` when it has no BTF, or one that isn't understood. Then libbpf

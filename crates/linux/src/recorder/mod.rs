@@ -18,6 +18,7 @@ pub use abi::{CHUNK_PAGES, Chunk, Counts, InodeEntry, NodeRecord, PathRecord};
 pub use any::{AnyRecorder, Choice, Recorded};
 pub(crate) use bpf::refused;
 pub use bpf::{BpfError, BpfRecorder, Limits, Recording, Watch};
+pub(crate) use btf::KernelTypes;
 pub use fanotify::{FanotifyError, FanotifyRecorder};
 pub use refresh::{Refreshed, Watched, Watcher, in_first_pid_namespace};
 pub use resolve::{Unresolved, resolve};

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::modelled::Modelled;
 use super::program::{Program, Step};
-use super::seen::{Facts, Placed, Seen};
+use super::seen::{Facts, Placed, Run, Seen, Sight};
 
 /// Something that carries out programs.
 pub trait Machine {
@@ -23,6 +23,11 @@ pub trait Machine {
     /// # Errors
     /// It can't.
     fn step(&mut self, step: &Step) -> Result<Seen, Self::Error>;
+
+    /// How it looks at what it does.
+    fn sight(&self) -> Sight {
+        Sight::Events
+    }
 }
 
 /// What differs.
@@ -32,6 +37,8 @@ pub enum What {
     Inserted,
     /// The folios that left it.
     Removed,
+    /// The pages that are in it.
+    Cached,
     /// What is mapped.
     Mapped,
     /// What a descriptor remembers.
@@ -43,6 +50,7 @@ impl fmt::Display for What {
         match self {
             Self::Inserted => f.write_str("folios read"),
             Self::Removed => f.write_str("folios dropped"),
+            Self::Cached => f.write_str("pages cached"),
             Self::Mapped => f.write_str("pages mapped"),
             Self::Remembered(number) => write!(f, "readahead state of descriptor {number}"),
         }
@@ -68,6 +76,15 @@ impl Difference {
     pub fn sides(&self) -> (String, String) {
         let side = |seen: Option<&Seen>| seen.map_or_else(String::new, |s| line(self.what, s));
         (side(self.kernel.last()), side(self.model.last()))
+    }
+}
+
+impl Difference {
+    /// What another run has to show alike. What is mapped depends on what was late.
+    fn shown(&self) -> (usize, What, Vec<Run>) {
+        let last = self.kernel.last();
+        let cached = last.map(|seen| seen.cached.clone());
+        (self.step, self.what, cached.unwrap_or_default())
     }
 }
 
@@ -100,15 +117,23 @@ pub fn in_runs(folios: &[Placed]) -> String {
     text.collect::<Vec<_>>().join(", ")
 }
 
+fn pages_in_runs(runs: &[Run]) -> String {
+    if runs.is_empty() {
+        return "none".to_owned();
+    }
+    let runs: Vec<String> = runs
+        .iter()
+        .map(|(at, pages)| format!("{at}+{pages}"))
+        .collect();
+    runs.join(" ")
+}
+
 fn line(what: What, seen: &Seen) -> String {
     match what {
         What::Inserted => in_runs(&seen.inserted),
         What::Removed => in_runs(&seen.removed),
-        What::Mapped => {
-            let runs = seen.mapped.iter();
-            let runs: Vec<String> = runs.map(|(at, pages)| format!("{at}+{pages}")).collect();
-            runs.join(" ")
-        }
+        What::Cached => pages_in_runs(&seen.cached),
+        What::Mapped => pages_in_runs(&seen.mapped),
         What::Remembered(number) => match seen.remembered.get(number).copied().flatten() {
             Some(remembered) => remembered.to_string(),
             None => "closed".to_owned(),
@@ -125,12 +150,14 @@ pub struct Checked {
     pub misled: u8,
     /// Steps that were compared.
     pub steps: usize,
-    /// Folios that the kernel inserted, and their pages.
+    /// Folios that the kernel inserted; 0 by [`Sight::Residency`].
     pub folios: u64,
-    /// See `folios`.
+    /// Pages that came into the page cache.
     pub pages: u64,
-    /// How often it was run until each step was sure.
+    /// How often it was run until each step was sure, and the difference was seen twice.
     pub tries: usize,
+    /// Differences that the next run did not show: see [`check`].
+    pub unconfirmed: usize,
     /// Whether it never was; then nothing was proved.
     pub is_unsure: bool,
 }
@@ -141,6 +168,10 @@ const TRIES_MAX: usize = 1000;
 /// Runs a program on a machine and on the model with `quirks`, up to the first difference; again
 /// from its start when the machine was unsure of a step, see [`Seen::is_unsure`].
 ///
+/// By residency, a page that somebody else dropped and that a step brought back looks as if nothing
+/// had happened to it. So a difference counts when two runs, one after the other, show it at the
+/// same step with the same pages cached.
+///
 /// # Errors
 /// The machine can't carry it out.
 pub fn check<M: Machine>(
@@ -148,14 +179,26 @@ pub fn check<M: Machine>(
     program: &Program,
     quirks: u8,
 ) -> Result<Checked, M::Error> {
-    let mut tries = 1;
+    let mut tries = 0;
+    let mut unconfirmed = 0;
+    let mut doubted = None;
     loop {
         let mut checked = check_once(machine, program, quirks)?;
-        if !checked.is_unsure || tries == TRIES_MAX {
+        tries += 1;
+        let shown = checked.difference.as_ref().map(Difference::shown);
+        if !checked.is_unsure {
+            unconfirmed += usize::from(doubted.is_some() && shown != doubted);
+        }
+        let is_believed = shown.is_none() || shown == doubted || machine.sight() == Sight::Events;
+        if (!checked.is_unsure && is_believed) || tries == TRIES_MAX {
+            checked.is_unsure |= !is_believed;
             checked.tries = tries;
+            checked.unconfirmed = unconfirmed;
             return Ok(checked);
         }
-        tries += 1;
+        if !checked.is_unsure {
+            doubted = shown;
+        }
     }
 }
 
@@ -167,16 +210,20 @@ fn check_once<M: Machine>(
     let facts = machine.begin(program)?;
     let mut model = Modelled::new(quirks).with_facts(facts);
     let Ok(_) = model.begin(program);
+    let sight = machine.sight();
     let mut checked = Checked::default();
     let (mut kernel_did, mut model_did) = (Vec::new(), Vec::new());
     for (number, step) in program.steps.iter().enumerate() {
         let there = machine.step(step)?;
-        let here = model.step_with(step, &there.late);
+        let here = match sight {
+            Sight::Events => model.step_with(step, &there.late),
+            Sight::Residency => model.step_as_mapped(step, &there.mapped),
+        };
         checked.count(&there, &here);
         if checked.is_unsure {
             break;
         }
-        let what = differ(&there, &here);
+        let what = differ(sight, &there, &here);
         kernel_did.push(there);
         model_did.push(here);
         if let Some(what) = what {
@@ -197,12 +244,20 @@ impl Checked {
         self.steps += 1;
         self.misled |= model.misled;
         self.folios += kernel.inserted.len() as u64;
-        self.pages += kernel.inserted.iter().map(|f| 1u64 << f.order).sum::<u64>();
+        self.pages += kernel.new_pages;
         self.is_unsure = kernel.is_unsure;
     }
 }
 
-fn differ(kernel: &Seen, model: &Seen) -> Option<What> {
+fn differ(sight: Sight, kernel: &Seen, model: &Seen) -> Option<What> {
+    let what = match sight {
+        Sight::Events => by_events(kernel, model),
+        Sight::Residency => (kernel.cached != model.cached).then_some(What::Cached),
+    };
+    what.or_else(|| (kernel.mapped != model.mapped).then_some(What::Mapped))
+}
+
+fn by_events(kernel: &Seen, model: &Seen) -> Option<What> {
     if kernel.inserted != model.inserted {
         return Some(What::Inserted);
     }
@@ -210,10 +265,8 @@ fn differ(kernel: &Seen, model: &Seen) -> Option<What> {
         return Some(What::Removed);
     }
     let states = kernel.remembered.iter().zip(&model.remembered);
-    if let Some(number) = states.into_iter().position(|(there, here)| there != here) {
-        return Some(What::Remembered(number));
-    }
-    (kernel.mapped != model.mapped).then_some(What::Mapped)
+    let number = states.into_iter().position(|(there, here)| there != here);
+    number.map(What::Remembered)
 }
 
 #[cfg(test)]

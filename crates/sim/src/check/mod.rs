@@ -4,13 +4,15 @@
 //! A [`Program`] is drawn from a seed. A [`Machine`] carries it out: [`Modelled`] with the `linux`
 //! policy over this crate's page cache, a real kernel elsewhere. After each step both say what they
 //! [`Seen`]: the folios that went into the page cache, one by one, and those that left it; what is
-//! mapped; and what each descriptor remembers (`struct file_ra_state`). The first difference ends
+//! mapped; and what each descriptor remembers (`struct file_ra_state`). A machine that can't tell
+//! so much says which pages are cached and mapped ([`Sight::Residency`]). The first difference ends
 //! the comparison, and [`shrink`] finds a short program that still shows it.
 
 mod compare;
 mod generate;
 mod modelled;
 mod program;
+mod residency;
 mod seen;
 mod shrink;
 
@@ -19,5 +21,5 @@ pub use foreread_core::policy::Advice as FileWideAdvice;
 pub use generate::generate;
 pub use modelled::Modelled;
 pub use program::{DESCRIPTORS, FILE_BYTES, MapAdvice, Program, Step};
-pub use seen::{Event, Facts, Placed, Remembered, Seen};
+pub use seen::{Event, Facts, Placed, Remembered, Run, Seen, Sight, pages_of, runs};
 pub use shrink::shrink;

@@ -9,7 +9,7 @@ use foreread_core::policy::{Access, Limits, Policy};
 
 use super::compare::Machine;
 use super::program::{DESCRIPTORS, MapAdvice, Program, Step};
-use super::seen::{Event, Facts, Placed, Remembered, Seen};
+use super::seen::{Event, Facts, Placed, Remembered, Run, Seen, pages_of, runs};
 use crate::cache::{FileId, PageCache, StreamId};
 use crate::path::{
     Batch, Decided, FaultCall, Host, Mapping, OpenFile, PAGE_BYTES, ReadCall, Step as Stop, force,
@@ -312,6 +312,12 @@ impl Modelled {
         folios
     }
 
+    fn cached_runs(&self) -> Vec<Run> {
+        let folios = self.folios(0..self.file_pages());
+        let pages = folios.iter().flat_map(Placed::pages);
+        runs(pages.take_while(|page| *page < self.file_pages()))
+    }
+
     fn remembered(&self) -> [Option<Remembered>; DESCRIPTORS] {
         self.descriptors.each_ref().map(|open| {
             let state = &open.as_ref()?.file.state;
@@ -397,6 +403,7 @@ impl Modelled {
         told.late.clear();
         arrive(&mut self.cache, &mut told);
         let mut seen = Seen {
+            cached: self.cached_runs(),
             remembered: self.remembered(),
             mapped: self.cache.mapped_runs(self.file, self.file_pages()),
             late: late.clone(),
@@ -407,6 +414,7 @@ impl Modelled {
         for batch in told.batches {
             seen.inserted.extend(self.folios(batch));
         }
+        seen.new_pages = pages_of(&seen.inserted);
         if let Step::DontNeed { .. } = step {
             let after = self.folios(0..self.file_pages());
             let gone = |folio: &Placed| after.binary_search(folio).is_err();

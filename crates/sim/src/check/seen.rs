@@ -6,6 +6,16 @@ use std::fmt;
 
 use super::program::DESCRIPTORS;
 
+/// How a machine looks at what it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Sight {
+    /// It tells of each folio that comes and goes, and what each descriptor remembers.
+    #[default]
+    Events,
+    /// It only sees what is cached and what is mapped after each step.
+    Residency,
+}
+
 /// What holds for a file on a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -24,6 +34,20 @@ pub struct Placed {
     pub index: u64,
     /// It has 2^`order` pages.
     pub order: u8,
+}
+
+impl Placed {
+    /// Its pages.
+    #[must_use]
+    pub fn pages(&self) -> std::ops::Range<u64> {
+        self.index..self.index + (1 << self.order)
+    }
+}
+
+/// How many pages folios have.
+#[must_use]
+pub fn pages_of(folios: &[Placed]) -> u64 {
+    folios.iter().map(|folio| 1u64 << folio.order).sum()
 }
 
 impl fmt::Display for Placed {
@@ -78,16 +102,37 @@ impl fmt::Display for Event {
     }
 }
 
+/// Pages in a row: the first one, and how many.
+pub type Run = (u64, u64);
+
+/// Pages in ascending order, in runs.
+#[must_use]
+pub fn runs(pages: impl IntoIterator<Item = u64>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for page in pages {
+        match runs.last_mut() {
+            Some((start, pages)) if *start + *pages == page => *pages += 1,
+            _ => runs.push((page, 1)),
+        }
+    }
+    runs
+}
+
 /// What a machine did in a step, and how things stand after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Folios that went into the page cache, in order.
+    /// Folios that went into the page cache, in order; none by [`Sight::Residency`].
     pub inserted: Vec<Placed>,
-    /// Folios that left it, by index.
+    /// Folios that left it, by index; none by [`Sight::Residency`].
     pub removed: Vec<Placed>,
-    /// Runs of mapped pages of the file, as first page and length.
-    pub mapped: Vec<(u64, u64)>,
-    /// What each descriptor remembers; `None` for one that is not open.
+    /// How many pages came into the page cache; not compared.
+    pub new_pages: u64,
+    /// Pages of the file that are cached; none by [`Sight::Events`].
+    pub cached: Vec<Run>,
+    /// Pages of the file that are mapped.
+    pub mapped: Vec<Run>,
+    /// What each descriptor remembers; `None` for one that is not open, and by
+    /// [`Sight::Residency`].
     pub remembered: [Option<Remembered>; DESCRIPTORS],
     /// When a fault was taken again after its wait: the first pages of folios that had been
     /// inserted during this step and had not arrived yet. That is the device's doing, not the
