@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use foreread_core::Bytes;
 
-use crate::trace::args::TraceArguments;
+use crate::trace::args::{InputArguments, TraceArguments};
 
 /// Makes cold reads fast on Linux.
 ///
@@ -184,15 +184,18 @@ pub struct MergeArguments {
 #[command(after_help = "Examples:\n  \
     foreread sim dd.toml --policy linux,safe-2010 --device hdd,cloud --read-ahead 128K,512K\n  \
     foreread sim dd.toml --explain 40      what was decided around access 40, and why\n  \
-    foreread sim x25m.toml --check         whether what the scenario expects comes out\n\n\
-    Exit status: 0 done, 1 when a row that --check asks for is not reached, 2 when the scenario \
-    or an argument can't be used.")]
+    foreread sim x25m.toml --check         whether what the scenario expects comes out\n  \
+    foreread sim make.frt --policy linux,none --device hdd,nvme --memory 256M\n\n\
+    Exit status: 0 done, 1 when a row that --check asks for is not reached, 2 when the scenario, \
+    the trace or an argument can't be used, 64 when something of a trace could not be read.")]
 pub struct SimArguments {
-    /// The scenario: a TOML file, see docs/scenarios.md.
+    /// The scenario, a TOML file, see docs/scenarios.md; or a trace, see docs/trace.md.
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
     #[command(flatten)]
     pub values: SimValues,
+    #[command(flatten)]
+    pub how: InputArguments,
     /// Say what was decided around access N, what the policy saw, and why.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub explain: Option<u64>,
@@ -237,14 +240,18 @@ pub struct SimValues {
 #[command(after_help = "Examples:\n  \
     foreread compare tests/scenarios/workloads --policy linux,safe-2010,none\n  \
     foreread compare tests/scenarios/workloads --policy linux,safe-2010 --device hdd,nvme \
-    --memory 256M --show safe-2010 --html compare.html\n\n\
-    Exit status: 0 done, 2 when a workload or an argument can't be used.")]
+    --memory 256M --show safe-2010 --html compare.html\n  \
+    foreread compare make.frt grep.frt --device hdd,cloud,nvme --memory 128M,1G\n\n\
+    Exit status: 0 done, 2 when a workload or an argument can't be used, 64 when something of a \
+    trace could not be read.")]
 pub struct CompareArguments {
-    /// Workloads: scenarios, see docs/scenarios.md, or directories of them.
+    /// Workloads: scenarios, see docs/scenarios.md, traces, or directories of both.
     #[arg(value_name = "WORKLOAD", default_value = "tests/scenarios/workloads")]
     pub workloads: Vec<PathBuf>,
     #[command(flatten)]
     pub values: SimValues,
+    #[command(flatten)]
+    pub how: InputArguments,
     /// List the cells where these policies lose most against linux, and draw them in --html.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub show: Vec<String>,

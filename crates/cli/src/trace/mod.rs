@@ -4,10 +4,10 @@
 pub mod args;
 mod convert;
 mod cut;
-mod findings;
+pub mod findings;
 mod head;
 mod info;
-mod input;
+pub mod input;
 mod output;
 
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use foreread_trace::Findings;
 use args::{TraceArguments, TraceVerb};
 
 /// Something of the input could not be read.
-const EXIT_PARTLY: u8 = 64;
+pub const EXIT_PARTLY: u8 = 64;
 
 /// `foreread trace`.
 pub fn trace(arguments: &TraceArguments) -> Result<ExitCode> {
