@@ -105,14 +105,18 @@ pub struct RunArguments {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  foreread record -o build.frp -- make -j4\n\n\
+    after_help = "Examples:\n  foreread record -o build.frp -- make -j4\n  \
+    foreread record --trace build.frt -- make -j4\n\n\
     Exit status: that of COMMAND; 127 when it isn't found, 126 when it can't be executed, 2 when \
     nothing could be recorded or saved."
 )]
 pub struct RecordArguments {
     /// The profile to write.
-    #[arg(short, long, value_name = "FILE")]
-    pub output: PathBuf,
+    #[arg(short, long, value_name = "FILE", required_unless_present = "trace")]
+    pub output: Option<PathBuf>,
+    /// Write a trace instead, with each access, when it was and how long it waited.
+    #[arg(long, value_name = "FILE", conflicts_with = "output")]
+    pub trace: Option<PathBuf>,
     /// Write what was done and measured to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -5,7 +5,7 @@ mod common;
 
 use std::fs;
 
-use common::{World, assert_fails_in_one_line, stderr, stdout};
+use common::{World, assert_fails_in_one_line, can_record, stderr, stdout};
 use serde_json::Value;
 
 const SCENARIO: &str = r#"
@@ -267,4 +267,43 @@ fn of_a_bad_trace_what_is_whole_is_simulated() {
     for (arguments, what) in refused {
         assert_fails_in_one_line(&world.output(arguments), what);
     }
+}
+
+#[test]
+fn what_record_traces_can_be_simulated() {
+    if !can_record() {
+        return;
+    }
+    let world = World::new();
+    fs::write(world.path("data"), vec![b'x'; 300_001]).expect("a file");
+    let data = world.path("data");
+    let data = data.to_str().expect("text");
+    let recorded = [
+        "record", "--trace", "x.frt", "--json", "x.json", "--", "cat", data,
+    ];
+    let output = world.output(&recorded);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("accesses"), "{}", stderr(&output));
+    let text = fs::read_to_string(world.path("x.json")).expect("a document");
+    let document: Value = serde_json::from_str(&text).expect("one document");
+    assert_eq!(document["schema"], "foreread.record-trace/1");
+    let output = world.output(&["sim", "x.frt", "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let files = document["runs"][0]["files"].as_array().expect("files");
+    let file = files.iter().find(|file| file["name"] == data);
+    let total = &file.expect("what was read")["total"];
+    assert_eq!(number(total, "distinct_pages"), 74);
+    assert_fails_in_one_line(
+        &world.output(&[
+            "record",
+            "--trace",
+            "y.frt",
+            "--recorder",
+            "fanotify",
+            "--",
+            "true",
+        ]),
+        "only the BPF recorder",
+    );
 }

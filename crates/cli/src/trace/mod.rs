@@ -8,7 +8,7 @@ pub mod findings;
 mod head;
 mod info;
 pub mod input;
-mod output;
+pub mod output;
 
 use std::process::ExitCode;
 
