@@ -164,6 +164,7 @@ struct task_struct {
 	struct files_struct *files;
 	struct signal_struct *signal;
 	struct task_struct *group_leader;
+	struct task_struct *real_parent;
 };
 
 struct linux_binprm {

@@ -7,7 +7,7 @@
  * what this CPU saw last, or one hash lookup; nothing is sent to user space
  * for it. User space gets one record for each inode seen for the first time
  * and one for each name given to a system call, and fetches the tables at the
- * end.
+ * end. Only while a trace is recorded does each access send a record.
  *
  * Whatever could not be noted is counted in struct counts, never dropped
  * silently.
@@ -44,6 +44,9 @@ const volatile u32 maps_whole_folios;
  * the first time costs as much as opening it.
  */
 const volatile u32 only_brought_in;
+
+/* Whether each access is sent, for a trace. */
+const volatile u32 sends_accesses;
 
 /* Whose reads are the replay's, 0 none. */
 u32 replay_tgid;
@@ -153,6 +156,20 @@ struct {
 	__type(key, u32);
 	__type(value, struct wait);
 } waiting SEC(".maps");
+
+/* What a thread has waited for since its last access, by its number: for a trace. */
+struct waited {
+	u64 all_ns;
+	u64 first_ns; /* the first of these waits */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, struct waited);
+} waited SEC(".maps");
 
 /* Records are put together here: a path is larger than a BPF stack. */
 struct scratch {
@@ -420,6 +437,84 @@ __noinline u32 note_inode(u64 inode_pointer, u64 dentry_pointer, u32 uses)
 	return value->id;
 }
 
+static __always_inline void take_waited(u32 tid, struct waited *taken)
+{
+	struct waited *found = bpf_map_lookup_elem(&waited, &tid);
+
+	taken->all_ns = 0;
+	taken->first_ns = 0;
+	if (!found)
+		return;
+	*taken = *found;
+	bpf_map_delete_elem(&waited, &tid);
+}
+
+static __always_inline void add_waited(u32 tid, u64 ns)
+{
+	struct waited *found = bpf_map_lookup_elem(&waited, &tid);
+	struct waited fresh = { .all_ns = ns, .first_ns = ns };
+	struct counts *c;
+
+	if (found) {
+		found->all_ns += ns;
+		return;
+	}
+	if (bpf_map_update_elem(&waited, &tid, &fresh, BPF_ANY)) {
+		c = counts();
+		if (c)
+			c->lost_processes++;
+	}
+}
+
+static __always_inline void forget_waited(u32 tid)
+{
+	bpf_map_delete_elem(&waited, &tid);
+}
+
+/* Sends an access for a trace; bytes from `start` on, or none. */
+__noinline int send_access(u64 inode_pointer, u64 start, u64 bytes, u64 file, u32 kind)
+{
+	struct inode *inode = (struct inode *)inode_pointer;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct access_record record = { .type = RECORD_ACCESS };
+	struct waited taken;
+	struct counts *c;
+
+	record.pid = task->tgid;
+	record.tid = task->pid;
+	take_waited(record.tid, &taken);
+	if (kind != ACCESS_EXIT) {
+		if (!inode || (BPF_CORE_READ(inode, i_mode) & S_IFMT) != S_IFREG)
+			return 0;
+		record.id = note_inode(inode_pointer, 0, 0);
+		if (!record.id)
+			return 0; /* counted */
+		record.size_bytes = BPF_CORE_READ(inode, i_size);
+	}
+	record.kind = kind;
+	record.parent_tid = record.pid == record.tid ? BPF_CORE_READ(task, real_parent, pid) :
+						       (int)record.pid;
+	record.time_ns = since_start_ns();
+	record.start_bytes = start;
+	record.length_bytes = bytes;
+	record.file = file;
+	record.waited_ns = taken.all_ns;
+	record.first_waited_ns = taken.first_ns;
+	bpf_get_current_comm(record.name, sizeof(record.name));
+	if (bpf_ringbuf_output(&records, &record, sizeof(record), BPF_RB_NO_WAKEUP)) {
+		c = counts();
+		if (c)
+			c->lost_records++;
+	}
+	return 0;
+}
+
+static __always_inline void send_pages(struct inode *inode, u64 start_page, u64 end_page, u32 kind)
+{
+	if (sends_accesses)
+		send_access((u64)inode, start_page << 12, (end_page - start_page) << 12, 0, kind);
+}
+
 static __always_inline u64 chunk_bits(u64 chunk, u64 start_page, u64 end_page)
 {
 	u64 base = chunk << CHUNK_SHIFT;
@@ -622,9 +717,10 @@ int BPF_PROG(get_pages, struct address_space *mapping, unsigned long index,
 {
 	struct recent *recent = traced_now();
 
-	if (recent)
-		note_pages((u64)BPF_CORE_READ(mapping, host), index, last_index + 1, BY_READ,
-			   recent);
+	if (!recent)
+		return 0;
+	send_pages(BPF_CORE_READ(mapping, host), index, last_index + 1, ACCESS_READ);
+	note_pages((u64)BPF_CORE_READ(mapping, host), index, last_index + 1, BY_READ, recent);
 	return 0;
 }
 
@@ -729,6 +825,7 @@ int BPF_PROG(map_pages, struct address_space *mapping, unsigned long start_pgoff
 	recent->fault_address = 0;
 	recent->fault_owed = 0;
 	host = BPF_CORE_READ(mapping, host);
+	send_pages(host, start_page, end_page, ACCESS_MAPPED);
 	if (only_brought_in) {
 		key_of(host, &key);
 		if (!known_entry(&key))
@@ -759,6 +856,7 @@ int BPF_PROG(fault, struct address_space *mapping, unsigned long index)
 		return 0;
 	recent->fault_address = 0;
 	recent->fault_mapping = 0;
+	send_pages(BPF_CORE_READ(mapping, host), index, (u64)index + 1, ACCESS_FAULT);
 	if (!cached_folio(number_of(mapping, recent), index, &folio)) {
 		/* It is brought in by this very fault: see page_added(). */
 		recent->fault_mapping = (u64)mapping;
@@ -1023,6 +1121,8 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	recent = bpf_map_lookup_elem(&recents, &ZERO);
 	if (c && now > wait->since_ns)
 		c->stall_ns += now - wait->since_ns;
+	if (sends_accesses && now > wait->since_ns)
+		add_waited(pid, now - wait->since_ns);
 	/* It may have slept on another CPU. */
 	if (recent && wait->is_for_read && task_is_traced(next, recent))
 		recent->has_waited = 1;
@@ -1059,6 +1159,8 @@ int BPF_PROG(exited, struct task_struct *task)
 {
 	u32 tgid = task->tgid;
 
+	if (sends_accesses && tgid_is_traced(tgid))
+		send_access(0, 0, 0, 0, ACCESS_EXIT);
 	/*
 	 * The last thread, which need not be the leader: that may leave before the
 	 * others, or be replaced by one of them that calls exec.
@@ -1165,6 +1267,26 @@ static __always_inline void note_whole_read(struct task_struct *task, struct pt_
 		   BY_READ_CALL, recent);
 }
 
+/* A read has returned: for a trace, which bytes of which open file. */
+static __always_inline void send_read(struct task_struct *task, struct pt_regs *regs,
+				      bool has_position, long bytes)
+{
+	struct file *file = file_of(task, (s32)SYSCALL_ARGUMENT_0(regs));
+	struct inode *host;
+	s64 position;
+
+	if (!file)
+		return;
+	host = BPF_CORE_READ(file, f_mapping, host);
+	/* An overlay's file has no pages; those of the real one have been sent. */
+	if (BPF_CORE_READ(host, i_sb, s_magic) == OVERLAYFS_SUPER_MAGIC)
+		return;
+	position = has_position ? (s64)SYSCALL_ARGUMENT_3(regs) :
+				  BPF_CORE_READ(file, f_pos) - bytes;
+	if (position >= 0)
+		send_access((u64)host, position, bytes, (u64)file, ACCESS_READ_CALL);
+}
+
 static long find_mapped(struct task_struct *task, struct vm_area_struct *vma, u64 *mapping)
 {
 	struct file *file = BPF_CORE_READ(vma, vm_file);
@@ -1234,6 +1356,8 @@ int BPF_PROG(call_done, struct pt_regs *regs, long ret)
 		recent = bpf_map_lookup_elem(&recents, &ZERO);
 		if (ret <= 0 || !recent || !task_is_traced(task, recent) || SYSCALL_FOREIGN(regs))
 			return 0;
+		if (sends_accesses)
+			send_read(task, regs, class == CALL_PREAD, ret);
 		if ((recent->end_page - recent->start_page) << 12 < (u64)ret)
 			note_whole_read(task, regs, class == CALL_PREAD, ret, recent);
 		return 0;
@@ -1248,6 +1372,9 @@ int BPF_PROG(call_done, struct pt_regs *regs, long ret)
 	if (!recent)
 		return 0;
 	settle_fault(recent);
+	/* What a call that looks names up waited for is none of the next access's. */
+	if (sends_accesses)
+		forget_waited(task->pid);
 	if (class == CALL_LIST) {
 		file = file_of(task, SYSCALL_ARGUMENT_0(regs));
 		if (file && ret >= 0)

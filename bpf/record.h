@@ -62,6 +62,7 @@ struct chunk_key {
 enum record_type {
 	RECORD_NODE = 1,
 	RECORD_PATH = 2,
+	RECORD_ACCESS = 3,
 };
 
 /* An inode seen for the first time, with its name in its parent. */
@@ -88,6 +89,33 @@ struct path_record {
 	u32 path_length; /* without the NUL */
 	u32 flags; /* PATH_ bits */
 	u8 path[PATH_BYTES_MAX];
+};
+
+/* How a file was accessed, of a trace. */
+enum access_kind {
+	ACCESS_READ = 0, /* pages that a read asks for; more of the same may follow */
+	ACCESS_READ_CALL = 1, /* a call has returned: these bytes */
+	ACCESS_FAULT = 2, /* before its wait */
+	ACCESS_MAPPED = 3, /* pages mapped around a fault */
+	ACCESS_EXIT = 4, /* none: the thread ends */
+};
+
+/* An access, while a trace is recorded. */
+struct access_record {
+	u32 type;
+	u32 kind; /* ACCESS_ */
+	u32 id; /* node of the file; 0 none */
+	u32 pid;
+	u32 tid;
+	u32 parent_tid;
+	u64 time_ns;
+	u64 start_bytes;
+	u64 length_bytes;
+	u64 file; /* tells open files apart; 0 not known */
+	u64 size_bytes; /* of the file */
+	u64 waited_ns; /* for reads since the thread's last record */
+	u64 first_waited_ns; /* the first of these waits */
+	u8 name[16]; /* of the thread */
 };
 
 /* Classes of system calls, by number in syscall_class[]. */

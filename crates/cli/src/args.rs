@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use foreread_core::Bytes;
 
-use crate::trace::args::TraceArguments;
+use crate::trace::args::{InputArguments, TraceArguments};
 
 /// Makes cold reads fast on Linux.
 ///
@@ -105,14 +105,18 @@ pub struct RunArguments {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  foreread record -o build.frp -- make -j4\n\n\
+    after_help = "Examples:\n  foreread record -o build.frp -- make -j4\n  \
+    foreread record --trace build.frt -- make -j4\n\n\
     Exit status: that of COMMAND; 127 when it isn't found, 126 when it can't be executed, 2 when \
     nothing could be recorded or saved."
 )]
 pub struct RecordArguments {
     /// The profile to write.
-    #[arg(short, long, value_name = "FILE")]
-    pub output: PathBuf,
+    #[arg(short, long, value_name = "FILE", required_unless_present = "trace")]
+    pub output: Option<PathBuf>,
+    /// Write a trace instead, with each access, when it was and how long it waited.
+    #[arg(long, value_name = "FILE", conflicts_with = "output")]
+    pub trace: Option<PathBuf>,
     /// Write what was done and measured to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -184,15 +188,18 @@ pub struct MergeArguments {
 #[command(after_help = "Examples:\n  \
     foreread sim dd.toml --policy linux,safe-2010 --device hdd,cloud --read-ahead 128K,512K\n  \
     foreread sim dd.toml --explain 40      what was decided around access 40, and why\n  \
-    foreread sim x25m.toml --check         whether what the scenario expects comes out\n\n\
-    Exit status: 0 done, 1 when a row that --check asks for is not reached, 2 when the scenario \
-    or an argument can't be used.")]
+    foreread sim x25m.toml --check         whether what the scenario expects comes out\n  \
+    foreread sim make.frt --policy linux,none --device hdd,nvme --memory 256M\n\n\
+    Exit status: 0 done, 1 when a row that --check asks for is not reached, 2 when the scenario, \
+    the trace or an argument can't be used, 64 when something of a trace could not be read.")]
 pub struct SimArguments {
-    /// The scenario: a TOML file, see docs/scenarios.md.
+    /// The scenario, a TOML file, see docs/scenarios.md; or a trace, see docs/trace.md.
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
     #[command(flatten)]
     pub values: SimValues,
+    #[command(flatten)]
+    pub how: InputArguments,
     /// Say what was decided around access N, what the policy saw, and why.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub explain: Option<u64>,
@@ -237,14 +244,18 @@ pub struct SimValues {
 #[command(after_help = "Examples:\n  \
     foreread compare tests/scenarios/workloads --policy linux,safe-2010,none\n  \
     foreread compare tests/scenarios/workloads --policy linux,safe-2010 --device hdd,nvme \
-    --memory 256M --show safe-2010 --html compare.html\n\n\
-    Exit status: 0 done, 2 when a workload or an argument can't be used.")]
+    --memory 256M --show safe-2010 --html compare.html\n  \
+    foreread compare make.frt grep.frt --device hdd,cloud,nvme --memory 128M,1G\n\n\
+    Exit status: 0 done, 2 when a workload or an argument can't be used, 64 when something of a \
+    trace could not be read.")]
 pub struct CompareArguments {
-    /// Workloads: scenarios, see docs/scenarios.md, or directories of them.
+    /// Workloads: scenarios, see docs/scenarios.md, traces, or directories of both.
     #[arg(value_name = "WORKLOAD", default_value = "tests/scenarios/workloads")]
     pub workloads: Vec<PathBuf>,
     #[command(flatten)]
     pub values: SimValues,
+    #[command(flatten)]
+    pub how: InputArguments,
     /// List the cells where these policies lose most against linux, and draw them in --html.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub show: Vec<String>,

@@ -278,3 +278,20 @@ fn what_cannot_be_is_told_before_anything_runs() {
     let output = world.output(&["compare", "workloads", "--held-out", "x"]);
     assert_eq!(output.status.code(), Some(2));
 }
+
+#[test]
+fn recorded_traces_are_whole_and_readahead_pays_on_them() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/traces/corpus");
+    let arguments = [
+        "compare", corpus, "--policy", "none", "--device", "nvme", "--json",
+    ];
+    let output = World::new().output(&arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let workloads = document["workloads"].as_array().expect("workloads");
+    assert_eq!(workloads.len(), 8);
+    let none = &document["parts"][0]["policies"][1];
+    assert_eq!(none["policy"], "none");
+    assert!(none["to_linux"].as_f64().expect("a ratio") > 1.5, "{none}");
+}

@@ -5,7 +5,7 @@ mod common;
 
 use std::fs;
 
-use common::{World, assert_fails_in_one_line, stderr, stdout};
+use common::{World, assert_fails_in_one_line, can_record, stderr, stdout};
 use serde_json::Value;
 
 const SCENARIO: &str = r#"
@@ -207,4 +207,103 @@ fn what_cannot_be_is_told_before_anything_runs() {
     }
     let output = world.output(&["sim", "x.toml", "--read-ahead", "128"]);
     assert!(stderr(&output).contains("128 what?"), "{}", stderr(&output));
+}
+
+const TRACE: &str = "fio version 3 iolog\n0 /a add\n0 /a open\n100 /a read 0 65536\n\
+                     5100 /a read 65536 65536\n5200 /b add\n5200 /b open\n6100 /b read 8192 4096\n";
+
+#[test]
+fn a_trace_is_simulated_in_place_of_a_scenario() {
+    let world = World::new();
+    fs::write(world.path("x.iolog"), TRACE).expect("a trace");
+    let arguments = ["sim", "x.iolog", "--policy", "linux,none", "--json"];
+    let output = world.output(&arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let runs = document["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let files = run["files"].as_array().expect("files").iter();
+        let names: Vec<_> = files.map(|file| &file["name"]).collect();
+        assert_eq!(names, ["/a", "/b"]);
+        assert_eq!(number(&run["total"], "distinct_pages"), 33);
+        let thought_ns = number(run, "elapsed_ns") - number(&run["total"], "stall_ns");
+        assert_eq!(thought_ns, 6_100_000, "from its first opening on");
+    }
+    // The same through the own format, drawn, and among workloads.
+    let convert = world.output(&["trace", "convert", "x.iolog", "x.frt"]);
+    assert!(convert.status.success(), "{}", stderr(&convert));
+    let own = world.output(&["sim", "x.frt", "--svg", "x.svg", "--csv"]);
+    assert!(own.status.success(), "{}", stderr(&own));
+    let iolog = world.output(&["sim", "x.iolog", "--csv"]);
+    assert_eq!(stdout(&own), stdout(&iolog));
+    let compare = world.output(&["compare", ".", "--policy", "none", "--json"]);
+    assert!(compare.status.success(), "{}", stderr(&compare));
+    let document: Value = serde_json::from_slice(&compare.stdout).expect("one document");
+    assert_eq!(document["workloads"][0]["name"], "x");
+}
+
+#[test]
+fn of_a_bad_trace_what_is_whole_is_simulated() {
+    let world = World::new();
+    let bad = format!("{TRACE}7000 /b read x 1\n");
+    fs::write(world.path("x.iolog"), bad).expect("a trace");
+    let output = world.output(&["sim", "x.iolog"]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(stderr(&output).contains("line 9"), "{}", stderr(&output));
+    assert!(stdout(&output).contains("linux"), "{}", stdout(&output));
+    fs::write(world.path("empty.iolog"), "fio version 3 iolog\n").expect("a trace");
+    fs::write(world.path("other.bin"), "neither this\nnor that\n").expect("a file");
+    fs::create_dir(world.path("folder.frt")).expect("a folder");
+    let refused: [(&[&str], &str); 4] = [
+        (&["sim", "empty.iolog"], "nothing in this trace"),
+        (&["sim", "other.bin"], "other.bin"),
+        (&["sim", "folder.frt"], "it is a directory"),
+        (
+            &["sim", "x.iolog", "--from-format", "frt"],
+            "not a Foreread trace",
+        ),
+    ];
+    for (arguments, what) in refused {
+        assert_fails_in_one_line(&world.output(arguments), what);
+    }
+}
+
+#[test]
+fn what_record_traces_can_be_simulated() {
+    if !can_record() {
+        return;
+    }
+    let world = World::new();
+    fs::write(world.path("data"), vec![b'x'; 300_001]).expect("a file");
+    let data = world.path("data");
+    let data = data.to_str().expect("text");
+    let recorded = [
+        "record", "--trace", "x.frt", "--json", "x.json", "--", "cat", data,
+    ];
+    let output = world.output(&recorded);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("accesses"), "{}", stderr(&output));
+    let text = fs::read_to_string(world.path("x.json")).expect("a document");
+    let document: Value = serde_json::from_str(&text).expect("one document");
+    assert_eq!(document["schema"], "foreread.record-trace/1");
+    let output = world.output(&["sim", "x.frt", "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let files = document["runs"][0]["files"].as_array().expect("files");
+    let file = files.iter().find(|file| file["name"] == data);
+    let total = &file.expect("what was read")["total"];
+    assert_eq!(number(total, "distinct_pages"), 74);
+    assert_fails_in_one_line(
+        &world.output(&[
+            "record",
+            "--trace",
+            "y.frt",
+            "--recorder",
+            "fanotify",
+            "--",
+            "true",
+        ]),
+        "only the BPF recorder",
+    );
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times in a histogram of fixed size: 64 steps to each power of two, so a percentile is at most
-//! 1.6 % too high. The largest time is exact.
+//! Times in a histogram: 64 steps to each power of two, so a percentile is at most 1.6 % too high.
+//! The largest time is exact. Only steps that have a time take memory, as there may be a histogram
+//! for each of a million files.
 
 /// Steps to a power of two, as a shift.
 const STEPS_SHIFT: u32 = 6;
@@ -8,7 +9,8 @@ const STEPS_SHIFT: u32 = 6;
 /// How often calls took how long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
-    buckets: Vec<u64>,
+    /// Number of the bucket, from the lowest on, and how many times are in it.
+    buckets: Vec<(u16, u64)>,
     count: u64,
     max_ns: u64,
 }
@@ -16,22 +18,15 @@ pub struct Latencies {
 impl Latencies {
     /// Adds a time.
     pub fn add(&mut self, ns: u64) {
-        let at = bucket(ns);
-        if at >= self.buckets.len() {
-            self.buckets.resize(at + 1, 0);
-        }
-        self.buckets[at] += 1;
+        self.add_to(bucket(ns), 1);
         self.count += 1;
         self.max_ns = self.max_ns.max(ns);
     }
 
     /// Adds all times of another.
     pub fn merge(&mut self, other: &Self) {
-        if other.buckets.len() > self.buckets.len() {
-            self.buckets.resize(other.buckets.len(), 0);
-        }
-        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
-            *mine += theirs;
+        for (bucket, times) in &other.buckets {
+            self.add_to(*bucket, *times);
         }
         self.count += other.count;
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -54,26 +49,34 @@ impl Latencies {
     pub fn permille_ns(&self, permille: u64) -> u64 {
         let wanted = (u128::from(self.count) * u128::from(permille)).div_ceil(1000) as u64;
         let mut seen = 0;
-        for (at, count) in self.buckets.iter().enumerate() {
-            seen += count;
+        for (bucket, times) in &self.buckets {
+            seen += times;
             if seen >= wanted && seen > 0 {
-                return last_of(at).min(self.max_ns);
+                return last_of(*bucket).min(self.max_ns);
             }
         }
         self.max_ns
     }
+
+    fn add_to(&mut self, bucket: u16, times: u64) {
+        let place = self.buckets.binary_search_by_key(&bucket, |(at, _)| *at);
+        match place {
+            Ok(place) => self.buckets[place].1 += times,
+            Err(place) => self.buckets.insert(place, (bucket, times)),
+        }
+    }
 }
 
-fn bucket(ns: u64) -> usize {
+fn bucket(ns: u64) -> u16 {
     let bits = u64::BITS - ns.leading_zeros();
     let shift = bits.saturating_sub(STEPS_SHIFT + 1);
     let base = u64::from(shift) << STEPS_SHIFT;
-    usize::try_from(base + (ns >> shift)).unwrap_or(usize::MAX)
+    u16::try_from(base + (ns >> shift)).unwrap_or(u16::MAX)
 }
 
 /// The longest time of a bucket.
-fn last_of(bucket: usize) -> u64 {
-    let (at, steps) = (bucket as u64, 1u64 << STEPS_SHIFT);
+fn last_of(bucket: u16) -> u64 {
+    let (at, steps) = (u64::from(bucket), 1u64 << STEPS_SHIFT);
     if at < 2 * steps {
         return at;
     }

@@ -5,7 +5,7 @@
 //! fault at a time, without a clock: [`Untimed`] plays accesses on them, to compare decisions with
 //! those of a real kernel, as [`check`] does with random programs. [`engine`] adds programs, time,
 //! and the disks of `foreread-model` behind the queue of [`block`]. A [`Scenario`] is a text that
-//! says what to simulate.
+//! says what to simulate; or else programs do what a [`trace`] says.
 //!
 //! ```
 //! use foreread_core::policy::{Limits, Policy};
@@ -26,6 +26,7 @@ pub mod matrix;
 pub mod path;
 mod random;
 pub mod scenario;
+pub mod trace;
 mod untimed;
 
 pub use foreread_core::Latencies;

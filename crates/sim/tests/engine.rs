@@ -43,6 +43,7 @@ fn setup(policy: Policy, ra_pages: u32, file_bytes: u64, programs: Vec<ProgramSe
         disk: 0,
         offset_bytes: number as u64 * file_bytes,
         extent_step_bytes: 0,
+        extents: Default::default(),
         cached: None,
     };
     Setup {

@@ -12,11 +12,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use foreread_core::policy::Policy;
-use foreread_sim::engine::{Keep, Simulation};
+use foreread_sim::engine::Keep;
 use foreread_sim::matrix::{self, BASE, Cell, Matrix, Numbers, ORACLE, Workload};
+use foreread_trace::ReadOptions;
 
 use crate::args::CompareArguments;
 use crate::sim::scenarios;
+use crate::sim::subject::{Played, Subject};
+use crate::trace::EXIT_PARTLY;
 use crate::{runs, text};
 
 /// Policies that are compared when none is named.
@@ -75,7 +78,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<ExitCode> {
     }
     overrides.policies = with_base(&overrides.policies);
     let show = shown(&arguments.show, &overrides.policies)?;
-    let mut workloads = read(&arguments.workloads)?;
+    let (mut workloads, played) = read(&arguments.workloads, arguments.how.options())?;
     for workload in &mut workloads {
         workload.set(&overrides).map_err(|what| anyhow!("{what}"))?;
     }
@@ -85,7 +88,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<ExitCode> {
         let opened = options.create(true).append(true).open(path);
         opened.with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let matrix = run(workloads, overrides.policies)?;
+    let matrix = run(workloads, &played, overrides.policies)?;
     let compared = Compared {
         held_out: arguments.held_out.map(|seed| matrix.held_out(seed)),
         matrix,
@@ -101,6 +104,9 @@ pub fn compare(arguments: &CompareArguments) -> Result<ExitCode> {
         text::print(&people::csv(&compared))?;
     } else {
         text::print(&people::of(&compared))?;
+    }
+    if !played.iter().all(Played::is_whole) {
+        return Ok(ExitCode::from(EXIT_PARTLY));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -127,20 +133,23 @@ fn shown(names: &[String], policies: &[Policy]) -> Result<Vec<usize>> {
     Ok(places.into_iter().collect())
 }
 
-/// The workloads of files and directories, each named by its file.
-fn read(paths: &[PathBuf]) -> Result<Vec<Workload>> {
+/// The workloads of files and directories, each named by its file, and how each is played.
+fn read(paths: &[PathBuf], options: ReadOptions) -> Result<(Vec<Workload>, Vec<Played>)> {
     let mut workloads: Vec<Workload> = Vec::new();
+    let mut played = Vec::new();
     for path in files(paths)? {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         if workloads.iter().any(|workload| workload.name == name) {
             bail!("two workloads are called {name}: name one of the files otherwise");
         }
+        let subject = Subject::read(&path, options)?;
+        played.push(subject.played);
         workloads.push(Workload {
             name: name.into_owned(),
-            scenario: scenarios::read(&path)?,
+            scenario: subject.scenario,
         });
     }
-    Ok(workloads)
+    Ok((workloads, played))
 }
 
 /// The files that paths name, those of a directory in the order of their names.
@@ -151,9 +160,12 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             files.push(path.clone());
             continue;
         }
-        let mut inside = scenario_files(path)?;
+        let mut inside = workload_files(path)?;
         if inside.is_empty() {
-            bail!("{} holds no scenario: no file NAME.toml", path.display());
+            bail!(
+                "{} holds no scenario and no trace: no file NAME.toml or NAME.frt",
+                path.display()
+            );
         }
         inside.sort_by_cached_key(|path| in_counting_order(&path.to_string_lossy()));
         files.append(&mut inside);
@@ -180,14 +192,14 @@ fn in_counting_order(name: &str) -> Vec<(String, u64)> {
     order
 }
 
-fn scenario_files(directory: &Path) -> Result<Vec<PathBuf>> {
+fn workload_files(directory: &Path) -> Result<Vec<PathBuf>> {
     let cannot = || format!("cannot read {}", directory.display());
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).with_context(cannot)? {
         let path = entry.with_context(cannot)?.path();
         if path
             .extension()
-            .is_some_and(|extension| extension == "toml")
+            .is_some_and(|extension| extension == "toml" || extension == "frt")
         {
             files.push(path);
         }
@@ -195,14 +207,15 @@ fn scenario_files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn run(workloads: Vec<Workload>, policies: Vec<Policy>) -> Result<Matrix> {
+fn run(workloads: Vec<Workload>, played: &[Played], policies: Vec<Policy>) -> Result<Matrix> {
     let all = matrix::runs(&workloads);
     let numbers = runs::all(all.len(), |number| {
         let (workload, run) = &all[number];
         let setup = workloads[*workload].scenario.setup(run);
-        let outcome = Simulation::new(setup.clone(), Keep::default()).run();
-        Numbers::of(&outcome, &setup)
+        let outcome = played[*workload].run(setup.clone(), Keep::default())?;
+        Ok(Numbers::of(&outcome, &setup))
     })?;
+    let numbers = numbers.into_iter().collect::<Result<Vec<_>>>()?;
     Ok(Matrix::new(workloads, policies, numbers))
 }
 

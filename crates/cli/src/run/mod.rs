@@ -3,6 +3,7 @@
 
 mod measured;
 mod session;
+mod traced;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -155,8 +156,14 @@ fn not_started(spawned: Result<child::Running, child::SpawnError>) -> ExitCode {
     }
 }
 
-/// `foreread record`: a profile file of one run.
+/// `foreread record`: a profile file of one run, or a trace of it.
 pub fn record(arguments: &RecordArguments) -> Result<ExitCode> {
+    if let Some(path) = &arguments.trace {
+        return traced::record(arguments, path);
+    }
+    let Some(output) = &arguments.output else {
+        bail!("where to? name a profile with --output, or a trace with --trace");
+    };
     let started = Instant::now();
     let executable = store::find_executable(&arguments.command[0]);
     let key = Key::of(&executable.unwrap_or_default(), &arguments.command);
@@ -178,8 +185,8 @@ pub fn record(arguments: &RecordArguments) -> Result<ExitCode> {
         Err(failure) => return not_run(failure),
     };
     if let Some(Lesson::Recorded(profile)) = done.lesson.take() {
-        foreread_linux::save::replace(&arguments.output, &encode(&profile))
-            .with_context(|| format!("cannot save {}", arguments.output.display()))?;
+        foreread_linux::save::replace(output, &encode(&profile))
+            .with_context(|| format!("cannot save {}", output.display()))?;
     }
     if !arguments.quiet {
         output::note(&done.measured.line());

@@ -5,6 +5,7 @@ mod document;
 mod explain;
 pub mod people;
 pub mod scenarios;
+pub mod subject;
 mod svg;
 
 use std::fs;
@@ -12,17 +13,19 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use foreread_sim::Scenario;
-use foreread_sim::engine::{Keep, Outcome, Simulation};
+use foreread_sim::engine::{Keep, Outcome};
 use foreread_sim::scenario::{Checked, Combination};
 
 use crate::args::SimArguments;
 use crate::output::note;
+use crate::trace::EXIT_PARTLY;
 use crate::{runs, text};
+use subject::{Played, Subject};
 
 /// A negative answer: a row that `--check` asked for is not reached.
 const EXIT_NOT_REACHED: u8 = 1;
 
-/// A scenario that ran.
+/// A scenario or a trace that ran.
 pub struct Ran {
     scenario: Scenario,
     runs: Vec<Combination>,
@@ -32,14 +35,15 @@ pub struct Ran {
 
 /// `foreread sim`.
 pub fn sim(arguments: &SimArguments) -> Result<ExitCode> {
-    let mut scenario = scenarios::read(&arguments.scenario)?;
+    let read = Subject::read(&arguments.scenario, arguments.how.options())?;
+    let (mut scenario, played) = (read.scenario, read.played);
     scenario
         .set(&scenarios::overrides(&arguments.values)?)
         .map_err(|what| anyhow!("{what}"))?;
     if arguments.fit {
         return fit(scenario);
     }
-    let ran = run(scenario, arguments)?;
+    let ran = run(scenario, &played, arguments)?;
     if let Some(path) = &arguments.svg {
         fs::write(path, svg::of(&ran))
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -64,18 +68,22 @@ pub fn sim(arguments: &SimArguments) -> Result<ExitCode> {
     if arguments.check && !ran.checked.iter().all(reached) {
         return Ok(ExitCode::from(EXIT_NOT_REACHED));
     }
+    if !played.is_whole() {
+        return Ok(ExitCode::from(EXIT_PARTLY));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-fn run(scenario: Scenario, arguments: &SimArguments) -> Result<Ran> {
+fn run(scenario: Scenario, played: &Played, arguments: &SimArguments) -> Result<Ran> {
     let keep = Keep {
         explain_call: arguments.explain,
         windows: arguments.svg.is_some(),
     };
     let runs = scenario.combinations();
     let outcomes = runs::all(runs.len(), |number| {
-        Simulation::new(scenario.setup(&runs[number]), keep).run()
+        played.run(scenario.setup(&runs[number]), keep)
     })?;
+    let outcomes = outcomes.into_iter().collect::<Result<Vec<_>>>()?;
     let checked = scenario.check(&runs, &outcomes);
     Ok(Ran {
         scenario,

@@ -35,7 +35,7 @@ pub enum TraceVerb {
 /// How to read.
 #[derive(Clone, Debug, Args)]
 pub struct InputArguments {
-    /// The format of the input; by default told from its content.
+    /// The format of a trace that is read; by default told from its content.
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub from_format: Option<FormatChoice>,
     /// What an object of oracleGeneral is: a file, or a place in one address space.

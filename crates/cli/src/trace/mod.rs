@@ -4,11 +4,11 @@
 pub mod args;
 mod convert;
 mod cut;
-mod findings;
+pub mod findings;
 mod head;
 mod info;
-mod input;
-mod output;
+pub mod input;
+pub mod output;
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ use foreread_trace::Findings;
 use args::{TraceArguments, TraceVerb};
 
 /// Something of the input could not be read.
-const EXIT_PARTLY: u8 = 64;
+pub const EXIT_PARTLY: u8 = 64;
 
 /// `foreread trace`.
 pub fn trace(arguments: &TraceArguments) -> Result<ExitCode> {

@@ -130,10 +130,85 @@ pub struct PathRecord {
     pub no_follow: bool,
 }
 
+/// How a file was accessed: `enum access_kind`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessKind {
+    /// Pages that a read asks for; more of the same read may follow.
+    #[default]
+    Read,
+    /// A call that has returned: these bytes.
+    ReadCall,
+    /// A fault, before its wait.
+    Fault,
+    /// Pages mapped around a fault.
+    Mapped,
+    /// No access: the thread ends.
+    Exit,
+}
+
+/// `struct access_record`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessRecord {
+    /// How.
+    pub kind: AccessKind,
+    /// Number of the file's node; 0 of none.
+    pub id: u32,
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// The thread that started it.
+    pub parent_tid: u32,
+    /// When, from the start of the program.
+    pub time_ns: u64,
+    /// First byte.
+    pub start_bytes: u64,
+    /// How many bytes.
+    pub length_bytes: u64,
+    /// Tells open files apart; 0 when not known.
+    pub file: u64,
+    /// Size of the file.
+    pub size_bytes: u64,
+    /// How long the thread waited for reads since its record before.
+    pub waited_ns: u64,
+    /// The first of these waits.
+    pub first_waited_ns: u64,
+    /// Name of the thread.
+    pub name: Vec<u8>,
+}
+
 /// What the ring buffer carries.
 pub(crate) enum Record {
     Node(NodeRecord),
     Path(PathRecord),
+    Access(AccessRecord),
+}
+
+fn access(bytes: &[u8]) -> Option<AccessRecord> {
+    let name = bytes.get(80..96)?;
+    let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+    Some(AccessRecord {
+        kind: match u32_at(bytes, 4) {
+            0 => AccessKind::Read,
+            1 => AccessKind::ReadCall,
+            2 => AccessKind::Fault,
+            3 => AccessKind::Mapped,
+            4 => AccessKind::Exit,
+            _ => return None,
+        },
+        id: u32_at(bytes, 8),
+        pid: u32_at(bytes, 12),
+        tid: u32_at(bytes, 16),
+        parent_tid: u32_at(bytes, 20),
+        time_ns: u64_at(bytes, 24),
+        start_bytes: u64_at(bytes, 32),
+        length_bytes: u64_at(bytes, 40),
+        file: u64_at(bytes, 48),
+        size_bytes: u64_at(bytes, 56),
+        waited_ns: u64_at(bytes, 64),
+        first_waited_ns: u64_at(bytes, 72),
+        name: name[..end].to_vec(),
+    })
 }
 
 const NODE_NAME_AT: usize = 40;
@@ -165,6 +240,7 @@ pub(crate) fn record(bytes: &[u8]) -> Option<Record> {
                 no_follow: u32_at(bytes, 28) & 1 != 0,
             }))
         }
+        3 => access(bytes).map(Record::Access),
         _ => None,
     }
 }
@@ -272,6 +348,29 @@ mod tests {
         );
         assert_eq!(node.name, b"abc");
         assert!(record(&bytes[..41]).is_none());
+    }
+
+    #[test]
+    fn an_access_record_is_read() {
+        let mut bytes = Vec::new();
+        for word in [3u32, 2, 7, 100, 101, 99] {
+            bytes.extend(word.to_ne_bytes());
+        }
+        for word in 1..=7u64 {
+            bytes.extend(word.to_ne_bytes());
+        }
+        bytes.extend(b"reader\0of sixt");
+        assert!(record(&bytes).is_none(), "cut short");
+        bytes.extend(b"een bytes");
+        let Some(Record::Access(access)) = record(&bytes) else {
+            panic!("not an access")
+        };
+        assert_eq!((access.kind, access.id), (AccessKind::Fault, 7));
+        assert_eq!((access.pid, access.tid, access.parent_tid), (100, 101, 99));
+        assert_eq!((access.time_ns, access.first_waited_ns), (1, 7));
+        assert_eq!(access.name, b"reader");
+        bytes[4] = 5;
+        assert!(record(&bytes).is_none(), "a kind that is none");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use libbpf_rs::{
 };
 use thiserror::Error;
 
-use super::abi::{self, Chunk, Counts, InodeEntry, NodeRecord, PathRecord, Record};
+use super::abi::{self, AccessRecord, Chunk, Counts, InodeEntry, NodeRecord, PathRecord, Record};
 use super::btf::KernelTypes;
 use super::calls;
 
@@ -60,6 +60,8 @@ pub(crate) fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Bp
 pub enum Watch {
     /// All accesses and all names: for a recording.
     Everything,
+    /// The same, and each access by itself: for a trace.
+    EachAccess,
     /// What was not in memory, and what became of the replay's pages: for a refresh.
     Refresh,
 }
@@ -108,6 +110,8 @@ pub struct Recording {
 struct Inbox {
     nodes: HashMap<u32, NodeRecord>,
     paths: HashMap<(u32, Vec<u8>), PathRecord>,
+    /// Of a trace, until they are taken.
+    accesses: Vec<AccessRecord>,
 }
 
 impl Inbox {
@@ -126,6 +130,7 @@ impl Inbox {
                     })
                     .or_insert(path);
             }
+            Some(Record::Access(access)) => self.accesses.push(access),
             None => {}
         }
     }
@@ -188,13 +193,12 @@ impl BpfRecorder {
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             calls::fill(&mut rodata.syscall_class);
             rodata.maps_whole_folios = u32::from(maps_whole_folios());
+            rodata.sends_accesses = u32::from(watch == Watch::EachAccess);
             rodata.only_brought_in = u32::from(watch == Watch::Refresh);
         }
         // Lookups are seen by full recordings only: the hook at the end of system calls is the one
         // that costs every process of the machine something.
-        open.progs
-            .call_done
-            .set_autoload(watch == Watch::Everything);
+        open.progs.call_done.set_autoload(watch != Watch::Refresh);
         for program in [
             &mut open.progs.user_fault,
             &mut open.progs.kernel_fault,
@@ -317,7 +321,7 @@ impl BpfRecorder {
             &mut progs.page_added,
             &mut progs.switched,
         ];
-        if self.watch == Watch::Everything {
+        if self.watch != Watch::Refresh {
             always.push(&mut progs.call_done);
         }
         if self.extras {
@@ -377,6 +381,17 @@ impl BpfRecorder {
     pub fn drain(&self) {
         // An error here is a damaged ring: what it held is counted as lost at its source.
         let _ = self.ring.consume();
+    }
+
+    /// The accesses that came since the last time, each after what is known of its file; with
+    /// [`Watch::EachAccess`] only.
+    pub fn take_accesses(&self, mut take: impl FnMut(AccessRecord, &HashMap<u32, NodeRecord>)) {
+        self.drain();
+        let mut inbox = self.inbox.borrow_mut();
+        let accesses = std::mem::take(&mut inbox.accesses);
+        for access in accesses {
+            take(access, &inbox.nodes);
+        }
     }
 
     /// The sums now.

@@ -2,6 +2,7 @@
 //! What a process tree reads.
 
 mod abi;
+mod accesses;
 mod any;
 mod bpf;
 mod btf;
@@ -14,7 +15,10 @@ mod resolve;
 mod tracefs;
 mod waste;
 
-pub use abi::{CHUNK_PAGES, Chunk, Counts, InodeEntry, NodeRecord, PathRecord};
+pub use abi::{
+    AccessKind, AccessRecord, CHUNK_PAGES, Chunk, Counts, InodeEntry, NodeRecord, PathRecord,
+};
+pub use accesses::{TraceError, TraceRecorder, Traced};
 pub use any::{AnyRecorder, Choice, Recorded};
 pub(crate) use bpf::refused;
 pub use bpf::{BpfError, BpfRecorder, Limits, Recording, Watch};

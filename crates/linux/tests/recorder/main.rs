@@ -18,4 +18,5 @@ mod overlays;
 mod pages;
 mod processes;
 mod programs;
+mod traces;
 mod warm;

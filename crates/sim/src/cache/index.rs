@@ -66,8 +66,8 @@ impl Hasher for LeafHasher {
 /// Leaves found lately, by the low bits of their number: a stream comes back to the same few.
 const FOUND: usize = 16;
 
-/// Leaves whose bits of pages ever touched are kept together.
-const TOUCHED: usize = 1024;
+/// Leaves whose bits of pages ever touched are kept together: few, as most files are small.
+const TOUCHED: usize = 32;
 
 /// The pages of one file.
 #[derive(Clone, Debug)]
@@ -79,7 +79,11 @@ pub(super) struct Index {
     /// Number and place; a number that no leaf can have where there is none.
     found: [Cell<(u64, u32)>; FOUND],
     /// A bit for each page that a program ever came to, by leaf; only parts that have any.
-    touched: Vec<Option<Box<[u64; TOUCHED]>>>,
+    touched: Vec<[u64; TOUCHED]>,
+    /// Where in `touched` a part is.
+    touched_places: HashMap<u64, u32, BuildHasherDefault<LeafHasher>>,
+    /// The part that was touched last, and its place.
+    touched_last: (u64, u32),
     /// No page from here on was ever cached.
     end: u64,
 }
@@ -130,6 +134,8 @@ impl Default for Index {
             free: Vec::new(),
             found: std::array::from_fn(|_| Cell::new((u64::MAX, 0))),
             touched: Vec::new(),
+            touched_places: HashMap::default(),
+            touched_last: (u64::MAX, 0),
             end: 0,
         }
     }
@@ -286,14 +292,22 @@ impl Index {
 
     /// Notes that a program came to pages of a leaf; how many of them for the first time ever.
     pub fn touch(&mut self, leaf: u64, bits: u64) -> u64 {
-        let (part, at) = (leaf as usize / TOUCHED, leaf as usize % TOUCHED);
-        if part >= self.touched.len() {
-            self.touched.resize(part + 1, None);
+        let (part, at) = (leaf / TOUCHED as u64, leaf as usize % TOUCHED);
+        if self.touched_last.0 != part {
+            self.touched_last = (part, self.touched_place(part));
         }
-        let part = self.touched[part].get_or_insert_with(|| Box::new([0; TOUCHED]));
+        let part = &mut self.touched[self.touched_last.1 as usize];
         let first = bits & !part[at];
         part[at] |= bits;
         first.count_ones().into()
+    }
+
+    fn touched_place(&mut self, part: u64) -> u32 {
+        let touched = &mut self.touched;
+        *self.touched_places.entry(part).or_insert_with(|| {
+            touched.push([0; TOUCHED]);
+            (touched.len() - 1) as u32
+        })
     }
 
     /// Runs of cached pages in order, as first page and length, within the first `file_pages`.

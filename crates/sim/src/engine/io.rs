@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the page cache to the disks: the [`Host`] of a simulation.
 
+use std::ops::Range;
+
+use foreread_trace::Extent;
+
 use super::explain::{Explained, Watch};
 use super::setup::FileSetup;
 use super::stats::Stats;
@@ -36,9 +40,12 @@ impl Io {
     }
 
     /// The parts of a file that lie together on its disk: where, and which pages.
-    fn extents(file: &FileSetup, batch: &Batch) -> Vec<(u64, std::ops::Range<u64>)> {
+    fn extents(file: &FileSetup, batch: &Batch) -> Vec<(u64, Range<u64>)> {
         let step = file.extent_step_bytes / PAGE_BYTES;
         let pages = batch.pages.clone();
+        if !file.extents.is_empty() {
+            return mapped(&file.extents, pages);
+        }
         if step < 2 {
             let at = file.offset_bytes + pages.start * PAGE_BYTES;
             return vec![(at, pages)];
@@ -55,6 +62,34 @@ impl Io {
         }
         extents
     }
+}
+
+/// The parts of pages by the extents of their file. What no extent has (a hole) reads nothing from
+/// a real disk; here it lies behind the extent before it.
+fn mapped(extents: &[Extent], pages: Range<u64>) -> Vec<(u64, Range<u64>)> {
+    let mut parts = Vec::new();
+    let mut at = pages.start;
+    while at < pages.end {
+        let byte = at * PAGE_BYTES;
+        let next = extents.partition_point(|extent| extent.logical_bytes <= byte);
+        let (place, mut end) = match next.checked_sub(1).map(|before| &extents[before]) {
+            Some(extent) => {
+                let within = byte - extent.logical_bytes;
+                let left = extent.length_bytes.saturating_sub(within);
+                let end = (byte + left).div_ceil(PAGE_BYTES);
+                let end = if left > 0 { end } else { pages.end };
+                (extent.physical_bytes + within, end)
+            }
+            None => (0, pages.end),
+        };
+        if let Some(extent) = extents.get(next) {
+            end = end.min(extent.logical_bytes.div_ceil(PAGE_BYTES));
+        }
+        let end = end.clamp(at + 1, pages.end);
+        parts.push((place, at..end));
+        at = end;
+    }
+    parts
 }
 
 impl Host for Io {
@@ -98,5 +133,35 @@ impl Host for Io {
                 fetched_pages: decided.fetched_pages,
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_lie_where_their_extents_say() {
+        let extent = |logical, physical, length| Extent {
+            logical_bytes: logical * PAGE_BYTES,
+            physical_bytes: physical * PAGE_BYTES,
+            length_bytes: length * PAGE_BYTES,
+        };
+        // A hole at 6 and 7, and one from 10 on.
+        let extents = [extent(0, 100, 4), extent(4, 50, 2), extent(8, 200, 2)];
+        let parts = |pages| {
+            let parts = mapped(&extents, pages).into_iter();
+            let parts = parts.map(|(at, pages)| (at / PAGE_BYTES, pages));
+            parts.collect::<Vec<_>>()
+        };
+        let whole = [
+            (100, 0..4),
+            (50, 4..6),
+            (52, 6..8),
+            (200, 8..10),
+            (202, 10..12),
+        ];
+        assert_eq!(parts(0..12), whole);
+        assert_eq!(parts(3..5), [(103, 3..4), (50, 4..5)]);
     }
 }

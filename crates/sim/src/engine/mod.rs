@@ -15,6 +15,7 @@ mod program;
 mod setup;
 mod share;
 mod stats;
+mod traced;
 
 pub use explain::{Call, Explained, Explanation, Keep, WindowSeen};
 pub use outcome::{Outcome, ProgramOutcome, StreamOutcome};
@@ -24,15 +25,20 @@ pub use stats::Stats;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Range;
+use std::sync::Arc;
+
+use foreread_trace::{Events, ReadError};
 
 use crate::block::{BlockQueue, Done};
 use crate::cache::{FileId, FolioId, PageCache, StreamId};
 use crate::path::PAGE_BYTES;
+use crate::trace::Survey;
 use cpus::Cpus;
 use explain::Watch;
 use io::Io;
 use opened::Opened;
 use program::Process;
+use traced::Replay;
 
 /// What happens next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +56,10 @@ pub struct Simulation {
     io: Io,
     /// All threads of all programs.
     processes: Vec<Process>,
+    /// Threads that have not ended.
+    unfinished: usize,
+    /// The trace that threads follow, if they do.
+    replay: Option<Replay>,
     /// By program: where its threads start in `processes`.
     first_threads: Vec<usize>,
     /// By program.
@@ -73,6 +83,22 @@ impl Simulation {
     /// A machine on which nothing has happened yet.
     #[must_use]
     pub fn new(setup: Setup, keep: Keep) -> Self {
+        Self::following(setup, keep, None)
+    }
+
+    /// A machine whose programs do what a trace says. The setup is of that trace, and so are the
+    /// events, from its beginning on.
+    #[must_use]
+    pub fn of_trace(
+        setup: Setup,
+        keep: Keep,
+        survey: &Arc<Survey>,
+        events: Box<dyn Events>,
+    ) -> Self {
+        Self::following(setup, keep, Some(Replay::new(events, survey)))
+    }
+
+    fn following(setup: Setup, keep: Keep, replay: Option<Replay>) -> Self {
         let mut cache = PageCache::new(setup.memory_pages);
         let files = setup.files.iter().map(|_| cache.add_file()).collect();
         let queue = |_| BlockQueue::new(setup.queue.clone(), setup.disk.clone());
@@ -90,8 +116,10 @@ impl Simulation {
                 touched: Vec::new(),
             },
             processes: Vec::new(),
+            unfinished: 0,
+            replay,
             first_threads: Vec::new(),
-            opened: vec![Opened::default(); setup.programs.len()],
+            opened: vec![Opened::default(); setup.programs.len().max(1)],
             streams: Vec::new(),
             cpus: Cpus::new(setup.cpus),
             events: BinaryHeap::new(),
@@ -119,9 +147,17 @@ impl Simulation {
             for thread in 0..self.setup.programs[program].threads.max(1) {
                 let setup = &self.setup.programs[program];
                 let process = Process::new(program, setup, thread);
-                self.schedule(setup.start_ns, Event::Run(self.processes.len()));
+                let start_ns = setup.start_ns;
+                if self.replay.is_none() {
+                    self.schedule(start_ns, Event::Run(self.processes.len()));
+                }
                 self.processes.push(process);
             }
+        }
+        self.unfinished = self.processes.len();
+        let starts = self.replay.as_ref().map(Replay::first_starts);
+        for (number, start_ns) in starts.unwrap_or_default() {
+            self.schedule(start_ns, Event::Run(number));
         }
     }
 
@@ -149,8 +185,20 @@ impl Simulation {
     /// disks and is not needed any more is in flight then.
     #[must_use]
     pub fn run(mut self) -> Outcome {
-        while self.processes.iter().any(|process| !process.is_done()) && self.step() {}
+        while self.unfinished > 0 && self.step() {}
         self.outcome()
+    }
+
+    /// As [`Simulation::run`], of a trace.
+    ///
+    /// # Errors
+    /// [`ReadError`] when the trace could not be read to its end.
+    pub fn run_trace(mut self) -> Result<Outcome, ReadError> {
+        while self.unfinished > 0 && self.step() {}
+        match self.replay.as_mut().and_then(Replay::take_error) {
+            Some(error) => Err(error),
+            None => Ok(self.outcome()),
+        }
     }
 
     /// Lets the next event happen; `false` when there is none, or none in time. Goes on after the

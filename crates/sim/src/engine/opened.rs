@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use crate::cache::StreamId;
 use crate::path::OpenFile;
 
-/// Which of a program's files, in which pass through it. Programs come to these in order.
+/// Which of a program's files, in which pass through it. Programs come to these in order. Of a
+/// trace: which file, and which of its open files.
 pub(super) type Pass = (usize, u64);
 
 /// The open files of one program.
@@ -33,6 +34,10 @@ impl Opened {
 
     pub fn insert(&mut self, pass: Pass, open: OpenFile) {
         self.passes.insert(pass, open);
+    }
+
+    pub fn remove(&mut self, pass: Pass) {
+        self.passes.remove(&pass);
     }
 
     /// Closes what no thread comes back to.

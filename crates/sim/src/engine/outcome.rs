@@ -101,7 +101,8 @@ impl Simulation {
         let threads = &self.processes[self.threads_of(program)];
         let ends = threads.iter().map(|thread| thread.ended_ns());
         let end_ns = ends.map(|end| end.unwrap_or(self.now_ns)).max();
-        let start_ns = self.setup.programs[program].start_ns;
+        let started = threads.iter().filter_map(|thread| thread.started_ns).min();
+        let start_ns = started.unwrap_or(self.setup.programs[program].start_ns);
         ProgramOutcome {
             elapsed_ns: end_ns.unwrap_or(0).saturating_sub(start_ns),
             finished: threads.iter().all(|thread| thread.is_done()),

@@ -9,13 +9,14 @@ use super::explain::Call;
 use super::opened::Pass;
 use super::pattern::{Request, Requests};
 use super::setup::{ProgramSetup, Through};
+use super::traced::{Replay, TABLE};
 use super::{Event, Simulation};
 use crate::cache::{FolioId, StreamId};
 use crate::path::{FaultCall, Mapping, OpenFile, PAGE_BYTES, ReadCall, Step};
 
 /// A system call, or a way through a mapping.
 #[derive(Clone, Debug)]
-enum Running {
+pub(super) enum Running {
     Read(ReadCall),
     Fault(FaultCall),
 }
@@ -33,6 +34,10 @@ pub(super) struct Process {
     call: u64,
     call_start_ns: u64,
     call_stall_ns: u64,
+    /// What the call takes besides waiting, of a trace.
+    busy_ns: u64,
+    /// When a thread of a trace did something first.
+    pub started_ns: Option<u64>,
     waiting_since_ns: Option<u64>,
     read_bytes: u64,
     ended_ns: Option<u64>,
@@ -50,6 +55,8 @@ impl Process {
             call: 0,
             call_start_ns: 0,
             call_stall_ns: 0,
+            busy_ns: 0,
+            started_ns: None,
             waiting_since_ns: None,
             read_bytes: 0,
             ended_ns: None,
@@ -78,8 +85,30 @@ impl Process {
     }
 
     /// The open file that it is at.
-    fn pass(&self) -> Option<Pass> {
+    pub fn pass(&self) -> Option<Pass> {
         self.at.map(|(pass, _)| pass)
+    }
+
+    /// It comes to another open file.
+    pub fn come_to(&mut self, at: Option<(Pass, StreamId)>) {
+        self.at = at;
+    }
+
+    /// A call begins.
+    pub fn start_call(
+        &mut self,
+        running: Running,
+        request: Request,
+        call: u64,
+        time_ns: u64,
+        busy_ns: u64,
+    ) {
+        self.running = Some(running);
+        self.request = Some(request);
+        self.call = call;
+        self.call_start_ns = time_ns;
+        self.call_stall_ns = 0;
+        self.busy_ns = busy_ns;
     }
 }
 
@@ -90,9 +119,10 @@ impl Simulation {
         self.stop_waiting(number);
         loop {
             if self.processes[number].running.is_none() && !self.begin(number, time_ns) {
-                self.processes[number].ended_ns = Some(time_ns);
                 break;
             }
+            // A thread of a trace may have thought before.
+            time_ns = time_ns.max(self.now_ns);
             let step = self.step_process(number, time_ns);
             self.look_at_disks();
             let program = &self.setup.programs[self.processes[number].program];
@@ -107,7 +137,9 @@ impl Simulation {
                     time_ns = self.cpus.run(time_ns, cpu_ns);
                 }
                 Step::Done => {
-                    time_ns = self.cpus.run(time_ns, program.cpu_per_call_ns);
+                    let busy_ns = self.processes[number].busy_ns;
+                    let cpu_ns = program.cpu_per_call_ns.saturating_add(busy_ns);
+                    time_ns = self.cpus.run(time_ns, cpu_ns);
                     time_ns = self.end_call(number, time_ns);
                 }
             }
@@ -119,8 +151,27 @@ impl Simulation {
         }
     }
 
-    /// The next call of a thread begins; `false` when there is none.
+    /// The next call of a thread begins; `false` when there is none, or not yet.
     fn begin(&mut self, number: usize, time_ns: u64) -> bool {
+        if self.replay.is_some() {
+            return self.begin_traced(number, time_ns);
+        }
+        let begun = self.begin_request(number, time_ns);
+        if !begun {
+            self.end_process(number, time_ns);
+        }
+        begun
+    }
+
+    /// A thread has nothing more to do.
+    pub(super) fn end_process(&mut self, number: usize, time_ns: u64) {
+        let process = &mut self.processes[number];
+        if process.ended_ns.replace(time_ns).is_none() {
+            self.unfinished -= 1;
+        }
+    }
+
+    fn begin_request(&mut self, number: usize, time_ns: u64) -> bool {
         let at = self.processes[number].program;
         let program = &self.setup.programs[at];
         let files = &self.setup.files;
@@ -147,11 +198,7 @@ impl Simulation {
                 Running::Fault(FaultCall::new(open, pages_of(&request), mapping))
             }
         };
-        process.running = Some(running);
-        process.request = Some(request);
-        process.call = self.calls;
-        process.call_start_ns = time_ns;
-        process.call_stall_ns = 0;
+        process.start_call(running, request, self.calls, time_ns, 0);
         true
     }
 
@@ -191,7 +238,7 @@ impl Simulation {
         self.io.now_ns = time_ns;
         self.io.process = number as u32;
         self.io.call = process.call;
-        let opened = &mut self.opened[process.program];
+        let opened = &mut self.opened[Self::table(&self.replay, process)];
         let open = process.pass().and_then(|pass| opened.get_mut(pass));
         let (Some(running), Some(open)) = (&mut process.running, open) else {
             return Step::Done;
@@ -202,10 +249,18 @@ impl Simulation {
         }
     }
 
+    /// Which table of open files a thread has: that of its program, or the one of a trace.
+    fn table(replay: &Option<Replay>, process: &Process) -> usize {
+        match replay {
+            None => process.program,
+            Some(_) => TABLE,
+        }
+    }
+
     fn wait(&mut self, number: usize, folio: FolioId, time_ns: u64) {
         let process = &mut self.processes[number];
         process.waiting_since_ns = Some(time_ns);
-        let opened = &self.opened[process.program];
+        let opened = &self.opened[Self::table(&self.replay, process)];
         if let Some(open) = process.pass().and_then(|pass| opened.get(pass)) {
             let disk = self.io.files[open.file.number()].disk;
             self.io.now_ns = time_ns;
@@ -251,6 +306,10 @@ impl Simulation {
                 offset_bytes: request.map_or(0, |request| request.offset_bytes),
                 bytes,
             });
+        }
+        if self.replay.is_some() {
+            self.call_done(number, time_ns);
+            return time_ns;
         }
         let program = &self.setup.programs[process.program];
         let thought_ns = time_ns.saturating_add(program.think_ns);

@@ -2,9 +2,11 @@
 //! What is simulated: a machine, its disks, its files, and the programs on it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use foreread_core::policy::{Limits, Policy};
 use foreread_model::DiskParameters;
+use foreread_trace::Extent;
 
 use crate::block::QueueRules;
 use crate::random::Random;
@@ -47,6 +49,8 @@ pub struct FileSetup {
     pub offset_bytes: u64,
     /// How far apart its extents start; 0 for a file in one piece. Each extent is half of that.
     pub extent_step_bytes: u64,
+    /// Where its parts are, by offset in the file; empty where the two above say so.
+    pub extents: Arc<[Extent]>,
     /// What of it is cached before anything runs.
     pub cached: Option<Cached>,
 }

@@ -84,6 +84,8 @@ pub struct OpenFile {
     pub state: State,
     /// Size of the file. A read at its end leaves the position there, within the last page.
     pub file_bytes: u64,
+    /// What it was advised last.
+    pub(crate) advised: Option<Advice>,
     /// Pages read since the last window.
     hit_pages: u64,
     /// Waste of this stream that the policy has been told of.
@@ -101,6 +103,7 @@ impl OpenFile {
             limits,
             state: State::open(&limits),
             file_bytes: limits.file_pages.saturating_mul(PAGE_BYTES),
+            advised: None,
             hit_pages: 0,
             wasted_told: 0,
         }
@@ -114,6 +117,7 @@ impl OpenFile {
     /// posix_fadvise(2), but for `WILLNEED` ([`force`]) and `DONTNEED`
     /// ([`PageCache::drop_pages`]).
     pub fn advise(&mut self, advice: Advice) {
+        self.advised = Some(advice);
         self.state.advise(advice, &self.limits);
     }
 

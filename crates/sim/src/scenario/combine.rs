@@ -4,7 +4,7 @@
 use foreread_core::policy::sizing::capacity_cap_pages;
 use foreread_core::policy::{Limits, Policy};
 
-use super::{Device, ProgramGroup, Programs, Scenario, parts};
+use super::{Device, ProgramGroup, Programs, Scenario, parts, traced};
 use crate::engine::{FileSetup, Phase, ProgramSetup, Setup};
 
 /// Values that replace those of the scenario where there are any.
@@ -107,6 +107,35 @@ impl Scenario {
         let capacity = combination.device.parameters.capacity_bytes;
         let cap = capacity_cap_pages(capacity).filter(|_| self.capacity_cap);
         let ra_pages = combination.read_ahead_pages.min(cap.unwrap_or(u32::MAX));
+        let (files, programs) = match &self.trace {
+            Some(survey) => traced::setups(survey),
+            None => self.written(combination),
+        };
+        let mut disk = combination.device.parameters.clone();
+        if disk.capacity_bytes == 0 {
+            disk.capacity_bytes = files.iter().map(end_bytes).max().unwrap_or(1);
+        }
+        Setup {
+            memory_pages: Some(combination.memory_pages),
+            cpus: self.cpus,
+            until_ns: self.until_ns,
+            disk,
+            disks: usize::try_from(self.disks).unwrap_or(1),
+            queue: self.queues[combination.queue].1.clone(),
+            policy: combination.policy,
+            limits: Limits {
+                ra_pages,
+                // A cap is a cap: a large request doesn't widen it.
+                pages_max: cap.unwrap_or(self.limits.pages_max),
+                ..self.limits
+            },
+            files,
+            programs,
+        }
+    }
+
+    /// Files and programs as the scenario's text has them.
+    fn written(&self, combination: &Combination) -> (Vec<FileSetup>, Vec<ProgramSetup>) {
         let (files, first_of_group) = self.file_setups();
         let mut programs = Vec::new();
         for group in &self.programs {
@@ -129,31 +158,7 @@ impl Scenario {
                 group.setup(number, combination, count, files)
             }));
         }
-        let mut disk = combination.device.parameters.clone();
-        if disk.capacity_bytes == 0 {
-            disk.capacity_bytes = files
-                .iter()
-                .map(|f| f.offset_bytes + f.bytes)
-                .max()
-                .unwrap_or(1);
-        }
-        Setup {
-            memory_pages: Some(combination.memory_pages),
-            cpus: self.cpus,
-            until_ns: self.until_ns,
-            disk,
-            disks: usize::try_from(self.disks).unwrap_or(1),
-            queue: self.queues[combination.queue].1.clone(),
-            policy: combination.policy,
-            limits: Limits {
-                ra_pages,
-                // A cap is a cap: a large request doesn't widen it.
-                pages_max: cap.unwrap_or(self.limits.pages_max),
-                ..self.limits
-            },
-            files,
-            programs,
-        }
+        (files, programs)
     }
 
     /// All files, one after the other on their disks, and which is the first of each group.
@@ -180,12 +185,22 @@ impl Scenario {
                     disk,
                     offset_bytes,
                     extent_step_bytes: group.extent_step_bytes,
+                    extents: Default::default(),
                     cached: group.cached,
                 });
             }
         }
         (files, firsts)
     }
+}
+
+/// Where a file ends on its disk.
+fn end_bytes(file: &FileSetup) -> u64 {
+    let ends = file
+        .extents
+        .iter()
+        .map(|extent| extent.physical_bytes + extent.length_bytes);
+    ends.max().unwrap_or(file.offset_bytes + file.bytes)
 }
 
 impl ProgramGroup {

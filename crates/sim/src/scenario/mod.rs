@@ -9,17 +9,21 @@ mod phases;
 mod programs;
 mod read;
 mod text;
+mod traced;
 
 pub use combine::{Combination, Overrides};
 pub use expect::{Checked, Metric, Tolerance};
 pub use fit::{Fit, FitError, Fitted};
 pub use text::ScenarioError;
 
+use std::sync::Arc;
+
 use foreread_core::policy::{Limits, Policy};
 use foreread_model::DiskParameters;
 
 use crate::block::QueueRules;
 use crate::engine::{Cached, Phase, Through};
+use crate::trace::Survey;
 use expect::Expectation;
 
 /// A disk with its name.
@@ -109,4 +113,6 @@ pub struct Scenario {
     pub counts: Vec<u64>,
     expectations: Vec<Expectation>,
     fit: Option<Fit>,
+    /// The trace that stands in place of files and programs.
+    trace: Option<Arc<Survey>>,
 }

@@ -90,6 +90,7 @@ fn read(top: &Section<'_>) -> Result<Scenario, ScenarioError> {
         counts: counts.unwrap_or_else(|| vec![1]),
         expectations: expect::read(top)?,
         fit: Fit::read(top)?,
+        trace: None,
     };
     scenario.check_sizes(top)?;
     Ok(scenario)

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `record --trace`: each access of a command, as a trace.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use foreread_core::grouped;
+use foreread_linux::child;
+use foreread_linux::recorder::{TraceError, TraceRecorder, Traced};
+use serde_json::json;
+
+use super::{os_bytes, spawn_failed};
+use crate::args::{RecordArguments, RecorderChoice};
+use crate::output;
+use crate::trace::output::Output;
+
+/// How often the recorder's ring buffer is emptied.
+const DRAIN_EVERY: Duration = Duration::from_millis(20);
+
+/// Runs the command and writes its trace to `path`.
+pub fn record(arguments: &RecordArguments, path: &std::path::Path) -> Result<ExitCode> {
+    if !matches!(
+        arguments.recorder,
+        RecorderChoice::Auto | RecorderChoice::Bpf
+    ) {
+        bail!("only the BPF recorder sees each access: leave --recorder out with --trace");
+    }
+    let started = Instant::now();
+    let (file, writer) = Output::create(path)?;
+    let command = arguments
+        .command
+        .iter()
+        .map(|word| os_bytes(word))
+        .collect();
+    let mut recorder = match TraceRecorder::start(writer, command) {
+        Ok(recorder) => recorder,
+        Err(TraceError::Write(error)) => {
+            return Err(error).with_context(|| format!("cannot write {}", path.display()));
+        }
+        Err(TraceError::Bpf(error)) => bail!(
+            "nothing here can record a trace: {error}; that needs root, or CAP_BPF, CAP_PERFMON \
+             and CAP_SYS_ADMIN: run it with sudo; foreread doctor says more"
+        ),
+    };
+    let mut running = match child::spawn(&arguments.command) {
+        Ok(running) => running,
+        Err(error) => return Ok(spawn_failed(&error)),
+    };
+    // The command goes on when the trace can't be written.
+    let mut written = Ok(());
+    let status = loop {
+        match running.wait(Some(DRAIN_EVERY)) {
+            Ok(Some(status)) => break status,
+            Ok(None) => {}
+            // Only a bug gets here; the command must be waited for all the same.
+            Err(_) => std::thread::sleep(DRAIN_EVERY),
+        }
+        if written.is_ok() {
+            written = recorder.drain();
+        }
+    };
+    let took = started.elapsed();
+    let cannot = || format!("cannot write {}", path.display());
+    written.with_context(cannot)?;
+    let (_, traced) = recorder.finish().with_context(cannot)?;
+    file.finish()?;
+    if !arguments.quiet {
+        output::note(&line(&traced, took));
+    }
+    if let Some(path) = &arguments.json {
+        let document = format!("{:#}\n", document(&traced, took));
+        std::fs::write(path, document)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    child::end_as(status)
+}
+
+fn line(traced: &Traced, took: Duration) -> String {
+    let mut line = format!(
+        "recorded {} accesses of {} files in {:.2} s; {} of them waited, {:.2} s in all",
+        grouped(traced.accesses),
+        grouped(traced.files),
+        took.as_secs_f64(),
+        grouped(traced.waited),
+        Duration::from_nanos(traced.waited_ns).as_secs_f64(),
+    );
+    if traced.lost > 0 {
+        line += &format!("; {} events were lost", grouped(traced.lost));
+    }
+    line
+}
+
+fn document(traced: &Traced, took: Duration) -> serde_json::Value {
+    json!({
+        "schema": "foreread.record-trace/1",
+        "wall_ns": u64::try_from(took.as_nanos()).unwrap_or(u64::MAX),
+        "accesses": traced.accesses,
+        "accesses_that_waited": traced.waited,
+        "waited_ns": traced.waited_ns,
+        "files": traced.files,
+        "bytes": traced.bytes,
+        "events_lost": traced.lost,
+    })
+}
