@@ -22,7 +22,24 @@ struct {
 	struct fr_folio folio;
 	fr_u32 policy;
 	fr_u32 reserved;
+	struct fr_streams streams;
+	struct fr_device device;
+	struct fr_budget budget;
+	struct fr_done done;
+	/* What core_waited(), core_issued() and core_feedback() tell. */
+	fr_u64 waited_ns;
+	fr_u64 pages;
+	fr_u64 read_pages;
+	fr_u32 asked;
+	fr_u32 kind;
 } test;
+
+/* The arguments of a decision. */
+#define CALL                                                                                      \
+	{                                                                                         \
+		&test.state, &test.access, &test.near, &test.limits, &test.streams, &test.device, \
+			&test.budget,                                                             \
+	}
 
 SEC("syscall")
 int core_wants(void *ctx)
@@ -35,7 +52,7 @@ int core_wants(void *ctx)
 SEC("syscall")
 int core_decide(void *ctx)
 {
-	struct fr_call call = { &test.state, &test.access, &test.near, &test.limits };
+	struct fr_call call = CALL;
 
 	(void)ctx;
 	fr_decide(test.policy, &call, &test.decision);
@@ -57,4 +74,38 @@ int core_issue_next(void *ctx)
 {
 	(void)ctx;
 	return (int)fr_issue_next(&test.issue, &test.folio);
+}
+
+SEC("syscall")
+int core_device_done(void *ctx)
+{
+	(void)ctx;
+	fr_device_done(&test.device, &test.done);
+	return 0;
+}
+
+SEC("syscall")
+int core_waited(void *ctx)
+{
+	struct fr_call call = CALL;
+
+	(void)ctx;
+	fr_waited(test.policy, &call, test.waited_ns, test.asked);
+	return 0;
+}
+
+SEC("syscall")
+int core_issued(void *ctx)
+{
+	(void)ctx;
+	fr_issued(test.policy, &test.streams, test.access.thread, test.pages, test.read_pages);
+	return 0;
+}
+
+SEC("syscall")
+int core_feedback(void *ctx)
+{
+	(void)ctx;
+	fr_feedback(test.policy, &test.state, test.kind, test.pages);
+	return 0;
 }

@@ -53,6 +53,43 @@ void foreread_decide(fr_u32 policy, const struct fr_call *call, struct fr_decisi
 	fr_decide(policy, call, decision);
 }
 
+fr_u32 foreread_policy_sees(fr_u32 policy)
+{
+	return fr_policy_sees(policy);
+}
+
+fr_u32 foreread_policy_remembers(fr_u32 policy)
+{
+	return fr_policy_remembers(policy);
+}
+
+void foreread_waited(fr_u32 policy, const struct fr_call *call, fr_u64 waited_ns, fr_u32 asked)
+{
+	fr_waited(policy, call, waited_ns, asked);
+}
+
+void foreread_issued(fr_u32 policy, struct fr_streams *streams, fr_u32 thread, fr_u64 pages,
+		     fr_u64 read_pages)
+{
+	fr_issued(policy, streams, thread, pages, read_pages);
+}
+
+void foreread_device_done(struct fr_device *device, const struct fr_done *done)
+{
+	fr_device_done(device, done);
+}
+
+fr_u32 foreread_device_even_pages(const struct fr_device *device, fr_u32 alone)
+{
+	return fr_device_even_pages(device, alone);
+}
+
+fr_u32 foreread_decision_window(const struct fr_decision *decision, const struct fr_limits *limits,
+				fr_u32 number, struct fr_window *window)
+{
+	return fr_decision_window(decision, limits, number, window);
+}
+
 void foreread_probe_begin(struct fr_probe *probe, const struct fr_wants *wants,
 			  const struct fr_near *near, fr_u64 index)
 {
@@ -130,26 +167,67 @@ const char *foreread_reason_name(fr_u32 reason)
 #define FR_FIELD(type, field) __builtin_offsetof(struct type, field)
 
 static const fr_u32 foreread_layouts[] = {
-	sizeof(struct fr_state),	  FR_FIELD(fr_state, prev_end_bytes),
-	FR_FIELD(fr_state, aged_pages),	  FR_FIELD(fr_state, ra_pages),
-	FR_FIELD(fr_state, mmap_miss),	  FR_FIELD(fr_state, flags),
-	sizeof(struct fr_access),	  FR_FIELD(fr_access, req_pages),
-	FR_FIELD(fr_access, hit_pages),	  FR_FIELD(fr_access, kind),
-	FR_FIELD(fr_access, flags),	  sizeof(struct fr_limits),
-	FR_FIELD(fr_limits, aged_pages),  FR_FIELD(fr_limits, ra_pages),
-	FR_FIELD(fr_limits, pages_max),	  FR_FIELD(fr_limits, min_pages),
-	FR_FIELD(fr_limits, quirks),	  sizeof(struct fr_wants),
-	FR_FIELD(fr_wants, after_from),	  FR_FIELD(fr_wants, history_max),
-	FR_FIELD(fr_wants, probing),	  sizeof(struct fr_near),
-	FR_FIELD(fr_near, after_pages),	  FR_FIELD(fr_near, history_pages),
-	FR_FIELD(fr_near, sampled_hits),  sizeof(struct fr_window),
-	FR_FIELD(fr_window, read_pages),  FR_FIELD(fr_window, flags),
-	sizeof(struct fr_decision),	  FR_FIELD(fr_decision, retain_start),
-	FR_FIELD(fr_decision, next_look), FR_FIELD(fr_decision, saw_pages),
-	FR_FIELD(fr_decision, reason),	  sizeof(struct fr_call),
-	sizeof(struct fr_probe),	  FR_FIELD(fr_probe, kind),
-	sizeof(struct fr_issue),	  FR_FIELD(fr_issue, order),
-	sizeof(struct fr_folio),	  FR_FIELD(fr_folio, starts_request),
+	sizeof(struct fr_state),
+	FR_FIELD(fr_state, prev_end_bytes),
+	FR_FIELD(fr_state, aged_pages),
+	FR_FIELD(fr_state, ra_pages),
+	FR_FIELD(fr_state, mmap_miss),
+	FR_FIELD(fr_state, flags),
+	sizeof(struct fr_access),
+	FR_FIELD(fr_access, req_pages),
+	FR_FIELD(fr_access, hit_pages),
+	FR_FIELD(fr_access, time_ns),
+	FR_FIELD(fr_access, kind),
+	FR_FIELD(fr_access, flags),
+	FR_FIELD(fr_access, thread),
+	sizeof(struct fr_limits),
+	FR_FIELD(fr_limits, aged_pages),
+	FR_FIELD(fr_limits, ra_pages),
+	FR_FIELD(fr_limits, pages_max),
+	FR_FIELD(fr_limits, min_pages),
+	FR_FIELD(fr_limits, quirks),
+	sizeof(struct fr_wants),
+	FR_FIELD(fr_wants, after_from),
+	FR_FIELD(fr_wants, history_max),
+	FR_FIELD(fr_wants, probing),
+	sizeof(struct fr_near),
+	FR_FIELD(fr_near, after_pages),
+	FR_FIELD(fr_near, history_pages),
+	FR_FIELD(fr_near, sampled_hits),
+	sizeof(struct fr_window),
+	FR_FIELD(fr_window, read_pages),
+	FR_FIELD(fr_window, flags),
+	sizeof(struct fr_decision),
+	FR_FIELD(fr_decision, retain_start),
+	FR_FIELD(fr_decision, next_look),
+	FR_FIELD(fr_decision, step_pages),
+	FR_FIELD(fr_decision, saw_pages),
+	FR_FIELD(fr_decision, repeats),
+	FR_FIELD(fr_decision, reason),
+	sizeof(struct fr_call),
+	FR_FIELD(fr_call, streams),
+	FR_FIELD(fr_call, device),
+	FR_FIELD(fr_call, budget),
+	sizeof(struct fr_streams),
+	sizeof(struct fr_done),
+	FR_FIELD(fr_done, pages),
+	FR_FIELD(fr_done, first),
+	FR_FIELD(fr_done, left),
+	FR_FIELD(fr_done, next),
+	sizeof(struct fr_device),
+	FR_FIELD(fr_device, latency_ns),
+	FR_FIELD(fr_device, page_ns),
+	FR_FIELD(fr_device, demand_ns),
+	FR_FIELD(fr_device, wait_ns),
+	FR_FIELD(fr_device, requests),
+	sizeof(struct fr_budget),
+	FR_FIELD(fr_budget, ahead_pages),
+	sizeof(struct fr_probe),
+	FR_FIELD(fr_probe, kind),
+	sizeof(struct fr_issue),
+	FR_FIELD(fr_issue, order),
+	sizeof(struct fr_folio),
+	FR_FIELD(fr_folio, starts_request),
 };
 
 fr_u32 foreread_layout(fr_u32 item)

@@ -12,6 +12,50 @@
 
 #include "types.h"
 
+#ifdef __bpf__
+/*
+ * @yes where @a < @b, else @no; both are worked out.
+ *
+ * BPF compares by branches only, and its verifier follows both ways of each until it finds itself
+ * where it has been before, which in a loop it seldom looks for. So here a comparison is
+ * arithmetic. The barrier hides from clang, which would make a branch of it, and from the
+ * verifier, which would follow what it knows of the result, that two numbers are the same.
+ */
+FR_INLINE fr_u64 fr_if_less(fr_u64 a, fr_u64 b, fr_u64 yes, fr_u64 no)
+{
+	fr_u64 less = ((~a & b) | (~(a ^ b) & (a - b))) >> 63;
+	fr_u64 apart = a - b, same = apart;
+
+	__asm__("" : "+r"(same));
+	return no ^ ((yes ^ no) * (less ^ apart ^ same));
+}
+
+FR_INLINE fr_u64 fr_min(fr_u64 a, fr_u64 b)
+{
+	return fr_if_less(a, b, a, b);
+}
+
+FR_INLINE fr_u64 fr_max(fr_u64 a, fr_u64 b)
+{
+	return fr_if_less(a, b, b, a);
+}
+
+FR_INLINE fr_u64 fr_add(fr_u64 a, fr_u64 b)
+{
+	return fr_if_less(~b, a, FR_U64_MAX, a + b);
+}
+
+FR_INLINE fr_u64 fr_sub(fr_u64 a, fr_u64 b)
+{
+	return fr_if_less(b, a, a - b, 0);
+}
+
+/* How far apart two places are. */
+FR_INLINE fr_u64 fr_apart(fr_u64 a, fr_u64 b)
+{
+	return fr_if_less(a, b, b - a, a - b);
+}
+#else
 FR_INLINE fr_u64 fr_min(fr_u64 a, fr_u64 b)
 {
 	return a < b ? a : b;
@@ -22,12 +66,6 @@ FR_INLINE fr_u64 fr_max(fr_u64 a, fr_u64 b)
 	return a > b ? a : b;
 }
 
-/* @low wins where the two bounds contradict each other, as in the kernel's clamps by hand. */
-FR_INLINE fr_u64 fr_clamp(fr_u64 value, fr_u64 low, fr_u64 high)
-{
-	return fr_max(low, fr_min(value, high));
-}
-
 FR_INLINE fr_u64 fr_add(fr_u64 a, fr_u64 b)
 {
 	return a > FR_U64_MAX - b ? FR_U64_MAX : a + b;
@@ -36,6 +74,23 @@ FR_INLINE fr_u64 fr_add(fr_u64 a, fr_u64 b)
 FR_INLINE fr_u64 fr_sub(fr_u64 a, fr_u64 b)
 {
 	return a > b ? a - b : 0;
+}
+
+FR_INLINE fr_u64 fr_if_less(fr_u64 a, fr_u64 b, fr_u64 yes, fr_u64 no)
+{
+	return a < b ? yes : no;
+}
+
+FR_INLINE fr_u64 fr_apart(fr_u64 a, fr_u64 b)
+{
+	return a > b ? a - b : b - a;
+}
+#endif
+
+/* @low wins where the two bounds contradict each other, as in the kernel's clamps by hand. */
+FR_INLINE fr_u64 fr_clamp(fr_u64 value, fr_u64 low, fr_u64 high)
+{
+	return fr_max(low, fr_min(value, high));
 }
 
 FR_INLINE fr_u32 fr_u32_of(fr_u64 value)
@@ -63,15 +118,14 @@ FR_INLINE fr_u64 fr_div(fr_u64 a, fr_u64 b)
 {
 	if (b == 0)
 		return 0;
+#ifndef __bpf__
 	if (a <= FR_U32_MAX && b <= FR_U32_MAX)
 		return (fr_u32)a / (fr_u32)b;
+#endif
 	return a / b;
 }
 
-/*
- * floor(log2(value)); 0 for 0. BPF has no instruction for it, and clang no builtin
- * there. Without branches, so that the verifier does not follow each of 64 ways.
- */
+/* floor(log2(value)); 0 for 0. */
 FR_INLINE fr_u32 fr_log2_portable(fr_u64 value)
 {
 	fr_u32 log = (fr_u32)(value > 0xffffffffULL) << 5;
@@ -92,11 +146,38 @@ FR_INLINE fr_u32 fr_log2_portable(fr_u64 value)
 	return log + step + (value > 1);
 }
 
-/* The same; one instruction where there is one. */
+/*
+ * The same without comparisons: the verifier of BPF would follow each of 64 ways. All bits
+ * below the highest are set, and then counted.
+ */
+FR_INLINE fr_u32 fr_log2_bits(fr_u64 value)
+{
+	value |= value >> 1;
+	value |= value >> 2;
+	value |= value >> 4;
+	value |= value >> 8;
+	value |= value >> 16;
+	value |= value >> 32;
+	/* But for the lowest, which does not count. */
+	value >>= 1;
+	value -= value >> 1 & 0x5555555555555555ULL;
+	value = (value & 0x3333333333333333ULL) + (value >> 2 & 0x3333333333333333ULL);
+	value = (value + (value >> 4)) & 0x0f0f0f0f0f0f0f0fULL;
+	value += value >> 8;
+	value += value >> 16;
+	value += value >> 32;
+	return (fr_u32)(value & 0x7f);
+}
+
+/*
+ * The same; one instruction where there is one. BPF has none, and clang no builtin there.
+ */
 FR_INLINE fr_u32 fr_log2(fr_u64 value)
 {
 #if (defined(__x86_64__) || defined(__aarch64__)) && !defined(__FRAMAC__)
 	return 63U ^ (fr_u32)__builtin_clzll(value | 1);
+#elif defined(__bpf__)
+	return fr_log2_bits(value);
 #else
 	return fr_log2_portable(value);
 #endif
@@ -122,6 +203,37 @@ FR_INLINE fr_u64 fr_round_down(fr_u64 value, fr_u32 order)
 	fr_u32 shift = order < 63 ? order : 63;
 
 	return value & ~((1ULL << shift) - 1);
+}
+
+/*
+ * The square root, about: within 7 % from 2 on, and 0 for 0. A power of two near it and one
+ * step of Newton's; rules that weigh costs need no more, and a division is cheap.
+ */
+FR_INLINE fr_u32 fr_root(fr_u64 value)
+{
+	fr_u64 near = 1ULL << (fr_log2(value) / 2);
+
+	return (fr_u32)((near + fr_div(value, near)) / 2);
+}
+
+/*
+ * An index into @places places, a power of two. Where clang knows that it is one already, it would
+ * leave out the mask by which the verifier of BPF knows it.
+ */
+FR_INLINE fr_u32 fr_place(fr_u32 index, fr_u32 places)
+{
+#ifdef __bpf__
+	__asm__("" : "+r"(index));
+#endif
+	return index & (places - 1);
+}
+
+/* A moving average: what is new has a weight of one in 2^@share. */
+FR_INLINE fr_u64 fr_average(fr_u64 average, fr_u64 value, fr_u32 share)
+{
+	if (value >= average)
+		return fr_add(average, (value - average) >> share);
+	return average - ((average - value) >> share);
 }
 
 #endif /* FOREREAD_ARITH_H */

@@ -25,6 +25,9 @@ FR_INLINE void fr_decision_clear(struct fr_decision *decision)
 	decision->window[1] = none;
 	decision->retain_start = 0;
 	decision->next_look = 0;
+	decision->step_pages = 0;
+	decision->repeats = 0;
+	decision->reserved_2 = 0;
 	decision->retain_pages = 0;
 	decision->max_pages = 0;
 	decision->saw_pages = 0;
@@ -81,6 +84,15 @@ FR_INLINE void fr_emit(struct fr_decision *decision, const struct fr_limits *lim
 		decision->window[1] = window;
 		decision->windows = 2;
 	}
+}
+
+/* Adds pages without a mark, of which the bound of all windows leaves what it does. */
+FR_INLINE void fr_read_ahead(const struct fr_call *call, struct fr_decision *decision, fr_u64 start,
+			     fr_u32 pages)
+{
+	if (call->limits->pages_max != 0)
+		pages = (fr_u32)fr_min(pages, call->limits->pages_max);
+	fr_emit(decision, call->limits, start, pages, 0);
 }
 
 /* Puts a window into the state and into the decision. */

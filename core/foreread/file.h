@@ -123,7 +123,9 @@ FR_INLINE void fr_feedback(fr_u32 policy, struct fr_state *state, fr_u32 kind, f
 		if (kind == FR_FEEDBACK_THRASHED)
 			state->flags |= FR_STATE_MISS;
 	}
-	if (policy == FR_SAFE_2010 && kind == FR_FEEDBACK_THRASHED)
+	if (policy == FR_DISTANCE && kind == FR_FEEDBACK_LATE)
+		state->flags |= FR_STATE_MISS;
+	if ((policy == FR_SAFE_2010 || policy == FR_FOREREAD) && kind == FR_FEEDBACK_THRASHED)
 		state->flags |= FR_STATE_THRASHED;
 }
 

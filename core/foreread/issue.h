@@ -78,6 +78,42 @@ FR_INLINE void fr_issue_cut(struct fr_issue *issue)
 }
 
 /**
+ * fr_decision_window() - one of the windows of a decision, repetitions among them
+ * @decision: that was made
+ * @limits: the same as for the decision
+ * @number: from 0
+ * @window: filled when there is one
+ *
+ * Return: 1, or 0 when there are not so many. A repetition that leaves the file has
+ * nothing to read.
+ */
+FR_INLINE fr_u32 fr_decision_window(const struct fr_decision *decision,
+				    const struct fr_limits *limits, fr_u32 number,
+				    struct fr_window *window)
+{
+	fr_u64 away;
+
+	if (decision->windows == 0)
+		return 0;
+	*window = decision->windows > 1 && number > 0 ? decision->window[1] : decision->window[0];
+	if (number < decision->windows)
+		return 1;
+	number = number - decision->windows + 1;
+	if (number > decision->repeats)
+		return 0;
+	away = fr_mul(decision->step_pages, number);
+	if (decision->flags & FR_DECIDED_DOWN) {
+		if (away > window->start)
+			window->size = 0;
+		window->start = fr_sub(window->start, away);
+	} else {
+		window->start = fr_add(window->start, away);
+	}
+	window->read_pages = fr_readable(limits, window->start, window->size);
+	return 1;
+}
+
+/**
  * fr_issue_begin() - starts to issue a window
  * @issue: filled
  * @window: of a decision

@@ -31,6 +31,12 @@ FR_INLINE const char *fr_policy_name(fr_u32 policy)
 		return "none";
 	case FR_WHOLE_FILE:
 		return "whole-file";
+	case FR_LEAP:
+		return "leap";
+	case FR_DISTANCE:
+		return "distance";
+	case FR_FOREREAD:
+		return "foreread";
 	default:
 		return 0;
 	}
@@ -91,6 +97,14 @@ FR_INLINE const char *fr_reason_name(fr_u32 reason)
 		return "whole";
 	case FR_REASON_SEEKED:
 		return "seeked";
+	case FR_REASON_STREAM:
+		return "stream";
+	case FR_REASON_STRIDE:
+		return "stride";
+	case FR_REASON_REVERSE:
+		return "reverse";
+	case FR_REASON_SILENT:
+		return "silent";
 	default:
 		return 0;
 	}

@@ -15,6 +15,9 @@
 #include "safe_2010.h"
 #include "none.h"
 #include "whole_file.h"
+#include "leap.h"
+#include "distance.h"
+#include "foreread.h"
 
 /**
  * fr_policy_looks() - whether a policy is asked at every request
@@ -26,6 +29,31 @@
 FR_INLINE fr_u32 fr_policy_looks(fr_u32 policy)
 {
 	return policy == FR_LINUX_2_6_13;
+}
+
+/**
+ * fr_policy_sees() - whether a policy is told of every access
+ * @policy: enum fr_policy
+ *
+ * Return: 1 when it is driven by FR_READ_LOOK at each read(2), with FR_ACCESS_MISSED
+ * where something of it is not cached, and by FR_FAULT_MISS or FR_FAULT_HIT at each fault,
+ * before fault-around; marks and further misses of the same read(2) are then none of its
+ * business. 0 for the others.
+ */
+FR_INLINE fr_u32 fr_policy_sees(fr_u32 policy)
+{
+	return policy == FR_LEAP || policy == FR_DISTANCE || policy == FR_FOREREAD;
+}
+
+/**
+ * fr_policy_remembers() - whether a policy uses fr_call.streams
+ * @policy: enum fr_policy
+ *
+ * Return: 1 or 0. The memory begins as zero bytes.
+ */
+FR_INLINE fr_u32 fr_policy_remembers(fr_u32 policy)
+{
+	return policy == FR_LEAP || policy == FR_FOREREAD;
 }
 
 /**
@@ -91,10 +119,50 @@ FR_INLINE void fr_decide(fr_u32 policy, const struct fr_call *call, struct fr_de
 	case FR_WHOLE_FILE:
 		fr_whole_file_decide(call, decision);
 		break;
+	case FR_DISTANCE:
+		fr_distance_decide(call, decision);
+		break;
+	case FR_LEAP:
+		fr_leap_decide(call, decision);
+		break;
+	case FR_FOREREAD:
+		fr_foreread_decide(call, decision);
+		break;
 	default:
 		fr_none_decide(call, decision);
 		break;
 	}
+}
+
+/**
+ * fr_waited() - a reader waited for a page, and has it
+ * @policy: enum fr_policy
+ * @call: as for the decision; only its access's thread, its streams and device are used
+ * @waited_ns: how long
+ * @asked: whether the page was on its way when the reader came to it
+ *
+ * Besides fr_feedback() with FR_FEEDBACK_LATE, which is about the file.
+ */
+FR_INLINE void fr_waited(fr_u32 policy, const struct fr_call *call, fr_u64 waited_ns, fr_u32 asked)
+{
+	if (policy == FR_FOREREAD && call->streams)
+		fr_foreread_waited(call->streams, call->access->thread, waited_ns, asked,
+				   call->device);
+}
+
+/**
+ * fr_issued() - the windows of a decision were issued
+ * @policy: enum fr_policy
+ * @streams: of the file, or 0
+ * @thread: whose access it was
+ * @pages: asked for
+ * @read_pages: how many of them are being read; the others were cached
+ */
+FR_INLINE void fr_issued(fr_u32 policy, struct fr_streams *streams, fr_u32 thread, fr_u64 pages,
+			 fr_u64 read_pages)
+{
+	if (policy == FR_FOREREAD && streams)
+		fr_foreread_issued(streams, thread, pages, read_pages);
 }
 
 #endif /* FOREREAD_POLICY_H */

@@ -26,8 +26,19 @@ typedef unsigned short fr_u16;
 typedef unsigned int fr_u32;
 typedef unsigned long long fr_u64;
 
-/* BPF inlines everything; elsewhere it is what makes a decision cost nanoseconds. */
+/* BPF inlines almost everything; elsewhere it is what makes a decision cost nanoseconds. */
 #define FR_INLINE static inline __attribute__((always_inline, unused))
+
+/*
+ * Functions with loops. The verifier of BPF looks once at a function with a name of its own, for
+ * any arguments, and at an inlined one for each way that leads to it. Such a function may be
+ * given pointers to memory and numbers, and must expect a null pointer.
+ */
+#ifdef __bpf__
+#define FR_LOOP __attribute__((noinline, weak))
+#else
+#define FR_LOOP FR_INLINE
+#endif
 
 #define FR_U32_MAX 0xffffffffU
 #define FR_U64_MAX 0xffffffffffffffffULL
@@ -44,7 +55,10 @@ enum fr_policy {
 	FR_SAFE_2010 = 4,
 	FR_NONE = 5,
 	FR_WHOLE_FILE = 6,
-	FR_POLICIES = 7,
+	FR_LEAP = 7,
+	FR_DISTANCE = 8,
+	FR_FOREREAD = 9,
+	FR_POLICIES = 10,
 };
 
 /**
@@ -80,6 +94,7 @@ enum fr_kind {
 #define FR_ACCESS_WRITEBACK 0x20U /* the folio is under writeback: its mark is not one */
 #define FR_ACCESS_LOCKED 0x40U /* the folio is still being read: no hit for mmap_miss */
 #define FR_ACCESS_NO_FILE 0x80U /* no struct file: a file system reads its own metadata */
+#define FR_ACCESS_MISSED 0x100U /* looks: a page asked for is not in the cache */
 
 /**
  * struct fr_access - one access
@@ -89,11 +104,14 @@ enum fr_kind {
  * @vma_start: first page of the file that the mapping covers; faults only
  * @vma_end: page after the last one that the mapping covers; 0 means unknown
  * @hit_pages: pages that this stream has read since its last window, where the
- *	caller counts them; 0 means not counted, and the distance is taken
+ *	caller counts them; 0 means not counted, and the distance is taken. For looks
+ *	with FR_ACCESS_MISSED, pages from @index on that are cached
+ * @time_ns: when; any clock that does not go back. 0 where the caller has none
  * @kind: enum fr_kind
  * @folio_order: order of the folio that was found, for marks and hits
  * @flags: FR_VMA_* and FR_ACCESS_*
- * @reserved: 0
+ * @thread: who, so that the streams of several threads are told apart; 0 where the
+ *	caller doesn't know
  */
 struct fr_access {
 	fr_u64 index;
@@ -101,19 +119,21 @@ struct fr_access {
 	fr_u64 vma_start;
 	fr_u64 vma_end;
 	fr_u64 hit_pages;
+	fr_u64 time_ns;
 	fr_u8 kind;
 	fr_u8 folio_order;
 	fr_u16 flags;
-	fr_u32 reserved;
+	fr_u32 thread;
 };
 
 /* fr_state.flags */
 #define FR_STATE_RANDOM 0x01U /* FMODE_RANDOM: POSIX_FADV_RANDOM */
 #define FR_STATE_SEEKED 0x02U /* lseek(2) since the last read */
-#define FR_STATE_THRASHED 0x04U /* safe-2010: read-ahead pages were evicted unread */
-#define FR_STATE_MISS 0x08U /* linux-2.6.13: the same, once */
+#define FR_STATE_THRASHED 0x04U /* safe-2010, foreread: read-ahead pages were evicted unread */
+#define FR_STATE_MISS 0x08U /* linux-2.6.13: the same, once; distance: the reader waited */
 #define FR_STATE_IN_CACHE 0x10U /* linux-2.6.13: everything is cached, don't bother */
 #define FR_STATE_WHOLE 0x20U /* whole-file: the file was asked for */
+#define FR_STATE_READS 0x40U /* distance: something had to be read lately */
 
 /**
  * struct fr_state - what a policy remembers of one open file
@@ -310,6 +330,10 @@ struct fr_near {
  * @FR_REASON_BACKWARD: a stream that reads backward
  * @FR_REASON_WHOLE: the whole file
  * @FR_REASON_SEEKED: page 0 after a seek does not start a stream
+ * @FR_REASON_STREAM: foreread, distance: the pages ahead of a forward stream
+ * @FR_REASON_STRIDE: foreread, leap: pieces a fixed step apart
+ * @FR_REASON_REVERSE: foreread: the pages before a stream that reads backward
+ * @FR_REASON_SILENT: foreread: all that was asked for lately was cached
  */
 enum fr_reason {
 	FR_REASON_NOTHING = 0,
@@ -335,7 +359,11 @@ enum fr_reason {
 	FR_REASON_BACKWARD = 20,
 	FR_REASON_WHOLE = 21,
 	FR_REASON_SEEKED = 22,
-	FR_REASONS = 23,
+	FR_REASON_STREAM = 23,
+	FR_REASON_STRIDE = 24,
+	FR_REASON_REVERSE = 25,
+	FR_REASON_SILENT = 26,
+	FR_REASONS = 27,
 };
 
 /* fr_window.flags */
@@ -368,21 +396,27 @@ struct fr_window {
 #define FR_DECIDED_CLEAR_MARK 0x02U /* the mark that was hit is used up: clear it */
 #define FR_DECIDED_RETAIN 0x04U /* keep the retain_* pages from eviction */
 #define FR_DECIDED_FORCED 0x08U /* goes round the policy */
+#define FR_DECIDED_DOWN 0x10U /* the last window is repeated downward */
 
 /**
  * struct fr_decision - what to do
  * @window: windows to issue, in this order
  * @retain_start: with FR_DECIDED_RETAIN, first page to move away from reclaim
+ * @step_pages: how far apart the repetitions of the last window start
  * @next_look: for policies that look: the page at which the next FR_READ_LOOK of
  *	this request is due
  * @retain_pages: pages to move away from reclaim
  * @max_pages: the maximum window that held for this decision
+ * @repeats: how often the last window is to be read once more, each @step_pages
+ *	further up, with FR_DECIDED_DOWN further down; those that leave the file are
+ *	left out
  * @saw_pages: what the policy found in the cache: pages of history behind the
  *	index (context), or pages cached ahead of it (foreign marks)
  * @windows: how many of @window are set: 0, 1 or 2
  * @reason: enum fr_reason
  * @flags: FR_DECIDED_*
  * @reserved: 0
+ * @reserved_2: 0
  *
  * Whatever was decided, a page that is still missing when the program needs it
  * is read alone by the caller, as the kernel does.
@@ -391,14 +425,21 @@ struct fr_decision {
 	struct fr_window window[2];
 	fr_u64 retain_start;
 	fr_u64 next_look;
+	fr_u64 step_pages;
 	fr_u32 retain_pages;
 	fr_u32 max_pages;
 	fr_u32 saw_pages;
+	fr_u32 repeats;
 	fr_u8 windows;
 	fr_u8 reason;
 	fr_u8 flags;
 	fr_u8 reserved;
+	fr_u32 reserved_2;
 };
+
+struct fr_streams;
+struct fr_device;
+struct fr_budget;
 
 /**
  * struct fr_call - the arguments of a decision
@@ -406,12 +447,20 @@ struct fr_decision {
  * @access: what happened
  * @near: what fr_wants() asked for
  * @limits: what holds
+ * @streams: what is remembered of the file's streams (streams.h), by policies of
+ *	which fr_policy_remembers() is true; 0 where there is none: they then read as
+ *	asked
+ * @device: what was measured of the file's device (device.h); 0 means unknown
+ * @budget: the memory that all streams share (budget.h); 0 means unbounded
  */
 struct fr_call {
 	struct fr_state *state;
 	const struct fr_access *access;
 	const struct fr_near *near;
 	const struct fr_limits *limits;
+	struct fr_streams *streams;
+	struct fr_device *device;
+	struct fr_budget *budget;
 };
 
 /* posix_fadvise(2); WILLNEED is an access (FR_FORCE), the others don't touch the window. */
@@ -442,12 +491,12 @@ enum fr_feedback {
 
 _Static_assert(sizeof(fr_u8) == 1 && sizeof(fr_u16) == 2, "small types");
 _Static_assert(sizeof(fr_u32) == 4 && sizeof(fr_u64) == 8, "large types");
-_Static_assert(sizeof(struct fr_access) == 48, "no hidden padding");
+_Static_assert(sizeof(struct fr_access) == 56, "no hidden padding");
 _Static_assert(sizeof(struct fr_state) == 64, "no hidden padding; one cache line");
 _Static_assert(sizeof(struct fr_limits) == 64, "no hidden padding");
 _Static_assert(sizeof(struct fr_wants) == 64, "no hidden padding");
 _Static_assert(sizeof(struct fr_near) == 48, "no hidden padding");
 _Static_assert(sizeof(struct fr_window) == 24, "no hidden padding");
-_Static_assert(sizeof(struct fr_decision) == 80, "no hidden padding");
+_Static_assert(sizeof(struct fr_decision) == 96, "no hidden padding");
 
 #endif /* FOREREAD_TYPES_H */

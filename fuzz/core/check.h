@@ -21,6 +21,14 @@ struct input {
 	fr_u32 refusals; /* bit N: folio N of a window is refused */
 };
 
+/* What a policy remembers; any bits. */
+struct memory {
+	struct fr_streams streams;
+	struct fr_device device;
+	struct fr_budget budget;
+	struct fr_done done;
+};
+
 static inline void must(int holds)
 {
 	if (!holds)
@@ -82,6 +90,15 @@ static inline void check_window(const struct input *in, const struct fr_window *
 	const struct fr_limits *limits = &in->limits;
 	fr_u64 most = fr_max(in->state.ra_pages, limits->io_pages);
 
+	if (window->read_pages != 0) {
+		must(window->start < limits->file_pages);
+		must(window->read_pages <= limits->file_pages - window->start);
+	}
+	must(limits->pages_max == 0 || window->read_pages <= limits->pages_max);
+	check_issue(in, window);
+	/* Those that see every access count in windows of their own. */
+	if (fr_policy_sees(in->policy) && in->access.kind != FR_FORCE)
+		return;
 	/* Windows of huge pages are of their own size, and stay. */
 	most = fr_max(most, fr_max(2U << FR_HUGE_ORDER, in->state.size));
 	if (in->policy == FR_WHOLE_FILE)
@@ -89,39 +106,88 @@ static inline void check_window(const struct input *in, const struct fr_window *
 	must(window->size <= most);
 	must(window->async_size <= window->size);
 	must(window->read_pages <= window->size);
-	if (limits->pages_max != 0) {
-		must(window->size <= limits->pages_max);
-		must(window->read_pages <= limits->pages_max);
-	}
-	if (window->read_pages != 0) {
-		must(window->start < limits->file_pages);
-		must(window->read_pages <= limits->file_pages - window->start);
-	}
-	check_issue(in, window);
+	must(limits->pages_max == 0 || window->size <= limits->pages_max);
 }
 
-static inline void check(const struct input *in)
+/* Every repetition stays in the file, a step from the one before. */
+static inline void check_repeats(const struct input *in, const struct fr_decision *decision)
 {
+	const struct fr_limits *limits = &in->limits;
+	struct fr_window window;
+	fr_u32 number = 0;
+
+	must(decision->repeats < FR_FOREREAD_PIECES_MAX);
+	must(decision->repeats == 0 || (decision->windows != 0 && decision->step_pages != 0));
+	while (fr_decision_window(decision, limits, number, &window)) {
+		number++;
+		must(number <= decision->windows + decision->repeats);
+		must(limits->pages_max == 0 || window.read_pages <= limits->pages_max);
+		must(window.read_pages <= window.size);
+		if (window.read_pages == 0)
+			continue;
+		must(window.start < limits->file_pages);
+		must(window.read_pages <= limits->file_pages - window.start);
+	}
+	must(number == (decision->windows == 0 ? 0 : decision->windows + decision->repeats));
+}
+
+/* What a policy is told between decisions. */
+static inline void check_told(const struct input *in, struct memory *memory)
+{
+	struct fr_state state = in->state;
+	struct fr_call call = { &state,		  &in->access,	   &in->near,	   &in->limits,
+				&memory->streams, &memory->device, &memory->budget };
+	fr_u32 even;
+
+	fr_issued(in->policy, &memory->streams, in->access.thread, in->near.before_pages,
+		  in->near.after_pages);
+	fr_waited(in->policy, &call, in->near.gap_pages, in->refusals & 1);
+	fr_device_done(&memory->device, &memory->done);
+	even = fr_device_even_pages(&memory->device, in->refusals);
+	must(even >= FR_DEVICE_EVEN_PAGES_MIN && even <= FR_DEVICE_EVEN_PAGES_MAX);
+}
+
+static inline void check(const struct input *in, const struct memory *memory)
+{
+	static struct memory first, second;
+	fr_u32 remembers = fr_policy_sees(in->policy);
 	struct fr_state state = in->state, again = in->state;
-	struct fr_call call = { &state, &in->access, &in->near, &in->limits };
+	struct fr_call call = { &state, &in->access, &in->near, &in->limits, 0, 0, 0 };
 	struct fr_decision one, two;
 
 	must(fr_log2(in->access.index) == fr_log2_portable(in->access.index));
+	must(fr_log2(in->access.index) == fr_log2_bits(in->access.index));
+	if (remembers) {
+		first = *memory;
+		second = *memory;
+		/* A few go without. */
+		call.streams = (in->refusals & 0x700) == 0x700 ? 0 : &first.streams;
+		call.device = (in->refusals & 0x3800) == 0x3800 ? 0 : &first.device;
+		call.budget = (in->refusals & 0x1c000) == 0x1c000 ? 0 : &first.budget;
+	}
 	check_wants(in);
 	fr_decide(in->policy, &call, &one);
 	must(one.windows <= 2);
 	must(one.reason < FR_REASONS && fr_reason_name(one.reason) != 0);
 	for (fr_u32 i = 0; i < one.windows; i++)
 		check_window(in, &one.window[i]);
+	check_repeats(in, &one);
 	must(one.windows != 0 || !(one.flags & FR_DECIDED_FORCED));
 	must(state.ra_pages == in->state.ra_pages);
 	must(state.prev_end_bytes == in->state.prev_end_bytes);
 
 	/* The same again: a decision depends on nothing else. */
 	call.state = &again;
+	call.streams = call.streams ? &second.streams : 0;
+	call.device = call.device ? &second.device : 0;
+	call.budget = call.budget ? &second.budget : 0;
 	fr_decide(in->policy, &call, &two);
 	must(__builtin_memcmp(&one, &two, sizeof(one)) == 0);
 	must(__builtin_memcmp(&state, &again, sizeof(state)) == 0);
+	if (remembers) {
+		must(__builtin_memcmp(&first, &second, sizeof(first)) == 0);
+		check_told(in, &first);
+	}
 
 	fr_feedback(in->policy, &state, in->refusals, in->near.before_pages);
 	fr_advise(&state, &in->limits, in->refusals % 4);

@@ -58,6 +58,50 @@ static fr_u32 edge32(void)
 	return (fr_u32)(edge() & FR_U32_MAX);
 }
 
+static struct memory memory;
+
+/* Some words of the memory, of each size, and those on which much depends. */
+static void draw_memory(void)
+{
+	fr_u64 *words = (fr_u64 *)(void *)&memory;
+	fr_u32 *halves = (fr_u32 *)(void *)&memory;
+	fr_u8 *bytes = (fr_u8 *)&memory;
+
+	for (int count = 0; count < 12; count++) {
+		words[drawn() % (sizeof(memory) / 8)] = edge();
+		halves[drawn() % (sizeof(memory) / 4)] = edge32();
+		bytes[drawn() % sizeof(memory)] = (fr_u8)(drawn() & 0xff);
+	}
+	words[(sizeof(memory.streams) + drawn() % sizeof(memory.device)) / 8] = edge();
+	memory.streams.count = (fr_u32)(drawn() % (FR_STREAMS + 2));
+	memory.streams.lone_at = drawn() % 8 == 0 ? edge32() : (fr_u32)(drawn() % 200);
+	memory.streams.by_thread[drawn() % FR_STREAMS_THREADS] = (fr_u8)(drawn() % 70);
+	memory.done = (struct fr_done){
+		.now_ns = edge(),
+		.took_ns = edge(),
+		.pages = edge32(),
+		.first = (fr_u8)(drawn() & 1),
+		.left = (fr_u8)(drawn() & 1),
+		.next = (fr_u8)(drawn() & 1),
+	};
+}
+
+/* An access where a stream goes on, or a single one was. */
+static void draw_near(struct input *in)
+{
+	struct fr_streams *streams = &memory.streams;
+	fr_u64 number = drawn();
+
+	in->access.thread = (fr_u32)(number & 3);
+	if (number & 4)
+		in->access.index = streams->key[number >> 8 & (FR_STREAMS - 1)];
+	else
+		in->access.index = streams->lone[number >> 8 & (FR_STREAMS_LONE - 1)].start;
+	in->access.index = number & 8 ? fr_add(in->access.index, number >> 16 & 31) :
+					fr_sub(in->access.index, number >> 16 & 31);
+	in->access.kind = number & 16 ? FR_READ_LOOK : in->access.kind;
+}
+
 static void draw(struct input *in)
 {
 	in->state = (struct fr_state){
@@ -81,6 +125,8 @@ static void draw(struct input *in)
 		.vma_start = edge(),
 		.vma_end = edge(),
 		.hit_pages = edge(),
+		.time_ns = edge(),
+		.thread = edge32(),
 		.kind = (fr_u8)(drawn() % (FR_KINDS + 1)),
 		.folio_order = (fr_u8)(edge() & 0xff),
 		.flags = (fr_u16)(drawn() & drawn() & 0xffff),
@@ -104,6 +150,9 @@ static void draw(struct input *in)
 	};
 	in->policy = (fr_u32)(drawn() % (FR_POLICIES + 1));
 	in->refusals = (fr_u32)(drawn() & drawn() & FR_U32_MAX);
+	draw_memory();
+	if (drawn() & 1)
+		draw_near(in);
 }
 
 /* All values of a few bits of everything that decisions turn on. */
@@ -145,20 +194,21 @@ static void small(struct input *in, fr_u64 number)
 	must(rest == 0);
 }
 
-#define SMALL_COUNT (7ULL * 7 * 6 * 4 * 3 * 4 * 4 * 5 * 4 * 3 * 2)
+#define SMALL_COUNT (1ULL * FR_POLICIES * FR_KINDS * 6 * 4 * 3 * 4 * 4 * 5 * 4 * 3 * 2)
 #define EDGES_COUNT 2000000ULL
 
 int main(void)
 {
 	struct input in = { 0 };
 
+	/* Nothing is remembered in the small domain: what is, is drawn. */
 	for (fr_u64 number = 0; number < SMALL_COUNT; number++) {
 		small(&in, number);
-		check(&in);
+		check(&in, &memory);
 	}
 	for (fr_u64 count = 0; count < EDGES_COUNT; count++) {
 		draw(&in);
-		check(&in);
+		check(&in, &memory);
 	}
 	printf("%llu decisions of the small domain, %llu of the edges\n", SMALL_COUNT, EDGES_COUNT);
 	return 0;

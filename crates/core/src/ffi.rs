@@ -10,7 +10,9 @@
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 
-use crate::policy::{Access, Decision, Limits, Near, Reason, State, Wants, Window};
+use crate::policy::{
+    Access, Budget, Decision, Device, Done, Limits, Near, Reason, State, Streams, Wants, Window,
+};
 
 /// `struct fr_call`.
 #[repr(C)]
@@ -19,6 +21,9 @@ pub struct Call<'a> {
     pub access: &'a Access,
     pub near: &'a Near,
     pub limits: &'a Limits,
+    pub streams: Option<&'a mut Streams>,
+    pub device: Option<&'a mut Device>,
+    pub budget: Option<&'a mut Budget>,
 }
 
 /// `struct fr_probe`.
@@ -72,6 +77,24 @@ mod raw {
         pub fn foreread_fault_mapped(state: *mut State, pages: u64);
         pub fn foreread_feedback(policy: u32, state: *mut State, kind: u32, pages: u64);
         pub fn foreread_policy_looks(policy: u32) -> u32;
+        pub fn foreread_policy_sees(policy: u32) -> u32;
+        pub fn foreread_policy_remembers(policy: u32) -> u32;
+        pub fn foreread_waited(policy: u32, call: *const Call<'_>, waited_ns: u64, asked: u32);
+        pub fn foreread_issued(
+            policy: u32,
+            streams: *mut Streams,
+            thread: u32,
+            pages: u64,
+            read_pages: u64,
+        );
+        pub fn foreread_device_done(device: *mut Device, done: *const Done);
+        pub fn foreread_device_even_pages(device: *const Device, alone: u32) -> u32;
+        pub fn foreread_decision_window(
+            decision: *const Decision,
+            limits: *const Limits,
+            number: u32,
+            window: *mut Window,
+        ) -> u32;
         pub fn foreread_wants(
             policy: u32,
             state: *const State,
@@ -131,6 +154,14 @@ safe! {
     fault_mapped = foreread_fault_mapped(state: &mut State, pages: u64);
     feedback = foreread_feedback(policy: u32, state: &mut State, kind: u32, pages: u64);
     policy_looks = foreread_policy_looks(policy: u32) -> u32;
+    policy_sees = foreread_policy_sees(policy: u32) -> u32;
+    policy_remembers = foreread_policy_remembers(policy: u32) -> u32;
+    waited = foreread_waited(policy: u32, call: &Call<'_>, waited_ns: u64, asked: u32);
+    issued = foreread_issued(
+        policy: u32, streams: &mut Streams, thread: u32, pages: u64, read_pages: u64
+    );
+    device_done = foreread_device_done(device: &mut Device, done: &Done);
+    device_even_pages = foreread_device_even_pages(device: &Device, alone: u32) -> u32;
     probe_begin = foreread_probe_begin(
         probe: &mut Probe, wants: &Wants, near: &Near, index: u64
     );
@@ -149,6 +180,16 @@ safe! {
     next_size = foreread_next_size(size: u64, max: u64) -> u64;
 }
 
+/// One of the windows of a decision; `None` when there are not so many.
+pub fn decision_window(decision: &Decision, limits: &Limits, number: u32) -> Option<Window> {
+    let mut window = MaybeUninit::uninit();
+    // SAFETY: as above; the core fills the window when it returns 1.
+    unsafe {
+        let there = raw::foreread_decision_window(decision, limits, number, window.as_mut_ptr());
+        (there != 0).then(|| window.assume_init())
+    }
+}
+
 /// What a policy wants to know.
 pub fn wants(policy: u32, state: &State, access: &Access, limits: &Limits) -> Wants {
     let mut wants = MaybeUninit::uninit();
@@ -159,7 +200,7 @@ pub fn wants(policy: u32, state: &State, access: &Access, limits: &Limits) -> Wa
     }
 }
 
-/// What a policy decides. Filled in place: a decision is 80 bytes, and to copy what was just
+/// What a policy decides. Filled in place: a decision is 96 bytes, and to copy what was just
 /// written in small pieces costs more than to decide.
 pub fn decide(policy: u32, call: &Call<'_>) -> Decision {
     let mut decision = MaybeUninit::uninit();
@@ -221,6 +262,20 @@ unsafe impl Plain for State {}
 // SAFETY: as above.
 unsafe impl Plain for Access {}
 // SAFETY: as above.
+unsafe impl Plain for Streams {}
+// SAFETY: numbers only.
+unsafe impl AnyBits for Streams {}
+// SAFETY: as above.
+unsafe impl Plain for Done {}
+// SAFETY: as above.
+unsafe impl Plain for Device {}
+// SAFETY: numbers only.
+unsafe impl AnyBits for Device {}
+// SAFETY: as above.
+unsafe impl Plain for Budget {}
+// SAFETY: numbers only.
+unsafe impl AnyBits for Budget {}
+// SAFETY: as above.
 unsafe impl Plain for Limits {}
 // SAFETY: as above.
 unsafe impl Plain for Near {}
@@ -260,8 +315,10 @@ mod tests {
             size_of::<Access>(),
             offset_of!(Access, req_pages),
             offset_of!(Access, hit_pages),
+            offset_of!(Access, time_ns),
             offset_of!(Access, kind),
             offset_of!(Access, flags),
+            offset_of!(Access, thread),
             size_of::<Limits>(),
             offset_of!(Limits, aged_pages),
             offset_of!(Limits, ra_pages),
@@ -282,9 +339,28 @@ mod tests {
             size_of::<Decision>(),
             offset_of!(Decision, retain_start),
             offset_of!(Decision, next_look),
+            offset_of!(Decision, step_pages),
             offset_of!(Decision, saw_pages),
+            offset_of!(Decision, repeats),
             offset_of!(Decision, reason),
             size_of::<Call<'_>>(),
+            offset_of!(Call<'_>, streams),
+            offset_of!(Call<'_>, device),
+            offset_of!(Call<'_>, budget),
+            size_of::<Streams>(),
+            size_of::<Done>(),
+            offset_of!(Done, pages),
+            offset_of!(Done, first),
+            offset_of!(Done, left),
+            offset_of!(Done, next),
+            size_of::<Device>(),
+            offset_of!(Device, latency_ns),
+            offset_of!(Device, page_ns),
+            offset_of!(Device, demand_ns),
+            offset_of!(Device, wait_ns),
+            offset_of!(Device, requests),
+            size_of::<Budget>(),
+            offset_of!(Budget, ahead_pages),
             size_of::<Probe>(),
             offset_of!(Probe, kind),
             size_of::<Issue>(),

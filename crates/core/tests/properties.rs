@@ -4,7 +4,10 @@
 
 mod support;
 
-use foreread_core::policy::{Access, Cached, Kind, Limits, Nearby, Policy, Reason, State};
+use foreread_core::policy::{
+    Access, Budget, Cached, Device, Kind, Limits, Memory, Near, Nearby, Policy, Reason, State,
+    Streams,
+};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use support::{PAGE, Reader};
@@ -52,7 +55,12 @@ proptest! {
                 let read = u64::from(window.read_pages());
                 let within = window.start().saturating_add(read) <= limits.file_pages;
                 prop_assert!(read == 0 || within, "{:?}: {}", access, window);
-                let bound = limits.pages_max == 0 || window.size() <= limits.pages_max;
+                // Those that see every access cut what is read, not what they count.
+                let size = match policy.sees() {
+                    true => window.read_pages(),
+                    false => window.size(),
+                };
+                let bound = limits.pages_max == 0 || size <= limits.pages_max;
                 prop_assert!(bound, "{:?}: {}", access, window);
             }
             prop_assert!(!decision.explain().is_empty());
@@ -152,4 +160,47 @@ fn a_decision_explains_itself() {
         "reads 1002+3 a1: cached pages before the access show a stream; 2 cached pages seen; \
          maximum 32 pages"
     );
+}
+
+/// Memory of any bits that were drawn: as many bytes as a type has, over and over.
+fn drawn<T>(bytes: &[u8], from: impl Fn(&[u8]) -> Option<T>, size: usize) -> T {
+    let all: Vec<u8> = bytes.iter().copied().cycle().take(size).collect();
+    from(&all).expect("as many bytes")
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_remembered_a_decision_keeps_its_limits(
+        policy in prop_oneof![
+            Just(Policy::Leap), Just(Policy::Distance), Just(Policy::Foreread),
+        ],
+        limits in limits(),
+        bytes in prop::collection::vec(any::<u8>(), 1..300),
+        accesses in prop::collection::vec((0u64..3000, 1u64..40, any::<u16>(), 0u32..3), 1..20),
+    ) {
+        let mut streams = drawn(&bytes, Streams::from_bytes, size_of::<Streams>());
+        let mut device = drawn(&bytes, Device::from_bytes, size_of::<Device>());
+        let mut budget = drawn(&bytes, Budget::from_bytes, size_of::<Budget>());
+        let mut state = State::open(&limits);
+        for (index, pages, flags, thread) in accesses {
+            let mut access = Access::read_look(index, pages);
+            (access.flags, access.thread) = (flags, thread);
+            let memory = Memory {
+                streams: Some(&mut streams),
+                device: Some(&mut device),
+                budget: Some(&mut budget),
+            };
+            let near = Near::default();
+            let decision = policy.decide_with(&mut state, &access, &near, &limits, memory);
+            let windows: Vec<_> = decision.every_window(&limits).collect();
+            prop_assert!(windows.len() <= 129, "{} windows", windows.len());
+            for window in windows {
+                let read = u64::from(window.read_pages());
+                let within = window.start().saturating_add(read) <= limits.file_pages;
+                prop_assert!(read == 0 || within, "{:?}: {}", access, window);
+                let bound = limits.pages_max == 0 || window.read_pages() <= limits.pages_max;
+                prop_assert!(bound, "{:?}: {}", access, window);
+            }
+        }
+    }
 }

@@ -4,12 +4,16 @@
 
 use std::mem::MaybeUninit;
 
-use foreread_core::policy::{Decision, Policy, State};
+use foreread_core::policy::{
+    Access, Budget, Decision, Device, Kind, Limits, Policy, State, Streams,
+};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{OpenObject, ProgramInput, ProgramMut};
 
 #[path = "../../core/tests/support/golden.rs"]
 mod golden;
+#[path = "../../core/tests/support/sequence.rs"]
+mod sequence;
 
 #[allow(
     missing_docs,
@@ -23,6 +27,7 @@ mod golden;
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/core_test.skel.rs"));
 }
+use sequence::{Core, Host, Told};
 use skeleton::{CoreTestSkel, CoreTestSkelBuilder};
 
 /// The loaded programs, or `None` and a line that says why.
@@ -88,7 +93,7 @@ fn the_core_decides_in_the_kernel_as_on_the_host() {
 
         let test = &skel.maps.bss_data.as_ref().expect("variables").test;
         let line = golden.text();
-        let decided = Decision::from_bytes(bytes_of(&test.decision)).expect("80 bytes");
+        let decided = Decision::from_bytes(bytes_of(&test.decision)).expect("96 bytes");
         let after = State::from_bytes(bytes_of(&test.state)).expect("64 bytes");
         assert_eq!(golden::outcome(&decided, &after), golden.outcome, "{line}");
         assert_eq!(reason, decided.reason as u32, "{line}");
@@ -109,12 +114,110 @@ fn the_core_decides_in_the_kernel_as_on_the_host() {
     }
 }
 
+/// The core in the kernel, as sequences see it.
+struct Kernel<'a, 'b> {
+    skel: &'a mut CoreTestSkel<'b>,
+}
+
+/// What the programs share with user space.
+macro_rules! shared {
+    ($kernel:expr) => {
+        $kernel.skel.maps.bss_data.as_mut().expect("variables").test
+    };
+}
+
+impl Core for Kernel<'_, '_> {
+    fn open(&mut self, policy: Policy, limits: &Limits) {
+        let test = &mut shared!(self);
+        test.policy = policy as u32;
+        put(&mut test.limits, limits.bytes());
+        put(&mut test.state, State::open(limits).bytes());
+        put(&mut test.streams, Streams::new().bytes());
+        put(&mut test.device, Device::default().bytes());
+        put(&mut test.budget, Budget::default().bytes());
+    }
+
+    fn decide(&mut self, access: &Access) -> Decision {
+        put(&mut shared!(self).access, access.bytes());
+        let reason = run(&self.skel.progs.core_decide);
+        let decided = Decision::from_bytes(bytes_of(&shared!(self).decision));
+        let decided = decided.expect("a decision");
+        assert_eq!(reason, decided.reason as u32);
+        decided
+    }
+
+    fn tell(&mut self, told: &Told) {
+        let test = &mut shared!(self);
+        let program = match *told {
+            Told::Done(done) => {
+                put(&mut test.done, done.bytes());
+                &self.skel.progs.core_device_done
+            }
+            Told::Waited {
+                thread,
+                waited_ns,
+                asked,
+            } => {
+                let mut access = Access::new(Kind::ReadLook, 0, 1);
+                access.thread = thread;
+                put(&mut test.access, access.bytes());
+                (test.waited_ns, test.asked) = (waited_ns, asked.into());
+                &self.skel.progs.core_waited
+            }
+            Told::Issued {
+                thread,
+                pages,
+                read_pages,
+            } => {
+                let mut access = Access::new(Kind::ReadLook, 0, 1);
+                access.thread = thread;
+                put(&mut test.access, access.bytes());
+                (test.pages, test.read_pages) = (pages, read_pages);
+                &self.skel.progs.core_issued
+            }
+            Told::Feedback(kind, pages) => {
+                (test.kind, test.pages) = (kind as u32, pages);
+                &self.skel.progs.core_feedback
+            }
+        };
+        run(program);
+    }
+
+    fn memory(&self) -> Vec<u8> {
+        let test = &self.skel.maps.bss_data.as_ref().expect("variables").test;
+        [
+            bytes_of(&test.state),
+            bytes_of(&test.streams),
+            bytes_of(&test.device),
+            bytes_of(&test.budget),
+        ]
+        .concat()
+    }
+}
+
 #[test]
-fn every_policy_is_in_the_golden_decisions() {
+fn sequences_come_to_the_same_in_the_kernel() {
+    let mut object = MaybeUninit::uninit();
+    let Some(mut skel) = loaded(&mut object) else {
+        return;
+    };
+    for policy in sequence::POLICIES {
+        let there = sequence::play(policy, &mut Kernel { skel: &mut skel });
+        let here = sequence::play(policy, &mut Host::new());
+        // What is remembered, too: it decides what comes after.
+        for (number, (there, here)) in there.iter().zip(&here).enumerate() {
+            assert!(there == here, "{policy}: memory after sequence {number}");
+        }
+    }
+}
+
+#[test]
+fn every_policy_is_in_the_golden_decisions_or_the_sequences() {
     let golden = golden::read();
     for policy in Policy::ALL {
+        let is_golden = golden.iter().any(|golden| golden.policy == policy);
         assert!(
-            golden.iter().any(|golden| golden.policy == policy),
+            is_golden || sequence::POLICIES.contains(&policy),
             "{policy}"
         );
     }

@@ -49,14 +49,16 @@ pub struct Access {
     pub vma_end: u64,
     /// Pages that this stream has read since its last window; 0 when they are not counted.
     pub hit_pages: u64,
+    /// When, by any clock that does not go back; 0 where there is none.
+    pub time_ns: u64,
     /// What happened.
     pub kind: Kind,
     /// Order of the folio that was found; 0 for misses.
     pub folio_order: u8,
     /// `VMA_*` and others of the constants below, or-ed.
     pub flags: u16,
-    /// 0.
-    pub reserved: u32,
+    /// Who, so that the streams of several threads are told apart; 0 when that is not known.
+    pub thread: u32,
 }
 
 impl Access {
@@ -76,6 +78,8 @@ impl Access {
     pub const LOCKED: u16 = 0x40;
     /// There is no open file: a file system reads its own metadata.
     pub const NO_FILE: u16 = 0x80;
+    /// Looks: a page asked for is not in the cache.
+    pub const MISSED: u16 = 0x100;
 
     /// An access of a kind.
     #[must_use]
@@ -86,10 +90,11 @@ impl Access {
             vma_start: 0,
             vma_end: 0,
             hit_pages: 0,
+            time_ns: 0,
             kind,
             folio_order: 0,
             flags: 0,
-            reserved: 0,
+            thread: 0,
         }
     }
 

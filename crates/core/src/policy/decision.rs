@@ -134,6 +134,10 @@ reasons! {
     Backward = 20, "the stream reads backward";
     Whole = 21, "whoever reads a page of the file is taken to read all of it";
     Seeked = 22, "page 0 after a seek does not start a stream";
+    Stream = 23, "a stream needs its next pages soon";
+    Stride = 24, "the stream goes on in steps";
+    Reverse = 25, "a stream reads backward and needs its next pages soon";
+    Silent = 26, "all that was asked for lately was cached";
 }
 
 impl Reason {
@@ -158,17 +162,20 @@ pub struct Decision {
     pub(crate) retain_start: u64,
     /// For policies that look: where the next look of this request is due.
     pub next_look: u64,
+    pub(crate) step_pages: u64,
     retain_pages: u32,
     /// The maximum window that held.
     pub max_pages: u32,
     /// What was found in the cache: pages of history before the access, or pages cached ahead of a
     /// foreign mark.
     pub saw_pages: u32,
+    pub(crate) repeats: u32,
     count: u8,
     /// Why.
     pub reason: Reason,
     flags: u8,
     reserved: u8,
+    reserved_2: u32,
 }
 
 impl Decision {
@@ -176,16 +183,35 @@ impl Decision {
     const CLEAR_MARK: u8 = 0x02;
     const RETAIN: u8 = 0x04;
     const FORCED: u8 = 0x08;
+    const DOWN: u8 = 0x10;
 
     /// A decision that the core made elsewhere, such as in BPF, from the bytes of its
-    /// `struct fr_decision`; `None` when there are not 80, or the reason
+    /// `struct fr_decision`; `None` when there are not 96, or the reason
     /// is none.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         ffi::decision_from(bytes)
     }
 
-    /// The windows to issue, in this order: none, one or two.
+    /// The windows to issue, in this order, each repetition of the last one apart. `limits` are
+    /// those of the decision.
+    pub fn every_window<'a>(&'a self, limits: &'a Limits) -> impl Iterator<Item = Window> + 'a {
+        (0..).map_while(|number| ffi::decision_window(self, limits, number))
+    }
+
+    /// How often the last window is repeated, and how far apart: pages up, or down when negative.
+    #[must_use]
+    pub fn repeats(&self) -> Option<(u32, i64)> {
+        let step = i64::try_from(self.step_pages).unwrap_or(i64::MAX);
+        let step = if self.flags & Self::DOWN == 0 {
+            step
+        } else {
+            -step
+        };
+        (self.repeats > 0).then_some((self.repeats, step))
+    }
+
+    /// The windows to issue, in this order: none, one or two; the last may have repetitions.
     #[must_use]
     pub fn windows(&self) -> &[Window] {
         self.windows
@@ -225,6 +251,9 @@ impl Decision {
             [window] => format!("reads {window}"),
             [first, second, ..] => format!("reads {first} and {second}"),
         };
+        if let Some((times, step)) = self.repeats() {
+            text += &format!(", and {times} more of the last, each {step:+} pages on");
+        }
         if let Some((start, pages)) = self.retain() {
             text += &format!(", keeps {start}+{pages}");
         }

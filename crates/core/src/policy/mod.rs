@@ -19,6 +19,7 @@ mod access;
 mod decision;
 mod folios;
 mod limits;
+mod memory;
 mod nearby;
 pub mod sizing;
 mod state;
@@ -27,6 +28,7 @@ pub use access::{Access, Kind};
 pub use decision::{Decision, Reason, Window};
 pub use folios::{Folio, Folios};
 pub use limits::Limits;
+pub use memory::{Budget, Device, Done, Memory, Streams};
 pub use nearby::{Cached, Near, Nearby, NothingCached, Wants};
 pub use state::{Advice, Feedback, State};
 
@@ -55,6 +57,12 @@ pub enum Policy {
     None = 5,
     /// The whole file at the first miss.
     WholeFile = 6,
+    /// The majority of recent steps.
+    Leap = 7,
+    /// Grows only when the reader waited, as databases do.
+    Distance = 8,
+    /// Our own: by time, for each stream.
+    Foreread = 9,
 }
 
 /// A name that is no policy's.
@@ -71,7 +79,7 @@ fn list() -> String {
 
 impl Policy {
     /// All policies, in the order of their numbers.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Linux,
         Self::Linux2613,
         Self::Adaptive2005,
@@ -79,6 +87,9 @@ impl Policy {
         Self::Safe2010,
         Self::None,
         Self::WholeFile,
+        Self::Leap,
+        Self::Distance,
+        Self::Foreread,
     ];
 
     /// Its name, as people type it: `linux`, `linux-2.6.13`, ...
@@ -92,6 +103,19 @@ impl Policy {
     #[must_use]
     pub fn looks(self) -> bool {
         ffi::policy_looks(self as u32) != 0
+    }
+
+    /// Whether it is told of every access, cached or not: of each read(2) by a look, with
+    /// [`Access::MISSED`] where something of it is not cached, and of each fault.
+    #[must_use]
+    pub fn sees(self) -> bool {
+        ffi::policy_sees(self as u32) != 0
+    }
+
+    /// Whether it uses [`Memory::streams`]; without, it reads as asked.
+    #[must_use]
+    pub fn remembers(self) -> bool {
+        ffi::policy_remembers(self as u32) != 0
     }
 
     /// Decides on one access; what the policy has to remember goes into `state`.
@@ -135,13 +159,51 @@ impl Policy {
         near: &Near,
         limits: &Limits,
     ) -> Decision {
+        self.decide_with(state, access, near, limits, Memory::default())
+    }
+
+    /// The same, with what is remembered of the file, its device and the machine.
+    pub fn decide_with(
+        self,
+        state: &mut State,
+        access: &Access,
+        near: &Near,
+        limits: &Limits,
+        memory: Memory<'_>,
+    ) -> Decision {
         let call = ffi::Call {
             state,
             access,
             near,
             limits,
+            streams: memory.streams,
+            device: memory.device,
+            budget: memory.budget,
         };
         ffi::decide(self as u32, &call)
+    }
+
+    /// Tells it that a thread waited for a page; `asked` when that was on its way already.
+    pub fn waited(self, memory: Memory<'_>, thread: u32, waited_ns: u64, asked: bool) {
+        let limits = Limits::default();
+        let mut access = Access::read_look(0, 1);
+        access.thread = thread;
+        let call = ffi::Call {
+            state: &mut State::open(&limits),
+            access: &access,
+            near: &Near::default(),
+            limits: &limits,
+            streams: memory.streams,
+            device: memory.device,
+            budget: memory.budget,
+        };
+        ffi::waited(self as u32, &call, waited_ns, asked.into());
+    }
+
+    /// Tells it that windows of `pages` were issued for a thread, of which `read_pages` were not
+    /// cached.
+    pub fn issued(self, streams: &mut Streams, thread: u32, pages: u64, read_pages: u64) {
+        ffi::issued(self as u32, streams, thread, pages, read_pages);
     }
 
     /// Tells it what became of pages that it asked for.
@@ -181,7 +243,7 @@ mod tests {
         assert_eq!(
             "fast".parse::<Policy>().unwrap_err().to_string(),
             "no policy is called `fast`; there are: linux, linux-2.6.13, adaptive-2005, \
-             adaptive-2006, safe-2010, none, whole-file"
+             adaptive-2006, safe-2010, none, whole-file, leap, distance, foreread"
         );
     }
 }

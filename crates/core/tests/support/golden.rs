@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Golden decisions as text: what goes into one decision and what comes out, each on one line of
 //! words `name=number`; what is 0 is left out, and `max` is 2^64 - 1.
+#![allow(dead_code, reason = "no test program uses all of it")]
 
 use foreread_core::policy::{Access, Decision, Kind, Limits, Near, Policy, State};
 use std::fmt::Write as _;
@@ -63,13 +64,23 @@ const KINDS: [&str; 7] = [
 
 /// What came of a decision, with the state after it.
 pub fn outcome(decision: &Decision, after: &State) -> String {
-    let mut text = format!("=> {}", decision.reason);
+    let mut text = format!("=> {} | state", decided(decision));
+    write_state(&mut text, after);
+    text
+}
+
+/// What came of a decision.
+pub fn decided(decision: &Decision) -> String {
+    let mut text = decision.reason.to_string();
     for window in decision.windows() {
         let _ = write!(text, " [{window} read {}", window.read_pages());
         if window.in_folios() {
             let _ = write!(text, " order {}", window.order());
         }
         text += if window.in_chunks() { " chunks]" } else { "]" };
+    }
+    if let Some((repeats, step)) = decision.repeats() {
+        let _ = write!(text, " and {repeats} more by {step:+}");
     }
     for (holds, word) in [
         (decision.changed_state(), " changed"),
@@ -90,8 +101,6 @@ pub fn outcome(decision: &Decision, after: &State) -> String {
             let _ = write!(text, " {name}={number}");
         }
     }
-    text += " | state";
-    write_state(&mut text, after);
     text
 }
 

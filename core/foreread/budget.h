@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The memory that all streams of a machine share, and each stream's part of it.
+ *
+ * A stream that consumes r pages a second and reads ahead in requests of d pages causes
+ * r / d requests a second, each of which costs a device its latency. Under a bound for
+ * the sum of all d, the sum of all r / d is least when d is in proportion to the
+ * square root of r (Lagrange; the rule of Wilson's economic order quantity). So that is
+ * a stream's weight, and its share is the budget times its weight over all weights.
+ *
+ * Weights are summed by epochs, since nobody tells when a stream has ended: in each
+ * epoch a stream that acts adds its weight once, and the sum of the last whole epoch
+ * stands for all streams. An epoch ends when as many pages were read ahead as the
+ * budget has: what a stream held that did not act meanwhile is gone from memory anyway.
+ */
+#ifndef FOREREAD_BUDGET_H
+#define FOREREAD_BUDGET_H
+
+#include "arith.h"
+
+/**
+ * struct fr_budget - memory for pages that were read ahead
+ * @asked_pages: pages asked for so far, by all streams
+ * @ahead_pages: of those, pages ahead of their readers
+ * @epoch_pages: what @asked_pages was when the epoch began
+ * @sum: weights of the streams that acted in this epoch
+ * @sum_before: the same of the epoch before
+ * @epoch: its number; wraps
+ * @count: how many streams acted in this epoch
+ * @count_before: the same of the epoch before
+ * @reserved: 0
+ *
+ * All zero bytes is a budget that nobody has used.
+ */
+struct fr_budget {
+	fr_u64 asked_pages;
+	fr_u64 ahead_pages;
+	fr_u64 epoch_pages;
+	fr_u64 sum;
+	fr_u64 sum_before;
+	fr_u32 epoch;
+	fr_u32 count;
+	fr_u32 count_before;
+	fr_u32 reserved;
+};
+
+_Static_assert(sizeof(struct fr_budget) == 56, "no hidden padding");
+
+/**
+ * fr_budget_share() - a stream's part of the budget
+ * @budget: shared
+ * @total_pages: how large it is
+ * @weight: of the stream; 0 where its rate is not known yet: the average is taken
+ * @epoch: in which the stream last acted; set to the present one
+ *
+ * Return: pages ahead, at most @total_pages. However slow it is, a stream has a quarter of an
+ * equal part, so that none starves.
+ */
+FR_INLINE fr_u64 fr_budget_share(struct fr_budget *budget, fr_u64 total_pages, fr_u32 weight,
+				 fr_u32 *epoch)
+{
+	fr_u64 all, streams, total = fr_min(total_pages, FR_U32_MAX);
+	fr_u32 now;
+
+	if (fr_sub(budget->asked_pages, budget->epoch_pages) > total) {
+		/* What is ahead of streams that ended unseen was asked for before that. */
+		budget->ahead_pages =
+			fr_min(budget->ahead_pages, budget->asked_pages - budget->epoch_pages);
+		budget->epoch_pages = budget->asked_pages;
+		budget->sum_before = budget->sum;
+		budget->count_before = budget->count;
+		budget->sum = 0;
+		budget->count = 0;
+		budget->epoch = budget->epoch >= FR_U32_MAX - 1 ? 0 : budget->epoch + 1;
+	}
+	if (weight == 0)
+		weight = (fr_u32)fr_clamp(fr_div(budget->sum, budget->count), 1, 1U << 20);
+	/* Epochs count from 1 for streams, so that a new one has never acted. */
+	now = fr_u32_of(budget->epoch + 1ULL);
+	if (*epoch != now || budget->sum == 0) {
+		*epoch = now;
+		budget->sum = fr_add(budget->sum, weight);
+		budget->count = fr_u32_of((fr_u64)budget->count + 1);
+	}
+	all = fr_max(fr_max(budget->sum, budget->sum_before), weight);
+	streams = fr_max(fr_max(budget->count, budget->count_before), 1);
+	all = fr_max(fr_div(fr_mul(total, weight), all), fr_div(total, streams * 4));
+	/* Others may yet come: no more than half of what nobody uses, beyond an equal part. */
+	return fr_min(all, fr_max(fr_div(total, streams), fr_sub(total, budget->ahead_pages) / 2));
+}
+
+#endif /* FOREREAD_BUDGET_H */

@@ -1,0 +1,823 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * foreread: our own.
+ *
+ * It believes that time is what counts, and that a page too many and a request too many
+ * can be weighed against each other: both cost the device time, and how much was
+ * measured (device.h). It believes what it sees of a stream: how far it is worth to read
+ * ahead of one follows from how long it is and from what became of others (runs.h), and
+ * where it sees no stream it reads what was asked for. Within that, how far ahead follows
+ * from two times, the device's to answer and the reader's to consume; what they get wrong
+ * is corrected by what became of it: requests grow while readers wait and larger ones
+ * make the device faster, shrink when none has waited for long, and a stream whose pages
+ * were evicted unread halves its distance. Where memory is short, streams share it by the
+ * square roots of their rates (budget.h). Programs read upward, downward, and in steps,
+ * several streams in one file, out of order and with holes (streams.h).
+ */
+#ifndef FOREREAD_FOREREAD_H
+#define FOREREAD_FOREREAD_H
+
+#include "common.h"
+#include "budget.h"
+#include "streams.h"
+
+/* Requests start with as many pages as cost as much as the request, and double up to 64 times. */
+#define FR_FOREREAD_BOOST 5U
+#define FR_FOREREAD_BOOST_MAX 11U
+#define FR_FOREREAD_BOOST_BLIND 8U
+#define FR_FOREREAD_BOOST_MIN 0U
+/* No request keeps a device busy for longer: others wait behind it. */
+#define FR_FOREREAD_REQUEST_NS 100000000U
+/* A stream that has not waited for so many distances may read in smaller requests. */
+#define FR_FOREREAD_HOLD_OFF 8U
+/* Fault-around maps so many pages at a time (fault_around_bytes of 64 KiB). */
+#define FR_FOREREAD_FAULT_PAGES 16U
+#define FR_FOREREAD_AROUND_MAX 256U
+/* Faults in a row that nothing around was wanted for, before less is read around. */
+#define FR_FOREREAD_AROUND_MISSES 8U
+/* And faults in a row that found their page, before more is. */
+#define FR_FOREREAD_AROUND_HITS 4U
+/* Pieces ahead of a stream that steps, and for each that came as expected. */
+#define FR_FOREREAD_PIECES_MAX 128U
+#define FR_FOREREAD_PIECES_EACH 4U
+/* So many pages asked for and found cached let a stream fall silent. */
+#define FR_FOREREAD_SILENT_PAGES 8192U
+/* Runs that must be known before the first page of one inside a file is read ahead of. */
+#define FR_FOREREAD_RUNS_MIN 8U
+
+FR_INLINE void fr_foreread_wants(const struct fr_state *state, const struct fr_access *access,
+				 const struct fr_limits *limits, struct fr_wants *wants)
+{
+	(void)state;
+	(void)access;
+	(void)limits;
+	fr_wants_clear(wants);
+}
+
+/* What a stream that goes up or down has ahead of it. */
+FR_INLINE fr_u64 fr_foreread_have(const struct fr_stream *stream)
+{
+	return stream->course == FR_COURSE_DOWN ? fr_sub(stream->end, stream->ahead) :
+						  fr_sub(stream->ahead, stream->end);
+}
+
+/* How many pages ahead of a stream its past vouches for. */
+FR_INLINE fr_u64 fr_foreread_worth(const struct fr_call *call, const struct fr_stream *stream,
+				   fr_u32 even)
+{
+	fr_u64 touched = stream->touched_pages;
+	fr_u64 span = fr_max(fr_apart(stream->end, stream->first), 1);
+	const struct fr_runs *runs = &call->streams->runs;
+	fr_u64 worth;
+
+	/* With holes: worth reading through while a page in so many is wanted. */
+	if (touched * fr_min(even, 16) < fr_mul(span, 2))
+		return 0;
+	if ((stream->flags & FR_STREAM_START) && call->device)
+		runs = &call->device->starts;
+	worth = fr_runs_worth(runs, stream->run_pages, even);
+	return touched * 4 < fr_mul(span, 3) ? worth / 2 : worth;
+}
+
+/*
+ * Pages of a request: the even pages, doubled for waits and halved for quiet. No more than
+ * these where readers wait for what only they know that they want.
+ */
+FR_INLINE fr_u64 fr_foreread_request(const struct fr_call *call, const struct fr_stream *stream,
+				     fr_u32 even)
+{
+	fr_u32 boost = (fr_u32)fr_min(stream->boost, FR_FOREREAD_BOOST_MAX);
+	fr_u64 pages = ((fr_u64)even << boost) >> FR_FOREREAD_BOOST;
+
+	if (call->device && call->device->page_ns != 0)
+		pages = fr_min(pages, fr_div(FR_FOREREAD_REQUEST_NS, call->device->page_ns));
+	if (fr_device_crowded(call->device, stream->thread))
+		pages = fr_min(pages, even);
+	/*
+	 * Mapped files are asked for as they are mapped, 16 pages at a time; with less than two
+	 * such requests under way a disk turns to other streams in between.
+	 */
+	pages = fr_max(pages, FR_DEFAULT_PAGES);
+	/* Less than its reader asks for at once would be waited for. */
+	return fr_max(pages, fr_max(stream->piece_pages, 1));
+}
+
+/* What memory allows a stream. */
+FR_INLINE fr_u64 fr_foreread_memory(const struct fr_call *call, struct fr_stream *stream)
+{
+	const struct fr_limits *limits = call->limits;
+	fr_u64 pages = limits->pages_max != 0 ? limits->pages_max : FR_U32_MAX;
+	fr_u64 rate, half = limits->reclaim_pages / 2;
+
+	if (stream->ceiling_pages != 0)
+		pages = fr_min(pages, stream->ceiling_pages);
+	if (half == 0 || !call->budget)
+		return pages;
+	/* Pages a second; a reader faster than 2^20 is held up by the device anyway. */
+	rate = stream->consume_ns == 0 ? 0 :
+					 fr_div(1000000000U, fr_max(stream->consume_ns, 1000)) + 1;
+	pages = fr_min(pages, fr_budget_share(call->budget, half, fr_root(rate), &stream->epoch));
+	/* A page lives while half of what reclaim leaves is read: it must be used by then. */
+	if (stream->turnover != 0)
+		pages = fr_min(pages, fr_div(fr_mul(half, 16), stream->turnover));
+	return pages;
+}
+
+/* How far ahead: what latency and rate ask for, and every bound allows. */
+FR_INLINE fr_u64 fr_foreread_distance(const struct fr_call *call, struct fr_stream *stream,
+				      fr_u64 request, fr_u32 even)
+{
+	fr_u64 page_ns = call->device ? call->device->page_ns : 0;
+	fr_u64 pages = 0;
+
+	/*
+	 * A reader that is slower than the device needs what it reads while the device answers,
+	 * queueing and all. For one that is faster, queueing is no reason to ask for more.
+	 */
+	if (stream->consume_ns > fr_add(page_ns, page_ns))
+		pages = fr_div(fr_device_wait_ns(call->device), stream->consume_ns);
+	pages = fr_min(fr_max(pages, even), FR_U32_MAX);
+	pages += request;
+	if (!fr_device_crowded(call->device, stream->thread))
+		pages *= 2;
+	return fr_min(pages, fr_foreread_memory(call, stream));
+}
+
+FR_INLINE void fr_foreread_asked(const struct fr_call *call, fr_u64 pages)
+{
+	if (call->device)
+		call->device->asks = call->device->asks == FR_U32_MAX ? 0 : call->device->asks + 1;
+	if (call->budget)
+		call->budget->asked_pages = fr_add(call->budget->asked_pages, pages);
+}
+
+/* Asks for what a stream that goes up or down has still to come. */
+FR_INLINE void fr_foreread_ask(const struct fr_call *call, struct fr_stream *stream,
+			       fr_u64 distance, fr_u64 request, struct fr_decision *decision)
+{
+	fr_u32 down = stream->course == FR_COURSE_DOWN;
+	fr_u64 have, left, want;
+
+	if (fr_foreread_have(stream) == 0)
+		stream->ahead = stream->end;
+	have = fr_foreread_have(stream);
+	/* Not for less than a request, or than half of a small distance. */
+	request = fr_min(request, (distance + 1) / 2);
+	stream->ask_pages = fr_u32_of(fr_sub(distance, request));
+	if (distance == 0 || have > stream->ask_pages)
+		return;
+	left = down ? stream->ahead : fr_sub(call->limits->file_pages, stream->ahead);
+	want = fr_min(left, fr_sub(distance, have));
+	if (want == 0)
+		return;
+	decision->reason = down ? FR_REASON_REVERSE : FR_REASON_STREAM;
+	if (down)
+		stream->ahead = fr_sub(stream->ahead, want);
+	fr_read_ahead(call, decision, stream->ahead, fr_u32_of(want));
+	if (!down)
+		stream->ahead = fr_add(stream->ahead, want);
+	fr_foreread_asked(call, want);
+	if (call->budget)
+		call->budget->ahead_pages = fr_add(call->budget->ahead_pages, want);
+}
+
+/* Asks for pieces ahead of a stream that steps. */
+FR_INLINE void fr_foreread_ask_pieces(const struct fr_call *call, struct fr_stream *stream,
+				      fr_u64 key, fr_u64 distance, struct fr_decision *decision)
+{
+	fr_u32 down = fr_stream_down(stream);
+	fr_u64 step = fr_max(stream->step_pages, 1);
+	fr_u64 piece = fr_max(stream->piece_pages, 1);
+	fr_u64 have, most, pieces;
+
+	/* What was left out, or was never asked for, is behind. */
+	if (down ? stream->ahead > key : stream->ahead < key)
+		stream->ahead = key;
+	have = fr_div(fr_apart(stream->ahead, key), step);
+	most = fr_min(fr_div(fr_add(distance, piece - 1), piece), FR_FOREREAD_PIECES_MAX);
+	most = fr_min(most, (fr_u64)stream->pieces * FR_FOREREAD_PIECES_EACH);
+	if (fr_add(have, fr_max(most / 4, 1)) > most)
+		return;
+	pieces = most - have;
+	if (down)
+		pieces = fr_min(pieces, fr_add(fr_div(stream->ahead, step), 1));
+	else if (stream->ahead < call->limits->file_pages)
+		pieces = fr_min(pieces,
+				fr_add(fr_div(call->limits->file_pages - stream->ahead, step), 1));
+	else
+		return;
+	decision->reason = FR_REASON_STRIDE;
+	decision->step_pages = step;
+	decision->repeats = (fr_u32)(pieces - 1);
+	if (down)
+		decision->flags |= FR_DECIDED_DOWN;
+	fr_read_ahead(call, decision, stream->ahead, fr_u32_of(piece));
+	step = fr_mul(step, fr_u32_of(pieces));
+	stream->ahead = down ? fr_sub(stream->ahead, step) : fr_add(stream->ahead, step);
+	fr_foreread_asked(call, fr_mul(piece, fr_u32_of(pieces)));
+}
+
+/* Rates, and what the cache turns over meanwhile. */
+FR_INLINE void fr_foreread_measure(const struct fr_call *call, struct fr_stream *stream,
+				   fr_u64 pages)
+{
+	fr_u64 now_ns = call->access->time_ns;
+	fr_u64 took_ns = fr_sub(fr_sub(now_ns, stream->used_ns), stream->waited_ns);
+	fr_u64 before = fr_max(stream->turned_pages, 1);
+
+	/* What it did since its last access, it did with the pages of that. */
+	if (stream->used_ns != 0 && now_ns != 0) {
+		took_ns = fr_min(fr_div(took_ns, fr_max(stream->piece_pages, 1)), FR_U32_MAX);
+		stream->consume_ns = (fr_u32)fr_average(stream->consume_ns, took_ns, 3);
+	}
+	stream->used_ns = now_ns;
+	stream->waited_ns = 0;
+	stream->boost_pages = fr_u32_of(fr_add(stream->boost_pages, pages));
+	stream->quiet_pages = fr_u32_of(fr_add(stream->quiet_pages, pages));
+	stream->turned_pages = fr_u32_of(fr_add(stream->turned_pages, pages));
+	if (!call->budget || stream->turned_pages < fr_max(stream->distance_pages / 2, 64))
+		return;
+	before =
+		fr_div(fr_mul(fr_sub(call->budget->asked_pages, stream->asked_before), 16), before);
+	stream->turnover =
+		stream->turnover == 0 ?
+			fr_u32_of(before) :
+			(fr_u32)fr_average(stream->turnover, fr_min(before, FR_U32_MAX), 2);
+	stream->asked_before = call->budget->asked_pages;
+	stream->turned_pages = 0;
+}
+
+/* A stream without waits reads in smaller requests, down to what its rate needs. */
+FR_INLINE void fr_foreread_calm(struct fr_stream *stream)
+{
+	fr_u64 hold = fr_max((fr_u64)stream->distance_pages * FR_FOREREAD_HOLD_OFF, 64);
+
+	if (stream->quiet_pages < hold)
+		return;
+	stream->quiet_pages = 0;
+	if (stream->boost > FR_FOREREAD_BOOST_MIN)
+		stream->boost--;
+	if (stream->ceiling_pages != 0)
+		stream->ceiling_pages = fr_u32_of((fr_u64)stream->ceiling_pages * 5 / 4 + 1);
+}
+
+/*
+ * A reader waited: larger requests, where they make the device faster, and smaller ones
+ * where they don't. Once in two distances, since what a size does shows only then.
+ */
+FR_INLINE void fr_foreread_boost(struct fr_stream *stream, const struct fr_device *device)
+{
+	/* Where nothing is known of the device, a few doublings show it. */
+	fr_u32 most = device && device->line_ns != 0 ? FR_FOREREAD_BOOST_MAX :
+						       FR_FOREREAD_BOOST_BLIND;
+
+	if (stream->boost_pages < 2 * (fr_u64)stream->distance_pages)
+		return;
+	stream->boost_pages = 0;
+	if (!fr_device_strained(device) || stream->boost > most) {
+		if (stream->boost > FR_FOREREAD_BOOST)
+			stream->boost--;
+	} else if (stream->boost < most) {
+		stream->boost++;
+	}
+}
+
+/* A run that has become long: what is long ago counts half. */
+FR_INLINE void fr_foreread_forget(struct fr_stream *stream)
+{
+	fr_u64 span = fr_apart(stream->end, stream->first);
+
+	if (span < FR_STREAM_SPAN_MAX)
+		return;
+	span /= 2;
+	stream->touched_pages /= 2;
+	stream->first = stream->course == FR_COURSE_DOWN ? fr_sub(stream->first, span) :
+							   fr_add(stream->first, span);
+}
+
+/* An access moves its stream on; @slack is what fault-around may have left out. */
+FR_INLINE void fr_foreread_move(const struct fr_call *call, struct fr_stream *stream, fr_u64 pages,
+				fr_u32 slack)
+{
+	struct fr_streams *streams = call->streams;
+	fr_u64 index = call->access->index;
+	fr_u64 end = fr_add(index, pages);
+	fr_u64 run = stream->run_pages, have = fr_foreread_have(stream), hole;
+
+	if (stream->course == FR_COURSE_DOWN) {
+		hole = fr_sub(stream->end, end);
+		stream->end = fr_min(stream->end, index);
+		stream->first = fr_max(stream->first, end);
+	} else {
+		hole = fr_sub(index, stream->end);
+		stream->end = fr_max(stream->end, end);
+		stream->first = fr_min(stream->first, index);
+	}
+	if (call->budget)
+		call->budget->ahead_pages =
+			fr_sub(call->budget->ahead_pages, fr_sub(have, fr_foreread_have(stream)));
+	if (hole <= slack)
+		pages += hole;
+	stream->touched_pages = fr_u32_of(
+		fr_min(fr_add(stream->touched_pages, pages), fr_apart(stream->end, stream->first)));
+	stream->run_pages = fr_u32_of(fr_add(run, pages));
+	stream->flags &= 0xffU & ~FR_STREAM_ENDED;
+	if (!(stream->flags & FR_STREAM_START)) {
+		fr_runs_grew(&streams->runs, run, stream->run_pages);
+	} else if (call->device) {
+		struct fr_start *start =
+			&call->device->start[stream->thread & (FR_DEVICE_STARTS - 1)];
+
+		fr_runs_grew(&call->device->starts, run, stream->run_pages);
+		/* A file that is through says nothing of how long runs are. */
+		if (start->thread == stream->thread)
+			start->pages = stream->end >= call->limits->file_pages ? 0 :
+										 stream->run_pages;
+	}
+	fr_foreread_forget(stream);
+}
+
+/*
+ * A page that had been asked for is not there: it was evicted, since the stream reads ahead
+ * further than memory holds, or there was no memory for it.
+ */
+FR_INLINE void fr_foreread_gone(const struct fr_call *call, struct fr_stream *stream, fr_u64 pages)
+{
+	if (call->state->flags & FR_STATE_THRASHED) {
+		call->state->flags &= 0xffU & ~FR_STATE_THRASHED;
+		stream->ceiling_pages = fr_u32_of(fr_max(stream->distance_pages / 2, pages));
+		stream->quiet_pages = 0;
+	}
+	if (call->budget)
+		call->budget->ahead_pages =
+			fr_sub(call->budget->ahead_pages, fr_foreread_have(stream));
+	stream->ahead = stream->end;
+	stream->ask_pages = FR_U32_MAX;
+}
+
+FR_INLINE fr_u64 fr_foreread_key(const struct fr_stream *stream)
+{
+	if (stream->course == FR_COURSE_STEP_UP)
+		return fr_add(stream->first, stream->step_pages);
+	if (stream->course == FR_COURSE_STEP_DOWN)
+		return fr_sub(stream->first, stream->step_pages);
+	if (stream->course == FR_COURSE_DOWN)
+		return fr_sub(stream->end, stream->piece_pages);
+	return stream->end;
+}
+
+FR_INLINE void fr_foreread_is_last(struct fr_streams *streams, fr_u32 number, fr_u32 thread)
+{
+	struct fr_stream *last = &streams->stream[streams->last & (FR_STREAMS - 1)];
+
+	last->follower = (fr_u8)(number + 1);
+	streams->last = number;
+	streams->by_thread[thread & (FR_STREAMS_THREADS - 1)] = (fr_u8)(number + 1);
+}
+
+/* A new stream; what its thread's last one learned of the reader holds for it too. */
+FR_INLINE fr_u32 fr_foreread_begin(const struct fr_call *call, fr_u64 first, fr_u64 end,
+				   fr_u8 course)
+{
+	struct fr_streams *streams = call->streams;
+	fr_u32 thread = call->access->thread;
+	fr_u32 own = streams->by_thread[thread & (FR_STREAMS_THREADS - 1)];
+	fr_u32 number = fr_streams_place(streams) & (FR_STREAMS - 1);
+	struct fr_stream *stream = &streams->stream[number];
+	struct fr_stream fresh = { 0 };
+
+	fresh.first = course == FR_COURSE_DOWN ? end : first;
+	fresh.end = course == FR_COURSE_DOWN ? first : end;
+	fresh.ahead = fresh.end;
+	fresh.touched_pages = fr_u32_of(fr_sub(end, first));
+	fresh.run_pages = fresh.touched_pages;
+	fresh.asked_before = call->budget ? call->budget->asked_pages : 0;
+	fresh.ask_pages = FR_U32_MAX;
+	fresh.boost = FR_FOREREAD_BOOST;
+	fresh.course = course;
+	fresh.thread = thread;
+	fresh.lone = FR_STREAM_NONE;
+	/* While everything is cached a stream is worth nothing. */
+	if (streams->missed_at != 0 && streams->accesses >= streams->missed_at &&
+	    streams->accesses - streams->missed_at <= FR_STREAMS_LONE)
+		fresh.flags = FR_STREAM_NEWS;
+	if (own != 0 && own <= streams->count) {
+		const struct fr_stream *before = &streams->stream[(own - 1) & (FR_STREAMS - 1)];
+
+		fresh.boost = before->boost;
+		fresh.consume_ns = before->consume_ns;
+		fresh.alone = before->alone;
+	}
+	*stream = fresh;
+	return number;
+}
+
+/* Pages at the start of an access that are cached; less than all of it. */
+FR_INLINE fr_u64 fr_foreread_cached(const struct fr_call *call, fr_u64 pages)
+{
+	if (call->access->kind != FR_READ_LOOK)
+		return 0;
+	return fr_min(call->access->hit_pages, pages - 1);
+}
+
+/* Whether a page ahead of a stream had been asked for. */
+FR_INLINE fr_u32 fr_foreread_asked_for(const struct fr_stream *stream, fr_u64 page)
+{
+	if (stream->course == FR_COURSE_DOWN)
+		return page >= stream->ahead && page < stream->end;
+	return page < stream->ahead && page >= stream->end;
+}
+
+/* An access that belongs to a stream. */
+FR_INLINE void fr_foreread_stream(const struct fr_call *call, fr_u32 number, fr_u64 pages,
+				  fr_u32 missed, fr_u32 slack, struct fr_decision *decision)
+{
+	struct fr_streams *streams = call->streams;
+	struct fr_stream *stream = &streams->stream[number & (FR_STREAMS - 1)];
+	fr_u64 index = call->access->index;
+	fr_u64 have = fr_foreread_cached(call, pages);
+	fr_u64 request, distance, demand = pages;
+	fr_u32 even, inside = 0;
+
+	fr_foreread_measure(call, stream, pages);
+	if (call->device) {
+		fr_u64 alone = call->device->asks == stream->asks ? 255 : 0;
+
+		stream->alone = (fr_u8)((stream->alone * 3U + alone) / 4);
+	}
+	stream->stamp = streams->accesses;
+	if (fr_stream_steps(stream)) {
+		inside = index >= stream->first &&
+			 index - stream->first < (fr_u64)stream->piece_pages + slack;
+		if (inside) {
+			fr_u64 run = fr_add(index - stream->first, pages);
+
+			stream->piece_pages = fr_u32_of(fr_max(stream->piece_pages, run));
+		} else {
+			stream->first = index;
+			stream->piece_pages = fr_u32_of(fr_max(stream->piece_pages, pages));
+			stream->pieces = (fr_u16)fr_min(stream->pieces + 1U, 0xffff);
+			demand = stream->piece_pages;
+		}
+	} else {
+		if (missed && fr_foreread_asked_for(stream, fr_add(index, have)))
+			fr_foreread_gone(call, stream, pages);
+		fr_foreread_move(call, stream, pages, slack);
+		stream->piece_pages = fr_u32_of(pages);
+		if (stream->lone < FR_STREAMS_LONE &&
+		    streams->lone[stream->lone & (FR_STREAMS_LONE - 1)].start == stream->first)
+			streams->lone[stream->lone & (FR_STREAMS_LONE - 1)].pages =
+				stream->touched_pages;
+	}
+	streams->key[number & (FR_STREAMS - 1)] = fr_foreread_key(stream);
+	if (missed) {
+		stream->flags |= FR_STREAM_NEWS;
+		stream->cached_pages = 0;
+		decision->reason = FR_REASON_RANDOM;
+		demand -= have;
+		fr_read_ahead(call, decision, fr_add(index, have), fr_u32_of(demand));
+		fr_foreread_asked(call, demand);
+	}
+	if (!(stream->flags & FR_STREAM_NEWS)) {
+		decision->reason = FR_REASON_SILENT;
+		return;
+	}
+	if (call->device && missed)
+		stream->asks = call->device->asks;
+	if (!missed && !fr_stream_steps(stream) && fr_foreread_have(stream) > stream->ask_pages)
+		return;
+	even = fr_device_even_pages(call->device, stream->alone);
+	request = fr_foreread_request(call, stream, even);
+	distance = fr_foreread_distance(call, stream, request, even);
+	if (fr_stream_steps(stream)) {
+		stream->distance_pages = fr_u32_of(distance);
+		fr_foreread_calm(stream);
+		if (!inside)
+			fr_foreread_ask_pieces(call, stream,
+					       streams->key[number & (FR_STREAMS - 1)], distance,
+					       decision);
+		return;
+	}
+	distance = fr_min(distance, fr_foreread_worth(call, stream, even));
+	stream->distance_pages = fr_u32_of(distance);
+	decision->max_pages = fr_u32_of(distance);
+	decision->saw_pages = stream->touched_pages;
+	fr_foreread_calm(stream);
+	fr_foreread_ask(call, stream, distance, request, decision);
+	if (call->device)
+		stream->asks = call->device->asks;
+}
+
+/* A fault that shows no stream: the block of pages that it lies in, or text from it on. */
+FR_INLINE void fr_foreread_around(const struct fr_call *call, struct fr_decision *decision)
+{
+	struct fr_streams *streams = call->streams;
+	const struct fr_access *access = call->access;
+	fr_u32 even = fr_device_even_pages(call->device, 0);
+	fr_u64 most, start, end;
+
+	if (streams->around_pages == 0)
+		streams->around_pages =
+			(fr_u32)fr_clamp(even, FR_FOREREAD_FAULT_PAGES, FR_DEFAULT_PAGES);
+	if (streams->around_misses >= FR_FOREREAD_AROUND_MISSES) {
+		streams->around_misses = 0;
+		/* What costs less than an eighth of the request may as well come along. */
+		streams->around_pages = (fr_u32)fr_max(
+			streams->around_pages / 2, fr_min(fr_pow2_up(even / 8), FR_DEFAULT_PAGES));
+	}
+	streams->around_misses = fr_u32_of(streams->around_misses + 1ULL);
+	streams->around_hits = 0;
+	most = fr_min(streams->around_pages, fr_around_max_pages(call->limits->memory_pages));
+	most = fr_max(most, 1);
+	start = fr_round_down(access->index, fr_log2(most));
+	if (access->flags & FR_VMA_EXEC)
+		start = access->index;
+	end = fr_add(start, most);
+	start = fr_min(fr_max(start, access->vma_start), access->index);
+	if (access->vma_end > access->index)
+		end = fr_min(end, access->vma_end);
+	decision->reason = FR_REASON_AROUND;
+	decision->max_pages = fr_u32_of(most);
+	fr_read_ahead(call, decision, start, fr_u32_of(fr_max(fr_sub(end, start), 1)));
+	fr_foreread_asked(call, fr_sub(end, start));
+}
+
+/* Reading around was worth it. */
+FR_INLINE void fr_foreread_around_hit(struct fr_streams *streams)
+{
+	streams->around_misses = 0;
+	streams->around_hits = fr_u32_of(streams->around_hits + 1ULL);
+	if (streams->around_hits < FR_FOREREAD_AROUND_HITS)
+		return;
+	streams->around_hits = 0;
+	if (streams->around_pages != 0)
+		streams->around_pages =
+			(fr_u32)fr_min((fr_u64)streams->around_pages * 2, FR_FOREREAD_AROUND_MAX);
+}
+
+/* How often the last stream of a thread had the device for itself. */
+FR_INLINE fr_u32 fr_foreread_alone_of(const struct fr_call *call)
+{
+	const struct fr_streams *streams = call->streams;
+	fr_u32 own = streams->by_thread[call->access->thread & (FR_STREAMS_THREADS - 1)];
+
+	if (own == 0 || own > streams->count)
+		return 0;
+	return streams->stream[(own - 1) & (FR_STREAMS - 1)].alone;
+}
+
+/* A thread begins to read a file from its start: what it read so before, it has ended. */
+FR_INLINE void fr_foreread_starts(const struct fr_call *call, fr_u64 pages)
+{
+	fr_u32 thread = call->access->thread;
+	struct fr_start *start;
+
+	if (!call->device)
+		return;
+	start = &call->device->start[thread & (FR_DEVICE_STARTS - 1)];
+	if (start->pages != 0)
+		fr_runs_end(&call->device->starts, start->pages);
+	start->thread = thread;
+	start->pages = pages >= call->limits->file_pages ? 0 : fr_u32_of(pages);
+}
+
+/*
+ * How much to read ahead of an access that begins something: at the start of a file, with
+ * advice, or where runs within this file go on more often than not.
+ */
+FR_INLINE fr_u64 fr_foreread_initial(const struct fr_call *call, fr_u64 pages, fr_u32 slack)
+{
+	const struct fr_access *access = call->access;
+	const struct fr_runs *runs = &call->streams->runs;
+	fr_u32 even = fr_device_even_pages(call->device, fr_foreread_alone_of(call));
+	fr_u32 octave = fr_runs_octave(pages) & (FR_RUNS_OCTAVES - 1);
+
+	if (call->state->ra_pages > call->limits->ra_pages || (access->flags & FR_VMA_SEQUENTIAL))
+		return even;
+	if (access->index == 0 && slack == 0)
+		return fr_runs_worth(call->device ? &call->device->starts : runs, pages, even);
+	if (runs->passed[octave] < FR_FOREREAD_RUNS_MIN ||
+	    runs->passed[octave] <= runs->ended[octave])
+		return 0;
+	return fr_runs_worth(runs, pages, even);
+}
+
+/* An access that goes on from a single one. */
+FR_INLINE fr_u32 fr_foreread_promote(const struct fr_call *call, const struct fr_kin *kin)
+{
+	struct fr_streams *streams = call->streams;
+	struct fr_lone *lone = &streams->lone[kin->lone & (FR_STREAMS_LONE - 1)];
+	fr_u32 number;
+
+	number = fr_foreread_begin(call, lone->start, fr_add(lone->start, lone->pages),
+				   kin->down ? FR_COURSE_DOWN : FR_COURSE_UP);
+	streams->stream[number & (FR_STREAMS - 1)].lone = (fr_u8)kin->lone;
+	lone->thread |= FR_LONE_GREW;
+	return number;
+}
+
+/* An access that is in step with two single ones. */
+FR_INLINE fr_u32 fr_foreread_step(const struct fr_call *call, const struct fr_kin *kin,
+				  fr_u64 pages)
+{
+	struct fr_streams *streams = call->streams;
+	fr_u64 index = call->access->index;
+	fr_u32 even = fr_device_even_pages(call->device, 0);
+	fr_u32 number;
+	struct fr_stream *stream;
+
+	number = fr_foreread_begin(call, index, fr_add(index, pages),
+				   kin->down ? FR_COURSE_STEP_DOWN : FR_COURSE_STEP_UP);
+	stream = &streams->stream[number & (FR_STREAMS - 1)];
+	stream->step_pages = kin->step;
+	/* A fault shows a page, and fault-around may have mapped others with it. */
+	pages = fr_max(pages, kin->slack != 0 ? fr_min(even, kin->slack + 1U) : 0);
+	stream->piece_pages = fr_u32_of(fr_min(fr_max(pages, kin->pages), kin->step));
+	stream->pieces = 1;
+	/* So that the access itself counts as a piece that came as expected. */
+	stream->first = kin->down ? fr_add(index, kin->step) : fr_sub(index, kin->step);
+	return number;
+}
+
+/* The first access of a stream that is read ahead of at once. */
+FR_INLINE void fr_foreread_first(const struct fr_call *call, fr_u64 pages, fr_u64 initial,
+				 struct fr_decision *decision)
+{
+	struct fr_streams *streams = call->streams;
+	const struct fr_access *access = call->access;
+	fr_u32 number =
+		fr_foreread_begin(call, access->index, fr_add(access->index, pages), FR_COURSE_UP);
+	struct fr_stream *stream = &streams->stream[number & (FR_STREAMS - 1)];
+
+	fr_foreread_is_last(streams, number, access->thread);
+	if (access->index == 0)
+		stream->flags |= FR_STREAM_START;
+	stream->stamp = streams->accesses;
+	stream->used_ns = access->time_ns;
+	stream->piece_pages = fr_u32_of(pages);
+	streams->key[number & (FR_STREAMS - 1)] = stream->end;
+	fr_read_ahead(call, decision, access->index, fr_u32_of(pages));
+	fr_foreread_asked(call, pages);
+	initial = fr_min(initial, fr_foreread_memory(call, stream));
+	stream->distance_pages = fr_u32_of(initial);
+	fr_foreread_ask(call, stream, initial, 1, decision);
+	stream->asks = call->device ? call->device->asks : 0;
+	decision->reason = FR_REASON_INITIAL;
+}
+
+/* An access that belongs to no stream. */
+FR_INLINE void fr_foreread_alone(const struct fr_call *call, fr_u64 pages, fr_u32 missed,
+				 fr_u32 slack, struct fr_decision *decision)
+{
+	struct fr_streams *streams = call->streams;
+	const struct fr_access *access = call->access;
+	struct fr_kin kin;
+	fr_u64 initial;
+
+	fr_streams_age(streams);
+	if (access->index == 0)
+		fr_foreread_starts(call, pages);
+	kin.slack = slack;
+	fr_streams_kin(streams, access->index, pages, access->thread, &kin);
+	if (kin.lone != FR_STREAM_NONE || kin.steps) {
+		fr_u32 number = kin.lone != FR_STREAM_NONE ? fr_foreread_promote(call, &kin) :
+							     fr_foreread_step(call, &kin, pages);
+
+		fr_foreread_is_last(streams, number, access->thread);
+		fr_foreread_stream(call, number, pages, missed, slack, decision);
+		return;
+	}
+	initial = missed ? fr_foreread_initial(call, pages, slack) : 0;
+	if (initial != 0) {
+		/* Its place is remembered too, in case that it is a step from others. */
+		fr_streams_lone(streams, access->index, pages, access->thread | FR_LONE_GREW);
+		fr_foreread_first(call, pages, initial, decision);
+		return;
+	}
+	fr_streams_lone(streams, access->index, pages, access->thread);
+	if (slack != 0 && missed) {
+		fr_foreread_around(call, decision);
+	} else if (slack != 0) {
+		fr_foreread_around_hit(streams);
+	} else if (missed) {
+		decision->reason = FR_REASON_RANDOM;
+		fr_read_ahead(call, decision, access->index, fr_u32_of(pages));
+		fr_foreread_asked(call, pages);
+	}
+}
+
+/* Each access: a look of read(2), or a fault. */
+FR_INLINE void fr_foreread_access(const struct fr_call *call, struct fr_decision *decision)
+{
+	const struct fr_access *access = call->access;
+	struct fr_streams *streams = call->streams;
+	fr_u32 fault = access->kind != FR_READ_LOOK;
+	fr_u32 missed = fault ? access->kind == FR_FAULT_MISS :
+				(access->flags & FR_ACCESS_MISSED) != 0;
+	fr_u64 pages = fault ? 1 : fr_max(access->req_pages, 1);
+	fr_u32 slack = fault ? FR_FOREREAD_FAULT_PAGES - 1 : 0;
+	fr_u32 random = (call->state->flags & FR_STATE_RANDOM) || (access->flags & FR_VMA_RANDOM);
+	fr_u32 number;
+
+	if (access->index >= call->limits->file_pages)
+		return;
+	pages = fr_min(pages, call->limits->file_pages - access->index);
+	pages = fr_min(pages, FR_U32_MAX);
+	if (!streams || random || call->state->ra_pages == 0) {
+		decision->reason = random ? FR_REASON_ADVISED_RANDOM : FR_REASON_DISABLED;
+		if (missed)
+			fr_read_ahead(call, decision, access->index, fr_u32_of(pages));
+		return;
+	}
+	streams->accesses = streams->accesses == FR_U32_MAX ? 1 : streams->accesses + 1;
+	if (missed)
+		streams->missed_at = streams->accesses;
+	number = fr_streams_find(streams, access->index, pages, access->thread, slack);
+	if (number == FR_STREAM_NONE) {
+		fr_foreread_alone(call, pages, missed, slack, decision);
+		return;
+	}
+	fr_foreread_is_last(streams, number, access->thread);
+	fr_foreread_stream(call, number, pages, missed, slack, decision);
+	/* A fault near a stream that is not read ahead of is read around, as any other. */
+	if (fault && missed && decision->windows == 1) {
+		decision->windows = 0;
+		fr_foreread_around(call, decision);
+	}
+}
+
+FR_INLINE void fr_foreread_decide(const struct fr_call *call, struct fr_decision *decision)
+{
+	fr_decision_clear(decision);
+	switch (call->access->kind) {
+	case FR_READ_LOOK:
+	case FR_FAULT_MISS:
+	case FR_FAULT_MARK:
+	case FR_FAULT_HIT:
+		fr_foreread_access(call, decision);
+		break;
+	case FR_READ_MISS:
+		/* What a look had asked for was evicted before it was used. */
+		decision->reason = FR_REASON_RANDOM;
+		fr_read_ahead(call, decision, call->access->index,
+			      fr_u32_of(call->access->req_pages));
+		break;
+	case FR_FORCE:
+		fr_force(call, decision, call->access->req_pages, FR_REASON_FORCED);
+		break;
+	default:
+		break;
+	}
+}
+
+/**
+ * fr_foreread_waited() - a reader waited for a page
+ * @streams: of the file
+ * @thread: who
+ * @waited_ns: how long
+ * @asked: whether the page was on its way when the reader came to it
+ * @device: of the file; 0 means unknown
+ */
+FR_INLINE void fr_foreread_waited(struct fr_streams *streams, fr_u32 thread, fr_u64 waited_ns,
+				  fr_u32 asked, struct fr_device *device)
+{
+	fr_u32 own = streams->by_thread[thread & (FR_STREAMS_THREADS - 1)];
+	struct fr_stream *stream;
+
+	if (device && !asked)
+		fr_device_waited(device, waited_ns, thread);
+	if (own == 0 || own > streams->count)
+		return;
+	stream = &streams->stream[(own - 1) & (FR_STREAMS - 1)];
+	stream->waited_ns = fr_add(stream->waited_ns, waited_ns);
+	stream->flags |= FR_STREAM_NEWS;
+	fr_foreread_boost(stream, device);
+	stream->quiet_pages = 0;
+}
+
+/**
+ * fr_foreread_issued() - what became of the windows of a decision
+ * @streams: of the file
+ * @thread: whose access it was
+ * @pages: asked for
+ * @read_pages: of those, read; the others were cached
+ */
+FR_INLINE void fr_foreread_issued(struct fr_streams *streams, fr_u32 thread, fr_u64 pages,
+				  fr_u64 read_pages)
+{
+	fr_u32 own = streams->by_thread[thread & (FR_STREAMS_THREADS - 1)];
+	struct fr_stream *stream;
+
+	if (own == 0 || own > streams->count)
+		return;
+	stream = &streams->stream[(own - 1) & (FR_STREAMS - 1)];
+	if (read_pages != 0) {
+		stream->cached_pages = 0;
+		return;
+	}
+	stream->cached_pages = fr_u32_of(fr_add(stream->cached_pages, pages));
+	if (stream->cached_pages >= FR_FOREREAD_SILENT_PAGES)
+		stream->flags &= 0xffU & ~FR_STREAM_NEWS;
+}
+
+#endif /* FOREREAD_FOREREAD_H */

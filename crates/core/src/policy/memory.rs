@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a policy remembers beyond the state of an open file: the streams of the file, what its
+//! device costs, and the memory that all share.
+
+use std::fmt;
+
+use crate::ffi;
+
+/// 64-bit words of `struct fr_streams`.
+const STREAMS_WORDS: usize = (512 + 64 * 128 + 1024 + 88) / 8;
+
+/// The streams of one file, whoever reads it: `struct fr_streams`. 10 KiB, and nobody's business
+/// but the policy's.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Streams {
+    words: [u64; STREAMS_WORDS],
+}
+
+impl Streams {
+    /// Of a file just opened.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            words: [0; STREAMS_WORDS],
+        }
+    }
+
+    /// Its bytes, as C and BPF see them.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        ffi::Plain::bytes(self)
+    }
+
+    /// From bytes; `None` when there are not as many as it has. Any bits are valid.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        ffi::AnyBits::from_bytes(bytes)
+    }
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Streams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Streams { .. }")
+    }
+}
+
+/// A request of a device that is done: `struct fr_done`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// When.
+    pub now_ns: u64,
+    /// From asking to having.
+    pub took_ns: u64,
+    /// Its size.
+    pub pages: u32,
+    pub(crate) first: u8,
+    pub(crate) left: u8,
+    pub(crate) next: u8,
+    reserved: u8,
+}
+
+impl Done {
+    /// Its bytes, as C and BPF see them.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        ffi::Plain::bytes(self)
+    }
+
+    /// A request of `pages` that is done at `now_ns` and took `took_ns`. The device had something
+    /// to do when it came, has nothing left, and it started somewhere else than where the request
+    /// before it ended.
+    #[must_use]
+    pub fn new(now_ns: u64, took_ns: u64, pages: u64) -> Self {
+        Self {
+            now_ns,
+            took_ns,
+            pages: u32::try_from(pages).unwrap_or(u32::MAX),
+            first: 0,
+            left: 0,
+            next: 0,
+            reserved: 0,
+        }
+    }
+
+    /// What was said by [`Done::first`].
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.first != 0
+    }
+
+    /// What was said by [`Done::left`].
+    #[must_use]
+    pub fn is_left(&self) -> bool {
+        self.left != 0
+    }
+
+    /// What was said by [`Done::next`].
+    #[must_use]
+    pub fn is_next(&self) -> bool {
+        self.next != 0
+    }
+
+    /// Whether the device had nothing to do when it came.
+    #[must_use]
+    pub fn first(self, first: bool) -> Self {
+        Self {
+            first: first.into(),
+            ..self
+        }
+    }
+
+    /// Whether the device has something to do still.
+    #[must_use]
+    pub fn left(self, left: bool) -> Self {
+        Self {
+            left: left.into(),
+            ..self
+        }
+    }
+
+    /// Whether it starts where the request before it ended.
+    #[must_use]
+    pub fn next(self, next: bool) -> Self {
+        Self {
+            next: next.into(),
+            ..self
+        }
+    }
+}
+
+/// What a device costs, as measured, and how long runs from the start of a file on it are:
+/// `struct fr_device`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Device {
+    pages: u64,
+    took: u64,
+    square: u64,
+    product: u64,
+    /// Time of a request without its pages; 0 when it is not known yet.
+    pub latency_ns: u64,
+    /// The same of one that goes on where the one before it ended.
+    pub next_ns: u64,
+    /// Time of a page; 0 when it is not known yet.
+    pub page_ns: u64,
+    line_ns: u64,
+    busy_ns: u64,
+    busy_since_ns: u64,
+    load_ns: u64,
+    /// How long readers wait, of late, for what nobody had asked for ahead.
+    pub demand_ns: u64,
+    /// Time from asking to having, of late, with all that was queued before.
+    pub wait_ns: u64,
+    busy_pages: u32,
+    busy_requests: u32,
+    /// Requests that found the device idle.
+    pub requests: u32,
+    asks: u32,
+    demand_thread: u32,
+    reserved: u32,
+    starts: [u64; 4],
+    start: [u64; 16],
+}
+
+impl Device {
+    /// Its bytes, as C and BPF see them.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        ffi::Plain::bytes(self)
+    }
+
+    /// From bytes; `None` when there are not as many as it has. Any bits are valid.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        ffi::AnyBits::from_bytes(bytes)
+    }
+
+    /// A request is done.
+    pub fn done(&mut self, done: &Done) {
+        ffi::device_done(self, done);
+    }
+
+    /// How many pages cost as much as a request: 4 to 1024.
+    #[must_use]
+    pub fn even_pages(&self) -> u32 {
+        ffi::device_even_pages(self, 0)
+    }
+}
+
+/// The memory that all streams of a machine share: `struct fr_budget`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Pages asked for so far, by all streams.
+    pub asked_pages: u64,
+    /// Of those, pages ahead of their readers.
+    pub ahead_pages: u64,
+    epoch_pages: u64,
+    sum: u64,
+    sum_before: u64,
+    epoch: u32,
+    count: u32,
+    count_before: u32,
+    reserved: u32,
+}
+
+impl Budget {
+    /// Its bytes, as C and BPF see them.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        ffi::Plain::bytes(self)
+    }
+
+    /// From bytes; `None` when there are not as many as it has. Any bits are valid.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        ffi::AnyBits::from_bytes(bytes)
+    }
+}
+
+/// What a decision may use and change besides the state of the open file. What is not there is
+/// taken to be unknown, or unbounded.
+#[derive(Debug, Default)]
+pub struct Memory<'a> {
+    /// Of the file.
+    pub streams: Option<&'a mut Streams>,
+    /// Of its device.
+    pub device: Option<&'a mut Device>,
+    /// Of the machine.
+    pub budget: Option<&'a mut Budget>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_known_by_its_requests() {
+        let mut disk = Device::default();
+        assert_eq!(
+            disk.even_pages(),
+            32,
+            "the kernel's default until it is known"
+        );
+        for round in 0..100 {
+            let pages = 1 << (round % 6);
+            disk.done(&Done::new(0, 1_200_000 + pages * 164_000, pages).first(true));
+        }
+        let near = |value: u64, right: u64| value.abs_diff(right) * 100 <= right * 3;
+        assert!(near(disk.latency_ns, 1_200_000), "{disk:?}");
+        assert!(near(disk.page_ns, 164_000), "{disk:?}");
+        assert_eq!(disk.even_pages(), 7);
+    }
+
+    #[test]
+    fn requests_that_waited_for_others_say_nothing_of_the_device() {
+        let mut disk = Device::default();
+        for pages in 1..20 {
+            disk.done(&Done::new(0, 10_000_000, pages));
+        }
+        assert_eq!((disk.latency_ns, disk.page_ns), (0, 0));
+        assert_eq!(disk.wait_ns, 10_000_000);
+    }
+}
