@@ -73,6 +73,9 @@ struct Pending {
     pieces: Vec<Piece>,
     stream: StreamId,
     process: u32,
+    asked_ns: u64,
+    /// Whether there was no other when it came.
+    came_alone: bool,
 }
 
 /// A request that is done.
@@ -86,6 +89,10 @@ pub struct Done {
     pub length_bytes: u64,
     /// Whether it did not start where the request before it on this disk ended.
     pub seeked: bool,
+    /// When it was asked for.
+    pub asked_ns: u64,
+    /// Whether the disk had nothing to do then.
+    pub first: bool,
 }
 
 /// A disk with its queue, event by event.
@@ -144,6 +151,8 @@ impl BlockQueue {
                 }],
                 stream: submission.stream,
                 process: submission.process,
+                asked_ns: now_ns,
+                came_alone: self.is_idle(),
             };
             at += length;
             let was_empty = self.waiting.is_empty();
@@ -164,6 +173,12 @@ impl BlockQueue {
         if self.plug.opens_after_readahead(reader_has_data) {
             self.unplug(now_ns);
         }
+    }
+
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.with_disk.is_empty()
     }
 
     /// When something happens here by itself.
@@ -189,6 +204,8 @@ impl BlockQueue {
                     stream: request.stream,
                     length_bytes: request.length_bytes,
                     seeked,
+                    asked_ns: request.asked_ns,
+                    first: request.came_alone,
                 });
             }
         }

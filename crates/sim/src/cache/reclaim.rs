@@ -8,8 +8,10 @@ use super::{FileId, PageCache, SHADOW_UNUSED, Shadow};
 
 /// Folios that reclaim takes from a list at a time (SWAP_CLUSTER_MAX).
 const BATCH: usize = 32;
-/// Looks through the inactive list in vain before giving up (as reclaim priorities do).
-const TRIES: usize = 12;
+/// Batches looked at in vain before giving up; and as many as both lists have twice, since from
+/// priority to priority direct reclaim looks at more and more of them, in the end at all
+/// (DEF_PRIORITY).
+const TRIES: u64 = 12;
 
 /// Pages that are remembered and forgotten together, at most, where their folios allow it.
 const SHADOW_RUN_MAX: u32 = 64;
@@ -72,8 +74,9 @@ impl PageCache {
 
     fn reclaim(&mut self, pages: u64, capacity: u64) -> bool {
         let mut tries = 0;
+        let most = TRIES.max(2 * capacity / BATCH as u64);
         while self.resident_pages() + pages > capacity {
-            if pages > capacity || tries == TRIES {
+            if pages > capacity || tries == most {
                 return false;
             }
             let before = self.resident_pages();

@@ -3,13 +3,14 @@
 
 use std::ops::Range;
 
+use foreread_core::policy::{Budget, Device, Memory, Streams};
 use foreread_trace::Extent;
 
 use super::explain::{Explained, Watch};
 use super::setup::FileSetup;
 use super::stats::Stats;
 use crate::block::{BlockQueue, Piece, Submission};
-use crate::cache::StreamId;
+use crate::cache::{FileId, StreamId};
 use crate::path::{Batch, Decided, Host, PAGE_BYTES};
 
 /// Disks, files and counters, as they are at `now_ns` for the process that runs.
@@ -20,6 +21,12 @@ pub(super) struct Io {
     /// The number of the call that runs.
     pub call: u64,
     pub disks: Vec<BlockQueue>,
+    /// By disk: what was measured of it.
+    pub devices: Vec<Device>,
+    /// By file: what is remembered of it, for policies that do.
+    pub streams: Option<Vec<Option<Box<Streams>>>>,
+    /// The memory that all share.
+    pub budget: Budget,
     pub files: Vec<FileSetup>,
     /// By stream.
     pub stats: Vec<Stats>,
@@ -93,6 +100,27 @@ fn mapped(extents: &[Extent], pages: Range<u64>) -> Vec<(u64, Range<u64>)> {
 }
 
 impl Host for Io {
+    fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    fn thread(&self) -> u32 {
+        self.process + 1
+    }
+
+    fn memory(&mut self, file: FileId) -> Memory<'_> {
+        let Some(streams) = &mut self.streams else {
+            return Memory::default();
+        };
+        let of_file = streams.get_mut(file.number());
+        let device = self.files.get(file.number()).map(|setup| setup.disk);
+        Memory {
+            streams: of_file.map(|streams| &mut **streams.get_or_insert_default()),
+            device: device.and_then(|disk| self.devices.get_mut(disk)),
+            budget: Some(&mut self.budget),
+        }
+    }
+
     fn submit(&mut self, batch: Batch) {
         let file = &self.files[batch.file.number()];
         let disk = file.disk;

@@ -29,6 +29,8 @@ use std::sync::Arc;
 
 use foreread_trace::{Events, ReadError};
 
+use foreread_core::policy::{Budget, Device, Done as RequestDone};
+
 use crate::block::{BlockQueue, Done};
 use crate::cache::{FileId, FolioId, PageCache, StreamId};
 use crate::path::PAGE_BYTES;
@@ -109,6 +111,12 @@ impl Simulation {
                 now_ns: 0,
                 process: 0,
                 call: 0,
+                devices: vec![Device::default(); disks.len()],
+                streams: setup
+                    .policy
+                    .remembers()
+                    .then(|| vec![None; setup.files.len()]),
+                budget: Budget::default(),
                 disks,
                 files: setup.files.clone(),
                 stats: Vec::new(),
@@ -254,6 +262,14 @@ impl Simulation {
             stats.requests += 1;
             stats.request_bytes += request.length_bytes;
             stats.seeks += u64::from(request.seeked);
+            let pages = request.length_bytes / PAGE_BYTES;
+            let took_ns = self.now_ns.saturating_sub(request.asked_ns);
+            let left = !self.io.disks[disk].is_idle();
+            let done = RequestDone::new(self.now_ns, took_ns, pages)
+                .first(request.first)
+                .left(left)
+                .next(!request.seeked);
+            self.io.devices[disk].done(&done);
             for piece in request.pieces {
                 self.cache
                     .arrive(piece.file, piece.pages, &mut self.awaited);

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use foreread_core::policy::{Access, Feedback, Kind, Policy};
+use foreread_core::policy::{Access, Kind, Policy};
 
 use super::{From, Host, OpenFile, Step};
 use crate::cache::{FolioId, FolioInfo, PageCache, Use};
@@ -73,6 +73,9 @@ pub struct FaultCall {
     mapping: Mapping,
     waited: Option<FolioId>,
     late: Option<u32>,
+    /// Since when it is waited for, and whether it was on its way before.
+    waiting_since_ns: u64,
+    was_asked: bool,
     faults: u64,
     /// The fault is to be taken again, from fault-around on.
     is_again: bool,
@@ -89,6 +92,8 @@ impl FaultCall {
             mapping,
             waited: None,
             late: None,
+            waiting_since_ns: 0,
+            was_asked: false,
             faults: 0,
             is_again: false,
         }
@@ -120,7 +125,7 @@ impl FaultCall {
             self.waited = None;
             self.late = Some(cache.info(folio).stamp);
             cache.unpin(folio);
-            open.policy.feedback(&mut open.state, Feedback::Late, 1);
+            open.tell_waited(self.waiting_since_ns, self.was_asked, 1, host);
             return self.map_and_use(cache, open, true);
         }
         if std::mem::take(&mut self.is_again) {
@@ -134,6 +139,10 @@ impl FaultCall {
             return self.use_run(cache, open, mapped);
         }
         self.faults += 1;
+        self.was_asked = cache.find(open.file, self.index).is_some();
+        if open.policy.sees() {
+            self.decide(cache, open, host);
+        }
         if self.map_around(cache, open) {
             return self.use_run(cache, open, 1);
         }
@@ -218,6 +227,17 @@ impl FaultCall {
     }
 
     fn fault(&mut self, cache: &mut PageCache, open: &mut OpenFile, host: &mut dyn Host) -> Step {
+        let again = !open.policy.sees() && self.decide(cache, open, host);
+        if cache.find(open.file, self.index).is_none() {
+            open.read_alone(cache, self.index, host);
+        }
+        // Whoever may have to wait lets go of the mapping's lock and takes the fault again
+        // (maybe_unlock_mmap_for_io): for each read, and for each mark.
+        self.wait_or_use(cache, open, again, host)
+    }
+
+    /// Asks the policy; whether a mark was acted on.
+    fn decide(&self, cache: &mut PageCache, open: &mut OpenFile, host: &mut dyn Host) -> bool {
         let found = cache.find(open.file, self.index);
         let info = found.map(|id| cache.info(id));
         let kind = match info {
@@ -250,15 +270,16 @@ impl FaultCall {
         if let Some(id) = found {
             cache.unpin(id);
         }
-        if cache.find(open.file, self.index).is_none() {
-            open.read_alone(cache, self.index, host);
-        }
-        // Whoever may have to wait lets go of the mapping's lock and takes the fault again
-        // (maybe_unlock_mmap_for_io): for each read, and for each mark.
-        self.wait_or_use(cache, open, !ignores_marks)
+        !ignores_marks
     }
 
-    fn wait_or_use(&mut self, cache: &mut PageCache, open: &mut OpenFile, again: bool) -> Step {
+    fn wait_or_use(
+        &mut self,
+        cache: &mut PageCache,
+        open: &mut OpenFile,
+        again: bool,
+        host: &dyn Host,
+    ) -> Step {
         let Some(folio) = cache.find(open.file, self.index) else {
             self.index = self.end;
             return Step::Done;
@@ -266,6 +287,7 @@ impl FaultCall {
         if !cache.info(folio).up_to_date {
             cache.pin(folio);
             self.waited = Some(folio);
+            self.waiting_since_ns = host.now_ns();
             return Step::Wait(folio);
         }
         if again {
@@ -278,7 +300,8 @@ impl FaultCall {
     /// The page is there: maps it, with what else has arrived when the fault is taken again.
     fn map_and_use(&mut self, cache: &mut PageCache, open: &mut OpenFile, again: bool) -> Step {
         // Fault-around is of Linux 3.15, younger than the other policies.
-        let covered = again && open.policy == Policy::Linux && self.map_around(cache, open);
+        let is_today = open.policy == Policy::Linux || open.policy.sees();
+        let covered = again && is_today && self.map_around(cache, open);
         if !covered {
             self.map_fault(cache, open);
         }

@@ -17,8 +17,9 @@ pub(super) fn issue(
     host: &mut dyn Host,
 ) -> (u64, u8) {
     let (mut fetched, mut moved) = (0, 0);
-    for window in decision.windows() {
-        let (pages, is_moved) = issue_window(cache, open, window, from, host);
+    let limits = open.limits;
+    for window in decision.every_window(&limits) {
+        let (pages, is_moved) = issue_window(cache, open, &window, from, host);
         moved |= is_moved;
         let feedback = match pages {
             0 => Feedback::Cached,

@@ -15,7 +15,9 @@ pub use read::ReadCall;
 
 use std::ops::Range;
 
-use foreread_core::policy::{Access, Advice, Decision, Feedback, Limits, Near, Policy, State};
+use foreread_core::policy::{
+    Access, Advice, Decision, Feedback, Limits, Memory, Near, Policy, State,
+};
 
 use crate::cache::{FileId, FileView, FolioId, PageCache, StreamId};
 
@@ -62,6 +64,22 @@ pub struct Decided<'a> {
 pub trait Host {
     /// Pages were inserted into the cache and have to be read; [`PageCache::arrive`] is to follow.
     fn submit(&mut self, batch: Batch);
+
+    /// The time, for policies that go by it.
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
+    /// Which thread makes the accesses; 0 when that does not matter.
+    fn thread(&self) -> u32 {
+        0
+    }
+
+    /// What is remembered of a file, its device and the machine.
+    fn memory(&mut self, file: FileId) -> Memory<'_> {
+        let _ = file;
+        Memory::default()
+    }
 
     /// The policy decided; the batches of its windows have been submitted.
     fn decided(&mut self, decided: &Decided<'_>) {
@@ -130,7 +148,11 @@ impl OpenFile {
         host: &mut dyn Host,
     ) -> Decision {
         self.take_stock(cache);
-        access.hit_pages = self.hit_pages;
+        if !self.policy.sees() {
+            access.hit_pages = self.hit_pages;
+        }
+        access.time_ns = host.now_ns();
+        access.thread = host.thread();
         let before = self.state;
         let (near, misled) = self.look_around(cache, &access);
         // What the view has answered with its error is not to be corrected for it again.
@@ -138,9 +160,10 @@ impl OpenFile {
             quirks: self.limits.quirks & !FileView::QUIRKS,
             ..self.limits
         };
+        let memory = host.memory(self.file);
         let decision = self
             .policy
-            .decide_near(&mut self.state, &access, &near, &limits);
+            .decide_with(&mut self.state, &access, &near, &limits, memory);
         let misled = misled | self.capped(&before, &access, &near, &decision);
         if let (true, Some(marked)) = (decision.clears_mark(), from.marked) {
             cache.clear_mark(marked);
@@ -153,6 +176,7 @@ impl OpenFile {
         }
         let (fetched_pages, moved) = issue::issue(cache, self, &decision, from, host);
         let misled = misled | moved;
+        self.tell_issued(&decision, fetched_pages, host);
         host.decided(&Decided {
             file: self.file,
             stream: self.stream,
@@ -163,6 +187,30 @@ impl OpenFile {
             misled,
         });
         decision
+    }
+
+    fn tell_issued(&self, decision: &Decision, fetched_pages: u64, host: &mut dyn Host) {
+        if !self.policy.remembers() || decision.windows().is_empty() {
+            return;
+        }
+        let windows = decision.every_window(&self.limits);
+        let pages = windows.map(|window| u64::from(window.read_pages())).sum();
+        let thread = host.thread();
+        if let Some(streams) = host.memory(self.file).streams {
+            self.policy.issued(streams, thread, pages, fetched_pages);
+        }
+    }
+
+    /// A program waited for a page since `since_ns`; `asked` when it was on its way already.
+    fn tell_waited(&mut self, since_ns: u64, asked: bool, pages: u64, host: &mut dyn Host) {
+        self.policy.feedback(&mut self.state, Feedback::Late, pages);
+        if !self.policy.remembers() {
+            return;
+        }
+        let waited_ns = host.now_ns().saturating_sub(since_ns);
+        let thread = host.thread();
+        let memory = host.memory(self.file);
+        self.policy.waited(memory, thread, waited_ns, asked);
     }
 
     /// What is cached around an access, as the kernel sees it, and the quirks that made it see

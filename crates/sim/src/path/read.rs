@@ -2,7 +2,7 @@
 //! One read(2): `filemap_read()` of today, and `do_generic_mapping_read()` of 2.6.13 for policies
 //! that look.
 
-use foreread_core::policy::{Access, Feedback};
+use foreread_core::policy::Access;
 
 use super::{From, Host, OpenFile, PAGE_BYTES, Step};
 use crate::cache::{FolioId, FolioRun, PageCache, Use};
@@ -29,8 +29,14 @@ pub struct ReadCall {
     waited: Option<(FolioId, u64)>,
     /// The arrival that was waited for: what came with it was late, too.
     late: Option<u32>,
+    /// Since when.
+    waiting_since_ns: u64,
     /// For policies that look, where the next look is due.
     next_look: u64,
+    /// For policies that see every access: whether they have seen this one.
+    is_seen: bool,
+    /// What they saw missing, from there on.
+    missed_from: u64,
 }
 
 impl ReadCall {
@@ -56,7 +62,10 @@ impl ReadCall {
             previous_page: (previous != u64::MAX).then(|| previous.saturating_sub(1) / PAGE_BYTES),
             waited: None,
             late: None,
+            waiting_since_ns: 0,
             next_look: index,
+            is_seen: false,
+            missed_from: u64::MAX,
         }
     }
 
@@ -80,11 +89,9 @@ impl ReadCall {
             self.waited = None;
             self.late = Some(cache.info(folio).stamp);
             cache.unpin(folio);
-            open.policy.feedback(
-                &mut open.state,
-                Feedback::Late,
-                end.saturating_sub(self.index),
-            );
+            let asked = self.index < self.missed_from;
+            let pages = end.saturating_sub(self.index);
+            open.tell_waited(self.waiting_since_ns, asked, pages, host);
             return self.use_until(cache, open, end);
         }
         if self.index >= self.last {
@@ -95,6 +102,10 @@ impl ReadCall {
         }
         if open.policy.looks() {
             self.look(cache, open, host);
+        }
+        if open.policy.sees() && !self.is_seen {
+            self.is_seen = true;
+            self.see(cache, open, host);
         }
         let collected = self.collected(cache, open, host);
         self.end_of_batch(cache, open, host, &collected)
@@ -108,6 +119,27 @@ impl ReadCall {
             let decision = open.decide(cache, access, &From::MISS, host);
             self.next_look = decision.next_look.max(self.index + 1);
         }
+    }
+
+    /// The policy is told of the whole call, and what of it is missing.
+    fn see(&mut self, cache: &mut PageCache, open: &mut OpenFile, host: &mut dyn Host) {
+        let mut access = Access::read_look(self.index, self.last - self.index);
+        let mut at = self.index;
+        while at < self.last {
+            let Some(folio) = cache.find(open.file, at) else {
+                self.missed_from = at;
+                access.flags |= Access::MISSED;
+                access.hit_pages = at - self.index;
+                open.note_miss(cache, at);
+                break;
+            };
+            at = cache.info(folio).end();
+        }
+        let from = From {
+            needed: self.missed_from < self.last,
+            ..From::MISS
+        };
+        open.decide(cache, access, &from, host);
     }
 
     /// Folios in a row from the index on; where there are none, they are brought in.
@@ -178,6 +210,7 @@ impl ReadCall {
         }
         cache.pin(batch.last);
         self.waited = Some((batch.last, batch.end));
+        self.waiting_since_ns = host.now_ns();
         if batch.last_start > self.index {
             // The kernel holds these folios while it waits for the last one.
             return self.use_until(cache, open, batch.last_start);
