@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use foreread_bench::BenchError;
 use foreread_bench::sample::Sample;
-use foreread_core::policy::{Access, Kind, Limits, Near, Policy, State};
+use foreread_core::policy::{Access, Kind, Limits, Memory, Near, Policy, State, Streams};
 use serde_json::json;
 
 use super::costs::elapsed_ns;
@@ -13,6 +13,8 @@ use crate::context::Context;
 use crate::report::{Row, Section, Target};
 
 const TARGET_NS: Target = Target::AtMost(20.0);
+/// Those that remember streams look further for one.
+const TARGET_STREAMS_NS: Target = Target::AtMost(60.0);
 /// Decisions between two looks at the clock.
 const BATCH: u32 = 10_000;
 
@@ -73,16 +75,89 @@ fn measured(policy: Policy, case: &Case, rounds: u32) -> Sample {
     Sample::new(times)
 }
 
+/// A reading, for policies that are told of every access: where the n-th of so many is.
+struct Reading {
+    name: &'static str,
+    at: fn(u64) -> u64,
+}
+
+fn readings() -> [Reading; 4] {
+    [
+        Reading {
+            name: "sequential",
+            at: |n| n * 4,
+        },
+        Reading {
+            name: "64 streams",
+            at: |n| (n % 64) * 1_000_000 + n / 64 * 4,
+        },
+        Reading {
+            name: "at random",
+            at: |n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 37,
+        },
+        Reading {
+            name: "stride",
+            at: |n| n * 1000,
+        },
+    ]
+}
+
+/// Nanoseconds a decision of a whole reading, on a memory that begins empty; one access in eight
+/// misses.
+fn measured_reading(policy: Policy, reading: &Reading, rounds: u32) -> Sample {
+    let limits = Limits::new(1 << 40, 32);
+    let times = (0..rounds).map(|_| {
+        let mut state = State::open(&limits);
+        let mut streams = Streams::new();
+        let near = Near::default();
+        let ((), ns) = elapsed_ns(|| {
+            for n in 0..u64::from(BATCH) {
+                let mut access = Access::read_look((reading.at)(n), 4);
+                access.flags = if n % 8 == 0 { Access::MISSED } else { 0 };
+                access.time_ns = n * 2000;
+                let memory = Memory {
+                    streams: Some(&mut streams),
+                    ..Memory::default()
+                };
+                let access = black_box(&access);
+                black_box(&policy.decide_with(&mut state, access, &near, &limits, memory));
+            }
+        });
+        ns / f64::from(BATCH)
+    });
+    Sample::new(times)
+}
+
+/// The samples of a policy by the name of what was read.
+fn samples_of(policy: Policy, cases: &[Case], rounds: u32) -> Vec<(&'static str, Sample)> {
+    if policy.sees() {
+        let all = readings();
+        return all
+            .iter()
+            .map(|reading| (reading.name, measured_reading(policy, reading, rounds)))
+            .collect();
+    }
+    cases
+        .iter()
+        .map(|case| (case.name, measured(policy, case, rounds)))
+        .collect()
+}
+
 pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     context.say("decision: what one decision of each policy costs");
     let rounds = if context.quick { 31 } else { 101 };
     let cases = cases();
+    let names: Vec<&'static str> = cases
+        .iter()
+        .map(|case| case.name)
+        .chain(readings().map(|reading| reading.name))
+        .collect();
     let row = |policy: Policy| {
-        let samples: Vec<(&str, Sample)> = cases
-            .iter()
-            .map(|case| (case.name, measured(policy, case, rounds)))
-            .collect();
-        let cell = |(_, sample): &(&str, Sample)| format!("{:.1}", sample.median());
+        let samples = samples_of(policy, &cases, rounds);
+        let cell = |name: &&str| {
+            let sample = samples.iter().find(|(of, _)| of == name);
+            sample.map_or_else(String::new, |(_, sample)| format!("{:.1}", sample.median()))
+        };
         let worst = samples.iter().map(|(_, sample)| sample.median());
         let medians: serde_json::Map<_, _> = samples
             .iter()
@@ -91,22 +166,29 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
         Row {
             cells: [policy.to_string()]
                 .into_iter()
-                .chain(samples.iter().map(cell))
+                .chain(names.iter().map(cell))
                 .collect(),
             value: worst.fold(0.0, f64::max),
             digits: 1,
-            target: TARGET_NS,
+            target: match policy.remembers() {
+                true => TARGET_STREAMS_NS,
+                false => TARGET_NS,
+            },
             details: json!({ "median_ns": medians }),
         }
     };
-    let names = cases.iter().map(|case| case.name);
     Ok(Section {
         name: "decision",
         about:
             "One decision through the Rust face, without the look into the page cache: what the \
-                policy wants to know, and what it decides; nanoseconds, median, and the dearest."
+                policy wants to know, and what it decides; policies that are told of every access, \
+                on whole readings; nanoseconds, median, and the dearest."
                 .to_owned(),
-        header: ["policy"].into_iter().chain(names).chain(["ns"]).collect(),
+        header: ["policy"]
+            .into_iter()
+            .chain(names.iter().copied())
+            .chain(["ns"])
+            .collect(),
         rows: Policy::ALL.map(row).into_iter().collect(),
         notes: Vec::new(),
     })
