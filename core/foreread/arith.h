@@ -213,7 +213,7 @@ FR_INLINE fr_u32 fr_root(fr_u64 value)
 {
 	fr_u64 near = 1ULL << (fr_log2(value) / 2);
 
-	return (fr_u32)((near + fr_div(value, near)) / 2);
+	return fr_u32_of((near + fr_div(value, near)) / 2);
 }
 
 /*
@@ -233,7 +233,7 @@ FR_INLINE fr_u64 fr_average(fr_u64 average, fr_u64 value, fr_u32 share)
 {
 	if (value >= average)
 		return fr_add(average, (value - average) >> share);
-	return average - ((average - value) >> share);
+	return fr_sub(average, fr_sub(average, value) >> share);
 }
 
 #endif /* FOREREAD_ARITH_H */

@@ -64,8 +64,8 @@ FR_INLINE fr_u64 fr_budget_share(struct fr_budget *budget, fr_u64 total_pages, f
 
 	if (fr_sub(budget->asked_pages, budget->epoch_pages) > total) {
 		/* What is ahead of streams that ended unseen was asked for before that. */
-		budget->ahead_pages =
-			fr_min(budget->ahead_pages, budget->asked_pages - budget->epoch_pages);
+		budget->ahead_pages = fr_min(budget->ahead_pages,
+					     fr_sub(budget->asked_pages, budget->epoch_pages));
 		budget->epoch_pages = budget->asked_pages;
 		budget->sum_before = budget->sum;
 		budget->count_before = budget->count;

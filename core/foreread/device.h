@@ -139,7 +139,7 @@ FR_INLINE void fr_device_line(struct fr_device *device)
 		device->line_ns = 0;
 		return;
 	}
-	page_ns = fr_div(fr_mul(device->product - both, 1U << FR_DEVICE_TIME), spread);
+	page_ns = fr_div(fr_mul(fr_sub(device->product, both), 1U << FR_DEVICE_TIME), spread);
 	device->line_ns = fr_clamp(page_ns, 1, FR_DEVICE_TOOK_NS_MAX);
 }
 
@@ -245,7 +245,7 @@ FR_INLINE fr_u32 fr_device_even_pages(const struct fr_device *device, fr_u32 alo
 	latency_ns = device->latency_ns;
 	next_ns = device->next_ns == 0 ? latency_ns : fr_min(device->next_ns, latency_ns);
 	alone = (fr_u32)fr_min(alone, 256);
-	latency_ns -= fr_mul(latency_ns - next_ns, alone) >> 8;
+	latency_ns = fr_sub(latency_ns, fr_mul(fr_sub(latency_ns, next_ns), alone) >> 8);
 	return (fr_u32)fr_clamp(fr_div(latency_ns, device->page_ns), FR_DEVICE_EVEN_PAGES_MIN,
 				FR_DEVICE_EVEN_PAGES_MAX);
 }

@@ -59,7 +59,7 @@ FR_INLINE void fr_distance_look(const struct fr_call *call, fr_u64 pages, fr_u32
 	fr_u64 until, size;
 
 	/* Faults come where fault-around ended, so a few pages further on is the same. */
-	if (index < state->start || index - state->start > 16 || state->size == 0) {
+	if (index < state->start || fr_sub(index, state->start) > 16 || state->size == 0) {
 		state->ahead_size = 1;
 		state->size = 1;
 		state->cache_hit_pages = 0;
@@ -112,7 +112,7 @@ FR_INLINE void fr_distance_decide(const struct fr_call *call, struct fr_decision
 	}
 	if ((!fault && access->kind != FR_READ_LOOK) || access->index >= call->limits->file_pages)
 		return;
-	pages = fr_min(pages, call->limits->file_pages - access->index);
+	pages = fr_min(pages, fr_sub(call->limits->file_pages, access->index));
 	if (call->state->ra_pages == 0 || (call->state->flags & FR_STATE_RANDOM)) {
 		decision->reason = FR_REASON_DISABLED;
 		if (missed)

@@ -198,17 +198,18 @@ FR_INLINE void fr_foreread_ask_pieces(const struct fr_call *call, struct fr_stre
 	most = fr_min(most, (fr_u64)stream->pieces * FR_FOREREAD_PIECES_EACH);
 	if (fr_add(have, fr_max(most / 4, 1)) > most)
 		return;
-	pieces = most - have;
+	pieces = fr_sub(most, have);
 	if (down)
 		pieces = fr_min(pieces, fr_add(fr_div(stream->ahead, step), 1));
 	else if (stream->ahead < call->limits->file_pages)
-		pieces = fr_min(pieces,
-				fr_add(fr_div(call->limits->file_pages - stream->ahead, step), 1));
+		pieces = fr_min(
+			pieces,
+			fr_add(fr_div(fr_sub(call->limits->file_pages, stream->ahead), step), 1));
 	else
 		return;
 	decision->reason = FR_REASON_STRIDE;
 	decision->step_pages = step;
-	decision->repeats = (fr_u32)(pieces - 1);
+	decision->repeats = fr_u32_of(fr_sub(pieces, 1));
 	if (down)
 		decision->flags |= FR_DECIDED_DOWN;
 	fr_read_ahead(call, decision, stream->ahead, fr_u32_of(piece));
@@ -228,7 +229,7 @@ FR_INLINE void fr_foreread_measure(const struct fr_call *call, struct fr_stream 
 	/* What it did since its last access, it did with the pages of that. */
 	if (stream->used_ns != 0 && now_ns != 0) {
 		took_ns = fr_min(fr_div(took_ns, fr_max(stream->piece_pages, 1)), FR_U32_MAX);
-		stream->consume_ns = (fr_u32)fr_average(stream->consume_ns, took_ns, 3);
+		stream->consume_ns = fr_u32_of(fr_average(stream->consume_ns, took_ns, 3));
 	}
 	stream->used_ns = now_ns;
 	stream->waited_ns = 0;
@@ -242,7 +243,7 @@ FR_INLINE void fr_foreread_measure(const struct fr_call *call, struct fr_stream 
 	stream->turnover =
 		stream->turnover == 0 ?
 			fr_u32_of(before) :
-			(fr_u32)fr_average(stream->turnover, fr_min(before, FR_U32_MAX), 2);
+			fr_u32_of(fr_average(stream->turnover, fr_min(before, FR_U32_MAX), 2));
 	stream->asked_before = call->budget->asked_pages;
 	stream->turned_pages = 0;
 }
@@ -256,7 +257,7 @@ FR_INLINE void fr_foreread_calm(struct fr_stream *stream)
 		return;
 	stream->quiet_pages = 0;
 	if (stream->boost > FR_FOREREAD_BOOST_MIN)
-		stream->boost--;
+		stream->boost = (fr_u8)fr_sub(stream->boost, 1);
 	if (stream->ceiling_pages != 0)
 		stream->ceiling_pages = fr_u32_of((fr_u64)stream->ceiling_pages * 5 / 4 + 1);
 }
@@ -276,9 +277,9 @@ FR_INLINE void fr_foreread_boost(struct fr_stream *stream, const struct fr_devic
 	stream->boost_pages = 0;
 	if (!fr_device_strained(device) || stream->boost > most) {
 		if (stream->boost > FR_FOREREAD_BOOST)
-			stream->boost--;
+			stream->boost = (fr_u8)fr_sub(stream->boost, 1);
 	} else if (stream->boost < most) {
-		stream->boost++;
+		stream->boost = (fr_u8)fr_min(stream->boost + 1ULL, 0xff);
 	}
 }
 
@@ -399,7 +400,7 @@ FR_INLINE fr_u32 fr_foreread_begin(const struct fr_call *call, fr_u64 first, fr_
 	fresh.lone = FR_STREAM_NONE;
 	/* While everything is cached a stream is worth nothing. */
 	if (streams->missed_at != 0 && streams->accesses >= streams->missed_at &&
-	    streams->accesses - streams->missed_at <= FR_STREAMS_LONE)
+	    fr_sub(streams->accesses, streams->missed_at) <= FR_STREAMS_LONE)
 		fresh.flags = FR_STREAM_NEWS;
 	if (own != 0 && own <= streams->count) {
 		const struct fr_stream *before = &streams->stream[(own - 1) & (FR_STREAMS - 1)];
@@ -417,7 +418,7 @@ FR_INLINE fr_u64 fr_foreread_cached(const struct fr_call *call, fr_u64 pages)
 {
 	if (call->access->kind != FR_READ_LOOK)
 		return 0;
-	return fr_min(call->access->hit_pages, pages - 1);
+	return fr_min(call->access->hit_pages, fr_sub(pages, 1));
 }
 
 /* Whether a page ahead of a stream had been asked for. */
@@ -448,9 +449,9 @@ FR_INLINE void fr_foreread_stream(const struct fr_call *call, fr_u32 number, fr_
 	stream->stamp = streams->accesses;
 	if (fr_stream_steps(stream)) {
 		inside = index >= stream->first &&
-			 index - stream->first < (fr_u64)stream->piece_pages + slack;
+			 fr_sub(index, stream->first) < (fr_u64)stream->piece_pages + slack;
 		if (inside) {
-			fr_u64 run = fr_add(index - stream->first, pages);
+			fr_u64 run = fr_add(fr_sub(index, stream->first), pages);
 
 			stream->piece_pages = fr_u32_of(fr_max(stream->piece_pages, run));
 		} else {
@@ -474,7 +475,7 @@ FR_INLINE void fr_foreread_stream(const struct fr_call *call, fr_u32 number, fr_
 		stream->flags |= FR_STREAM_NEWS;
 		stream->cached_pages = 0;
 		decision->reason = FR_REASON_RANDOM;
-		demand -= have;
+		demand = fr_sub(demand, have);
 		fr_read_ahead(call, decision, fr_add(index, have), fr_u32_of(demand));
 		fr_foreread_asked(call, demand);
 	}
@@ -721,7 +722,7 @@ FR_INLINE void fr_foreread_access(const struct fr_call *call, struct fr_decision
 
 	if (access->index >= call->limits->file_pages)
 		return;
-	pages = fr_min(pages, call->limits->file_pages - access->index);
+	pages = fr_min(pages, fr_sub(call->limits->file_pages, access->index));
 	pages = fr_min(pages, FR_U32_MAX);
 	if (!streams || random || call->state->ra_pages == 0) {
 		decision->reason = random ? FR_REASON_ADVISED_RANDOM : FR_REASON_DISABLED;

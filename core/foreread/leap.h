@@ -186,7 +186,7 @@ FR_INLINE void fr_leap_decide(const struct fr_call *call, struct fr_decision *de
 	}
 	if ((!fault && access->kind != FR_READ_LOOK) || access->index >= call->limits->file_pages)
 		return;
-	pages = fr_min(pages, call->limits->file_pages - access->index);
+	pages = fr_min(pages, fr_sub(call->limits->file_pages, access->index));
 	if (!leap || call->state->ra_pages == 0) {
 		decision->reason = FR_REASON_DISABLED;
 		if (missed)

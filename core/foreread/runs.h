@@ -63,8 +63,7 @@ FR_INLINE void fr_runs_grew(struct fr_runs *runs, fr_u64 before, fr_u64 after)
 	/* One octave at a time is exact enough: a large step passed the others unseen. */
 	if (fr_runs_octave(after) == octave)
 		return;
-	if (runs->passed[octave] < 0xff)
-		runs->passed[octave]++;
+	runs->passed[octave] = (fr_u8)fr_min(runs->passed[octave] + 1ULL, 0xff);
 	fr_runs_halve(runs, octave);
 }
 
@@ -77,8 +76,7 @@ FR_INLINE void fr_runs_end(struct fr_runs *runs, fr_u64 pages)
 {
 	fr_u32 octave = fr_runs_octave(pages) & (FR_RUNS_OCTAVES - 1);
 
-	if (runs->ended[octave] < 0xff)
-		runs->ended[octave]++;
+	runs->ended[octave] = (fr_u8)fr_min(runs->ended[octave] + 1ULL, 0xff);
 	fr_runs_halve(runs, octave);
 }
 
@@ -123,7 +121,7 @@ FR_LOOP fr_u64 fr_runs_worth(const struct fr_runs *runs, fr_u64 pages, fr_u32 ev
 			break;
 		odds = fr_runs_odds(runs, octave);
 		more = fr_root(fr_mul(from * 2 * even, fr_u32_of(odds)) >> 4);
-		worth = fr_min(worth, from - at + more);
+		worth = fr_min(worth, fr_add(fr_sub(from, at), more));
 	}
 	return worth;
 }

@@ -212,7 +212,7 @@ FR_INLINE fr_u32 fr_stream_takes(const struct fr_streams *streams, fr_u32 number
 	return fr_apart(index, key) < fr_max(stream->piece_pages / 2, 1) ||
 	       fr_apart(index, key) == stream->step_pages ||
 	       (index >= stream->first &&
-		index - stream->first < (fr_u64)stream->piece_pages + slack);
+		fr_sub(index, stream->first) < (fr_u64)stream->piece_pages + slack);
 }
 
 /* The stream nearest to an access, or FR_STREAM_NONE. */
@@ -313,7 +313,7 @@ FR_LOOP fr_u32 fr_streams_kin(const struct fr_streams *streams, fr_u64 index, fr
 
 		if (back > known)
 			break;
-		at = (streams->lone_at - back) & (FR_STREAMS_LONE - 1);
+		at = (fr_u32)fr_sub(streams->lone_at, back) & (FR_STREAMS_LONE - 1);
 		lone = &streams->lone[at];
 		down = fr_if_less(index, lone->start, 1, 0);
 		apart = fr_if_less(0, down, fr_apart(fr_add(index, pages), lone->start),
