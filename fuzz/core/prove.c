@@ -19,14 +19,16 @@ static struct fr_near near;
 static struct fr_limits limits;
 static struct fr_wants wants;
 static struct fr_decision decision;
+static struct fr_streams streams;
+static struct fr_device device;
+static struct fr_budget budget;
 
 static void any_input(void)
 {
 	struct fr_state any_state = { any64, any64, any64, any64, any64, any32, any32,
 				      any32, any32, any32, any16, any8,	 any8 };
-	struct fr_access any_access = {
-		any64, any64, any64, any64, any64, any8, any8, any16, any32
-	};
+	struct fr_access any_access = { any64, any64, any64, any64, any64,
+					any64, any8,  any8,  any16, any32 };
 	struct fr_near any_near = { any64, any64, any64, any64, any64, any32, any32 };
 	struct fr_limits any_limits = { any64, any64, any64, any64, any32, any32, any32, any32,
 					any32, any32, any32, any8,  any8,  any8,  any8 };
@@ -39,11 +41,46 @@ static void any_input(void)
 
 static void decide(fr_u32 policy)
 {
-	struct fr_call call = { &state, &access, &near, &limits };
+	struct fr_call call = {
+		&state,
+		&access,
+		&near,
+		&limits,
+		any8 ? &streams : 0,
+		any8 ? &device : 0,
+		any8 ? &budget : 0,
+	};
 
 	any_input();
 	fr_wants(policy, &state, &access, &limits, &wants);
 	fr_decide(policy, &call, &decision);
+}
+
+/* Any bits: each byte is written as one that nothing is known of. */
+static void any_bytes(fr_u8 *bytes, fr_u64 size)
+{
+	fr_u64 at;
+
+	for (at = 0; at < size; at++)
+		bytes[at] = any8;
+}
+
+/* A policy that remembers, on a memory of which nothing is known, and what it is told. */
+static void remember(fr_u32 policy)
+{
+	struct fr_done done = { any64, any64, any32, any8, any8, any8, any8 };
+	struct fr_call call = { &state, &access, &near, &limits, &streams, &device, &budget };
+	struct fr_window window;
+
+	any_bytes((fr_u8 *)&streams, sizeof(streams));
+	any_bytes((fr_u8 *)&device, sizeof(device));
+	any_bytes((fr_u8 *)&budget, sizeof(budget));
+	decide(policy);
+	fr_decision_window(&decision, &limits, any32, &window);
+	fr_waited(policy, &call, any64, any32);
+	fr_issued(policy, &streams, any32, any64, any64);
+	fr_device_done(&device, &done);
+	any32 = fr_device_even_pages(&device, any32);
 }
 
 static void iterate(void)
@@ -97,6 +134,9 @@ void prove(void)
 	decide(FR_NONE);
 	decide(FR_WHOLE_FILE);
 	decide(FR_POLICIES);
+	remember(FR_DISTANCE);
+	remember(FR_LEAP);
+	remember(FR_FOREREAD);
 	iterate();
 	tell();
 	fr_policy_name(any32);
