@@ -14,7 +14,7 @@
 #ifndef FOREREAD_DISTANCE_H
 #define FOREREAD_DISTANCE_H
 
-#include "common.h"
+#include "sight.h"
 
 /* effective_io_concurrency: so many of the largest requests may be ahead. */
 #define FR_DISTANCE_REQUESTS 16U
@@ -93,33 +93,14 @@ FR_INLINE void fr_distance_look(const struct fr_call *call, fr_u64 pages, fr_u32
 
 FR_INLINE void fr_distance_decide(const struct fr_call *call, struct fr_decision *decision)
 {
-	const struct fr_access *access = call->access;
-	fr_u32 fault = access->kind == FR_FAULT_MISS || access->kind == FR_FAULT_HIT ||
-		       access->kind == FR_FAULT_MARK;
-	fr_u32 missed = access->kind == FR_FAULT_MISS ||
-			(access->kind == FR_READ_LOOK && (access->flags & FR_ACCESS_MISSED));
-	fr_u64 pages = fault ? 1 : fr_max(access->req_pages, 1);
+	struct fr_sight sight;
 
-	fr_decision_clear(decision);
-	if (access->kind == FR_FORCE) {
-		fr_force(call, decision, access->req_pages, FR_REASON_FORCED);
+	if (!fr_see(call, decision, &sight))
 		return;
-	}
-	if (access->kind == FR_READ_MISS) {
-		decision->reason = FR_REASON_RANDOM;
-		fr_read_ahead(call, decision, access->index, fr_u32_of(access->req_pages));
-		return;
-	}
-	if ((!fault && access->kind != FR_READ_LOOK) || access->index >= call->limits->file_pages)
-		return;
-	pages = fr_min(pages, fr_sub(call->limits->file_pages, access->index));
-	if (call->state->ra_pages == 0 || (call->state->flags & FR_STATE_RANDOM)) {
-		decision->reason = FR_REASON_DISABLED;
-		if (missed)
-			fr_read_ahead(call, decision, access->index, fr_u32_of(pages));
-		return;
-	}
-	fr_distance_look(call, pages, missed, decision);
+	if (call->state->ra_pages == 0 || (call->state->flags & FR_STATE_RANDOM))
+		fr_read_missed(call, decision, &sight, FR_REASON_DISABLED);
+	else
+		fr_distance_look(call, sight.pages, sight.missed, decision);
 }
 
 #endif /* FOREREAD_DISTANCE_H */

@@ -17,7 +17,7 @@
 #ifndef FOREREAD_FOREREAD_H
 #define FOREREAD_FOREREAD_H
 
-#include "common.h"
+#include "sight.h"
 #include "budget.h"
 #include "streams.h"
 
@@ -44,15 +44,6 @@
 #define FR_FOREREAD_SILENT_PAGES 8192U
 /* Runs that must be known before the first page of one inside a file is read ahead of. */
 #define FR_FOREREAD_RUNS_MIN 8U
-
-FR_INLINE void fr_foreread_wants(const struct fr_state *state, const struct fr_access *access,
-				 const struct fr_limits *limits, struct fr_wants *wants)
-{
-	(void)state;
-	(void)access;
-	(void)limits;
-	fr_wants_clear(wants);
-}
 
 /* What a stream that goes up or down has ahead of it. */
 FR_INLINE fr_u64 fr_foreread_have(const struct fr_stream *stream)
@@ -708,40 +699,27 @@ FR_INLINE void fr_foreread_alone(const struct fr_call *call, fr_u64 pages, fr_u3
 }
 
 /* Each access: a look of read(2), or a fault. */
-FR_INLINE void fr_foreread_access(const struct fr_call *call, struct fr_decision *decision)
+FR_INLINE void fr_foreread_access(const struct fr_call *call, const struct fr_sight *sight,
+				  struct fr_decision *decision)
 {
 	const struct fr_access *access = call->access;
 	struct fr_streams *streams = call->streams;
-	fr_u32 fault = access->kind != FR_READ_LOOK;
-	fr_u32 missed = fault ? access->kind == FR_FAULT_MISS :
-				(access->flags & FR_ACCESS_MISSED) != 0;
-	fr_u64 pages = fault ? 1 : fr_max(access->req_pages, 1);
-	fr_u32 slack = fault ? FR_FOREREAD_FAULT_PAGES - 1 : 0;
-	fr_u32 random = (call->state->flags & FR_STATE_RANDOM) || (access->flags & FR_VMA_RANDOM);
+	fr_u64 pages = fr_min(sight->pages, FR_U32_MAX);
+	fr_u32 slack = sight->fault ? FR_FOREREAD_FAULT_PAGES - 1 : 0;
 	fr_u32 number;
 
-	if (access->index >= call->limits->file_pages)
-		return;
-	pages = fr_min(pages, fr_sub(call->limits->file_pages, access->index));
-	pages = fr_min(pages, FR_U32_MAX);
-	if (!streams || random || call->state->ra_pages == 0) {
-		decision->reason = random ? FR_REASON_ADVISED_RANDOM : FR_REASON_DISABLED;
-		if (missed)
-			fr_read_ahead(call, decision, access->index, fr_u32_of(pages));
-		return;
-	}
 	streams->accesses = streams->accesses == FR_U32_MAX ? 1 : streams->accesses + 1;
-	if (missed)
+	if (sight->missed)
 		streams->missed_at = streams->accesses;
 	number = fr_streams_find(streams, access->index, pages, access->thread, slack);
 	if (number == FR_STREAM_NONE) {
-		fr_foreread_alone(call, pages, missed, slack, decision);
+		fr_foreread_alone(call, pages, sight->missed, slack, decision);
 		return;
 	}
 	fr_foreread_is_last(streams, number, access->thread);
-	fr_foreread_stream(call, number, pages, missed, slack, decision);
+	fr_foreread_stream(call, number, pages, sight->missed, slack, decision);
 	/* A fault near a stream that is not read ahead of is read around, as any other. */
-	if (fault && missed && decision->windows == 1) {
+	if (sight->fault && sight->missed && decision->windows == 1) {
 		decision->windows = 0;
 		fr_foreread_around(call, decision);
 	}
@@ -749,26 +727,16 @@ FR_INLINE void fr_foreread_access(const struct fr_call *call, struct fr_decision
 
 FR_INLINE void fr_foreread_decide(const struct fr_call *call, struct fr_decision *decision)
 {
-	fr_decision_clear(decision);
-	switch (call->access->kind) {
-	case FR_READ_LOOK:
-	case FR_FAULT_MISS:
-	case FR_FAULT_MARK:
-	case FR_FAULT_HIT:
-		fr_foreread_access(call, decision);
-		break;
-	case FR_READ_MISS:
-		/* What a look had asked for was evicted before it was used. */
-		decision->reason = FR_REASON_RANDOM;
-		fr_read_ahead(call, decision, call->access->index,
-			      fr_u32_of(call->access->req_pages));
-		break;
-	case FR_FORCE:
-		fr_force(call, decision, call->access->req_pages, FR_REASON_FORCED);
-		break;
-	default:
-		break;
-	}
+	struct fr_sight sight;
+
+	if (!fr_see(call, decision, &sight))
+		return;
+	if ((call->state->flags & FR_STATE_RANDOM) || (call->access->flags & FR_VMA_RANDOM))
+		fr_read_missed(call, decision, &sight, FR_REASON_ADVISED_RANDOM);
+	else if (!call->streams || call->state->ra_pages == 0)
+		fr_read_missed(call, decision, &sight, FR_REASON_DISABLED);
+	else
+		fr_foreread_access(call, &sight, decision);
 }
 
 /**

@@ -16,7 +16,7 @@
 #ifndef FOREREAD_LEAP_H
 #define FOREREAD_LEAP_H
 
-#include "common.h"
+#include "sight.h"
 #include "streams.h"
 
 /* Steps that are remembered; a power of two (the paper's H_size). */
@@ -166,36 +166,18 @@ FR_INLINE void fr_leap_miss(const struct fr_call *call, struct fr_leap *leap, fr
 
 FR_INLINE void fr_leap_decide(const struct fr_call *call, struct fr_decision *decision)
 {
-	const struct fr_access *access = call->access;
 	struct fr_leap *leap = (struct fr_leap *)(void *)call->streams;
-	fr_u32 fault = access->kind == FR_FAULT_MISS || access->kind == FR_FAULT_HIT ||
-		       access->kind == FR_FAULT_MARK;
-	fr_u32 missed = access->kind == FR_FAULT_MISS ||
-			(access->kind == FR_READ_LOOK && (access->flags & FR_ACCESS_MISSED));
-	fr_u64 pages = fault ? 1 : fr_max(access->req_pages, 1);
+	struct fr_sight sight;
 
-	fr_decision_clear(decision);
-	if (access->kind == FR_FORCE) {
-		fr_force(call, decision, access->req_pages, FR_REASON_FORCED);
+	if (!fr_see(call, decision, &sight))
 		return;
-	}
-	if (access->kind == FR_READ_MISS) {
-		decision->reason = FR_REASON_RANDOM;
-		fr_read_ahead(call, decision, access->index, fr_u32_of(access->req_pages));
-		return;
-	}
-	if ((!fault && access->kind != FR_READ_LOOK) || access->index >= call->limits->file_pages)
-		return;
-	pages = fr_min(pages, fr_sub(call->limits->file_pages, access->index));
 	if (!leap || call->state->ra_pages == 0) {
-		decision->reason = FR_REASON_DISABLED;
-		if (missed)
-			fr_read_ahead(call, decision, access->index, fr_u32_of(pages));
+		fr_read_missed(call, decision, &sight, FR_REASON_DISABLED);
 		return;
 	}
-	fr_leap_step(leap, access->index);
-	if (missed)
-		fr_leap_miss(call, leap, pages, decision);
+	fr_leap_step(leap, call->access->index);
+	if (sight.missed)
+		fr_leap_miss(call, leap, sight.pages, decision);
 	else if (leap->hits < FR_LEAP_WINDOW_MAX)
 		leap->hits++;
 }
