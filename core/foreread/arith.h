@@ -125,6 +125,18 @@ FR_INLINE fr_u64 fr_div(fr_u64 a, fr_u64 b)
 	return a / b;
 }
 
+/* The lower half. */
+FR_INLINE fr_u32 fr_low(fr_u64 value)
+{
+	return (fr_u32)(value & FR_U32_MAX);
+}
+
+/* A difference of lower halves, around the end of their range. */
+FR_INLINE fr_u32 fr_low_less(fr_u32 value, fr_u32 less)
+{
+	return (fr_u32)((0x100000000ULL + value - less) & FR_U32_MAX);
+}
+
 /* floor(log2(value)); 0 for 0. */
 FR_INLINE fr_u32 fr_log2_portable(fr_u64 value)
 {

@@ -23,6 +23,10 @@
  * @asked_pages: pages asked for so far, by all streams
  * @ahead_pages: of those, pages ahead of their readers
  * @epoch_pages: what @asked_pages was when the epoch began
+ * @epoch_pages_before: the same of the epoch before
+ * @epoch_ns: when the epoch began
+ * @life_ns: how long the epoch before took; 0 means unknown
+ * @consume_ns: time that readers take for a page, all streams together; 0 means unknown
  * @sum: weights of the streams that acted in this epoch
  * @sum_before: the same of the epoch before
  * @epoch: its number; wraps
@@ -36,6 +40,10 @@ struct fr_budget {
 	fr_u64 asked_pages;
 	fr_u64 ahead_pages;
 	fr_u64 epoch_pages;
+	fr_u64 epoch_pages_before;
+	fr_u64 epoch_ns;
+	fr_u64 life_ns;
+	fr_u64 consume_ns;
 	fr_u64 sum;
 	fr_u64 sum_before;
 	fr_u32 epoch;
@@ -44,7 +52,53 @@ struct fr_budget {
 	fr_u32 reserved;
 };
 
-_Static_assert(sizeof(struct fr_budget) == 56, "no hidden padding");
+_Static_assert(sizeof(struct fr_budget) == 88, "no hidden padding");
+
+/* Ends an epoch in which the whole budget was asked for. */
+FR_INLINE void fr_budget_epoch(struct fr_budget *budget, fr_u64 total_pages, fr_u64 now_ns)
+{
+	if (budget->epoch_ns == 0)
+		budget->epoch_ns = now_ns;
+	if (fr_sub(budget->asked_pages, budget->epoch_pages) <= total_pages)
+		return;
+	/*
+	 * Streams end unseen. What is ahead of one that did was asked for before the last
+	 * two epochs, or will soon be: in two, as much is asked for as memory holds.
+	 */
+	budget->ahead_pages = fr_min(budget->ahead_pages,
+				     fr_sub(budget->asked_pages, budget->epoch_pages_before));
+	budget->epoch_pages_before = budget->epoch_pages;
+	budget->epoch_pages = budget->asked_pages;
+	budget->life_ns = fr_sub(now_ns, budget->epoch_ns);
+	budget->epoch_ns = now_ns;
+	budget->sum_before = budget->sum;
+	budget->count_before = budget->count;
+	budget->sum = 0;
+	budget->count = 0;
+	budget->epoch = budget->epoch >= FR_U32_MAX - 1 ? 0 : budget->epoch + 1;
+}
+
+/**
+ * fr_budget_life_ns() - how long a page lives that is read now
+ * @budget: shared
+ * @total_pages: how large it is
+ * @now_ns: the time
+ *
+ * Return: time in which so many pages are asked for, by the pace of late; 0 means unknown.
+ */
+FR_INLINE fr_u64 fr_budget_life_ns(const struct fr_budget *budget, fr_u64 total_pages,
+				   fr_u64 now_ns)
+{
+	fr_u64 asked = fr_sub(budget->asked_pages, budget->epoch_pages);
+	fr_u64 since_ns = fr_sub(now_ns, budget->epoch_ns);
+
+	/* A quarter of an epoch shows the pace; before that the last one stands. */
+	if (asked < total_pages / 4)
+		return budget->life_ns;
+	since_ns = fr_div(fr_mul(since_ns / 1024, fr_u32_of(total_pages)), asked);
+	since_ns = fr_add(fr_mul(since_ns, 1024), 1);
+	return budget->life_ns == 0 ? since_ns : fr_min(since_ns, budget->life_ns);
+}
 
 /**
  * fr_budget_share() - a stream's part of the budget
@@ -56,23 +110,12 @@ _Static_assert(sizeof(struct fr_budget) == 56, "no hidden padding");
  * Return: pages ahead, at most @total_pages. However slow it is, a stream has a quarter of an
  * equal part, so that none starves.
  */
-FR_INLINE fr_u64 fr_budget_share(struct fr_budget *budget, fr_u64 total_pages, fr_u32 weight,
-				 fr_u32 *epoch)
+FR_INLINE fr_u64 fr_budget_share(struct fr_budget *budget, fr_u64 total_pages, fr_u64 want,
+				 fr_u32 weight, fr_u32 *epoch)
 {
 	fr_u64 all, streams, total = fr_min(total_pages, FR_U32_MAX);
 	fr_u32 now;
 
-	if (fr_sub(budget->asked_pages, budget->epoch_pages) > total) {
-		/* What is ahead of streams that ended unseen was asked for before that. */
-		budget->ahead_pages = fr_min(budget->ahead_pages,
-					     fr_sub(budget->asked_pages, budget->epoch_pages));
-		budget->epoch_pages = budget->asked_pages;
-		budget->sum_before = budget->sum;
-		budget->count_before = budget->count;
-		budget->sum = 0;
-		budget->count = 0;
-		budget->epoch = budget->epoch >= FR_U32_MAX - 1 ? 0 : budget->epoch + 1;
-	}
 	if (weight == 0)
 		weight = (fr_u32)fr_clamp(fr_div(budget->sum, budget->count), 1, 1U << 20);
 	/* Epochs count from 1 for streams, so that a new one has never acted. */
@@ -85,8 +128,9 @@ FR_INLINE fr_u64 fr_budget_share(struct fr_budget *budget, fr_u64 total_pages, f
 	all = fr_max(fr_max(budget->sum, budget->sum_before), weight);
 	streams = fr_max(fr_max(budget->count, budget->count_before), 1);
 	all = fr_max(fr_div(fr_mul(total, weight), all), fr_div(total, streams * 4));
-	/* Others may yet come: no more than half of what nobody uses, beyond an equal part. */
-	return fr_min(all, fr_max(fr_div(total, streams), fr_sub(total, budget->ahead_pages) / 2));
+	if (want <= all || want <= fr_sub(total, budget->ahead_pages) / 2)
+		return want;
+	return all / 4;
 }
 
 #endif /* FOREREAD_BUDGET_H */

@@ -25,6 +25,8 @@
 #define FR_DEVICE_TOOK_NS_MAX 0xfffffffffULL /* 68 s */
 /* Requests that must have been seen before the line through them is believed. */
 #define FR_DEVICE_REQUESTS_MIN 4U
+/* The same of requests to a busy device: what they took varies more. */
+#define FR_DEVICE_GAPS_MIN 16U
 /* Pages and requests in a row that make a measurement of a busy device. */
 #define FR_DEVICE_BUSY_PAGES 64U
 #define FR_DEVICE_BUSY_REQUESTS 4U
@@ -68,15 +70,29 @@ struct fr_done {
 };
 
 /**
- * struct fr_device - what was measured of a device, and of the files on it
+ * struct fr_line - sizes and times of requests, for the line through them
  * @pages: average pages of a request, with 8 fractional bits
  * @took: average time, in 64 ns, with 8 fractional bits
  * @square: average of the squares of pages, with 8 fractional bits
  * @product: average of the products of pages and time, with 8 fractional bits
+ */
+struct fr_line {
+	fr_u64 pages;
+	fr_u64 took;
+	fr_u64 square;
+	fr_u64 product;
+};
+
+/**
+ * struct fr_device - what was measured of a device, and of the files on it
+ * @idle: requests that found the device idle, from asking to having
+ * @busy: requests that found it busy, from the end of the one before to their own
  * @latency_ns: time of a request without its pages
  * @next_ns: the same of one that goes on where the one before it ended, which spares a
  *	disk the seek
  * @page_ns: time of a page
+ * @cost_ns: what a request costs a busy device besides its pages; 0 means unknown
+ * @follow_ns: the same of one that goes on where the one under way ends
  * @line_ns: the same, by the line through requests alone; 0 means unknown
  * @busy_ns: at most that: the least that a page took of a request, or of what a busy
  *	device delivers; 0 means unknown
@@ -84,63 +100,85 @@ struct fr_done {
  * @load_ns: time for a page while it is busy, of late, whatever it is busy with
  * @demand_ns: how long readers wait, of late, for what nobody had asked for ahead
  * @wait_ns: average time from asking to having, with all that was queued before
+ * @done_ns: when its last request ended, with others waiting; 0 where none was
  * @busy_pages: pages delivered since @busy_since_ns
  * @busy_requests: requests since then
  * @requests: seen that found the device idle; stops counting at its maximum
+ * @gaps: seen that found it busy; stops counting at its maximum
  * @asks: times that something was asked of it; wraps
  * @demand_thread: who waited so last
- * @reserved: 0
  * @starts: how long runs from the start of a file are
  * @start: those under way, by the low bits of the thread
  *
  * All zero bytes is a device of which nothing is known.
  */
 struct fr_device {
-	fr_u64 pages;
-	fr_u64 took;
-	fr_u64 square;
-	fr_u64 product;
+	struct fr_line idle;
+	struct fr_line busy;
 	fr_u64 latency_ns;
 	fr_u64 next_ns;
 	fr_u64 page_ns;
+	fr_u64 cost_ns;
+	fr_u64 follow_ns;
 	fr_u64 line_ns;
 	fr_u64 busy_ns;
 	fr_u64 busy_since_ns;
 	fr_u64 load_ns;
 	fr_u64 demand_ns;
 	fr_u64 wait_ns;
+	fr_u64 done_ns;
 	fr_u32 busy_pages;
 	fr_u32 busy_requests;
 	fr_u32 requests;
+	fr_u32 gaps;
 	fr_u32 asks;
 	fr_u32 demand_thread;
-	fr_u32 reserved;
 	struct fr_runs starts;
 	struct fr_start start[FR_DEVICE_STARTS];
 };
 
 _Static_assert(sizeof(struct fr_done) == 24, "no hidden padding");
-_Static_assert(sizeof(struct fr_device) == 288, "no hidden padding");
+_Static_assert(sizeof(struct fr_device) == 344, "no hidden padding");
 
-FR_INLINE void fr_device_line(struct fr_device *device)
+/* A request more. */
+FR_INLINE void fr_line_add(struct fr_line *line, fr_u32 count, fr_u64 size, fr_u64 took_ns)
 {
-	fr_u64 mean = device->pages;
-	fr_u64 spread = fr_sub(device->square, fr_mul(mean, fr_u32_of(mean)) >> FR_DEVICE_FRACTION);
-	fr_u64 both = fr_mul(device->took, fr_u32_of(mean)) >> FR_DEVICE_FRACTION;
+	/* The first ones weigh as much as all before them: a plain average. */
+	fr_u32 share = count <= 1U << FR_DEVICE_WEIGHT ? fr_log2(count) : FR_DEVICE_WEIGHT;
+	fr_u64 took = took_ns >> FR_DEVICE_TIME;
+
+	line->pages = fr_average(line->pages, size << FR_DEVICE_FRACTION, share);
+	line->took = fr_average(line->took, took << FR_DEVICE_FRACTION, share);
+	line->square = fr_average(line->square, size * size << FR_DEVICE_FRACTION, share);
+	line->product = fr_average(line->product, size * took << FR_DEVICE_FRACTION, share);
+}
+
+/* The time of a page by the line through requests; 0 where there is none. */
+FR_INLINE fr_u64 fr_line_page_ns(const struct fr_line *line)
+{
+	fr_u64 mean = line->pages;
+	fr_u64 spread = fr_sub(line->square, fr_mul(mean, fr_u32_of(mean)) >> FR_DEVICE_FRACTION);
+	fr_u64 both = fr_mul(line->took, fr_u32_of(mean)) >> FR_DEVICE_FRACTION;
 	fr_u64 page_ns;
 
 	/*
 	 * Requests of about one size say nothing about pages, and noise may even tilt the line:
 	 * their sizes must differ by a quarter of the mean.
 	 */
-	if (device->requests < FR_DEVICE_REQUESTS_MIN || spread < 1U << FR_DEVICE_FRACTION ||
+	if (spread < 1U << FR_DEVICE_FRACTION ||
 	    spread < fr_mul(mean, fr_u32_of(mean)) >> (FR_DEVICE_FRACTION + 4) ||
-	    device->product <= both) {
-		device->line_ns = 0;
-		return;
-	}
-	page_ns = fr_div(fr_mul(fr_sub(device->product, both), 1U << FR_DEVICE_TIME), spread);
-	device->line_ns = fr_clamp(page_ns, 1, FR_DEVICE_TOOK_NS_MAX);
+	    line->product <= both)
+		return 0;
+	page_ns = fr_div(fr_mul(fr_sub(line->product, both), 1U << FR_DEVICE_TIME), spread);
+	return fr_clamp(page_ns, 1, FR_DEVICE_TOOK_NS_MAX);
+}
+
+/* The time of a request without its pages. */
+FR_INLINE fr_u64 fr_line_latency_ns(const struct fr_line *line, fr_u64 page_ns)
+{
+	return fr_sub(fr_mul(line->took, 1U << FR_DEVICE_TIME),
+		      fr_mul(line->pages, fr_u32_of(page_ns))) >>
+	       FR_DEVICE_FRACTION;
 }
 
 /*
@@ -179,6 +217,36 @@ FR_INLINE void fr_device_busy(struct fr_device *device, const struct fr_done *do
 		device->busy_since_ns = 0;
 }
 
+/* What a request and a page of it cost, by what was measured so far. */
+FR_INLINE void fr_device_fit(struct fr_device *device)
+{
+	const struct fr_line *line = &device->idle;
+	fr_u64 page_ns = 0;
+
+	if (device->gaps >= FR_DEVICE_GAPS_MIN) {
+		page_ns = fr_line_page_ns(&device->busy);
+		if (page_ns != 0)
+			device->cost_ns = fr_line_latency_ns(&device->busy, page_ns) + 1;
+		/* A device that is never idle shows by how they follow each other. */
+		if (device->requests < FR_DEVICE_REQUESTS_MIN)
+			line = &device->busy;
+	}
+	if (device->requests >= FR_DEVICE_REQUESTS_MIN && fr_line_page_ns(&device->idle) != 0)
+		page_ns = fr_line_page_ns(&device->idle);
+	/* What requests of different sizes have shown holds while they are of one size. */
+	if (page_ns != 0)
+		device->line_ns = page_ns;
+	device->page_ns = device->line_ns;
+	/* Where no line can be drawn, requests are taken to cost the default's pages. */
+	if (device->page_ns == 0 || device->page_ns > device->busy_ns)
+		device->page_ns =
+			fr_div(fr_mul(line->took, 1U << FR_DEVICE_TIME),
+			       fr_add(line->pages, FR_DEVICE_EVEN_PAGES << FR_DEVICE_FRACTION));
+	if (device->busy_ns != 0)
+		device->page_ns = fr_min(device->page_ns, device->busy_ns);
+	device->latency_ns = fr_line_latency_ns(line, device->page_ns);
+}
+
 /**
  * fr_device_done() - a request of the device is done
  * @device: to learn
@@ -188,45 +256,35 @@ FR_INLINE void fr_device_done(struct fr_device *device, const struct fr_done *do
 {
 	fr_u64 size = fr_min(done->pages, FR_DEVICE_PAGES_MAX);
 	fr_u64 took = fr_min(done->took_ns, FR_DEVICE_TOOK_NS_MAX);
-	fr_u32 share = FR_DEVICE_WEIGHT;
-	fr_u64 mean;
+	fr_u64 gap = fr_min(fr_sub(done->now_ns, device->done_ns), FR_DEVICE_TOOK_NS_MAX);
+	fr_u64 alone;
 
 	device->wait_ns = device->wait_ns == 0 ? took : fr_average(device->wait_ns, took, 3);
 	fr_device_busy(device, done);
-	if (done->first && done->next && size != 0) {
-		mean = fr_sub(took, fr_mul(size, fr_u32_of(device->page_ns)));
-		device->next_ns = device->next_ns == 0 ? mean + 1 :
-							 fr_average(device->next_ns, mean, 3);
-	} else if (done->first && size != 0) {
+	if (size != 0 && done->first && done->next && device->line_ns == 0) {
+		/* Without the time of a page, the rest says nothing. */
+	} else if (size != 0 && done->first && done->next) {
+		alone = fr_sub(took, fr_mul(size, fr_u32_of(device->page_ns)));
+		device->next_ns = device->next_ns == 0 ? alone + 1 :
+							 fr_average(device->next_ns, alone, 3);
+	} else if (size != 0 && done->first) {
 		device->requests = fr_u32_of((fr_u64)device->requests + 1);
-		/* The first ones weigh as much as all before them: a plain average. */
-		if (device->requests <= 1U << FR_DEVICE_WEIGHT)
-			share = fr_log2(device->requests);
-		took >>= FR_DEVICE_TIME;
-		device->pages = fr_average(device->pages, size << FR_DEVICE_FRACTION, share);
-		device->took = fr_average(device->took, took << FR_DEVICE_FRACTION, share);
-		device->square =
-			fr_average(device->square, size * size << FR_DEVICE_FRACTION, share);
-		device->product =
-			fr_average(device->product, size * took << FR_DEVICE_FRACTION, share);
-		fr_device_line(device);
+		fr_line_add(&device->idle, device->requests, size, took);
+	} else if (size != 0 && !done->next && device->done_ns != 0) {
+		device->gaps = fr_u32_of((fr_u64)device->gaps + 1);
+		fr_line_add(&device->busy, device->gaps, size, gap);
+	} else if (size != 0 && device->done_ns != 0 && device->line_ns != 0) {
+		alone = fr_sub(gap, fr_mul(size, fr_u32_of(device->page_ns)));
+		device->follow_ns = device->follow_ns == 0 ?
+					    alone + 1 :
+					    fr_average(device->follow_ns, alone, 3);
 	}
+	device->done_ns = done->left ? done->now_ns : 0;
 	/* A request takes at least its pages' time. */
-	took = fr_clamp(fr_div(fr_min(done->took_ns, FR_DEVICE_TOOK_NS_MAX), size), 1,
-			FR_DEVICE_TOOK_NS_MAX);
+	took = fr_clamp(fr_div(took, size), 1, FR_DEVICE_TOOK_NS_MAX);
 	if (size != 0 && (device->busy_ns == 0 || took < device->busy_ns))
 		device->busy_ns = took;
-	device->page_ns = device->line_ns;
-	/* Where no line can be drawn, requests are taken to cost the default's pages. */
-	if (device->page_ns == 0 || device->page_ns > device->busy_ns)
-		device->page_ns =
-			fr_div(fr_mul(device->took, 1U << FR_DEVICE_TIME),
-			       fr_add(device->pages, FR_DEVICE_EVEN_PAGES << FR_DEVICE_FRACTION));
-	if (device->busy_ns != 0)
-		device->page_ns = fr_min(device->page_ns, device->busy_ns);
-	mean = fr_mul(device->pages, fr_u32_of(device->page_ns)) >> FR_DEVICE_FRACTION;
-	device->latency_ns =
-		fr_sub(fr_mul(device->took, 1U << FR_DEVICE_TIME) >> FR_DEVICE_FRACTION, mean);
+	fr_device_fit(device);
 }
 
 /**
@@ -242,12 +300,28 @@ FR_INLINE fr_u32 fr_device_even_pages(const struct fr_device *device, fr_u32 alo
 
 	if (!device || device->page_ns == 0)
 		return FR_DEVICE_EVEN_PAGES;
+	/* Requests of one size say nothing: they differ until the line is found. */
+	if (device->line_ns == 0 && device->busy_since_ns != 0 &&
+	    device->gaps >= FR_DEVICE_GAPS_MIN)
+		return FR_DEVICE_EVEN_PAGES / 2 << (device->asks & 3);
 	latency_ns = device->latency_ns;
 	next_ns = device->next_ns == 0 ? latency_ns : fr_min(device->next_ns, latency_ns);
 	alone = (fr_u32)fr_min(alone, 256);
 	latency_ns = fr_sub(latency_ns, fr_mul(fr_sub(latency_ns, next_ns), alone) >> 8);
 	return (fr_u32)fr_clamp(fr_div(latency_ns, device->page_ns), FR_DEVICE_EVEN_PAGES_MIN,
 				FR_DEVICE_EVEN_PAGES_MAX);
+}
+
+/*
+ * The same while the device is busy: one that answers many at once may take its time for each,
+ * and yet a request more costs the others next to nothing.
+ */
+FR_INLINE fr_u32 fr_device_cost_pages(const struct fr_device *device, fr_u32 even)
+{
+	if (!device || device->busy_since_ns == 0 || device->cost_ns == 0 || device->page_ns == 0)
+		return even;
+	return (fr_u32)fr_clamp(fr_div(device->cost_ns, device->page_ns), FR_DEVICE_EVEN_PAGES_MIN,
+				even);
 }
 
 /*

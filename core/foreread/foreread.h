@@ -42,6 +42,8 @@
 #define FR_FOREREAD_PIECES_EACH 4U
 /* So many pages asked for and found cached let a stream fall silent. */
 #define FR_FOREREAD_SILENT_PAGES 8192U
+/* A stream of so many requests may still turn round. */
+#define FR_FOREREAD_TURN_REQUESTS 4U
 /* Runs that must be known before the first page of one inside a file is read ahead of. */
 #define FR_FOREREAD_RUNS_MIN 8U
 
@@ -50,6 +52,14 @@ FR_INLINE fr_u64 fr_foreread_have(const struct fr_stream *stream)
 {
 	return stream->course == FR_COURSE_DOWN ? fr_sub(stream->end, stream->ahead) :
 						  fr_sub(stream->ahead, stream->end);
+}
+
+/* Whole requests of the reader, since it waits for the rest of one as for all of it. */
+FR_INLINE fr_u64 fr_foreread_whole(fr_u64 pages, fr_u32 piece_pages)
+{
+	fr_u64 whole = fr_mul(fr_div(pages, piece_pages), piece_pages);
+
+	return whole != 0 ? whole : pages;
 }
 
 /* How many pages ahead of a stream its past vouches for. */
@@ -66,7 +76,8 @@ FR_INLINE fr_u64 fr_foreread_worth(const struct fr_call *call, const struct fr_s
 		return 0;
 	if ((stream->flags & FR_STREAM_START) && call->device)
 		runs = &call->device->starts;
-	worth = fr_runs_worth(runs, stream->run_pages, even);
+	worth = fr_foreread_whole(fr_runs_worth(runs, stream->run_pages, even),
+				  stream->piece_pages);
 	return touched * 4 < fr_mul(span, 3) ? worth / 2 : worth;
 }
 
@@ -82,7 +93,7 @@ FR_INLINE fr_u64 fr_foreread_request(const struct fr_call *call, const struct fr
 
 	if (call->device && call->device->page_ns != 0)
 		pages = fr_min(pages, fr_div(FR_FOREREAD_REQUEST_NS, call->device->page_ns));
-	if (fr_device_crowded(call->device, stream->thread))
+	if (fr_device_crowded(call->device, stream->thread) && call->device->line_ns != 0)
 		pages = fr_min(pages, even);
 	/*
 	 * Mapped files are asked for as they are mapped, 16 pages at a time; with less than two
@@ -94,29 +105,38 @@ FR_INLINE fr_u64 fr_foreread_request(const struct fr_call *call, const struct fr
 }
 
 /* What memory allows a stream. */
-FR_INLINE fr_u64 fr_foreread_memory(const struct fr_call *call, struct fr_stream *stream)
+FR_INLINE fr_u64 fr_foreread_memory(const struct fr_call *call, struct fr_stream *stream,
+				    fr_u64 want)
 {
 	const struct fr_limits *limits = call->limits;
 	fr_u64 pages = limits->pages_max != 0 ? limits->pages_max : FR_U32_MAX;
-	fr_u64 rate, half = limits->reclaim_pages / 2;
+	fr_u64 rate, life_ns, consume_ns, half = limits->reclaim_pages / 2;
+	fr_u64 now_ns = call->access->time_ns;
+	fr_u64 total = half;
 
 	if (stream->ceiling_pages != 0)
 		pages = fr_min(pages, stream->ceiling_pages);
+	pages = fr_min(pages, want);
 	if (half == 0 || !call->budget)
 		return pages;
 	/* Pages a second; a reader faster than 2^20 is held up by the device anyway. */
 	rate = stream->consume_ns == 0 ? 0 :
 					 fr_div(1000000000U, fr_max(stream->consume_ns, 1000)) + 1;
-	pages = fr_min(pages, fr_budget_share(call->budget, half, fr_root(rate), &stream->epoch));
+	fr_budget_epoch(call->budget, half, now_ns);
 	/* A page lives while half of what reclaim leaves is read: it must be used by then. */
-	if (stream->turnover != 0)
-		pages = fr_min(pages, fr_div(fr_mul(half, 16), stream->turnover));
-	return pages;
+	life_ns = fr_budget_life_ns(call->budget, half, now_ns);
+	consume_ns = stream->consume_ns;
+	/* A new stream is taken to be read as the others are. */
+	if (consume_ns == 0)
+		consume_ns = call->budget->consume_ns;
+	if (life_ns != 0 && consume_ns != 0)
+		pages = fr_min(pages, fr_div(life_ns, consume_ns));
+	return fr_budget_share(call->budget, total, pages, fr_root(rate), &stream->epoch);
 }
 
 /* How far ahead: what latency and rate ask for, and every bound allows. */
 FR_INLINE fr_u64 fr_foreread_distance(const struct fr_call *call, struct fr_stream *stream,
-				      fr_u64 request, fr_u32 even)
+				      fr_u64 request, fr_u64 worth, fr_u32 even)
 {
 	fr_u64 page_ns = call->device ? call->device->page_ns : 0;
 	fr_u64 pages = 0;
@@ -131,7 +151,7 @@ FR_INLINE fr_u64 fr_foreread_distance(const struct fr_call *call, struct fr_stre
 	pages += request;
 	if (!fr_device_crowded(call->device, stream->thread))
 		pages *= 2;
-	return fr_min(pages, fr_foreread_memory(call, stream));
+	return fr_foreread_memory(call, stream, fr_min(pages, worth));
 }
 
 FR_INLINE void fr_foreread_asked(const struct fr_call *call, fr_u64 pages)
@@ -142,9 +162,62 @@ FR_INLINE void fr_foreread_asked(const struct fr_call *call, fr_u64 pages)
 		call->budget->asked_pages = fr_add(call->budget->asked_pages, pages);
 }
 
+/*
+ * Up to how many pages are read together with those that the reader waits for. One that goes
+ * on at once would wait for a request of their own as well, and whoever reads next, too; one
+ * that takes its time would wait for nothing but these.
+ */
+FR_INLINE fr_u64 fr_foreread_together(const struct fr_call *call, const struct fr_stream *stream,
+				      fr_u32 even)
+{
+	const struct fr_device *device = call->device;
+
+	if (!device || stream->consume_ns == 0 || device->follow_ns == 0)
+		return fr_min(even, FR_DEVICE_EVEN_PAGES);
+	if (fr_mul(stream->consume_ns, stream->piece_pages) > device->latency_ns)
+		return 0;
+	return fr_div(fr_add(device->follow_ns, device->follow_ns), device->page_ns);
+}
+
+/* Reads pages behind those that the reader waits for. */
+FR_INLINE void fr_foreread_behind(const struct fr_call *call, struct fr_decision *decision,
+				  fr_u64 start, fr_u64 pages, fr_u64 together)
+{
+	const struct fr_window *needed = &decision->window[0];
+
+	if (decision->windows == 1 && pages <= together &&
+	    start == fr_add(needed->start, needed->size)) {
+		start = needed->start;
+		pages = fr_add(pages, needed->size);
+		decision->windows = 0;
+	}
+	fr_read_ahead(call, decision, start, fr_u32_of(pages));
+}
+
+/*
+ * How much is there before a reader that takes its time is through with what it has: more would
+ * make it wait for the end of a request of which it needs the start.
+ */
+FR_INLINE fr_u64 fr_foreread_in_time(const struct fr_call *call, const struct fr_stream *stream,
+				     fr_u64 have)
+{
+	const struct fr_device *device = call->device;
+	fr_u64 left_ns = fr_mul(fr_add(have, stream->piece_pages), stream->consume_ns);
+
+	/* One that is faster than the device waits anyway, and so does one that is late. */
+	if (!device || stream->consume_ns <= device->page_ns || left_ns <= device->latency_ns)
+		return FR_U32_MAX;
+	/* Without the line: no page takes longer than those of a whole request did. */
+	if (device->line_ns == 0)
+		return fr_max(fr_div(left_ns, device->busy_ns), stream->piece_pages);
+	return fr_max(fr_div(fr_sub(left_ns, device->latency_ns), device->page_ns),
+		      stream->piece_pages);
+}
+
 /* Asks for what a stream that goes up or down has still to come. */
 FR_INLINE void fr_foreread_ask(const struct fr_call *call, struct fr_stream *stream,
-			       fr_u64 distance, fr_u64 request, struct fr_decision *decision)
+			       fr_u64 distance, fr_u64 request, fr_u32 even,
+			       struct fr_decision *decision)
 {
 	fr_u32 down = stream->course == FR_COURSE_DOWN;
 	fr_u64 have, left, want;
@@ -155,18 +228,31 @@ FR_INLINE void fr_foreread_ask(const struct fr_call *call, struct fr_stream *str
 	/* Not for less than a request, or than half of a small distance. */
 	request = fr_min(request, (distance + 1) / 2);
 	stream->ask_pages = fr_u32_of(fr_sub(distance, request));
-	if (distance == 0 || have > stream->ask_pages)
+	if (distance == 0 || have > fr_max(stream->ask_pages, stream->last_pages))
 		return;
 	left = down ? stream->ahead : fr_sub(call->limits->file_pages, stream->ahead);
-	want = fr_min(left, fr_sub(distance, have));
+	want = fr_min(fr_min(left, fr_sub(distance, have)),
+		      fr_foreread_in_time(call, stream, have));
 	if (want == 0)
 		return;
+	/*
+	 * And once the reader comes to the last request, so that the next one is there when the
+	 * device is through with that.
+	 */
+	stream->last_pages = fr_u32_of(fr_min(want, fr_sub(distance, request / 2)));
+	stream->ask_pages = fr_u32_of(fr_max(stream->ask_pages, stream->last_pages));
+	if (stream->ceiling_pages != 0)
+		stream->ceiling_pages =
+			fr_u32_of(fr_add(stream->ceiling_pages, stream->ceiling_pages / 8 + 1));
 	decision->reason = down ? FR_REASON_REVERSE : FR_REASON_STREAM;
-	if (down)
+	if (down) {
 		stream->ahead = fr_sub(stream->ahead, want);
-	fr_read_ahead(call, decision, stream->ahead, fr_u32_of(want));
-	if (!down)
+		fr_read_ahead(call, decision, stream->ahead, fr_u32_of(want));
+	} else {
+		fr_foreread_behind(call, decision, stream->ahead, want,
+				   fr_foreread_together(call, stream, even));
 		stream->ahead = fr_add(stream->ahead, want);
+	}
 	fr_foreread_asked(call, want);
 	if (call->budget)
 		call->budget->ahead_pages = fr_add(call->budget->ahead_pages, want);
@@ -209,34 +295,29 @@ FR_INLINE void fr_foreread_ask_pieces(const struct fr_call *call, struct fr_stre
 	fr_foreread_asked(call, fr_mul(piece, fr_u32_of(pieces)));
 }
 
-/* Rates, and what the cache turns over meanwhile. */
+/* Rates. */
 FR_INLINE void fr_foreread_measure(const struct fr_call *call, struct fr_stream *stream,
 				   fr_u64 pages)
 {
 	fr_u64 now_ns = call->access->time_ns;
-	fr_u64 took_ns = fr_sub(fr_sub(now_ns, stream->used_ns), stream->waited_ns);
-	fr_u64 before = fr_max(stream->turned_pages, 1);
+	fr_u64 took_ns = fr_sub(fr_sub(fr_add(now_ns, 1), stream->used_ns), stream->waited_ns);
 
 	/* What it did since its last access, it did with the pages of that. */
-	if (stream->used_ns != 0 && now_ns != 0) {
+	if (stream->used_ns != 0) {
 		took_ns = fr_min(fr_div(took_ns, fr_max(stream->piece_pages, 1)), FR_U32_MAX);
-		stream->consume_ns = fr_u32_of(fr_average(stream->consume_ns, took_ns, 3));
+		stream->consume_ns = stream->consume_ns == 0 ?
+					     fr_u32_of(took_ns) :
+					     fr_u32_of(fr_average(stream->consume_ns, took_ns, 3));
+		if (call->budget)
+			call->budget->consume_ns =
+				call->budget->consume_ns == 0 ?
+					took_ns :
+					fr_average(call->budget->consume_ns, took_ns, 6);
 	}
-	stream->used_ns = now_ns;
+	stream->used_ns = fr_add(now_ns, 1);
 	stream->waited_ns = 0;
 	stream->boost_pages = fr_u32_of(fr_add(stream->boost_pages, pages));
 	stream->quiet_pages = fr_u32_of(fr_add(stream->quiet_pages, pages));
-	stream->turned_pages = fr_u32_of(fr_add(stream->turned_pages, pages));
-	if (!call->budget || stream->turned_pages < fr_max(stream->distance_pages / 2, 64))
-		return;
-	before =
-		fr_div(fr_mul(fr_sub(call->budget->asked_pages, stream->asked_before), 16), before);
-	stream->turnover =
-		stream->turnover == 0 ?
-			fr_u32_of(before) :
-			fr_u32_of(fr_average(stream->turnover, fr_min(before, FR_U32_MAX), 2));
-	stream->asked_before = call->budget->asked_pages;
-	stream->turned_pages = 0;
 }
 
 /* A stream without waits reads in smaller requests, down to what its rate needs. */
@@ -249,8 +330,6 @@ FR_INLINE void fr_foreread_calm(struct fr_stream *stream)
 	stream->quiet_pages = 0;
 	if (stream->boost > FR_FOREREAD_BOOST_MIN)
 		stream->boost = (fr_u8)fr_sub(stream->boost, 1);
-	if (stream->ceiling_pages != 0)
-		stream->ceiling_pages = fr_u32_of((fr_u64)stream->ceiling_pages * 5 / 4 + 1);
 }
 
 /*
@@ -287,6 +366,23 @@ FR_INLINE void fr_foreread_forget(struct fr_stream *stream)
 							   fr_add(stream->first, span);
 }
 
+/*
+ * A stream that seemed to go down, of two requests that overtook each other, goes up when it
+ * is read above where it began before it has come far.
+ */
+FR_INLINE void fr_foreread_turn(struct fr_stream *stream, fr_u64 index, fr_u64 pages)
+{
+	fr_u64 low = stream->end;
+
+	if (stream->course != FR_COURSE_DOWN || index < stream->first ||
+	    stream->touched_pages > pages * FR_FOREREAD_TURN_REQUESTS)
+		return;
+	stream->course = FR_COURSE_UP;
+	stream->end = stream->first;
+	stream->first = low;
+	stream->ahead = stream->end;
+}
+
 /* An access moves its stream on; @slack is what fault-around may have left out. */
 FR_INLINE void fr_foreread_move(const struct fr_call *call, struct fr_stream *stream, fr_u64 pages,
 				fr_u32 slack)
@@ -295,7 +391,10 @@ FR_INLINE void fr_foreread_move(const struct fr_call *call, struct fr_stream *st
 	fr_u64 index = call->access->index;
 	fr_u64 end = fr_add(index, pages);
 	fr_u64 run = stream->run_pages, have = fr_foreread_have(stream), hole;
+	fr_u32 passed;
 
+	fr_foreread_turn(stream, index, pages);
+	passed = stream->course == FR_COURSE_UP && index < stream->end;
 	if (stream->course == FR_COURSE_DOWN) {
 		hole = fr_sub(stream->end, end);
 		stream->end = fr_min(stream->end, index);
@@ -308,7 +407,10 @@ FR_INLINE void fr_foreread_move(const struct fr_call *call, struct fr_stream *st
 	if (call->budget)
 		call->budget->ahead_pages =
 			fr_sub(call->budget->ahead_pages, fr_sub(have, fr_foreread_have(stream)));
-	if (hole <= slack)
+	/* Fault-around mapped unseen what lies between, or around a page that was passed. */
+	if (passed)
+		pages += slack;
+	else if (hole <= slack)
 		pages += hole;
 	stream->touched_pages = fr_u32_of(
 		fr_min(fr_add(stream->touched_pages, pages), fr_apart(stream->end, stream->first)));
@@ -373,7 +475,7 @@ FR_INLINE fr_u32 fr_foreread_begin(const struct fr_call *call, fr_u64 first, fr_
 {
 	struct fr_streams *streams = call->streams;
 	fr_u32 thread = call->access->thread;
-	fr_u32 own = streams->by_thread[thread & (FR_STREAMS_THREADS - 1)];
+	fr_u32 own = fr_stream_of(streams, thread);
 	fr_u32 number = fr_streams_place(streams) & (FR_STREAMS - 1);
 	struct fr_stream *stream = &streams->stream[number];
 	struct fr_stream fresh = { 0 };
@@ -383,7 +485,6 @@ FR_INLINE fr_u32 fr_foreread_begin(const struct fr_call *call, fr_u64 first, fr_
 	fresh.ahead = fresh.end;
 	fresh.touched_pages = fr_u32_of(fr_sub(end, first));
 	fresh.run_pages = fresh.touched_pages;
-	fresh.asked_before = call->budget ? call->budget->asked_pages : 0;
 	fresh.ask_pages = FR_U32_MAX;
 	fresh.boost = FR_FOREREAD_BOOST;
 	fresh.course = course;
@@ -428,8 +529,8 @@ FR_INLINE void fr_foreread_stream(const struct fr_call *call, fr_u32 number, fr_
 	struct fr_stream *stream = &streams->stream[number & (FR_STREAMS - 1)];
 	fr_u64 index = call->access->index;
 	fr_u64 have = fr_foreread_cached(call, pages);
-	fr_u64 request, distance, demand = pages;
-	fr_u32 even, inside = 0;
+	fr_u64 request, worth, distance, demand = pages;
+	fr_u32 even, cost, inside = 0;
 
 	fr_foreread_measure(call, stream, pages);
 	if (call->device) {
@@ -456,12 +557,9 @@ FR_INLINE void fr_foreread_stream(const struct fr_call *call, fr_u32 number, fr_
 			fr_foreread_gone(call, stream, pages);
 		fr_foreread_move(call, stream, pages, slack);
 		stream->piece_pages = fr_u32_of(pages);
-		if (stream->lone < FR_STREAMS_LONE &&
-		    streams->lone[stream->lone & (FR_STREAMS_LONE - 1)].start == stream->first)
-			streams->lone[stream->lone & (FR_STREAMS_LONE - 1)].pages =
-				stream->touched_pages;
+		fr_lone_grow(streams, stream->lone, stream->first, stream->touched_pages);
 	}
-	streams->key[number & (FR_STREAMS - 1)] = fr_foreread_key(stream);
+	fr_stream_expect(streams, number, fr_foreread_key(stream));
 	if (missed) {
 		stream->flags |= FR_STREAM_NEWS;
 		stream->cached_pages = 0;
@@ -479,8 +577,10 @@ FR_INLINE void fr_foreread_stream(const struct fr_call *call, fr_u32 number, fr_
 	if (!missed && !fr_stream_steps(stream) && fr_foreread_have(stream) > stream->ask_pages)
 		return;
 	even = fr_device_even_pages(call->device, stream->alone);
-	request = fr_foreread_request(call, stream, even);
-	distance = fr_foreread_distance(call, stream, request, even);
+	cost = fr_device_cost_pages(call->device, even);
+	request = fr_foreread_request(call, stream, cost);
+	worth = fr_stream_steps(stream) ? FR_U32_MAX : fr_foreread_worth(call, stream, cost);
+	distance = fr_foreread_distance(call, stream, request, worth, even);
 	if (fr_stream_steps(stream)) {
 		stream->distance_pages = fr_u32_of(distance);
 		fr_foreread_calm(stream);
@@ -490,12 +590,11 @@ FR_INLINE void fr_foreread_stream(const struct fr_call *call, fr_u32 number, fr_
 					       decision);
 		return;
 	}
-	distance = fr_min(distance, fr_foreread_worth(call, stream, even));
 	stream->distance_pages = fr_u32_of(distance);
 	decision->max_pages = fr_u32_of(distance);
 	decision->saw_pages = stream->touched_pages;
 	fr_foreread_calm(stream);
-	fr_foreread_ask(call, stream, distance, request, decision);
+	fr_foreread_ask(call, stream, distance, request, even, decision);
 	if (call->device)
 		stream->asks = call->device->asks;
 }
@@ -513,9 +612,7 @@ FR_INLINE void fr_foreread_around(const struct fr_call *call, struct fr_decision
 			(fr_u32)fr_clamp(even, FR_FOREREAD_FAULT_PAGES, FR_DEFAULT_PAGES);
 	if (streams->around_misses >= FR_FOREREAD_AROUND_MISSES) {
 		streams->around_misses = 0;
-		/* What costs less than an eighth of the request may as well come along. */
-		streams->around_pages = (fr_u32)fr_max(
-			streams->around_pages / 2, fr_min(fr_pow2_up(even / 8), FR_DEFAULT_PAGES));
+		streams->around_pages = (fr_u32)fr_max(streams->around_pages / 2, 1);
 	}
 	streams->around_misses = fr_u32_of(streams->around_misses + 1ULL);
 	streams->around_hits = 0;
@@ -551,7 +648,7 @@ FR_INLINE void fr_foreread_around_hit(struct fr_streams *streams)
 FR_INLINE fr_u32 fr_foreread_alone_of(const struct fr_call *call)
 {
 	const struct fr_streams *streams = call->streams;
-	fr_u32 own = streams->by_thread[call->access->thread & (FR_STREAMS_THREADS - 1)];
+	fr_u32 own = fr_stream_of(streams, call->access->thread);
 
 	if (own == 0 || own > streams->count)
 		return 0;
@@ -567,7 +664,7 @@ FR_INLINE void fr_foreread_starts(const struct fr_call *call, fr_u64 pages)
 	if (!call->device)
 		return;
 	start = &call->device->start[thread & (FR_DEVICE_STARTS - 1)];
-	if (start->pages != 0)
+	if (start->pages != 0 && start->thread == thread)
 		fr_runs_end(&call->device->starts, start->pages);
 	start->thread = thread;
 	start->pages = pages >= call->limits->file_pages ? 0 : fr_u32_of(pages);
@@ -581,17 +678,26 @@ FR_INLINE fr_u64 fr_foreread_initial(const struct fr_call *call, fr_u64 pages, f
 {
 	const struct fr_access *access = call->access;
 	const struct fr_runs *runs = &call->streams->runs;
-	fr_u32 even = fr_device_even_pages(call->device, fr_foreread_alone_of(call));
 	fr_u32 octave = fr_runs_octave(pages) & (FR_RUNS_OCTAVES - 1);
+	fr_u32 advised = call->state->ra_pages > call->limits->ra_pages ||
+			 (access->flags & FR_VMA_SEQUENTIAL);
+	fr_u32 starts = access->index == 0 && slack == 0, even;
+	fr_u64 worth;
 
-	if (call->state->ra_pages > call->limits->ra_pages || (access->flags & FR_VMA_SEQUENTIAL))
-		return even;
-	if (access->index == 0 && slack == 0)
-		return fr_runs_worth(call->device ? &call->device->starts : runs, pages, even);
-	if (runs->passed[octave] < FR_FOREREAD_RUNS_MIN ||
-	    runs->passed[octave] <= runs->ended[octave])
+	if (!advised && !starts &&
+	    (runs->passed[octave] < FR_FOREREAD_RUNS_MIN ||
+	     runs->passed[octave] <= runs->ended[octave]))
 		return 0;
-	return fr_runs_worth(runs, pages, even);
+	even = fr_device_even_pages(call->device, fr_foreread_alone_of(call));
+	if (advised)
+		return even;
+	if (!starts)
+		return fr_foreread_whole(fr_runs_worth(runs, pages, even), fr_u32_of(pages));
+	worth = fr_runs_worth(call->device ? &call->device->starts : runs, pages, even);
+	/* A device that may be slow is not asked for more than it is known to be good for. */
+	if (call->device && call->device->line_ns == 0)
+		worth = fr_min(worth, fr_max(fr_sub(even, pages), pages));
+	return worth;
 }
 
 /* An access that goes on from a single one. */
@@ -645,14 +751,15 @@ FR_INLINE void fr_foreread_first(const struct fr_call *call, fr_u64 pages, fr_u6
 	if (access->index == 0)
 		stream->flags |= FR_STREAM_START;
 	stream->stamp = streams->accesses;
-	stream->used_ns = access->time_ns;
+	stream->used_ns = fr_add(access->time_ns, 1);
 	stream->piece_pages = fr_u32_of(pages);
-	streams->key[number & (FR_STREAMS - 1)] = stream->end;
+	fr_stream_expect(streams, number, stream->end);
 	fr_read_ahead(call, decision, access->index, fr_u32_of(pages));
 	fr_foreread_asked(call, pages);
-	initial = fr_min(initial, fr_foreread_memory(call, stream));
+	initial = fr_foreread_memory(call, stream, initial);
 	stream->distance_pages = fr_u32_of(initial);
-	fr_foreread_ask(call, stream, initial, 1, decision);
+	fr_foreread_ask(call, stream, initial, 1, fr_device_even_pages(call->device, stream->alone),
+			decision);
 	stream->asks = call->device ? call->device->asks : 0;
 	decision->reason = FR_REASON_INITIAL;
 }
@@ -663,13 +770,13 @@ FR_INLINE void fr_foreread_alone(const struct fr_call *call, fr_u64 pages, fr_u3
 {
 	struct fr_streams *streams = call->streams;
 	const struct fr_access *access = call->access;
-	struct fr_kin kin;
+	struct fr_kin kin = { 0, 0, FR_STREAM_NONE, 0, 0, slack };
 	fr_u64 initial;
 
 	fr_streams_age(streams);
+	fr_stream_leave(streams, access->thread);
 	if (access->index == 0)
 		fr_foreread_starts(call, pages);
-	kin.slack = slack;
 	fr_streams_kin(streams, access->index, pages, access->thread, &kin);
 	if (kin.lone != FR_STREAM_NONE || kin.steps) {
 		fr_u32 number = kin.lone != FR_STREAM_NONE ? fr_foreread_promote(call, &kin) :
@@ -706,17 +813,22 @@ FR_INLINE void fr_foreread_access(const struct fr_call *call, const struct fr_si
 	struct fr_streams *streams = call->streams;
 	fr_u64 pages = fr_min(sight->pages, FR_U32_MAX);
 	fr_u32 slack = sight->fault ? FR_FOREREAD_FAULT_PAGES - 1 : 0;
-	fr_u32 number;
+	fr_u32 number, exact;
 
 	streams->accesses = streams->accesses == FR_U32_MAX ? 1 : streams->accesses + 1;
 	if (sight->missed)
 		streams->missed_at = streams->accesses;
-	number = fr_streams_find(streams, access->index, pages, access->thread, slack);
+	number = fr_streams_find(streams, access->index, pages, access->thread,
+				 sight->fault && !sight->missed ? slack | FR_FAULT_THERE : slack);
 	if (number == FR_STREAM_NONE) {
 		fr_foreread_alone(call, pages, sight->missed, slack, decision);
 		return;
 	}
+	exact = streams->key[number & (FR_STREAMS - 1)] == access->index;
 	fr_foreread_is_last(streams, number, access->thread);
+	/* Lookups come near some stream by chance. */
+	if (!exact && slack == 0)
+		fr_stream_leave(streams, access->thread);
 	fr_foreread_stream(call, number, pages, sight->missed, slack, decision);
 	/* A fault near a stream that is not read ahead of is read around, as any other. */
 	if (sight->fault && sight->missed && decision->windows == 1) {
@@ -741,26 +853,29 @@ FR_INLINE void fr_foreread_decide(const struct fr_call *call, struct fr_decision
 
 /**
  * fr_foreread_waited() - a reader waited for a page
- * @streams: of the file
- * @thread: who
+ * @call: only the thread and what is remembered are used; its streams are not 0
  * @waited_ns: how long
  * @asked: whether the page was on its way when the reader came to it
- * @device: of the file; 0 means unknown
  */
-FR_INLINE void fr_foreread_waited(struct fr_streams *streams, fr_u32 thread, fr_u64 waited_ns,
-				  fr_u32 asked, struct fr_device *device)
+FR_INLINE void fr_foreread_waited(const struct fr_call *call, fr_u64 waited_ns, fr_u32 asked)
 {
-	fr_u32 own = streams->by_thread[thread & (FR_STREAMS_THREADS - 1)];
+	struct fr_streams *streams = call->streams;
+	fr_u32 thread = call->access->thread;
+	fr_u32 own = fr_stream_of(streams, thread);
 	struct fr_stream *stream;
 
-	if (device && !asked)
-		fr_device_waited(device, waited_ns, thread);
+	/* Who reads a stream waits for its own readahead, however late it came. */
+	if (call->device && !asked && fr_stream_left(streams, thread))
+		fr_device_waited(call->device, waited_ns, thread);
 	if (own == 0 || own > streams->count)
 		return;
 	stream = &streams->stream[(own - 1) & (FR_STREAMS - 1)];
 	stream->waited_ns = fr_add(stream->waited_ns, waited_ns);
 	stream->flags |= FR_STREAM_NEWS;
-	fr_foreread_boost(stream, device);
+	/* What it waited for elsewhere says nothing of its requests. */
+	if (fr_stream_left(streams, thread))
+		return;
+	fr_foreread_boost(stream, call->device);
 	stream->quiet_pages = 0;
 }
 
@@ -774,7 +889,7 @@ FR_INLINE void fr_foreread_waited(struct fr_streams *streams, fr_u32 thread, fr_
 FR_INLINE void fr_foreread_issued(struct fr_streams *streams, fr_u32 thread, fr_u64 pages,
 				  fr_u64 read_pages)
 {
-	fr_u32 own = streams->by_thread[thread & (FR_STREAMS_THREADS - 1)];
+	fr_u32 own = fr_stream_of(streams, thread);
 	struct fr_stream *stream;
 
 	if (own == 0 || own > streams->count)

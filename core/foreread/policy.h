@@ -137,7 +137,7 @@ FR_INLINE void fr_decide(fr_u32 policy, const struct fr_call *call, struct fr_de
 /**
  * fr_waited() - a reader waited for a page, and has it
  * @policy: enum fr_policy
- * @call: as for the decision; only its access's thread, its streams and device are used
+ * @call: as for the decision; only its access's thread and what is remembered are used
  * @waited_ns: how long
  * @asked: whether the page was on its way when the reader came to it
  *
@@ -146,8 +146,7 @@ FR_INLINE void fr_decide(fr_u32 policy, const struct fr_call *call, struct fr_de
 FR_INLINE void fr_waited(fr_u32 policy, const struct fr_call *call, fr_u64 waited_ns, fr_u32 asked)
 {
 	if (policy == FR_FOREREAD && call->streams)
-		fr_foreread_waited(call->streams, call->access->thread, waited_ns, asked,
-				   call->device);
+		fr_foreread_waited(call, waited_ns, asked);
 }
 
 /**

@@ -38,6 +38,10 @@
 /* What a stream remembers of its past: runs longer than this are halved. */
 #define FR_STREAM_SPAN_MAX 8192U
 #define FR_STREAM_NONE 0xffU
+/* With the slack of a fault: its page is there, or is being read. */
+#define FR_FAULT_THERE 0x100U
+/* fr_streams.by_thread: its last access belonged to none. */
+#define FR_STREAM_LEFT 0x80U
 
 /* Where a stream goes. */
 enum fr_course {
@@ -60,22 +64,20 @@ enum fr_course {
  * @ahead: upward, the page after the last one asked for; downward, the lowest page
  *	asked for; with a step, where the next piece starts that was not asked for
  * @step_pages: from the start of one piece to the start of the next; 0 without
- * @used_ns: when it was last read
+ * @used_ns: when it was last read, and 1; 0 means never
  * @waited_ns: how long its reader waited since then
- * @asked_before: fr_budget.asked_pages when its turnover was last measured
  * @touched_pages: pages that were read of what is remembered of its run
  * @run_pages: pages that were read of its run
  * @distance_pages: how far ahead was decided last
  * @ask_pages: with more than so many pages ahead, there is nothing to ask for yet
+ * @last_pages: what was asked for last, but for what is asked too late for it
+ * @reserved: 0
  * @ceiling_pages: no further, since pages were wasted; 0 means no such bound
  * @consume_ns: time that its reader takes for a page, waits apart
  * @boost_pages: pages read since its requests last grew
  * @piece_pages: pages of a request; with a step, of a piece
  * @quiet_pages: pages read since its reader last waited
  * @cached_pages: pages asked for in a row that were cached
- * @turnover: pages that all streams ask for while this one reads one, with 4 fractional
- *	bits
- * @turned_pages: pages read since that was last measured
  * @stamp: when it was last read, in accesses
  * @epoch: of the budget, in which it last acted
  * @thread: who reads it
@@ -95,19 +97,18 @@ struct fr_stream {
 	fr_u64 step_pages;
 	fr_u64 used_ns;
 	fr_u64 waited_ns;
-	fr_u64 asked_before;
 	fr_u32 touched_pages;
 	fr_u32 run_pages;
 	fr_u32 distance_pages;
 	fr_u32 ask_pages;
+	fr_u32 last_pages;
+	fr_u32 reserved;
 	fr_u32 ceiling_pages;
 	fr_u32 consume_ns;
 	fr_u32 boost_pages;
 	fr_u32 piece_pages;
 	fr_u32 quiet_pages;
 	fr_u32 cached_pages;
-	fr_u32 turnover;
-	fr_u32 turned_pages;
 	fr_u32 stamp;
 	fr_u32 epoch;
 	fr_u32 thread;
@@ -141,7 +142,12 @@ struct fr_lone {
  * @key: by stream: the page at which its next access is expected to start
  * @stream: the streams
  * @lone: single accesses, the latest at @lone_at - 1
- * @by_thread: by the low bits of a thread: its last stream, and FR_STREAM_NONE
+ * @key_low: by stream: the lower half of @key, so that many are looked through at once
+ * @lone_low: the same of where a single access starts
+ * @lone_end: the same of the page after it
+ * @recent: by the low bits of a thread: the places of its last four single accesses, a byte
+ *	each, the latest lowest
+ * @by_thread: by the low bits of a thread: one more than its last stream, FR_STREAM_LEFT
  * @count: streams in use; they lie at the front
  * @lone_at: accesses that belonged to no stream; the low bits are the place of the next
  * @accesses: seen so far; wraps after 2^32
@@ -160,6 +166,10 @@ struct fr_streams {
 	fr_u64 key[FR_STREAMS];
 	struct fr_stream stream[FR_STREAMS];
 	struct fr_lone lone[FR_STREAMS_LONE];
+	fr_u32 key_low[FR_STREAMS];
+	fr_u32 lone_low[FR_STREAMS_LONE];
+	fr_u32 lone_end[FR_STREAMS_LONE];
+	fr_u32 recent[FR_STREAMS_THREADS];
 	fr_u8 by_thread[FR_STREAMS_THREADS];
 	fr_u32 count;
 	fr_u32 lone_at;
@@ -174,9 +184,10 @@ struct fr_streams {
 	struct fr_runs runs;
 };
 
-_Static_assert(sizeof(struct fr_stream) == 128, "no hidden padding, under 256 bytes a stream");
+_Static_assert(sizeof(struct fr_stream) == 120, "no hidden padding, under 256 bytes a stream");
 _Static_assert(sizeof(struct fr_lone) == 16, "no hidden padding");
-_Static_assert(sizeof(struct fr_streams) == 512 + 64 * 128 + 1024 + 88, "no hidden padding");
+_Static_assert(sizeof(struct fr_streams) == 512 + 64 * 120 + 1024 + 3 * 256 + 64 + 88,
+	       "no hidden padding");
 
 FR_INLINE fr_u32 fr_stream_steps(const struct fr_stream *stream)
 {
@@ -186,6 +197,23 @@ FR_INLINE fr_u32 fr_stream_steps(const struct fr_stream *stream)
 FR_INLINE fr_u32 fr_stream_down(const struct fr_stream *stream)
 {
 	return stream->course == FR_COURSE_DOWN || stream->course == FR_COURSE_STEP_DOWN;
+}
+
+/* One more than the stream that a thread read last; 0 is none. */
+FR_INLINE fr_u32 fr_stream_of(const struct fr_streams *streams, fr_u32 thread)
+{
+	return streams->by_thread[thread & (FR_STREAMS_THREADS - 1)] & ~FR_STREAM_LEFT;
+}
+
+/* The last access of a thread belonged to no stream. */
+FR_INLINE void fr_stream_leave(struct fr_streams *streams, fr_u32 thread)
+{
+	streams->by_thread[thread & (FR_STREAMS_THREADS - 1)] |= FR_STREAM_LEFT;
+}
+
+FR_INLINE fr_u32 fr_stream_left(const struct fr_streams *streams, fr_u32 thread)
+{
+	return (streams->by_thread[thread & (FR_STREAMS_THREADS - 1)] & FR_STREAM_LEFT) != 0;
 }
 
 /* How far from where a stream goes on an access of so many pages still belongs to it. */
@@ -205,14 +233,30 @@ FR_INLINE fr_u32 fr_stream_takes(const struct fr_streams *streams, fr_u32 number
 	const struct fr_stream *stream = &streams->stream[number & (FR_STREAMS - 1)];
 	fr_u64 key = streams->key[number & (FR_STREAMS - 1)];
 
-	if (!fr_stream_steps(stream))
+	if (!fr_stream_steps(stream)) {
+		/*
+		 * Threads that share a mapping are far apart: what is there since it was read for
+		 * the stream belongs to it, passed or not.
+		 */
+		if ((slack & FR_FAULT_THERE) && stream->course == FR_COURSE_UP &&
+		    index < stream->ahead)
+			near = FR_STREAMS_NEAR_MAX;
 		return fr_apart(index, key) <=
-		       fr_min(near, 2 * (fr_u64)stream->touched_pages + slack);
+		       fr_min(near, 2 * (fr_u64)stream->touched_pages + (slack & ~FR_FAULT_THERE));
+	}
 	/* A piece has an end; between pieces nothing is expected, but one may be left out. */
 	return fr_apart(index, key) < fr_max(stream->piece_pages / 2, 1) ||
 	       fr_apart(index, key) == stream->step_pages ||
 	       (index >= stream->first &&
-		fr_sub(index, stream->first) < (fr_u64)stream->piece_pages + slack);
+		fr_sub(index, stream->first) <
+			(fr_u64)stream->piece_pages + (slack & ~FR_FAULT_THERE));
+}
+
+/* Where a stream's next access is expected. */
+FR_INLINE void fr_stream_expect(struct fr_streams *streams, fr_u32 number, fr_u64 key)
+{
+	streams->key[number & (FR_STREAMS - 1)] = key;
+	streams->key_low[number & (FR_STREAMS - 1)] = fr_low(key);
 }
 
 /* The stream nearest to an access, or FR_STREAM_NONE. */
@@ -220,9 +264,16 @@ FR_INLINE fr_u32 fr_streams_scan(const struct fr_streams *streams, fr_u64 index,
 				 fr_u32 slack)
 {
 	fr_u64 best_apart = FR_U64_MAX;
+	fr_u64 most = slack & FR_FAULT_THERE ? FR_STREAMS_NEAR_MAX : near;
 	fr_u32 count = (fr_u32)fr_min(streams->count, FR_STREAMS);
-	fr_u32 best = 0, number;
+	fr_u32 from = fr_low_less(fr_low(index), fr_low(most)), width = fr_low(most * 2);
+	fr_u32 best = 0, any = 0, number;
 
+	/* Most random accesses are near none: the low halves show it, four at a time. */
+	for (number = 0; number < FR_STREAMS; number++)
+		any |= fr_low_less(streams->key_low[number], from) <= width;
+	if (!any)
+		return FR_STREAM_NONE;
 	for (number = 0; number < FR_STREAMS; number++) {
 		fr_u64 apart;
 
@@ -232,7 +283,7 @@ FR_INLINE fr_u32 fr_streams_scan(const struct fr_streams *streams, fr_u64 index,
 		best = (fr_u32)fr_if_less(apart, best_apart, number, best);
 		best_apart = fr_min(apart, best_apart);
 	}
-	if (best_apart > near)
+	if (best_apart > most)
 		return FR_STREAM_NONE;
 	return fr_stream_takes(streams, best, index, near, slack) ? best : FR_STREAM_NONE;
 }
@@ -243,7 +294,7 @@ FR_INLINE fr_u32 fr_streams_scan(const struct fr_streams *streams, fr_u64 index,
  * @index: where the access starts
  * @pages: its size
  * @thread: whose it is
- * @slack: pages that fault-around may have left out
+ * @slack: pages that fault-around may have left out, and FR_FAULT_THERE
  *
  * Return: its number, or FR_STREAM_NONE.
  */
@@ -255,7 +306,7 @@ FR_LOOP fr_u32 fr_streams_find(const struct fr_streams *streams, fr_u64 index, f
 
 	if (!streams)
 		return FR_STREAM_NONE;
-	own = streams->by_thread[thread & (FR_STREAMS_THREADS - 1)];
+	own = fr_stream_of(streams, thread);
 	next = streams->stream[streams->last & (FR_STREAMS - 1)].follower;
 	/* Numbers are kept one higher, so that zero bytes mean none. */
 	if (own != 0 && own <= streams->count) {
@@ -283,33 +334,17 @@ struct fr_kin {
 	fr_u32 slack;
 };
 
-/*
- * Looks for kin among the single accesses: one that this goes on from (@lone is its
- * place), or two that it is in step with (@steps). Returns whether there are any.
- */
-FR_LOOP fr_u32 fr_streams_kin(const struct fr_streams *streams, fr_u64 index, fr_u64 pages,
-			      fr_u32 thread, struct fr_kin *kin)
+/* The single access nearest to one: it begins where that ends, or ends where that begins. */
+FR_INLINE fr_u64 fr_streams_next_to(const struct fr_streams *streams, fr_u64 index, fr_u64 pages,
+				    struct fr_kin *kin)
 {
-	fr_u64 starts[FR_STREAMS_STEPS] = { 0, 0, 0, 0 };
-	fr_u32 places = 0;
-	fr_u64 length = 0;
-	fr_u64 near = fr_min(pages, FR_STREAMS_NEAR_MAX) * 4;
+	fr_u32 known = (fr_u32)fr_min(streams->lone_at, FR_STREAMS_LONE), back;
 	fr_u64 best = FR_U64_MAX;
-	fr_u32 have = 0, back, kept, older, known;
 
-	if (!streams || !kin)
-		return 0;
-	near += kin->slack;
-	known = (fr_u32)fr_min(streams->lone_at, FR_STREAMS_LONE);
-	kin->lone = FR_STREAM_NONE;
-	kin->step = 0;
-	kin->pages = 0;
-	kin->down = 0;
-	kin->steps = 0;
 	for (back = 1; back <= FR_STREAMS_LONE; back++) {
 		const struct fr_lone *lone;
 		fr_u64 apart, down;
-		fr_u32 at, own;
+		fr_u32 at;
 
 		if (back > known)
 			break;
@@ -321,21 +356,34 @@ FR_LOOP fr_u32 fr_streams_kin(const struct fr_streams *streams, fr_u64 index, fr
 		kin->lone = (fr_u32)fr_if_less(apart, best, at, kin->lone);
 		kin->down = (fr_u32)fr_if_less(apart, best, down, kin->down);
 		best = fr_min(apart, best);
-		own = (fr_u32)fr_if_less(0, (lone->thread ^ thread) & ~FR_LONE_GREW, 0,
-					 fr_if_less(have, FR_STREAMS_STEPS, 1, 0));
-		places |= own * at << (have & (FR_STREAMS_STEPS - 1)) * 8;
-		length = fr_max(length, (fr_u64)own * lone->pages);
-		have += own;
 	}
-	if (best <= near)
-		return 1;
-	kin->lone = FR_STREAM_NONE;
+	return best;
+}
+
+/* Whether an access is in step with two of the last single ones of its thread. */
+FR_INLINE fr_u32 fr_streams_in_step(const struct fr_streams *streams, fr_u64 index, fr_u64 pages,
+				    fr_u32 thread, struct fr_kin *kin)
+{
+	fr_u32 places = streams->recent[thread & (FR_STREAMS_THREADS - 1)];
+	fr_u64 starts[FR_STREAMS_STEPS] = { 0, 0, 0, 0 };
+	fr_u64 length = 0;
+	fr_u32 have = 0, kept, older;
+
+	for (kept = 0; kept < FR_STREAMS_STEPS; kept++) {
+		fr_u32 at = (places >> kept * 8) & (FR_STREAMS_LONE - 1);
+		const struct fr_lone *lone = &streams->lone[at];
+
+		/* Another thread with the same low bits, or one that came later. */
+		if (at >= streams->lone_at || ((lone->thread ^ thread) & ~FR_LONE_GREW))
+			break;
+		starts[kept] = lone->start;
+		length = fr_max(length, lone->pages);
+		have++;
+	}
 	kin->pages = length;
 	/* Longer runs are streams themselves, and soon seen as such. */
 	if (length > FR_STREAMS_PIECE_MAX)
 		return 0;
-	for (kept = 0; kept < FR_STREAMS_STEPS; kept++)
-		starts[kept] = streams->lone[places >> kept * 8 & (FR_STREAMS_LONE - 1)].start;
 	for (kept = 0; kept < FR_STREAMS_STEPS; kept++) {
 		for (older = kept + 1; older < FR_STREAMS_STEPS; older++) {
 			fr_u64 step = fr_apart(index, starts[kept]);
@@ -354,11 +402,43 @@ FR_LOOP fr_u32 fr_streams_kin(const struct fr_streams *streams, fr_u64 index, fr
 	return kin->steps;
 }
 
+/*
+ * Looks for kin among the single accesses: one that this goes on from (@lone is its
+ * place), or two that it is in step with (@steps). Returns whether there are any.
+ */
+FR_LOOP fr_u32 fr_streams_kin(const struct fr_streams *streams, fr_u64 index, fr_u64 pages,
+			      fr_u32 thread, struct fr_kin *kin)
+{
+	fr_u64 near = fr_min(pages, FR_STREAMS_NEAR_MAX) * 4;
+	fr_u32 above, below, width, any = 0, at;
+
+	if (!streams || !kin)
+		return 0;
+	near += kin->slack;
+	kin->lone = FR_STREAM_NONE;
+	kin->step = 0;
+	kin->pages = 0;
+	kin->down = 0;
+	kin->steps = 0;
+	width = fr_low(near * 2);
+	above = fr_low_less(fr_low(index), fr_low(near));
+	below = fr_low_less(fr_low(fr_add(index, pages)), fr_low(near));
+	for (at = 0; at < FR_STREAMS_LONE; at++) {
+		any |= fr_low_less(streams->lone_end[at], above) <= width;
+		any |= fr_low_less(streams->lone_low[at], below) <= width;
+	}
+	if (any && fr_streams_next_to(streams, index, pages, kin) <= near)
+		return 1;
+	kin->lone = FR_STREAM_NONE;
+	kin->down = 0;
+	return fr_streams_in_step(streams, index, pages, thread, kin);
+}
+
 /* Remembers an access that belonged to no stream; its place. */
 FR_INLINE fr_u32 fr_streams_lone(struct fr_streams *streams, fr_u64 index, fr_u64 pages,
 				 fr_u32 thread)
 {
-	fr_u32 at = streams->lone_at & (FR_STREAMS_LONE - 1);
+	fr_u32 at = streams->lone_at & (FR_STREAMS_LONE - 1), own;
 
 	/* What makes room went no further. */
 	if (streams->lone_at >= FR_STREAMS_LONE && !(streams->lone[at].thread & FR_LONE_GREW))
@@ -366,11 +446,25 @@ FR_INLINE fr_u32 fr_streams_lone(struct fr_streams *streams, fr_u64 index, fr_u6
 	streams->lone[at].start = index;
 	streams->lone[at].pages = fr_u32_of(pages);
 	streams->lone[at].thread = thread;
+	streams->lone_low[at] = fr_low(index);
+	streams->lone_end[at] = fr_low(fr_add(index, fr_u32_of(pages)));
+	own = streams->recent[thread & (FR_STREAMS_THREADS - 1)];
+	streams->recent[thread & (FR_STREAMS_THREADS - 1)] = (own & 0xffffffU) << 8 | at;
 	/* Above the number of places only the low bits matter. */
 	streams->lone_at = streams->lone_at >= FR_U32_MAX - FR_STREAMS_LONE ?
 				   FR_STREAMS_LONE + ((at + 1) & (FR_STREAMS_LONE - 1)) :
 				   streams->lone_at + 1;
 	return at;
+}
+
+/* A single access became a stream, and that has grown. */
+FR_INLINE void fr_lone_grow(struct fr_streams *streams, fr_u32 at, fr_u64 first, fr_u32 pages)
+{
+	if (at >= FR_STREAMS_LONE || streams->lone[at & (FR_STREAMS_LONE - 1)].start != first)
+		return;
+	at &= FR_STREAMS_LONE - 1;
+	streams->lone[at].pages = pages;
+	streams->lone_end[at] = fr_low(fr_add(first, pages));
 }
 
 /* A stream's run has ended. One that came to the end of its file says nothing of runs. */

@@ -93,13 +93,21 @@ fn readings() -> [Reading; 4] {
         },
         Reading {
             name: "at random",
-            at: |n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 37,
+            at: |n| mixed(n) >> 37,
         },
         Reading {
             name: "stride",
             at: |n| n * 1000,
         },
     ]
+}
+
+/// A number that looks drawn at random: the last step of SplitMix64. Multiples of the golden ratio
+/// alone would be in step with each other, which a policy sees.
+fn mixed(n: u64) -> u64 {
+    let n = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    n ^ (n >> 27)
 }
 
 /// Nanoseconds a decision of a whole reading, on a memory that begins empty; one access in eight

@@ -7,7 +7,7 @@ use std::fmt;
 use crate::ffi;
 
 /// 64-bit words of `struct fr_streams`.
-const STREAMS_WORDS: usize = (512 + 64 * 128 + 1024 + 88) / 8;
+const STREAMS_WORDS: usize = (512 + 64 * 120 + 1024 + 3 * 256 + 64 + 88) / 8;
 
 /// The streams of one file, whoever reads it: `struct fr_streams`. 10 KiB, and nobody's business
 /// but the policy's.
@@ -141,16 +141,16 @@ impl Done {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Device {
-    pages: u64,
-    took: u64,
-    square: u64,
-    product: u64,
+    idle: [u64; 4],
+    busy: [u64; 4],
     /// Time of a request without its pages; 0 when it is not known yet.
     pub latency_ns: u64,
     /// The same of one that goes on where the one before it ended.
     pub next_ns: u64,
     /// Time of a page; 0 when it is not known yet.
     pub page_ns: u64,
+    cost_ns: u64,
+    follow_ns: u64,
     line_ns: u64,
     busy_ns: u64,
     busy_since_ns: u64,
@@ -159,13 +159,14 @@ pub struct Device {
     pub demand_ns: u64,
     /// Time from asking to having, of late, with all that was queued before.
     pub wait_ns: u64,
+    done_ns: u64,
     busy_pages: u32,
     busy_requests: u32,
     /// Requests that found the device idle.
     pub requests: u32,
+    gaps: u32,
     asks: u32,
     demand_thread: u32,
-    reserved: u32,
     starts: [u64; 4],
     start: [u64; 16],
 }
@@ -204,6 +205,10 @@ pub struct Budget {
     /// Of those, pages ahead of their readers.
     pub ahead_pages: u64,
     epoch_pages: u64,
+    epoch_pages_before: u64,
+    epoch_ns: u64,
+    life_ns: u64,
+    consume_ns: u64,
     sum: u64,
     sum_before: u64,
     epoch: u32,
