@@ -63,8 +63,8 @@ impl Waiting {
     }
 
     /// Adds a request: to the end or the front of a waiting one where they touch on the disk and
-    /// the two together are no larger than `bytes_max`.
-    pub fn add(&mut self, request: Pending, bytes_max: u64) {
+    /// the two together are no larger than `bytes_max`. Whether it is one more then.
+    pub fn add(&mut self, request: Pending, bytes_max: u64) -> bool {
         let fits = |waiting: &&mut Pending| {
             waiting.length_bytes + request.length_bytes <= bytes_max
                 && waiting.process == request.process
@@ -74,17 +74,18 @@ impl Waiting {
             if waiting.offset_bytes + waiting.length_bytes == request.offset_bytes {
                 waiting.length_bytes += request.length_bytes;
                 waiting.pieces.extend(request.pieces);
-                return;
+                return false;
             }
             if waiting.offset_bytes == end {
                 waiting.offset_bytes = request.offset_bytes;
                 waiting.length_bytes += request.length_bytes;
                 waiting.pieces.extend(request.pieces);
-                return;
+                return false;
             }
         }
         self.requests.insert(self.sequence, request);
         self.sequence += 1;
+        true
     }
 
     /// A request of a process is done.

@@ -16,6 +16,9 @@ use crate::cache::{FileId, StreamId};
 use elevator::Waiting;
 use plug::Plug;
 
+/// The process that submits what no program has asked for yet.
+pub const AHEAD: u32 = u32::MAX;
+
 /// The rules of a disk's queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueRules {
@@ -107,6 +110,9 @@ pub struct BlockQueue {
     /// Where the request that was dispatched last ends.
     last_end_bytes: Option<u64>,
     completions: Vec<Completion>,
+    /// Requests of [`AHEAD`] that are not done, and their bytes.
+    ahead_requests: u64,
+    ahead_bytes: u64,
 }
 
 impl BlockQueue {
@@ -122,6 +128,8 @@ impl BlockQueue {
             next_id: 0,
             last_end_bytes: None,
             completions: Vec::new(),
+            ahead_requests: 0,
+            ahead_bytes: 0,
         }
     }
 
@@ -133,6 +141,20 @@ impl BlockQueue {
 
     /// Takes a submission at `now_ns`: cuts it at the largest request, merges it with what waits.
     pub fn submit(&mut self, now_ns: u64, submission: Submission) {
+        self.add(now_ns, submission);
+        self.dispatch(now_ns);
+    }
+
+    /// Takes several at one time, as under one plug: neighbours merge before the first of them
+    /// goes to the disk.
+    pub fn submit_together(&mut self, now_ns: u64, submissions: Vec<Submission>) {
+        for submission in submissions {
+            self.add(now_ns, submission);
+        }
+        self.dispatch(now_ns);
+    }
+
+    fn add(&mut self, now_ns: u64, submission: Submission) {
         let page_bytes = crate::path::PAGE_BYTES;
         let most = (self.rules.request_bytes_max / page_bytes).max(1) * page_bytes;
         let (mut at, end) = (0, submission.length_bytes);
@@ -156,10 +178,19 @@ impl BlockQueue {
             };
             at += length;
             let was_empty = self.waiting.is_empty();
-            self.waiting.add(request, most);
+            let is_new = self.waiting.add(request, most);
+            if submission.process == AHEAD {
+                self.ahead_requests += u64::from(is_new);
+                self.ahead_bytes = self.ahead_bytes.saturating_add(length);
+            }
             self.plug.added(now_ns, was_empty, self.waiting.len());
         }
-        self.dispatch(now_ns);
+    }
+
+    /// Requests of [`AHEAD`] that are not done, and their bytes.
+    #[must_use]
+    pub fn outstanding_ahead(&self) -> (u64, u64) {
+        (self.ahead_requests, self.ahead_bytes)
     }
 
     /// A program waits for a page of this disk (sync_page), or asks for an unplug.
@@ -199,6 +230,10 @@ impl BlockQueue {
         for completion in completions.drain(..) {
             if let Some((request, seeked)) = self.with_disk.remove(&completion.id) {
                 self.waiting.completed(now_ns, request.process);
+                if request.process == AHEAD {
+                    self.ahead_requests = self.ahead_requests.saturating_sub(1);
+                    self.ahead_bytes = self.ahead_bytes.saturating_sub(request.length_bytes);
+                }
                 done.push(Done {
                     pieces: request.pieces,
                     stream: request.stream,

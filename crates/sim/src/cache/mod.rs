@@ -215,6 +215,16 @@ impl PageCache {
         self.files[file.0 as usize].folio(page).map(FolioId)
     }
 
+    /// The first run of pages of a range that are not cached; an empty one where all are.
+    #[must_use]
+    pub fn missing_run(&self, file: FileId, pages: Range<u64>) -> Range<u64> {
+        let index = &self.files[file.0 as usize];
+        let length = pages.end.saturating_sub(pages.start);
+        let start = pages.start + index.run_after(pages.start, length, true);
+        let left = pages.end.saturating_sub(start);
+        start..start + index.run_after(start, left, false)
+    }
+
     /// What is known of a folio.
     #[must_use]
     pub fn info(&self, id: FolioId) -> FolioInfo {

@@ -47,9 +47,8 @@ impl Io {
     }
 
     /// The parts of a file that lie together on its disk: where, and which pages.
-    fn extents(file: &FileSetup, batch: &Batch) -> Vec<(u64, Range<u64>)> {
+    fn extents(file: &FileSetup, pages: Range<u64>) -> Vec<(u64, Range<u64>)> {
         let step = file.extent_step_bytes / PAGE_BYTES;
-        let pages = batch.pages.clone();
         if !file.extents.is_empty() {
             return mapped(&file.extents, pages);
         }
@@ -68,6 +67,27 @@ impl Io {
             at = end;
         }
         extents
+    }
+}
+
+impl Io {
+    /// Pages of a file as submissions to its disk.
+    pub fn placed(
+        &self,
+        file: FileId,
+        stream: StreamId,
+        process: u32,
+        pages: Range<u64>,
+    ) -> Vec<Submission> {
+        let parts = Self::extents(&self.files[file.number()], pages).into_iter();
+        let placed = parts.map(|(offset_bytes, pages)| Submission {
+            offset_bytes,
+            length_bytes: (pages.end - pages.start) * PAGE_BYTES,
+            piece: Piece { file, pages },
+            stream,
+            process,
+        });
+        placed.collect()
     }
 }
 
@@ -122,19 +142,8 @@ impl Host for Io {
     }
 
     fn submit(&mut self, batch: Batch) {
-        let file = &self.files[batch.file.number()];
-        let disk = file.disk;
-        for (offset_bytes, pages) in Self::extents(file, &batch) {
-            let submission = Submission {
-                offset_bytes,
-                length_bytes: (pages.end - pages.start) * PAGE_BYTES,
-                piece: Piece {
-                    file: batch.file,
-                    pages,
-                },
-                stream: batch.stream,
-                process: self.process,
-            };
+        let disk = self.files[batch.file.number()].disk;
+        for submission in self.placed(batch.file, batch.stream, self.process, batch.pages) {
             self.disks[disk].submit(self.now_ns, submission);
         }
         if !batch.needed {
