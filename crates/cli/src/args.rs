@@ -226,7 +226,7 @@ pub struct SimArguments {
 /// What is tried in place of what a scenario says.
 #[derive(Debug, Args)]
 pub struct SimValues {
-    /// Policies to try, in place of the scenario's.
+    /// Policies to try, in place of the scenario's; `oracle` is the limit: it knows the future.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub policy: Vec<String>,
     /// Devices to try.

@@ -47,6 +47,30 @@ fn document(world: &World, more: &[&str]) -> Value {
 }
 
 #[test]
+fn the_oracle_is_a_limit_and_no_rival() {
+    let document = document(&world(), &["--policy", "none,oracle"]);
+    for cell in document["cells"].as_array().expect("cells") {
+        let stalls: Vec<u64> = cell["policies"]
+            .as_array()
+            .expect("policies")
+            .iter()
+            .map(|policy| policy["stall_ns"].as_u64().expect("a number"))
+            .collect();
+        assert!(stalls[2] <= stalls[0].min(stalls[1]) * 51 / 50, "{cell}");
+    }
+    let summaries = document["parts"][0]["policies"]
+        .as_array()
+        .expect("summaries");
+    let least = |place: usize| summaries[place]["least_cells"].as_u64().expect("a number");
+    assert!(
+        least(0) + least(1) >= 8,
+        "some rival is the least of each cell"
+    );
+    assert_eq!(summaries[0]["to_oracle"], 0.0);
+    assert_eq!(summaries[2]["to_oracle"], 1.0);
+}
+
+#[test]
 fn the_document_has_every_cell_and_summaries_that_follow_from_them() {
     let document = document(&world(), &["--policy", "none,linux,safe-2010,none"]);
     assert_eq!(document["schema"], "foreread.compare/1");

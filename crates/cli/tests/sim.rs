@@ -138,6 +138,29 @@ fn an_access_is_explained() {
 }
 
 #[test]
+fn the_oracle_is_a_policy_by_name_but_decides_at_no_access() {
+    let world = world();
+    let document = document(&world, &["--policy", "linux,oracle"]);
+    let runs = document["runs"].as_array().expect("runs");
+    let stalls = |name: &str| -> Vec<u64> {
+        let of = runs.iter().filter(|run| run["policy"] == name);
+        of.map(|run| number(&run["total"], "stall_ns")).collect()
+    };
+    let (linux, oracle) = (stalls("linux"), stalls("oracle"));
+    assert_eq!((linux.len(), oracle.len()), (2, 2));
+    assert!(
+        linux
+            .iter()
+            .zip(&oracle)
+            .all(|(linux, oracle)| oracle < linux)
+    );
+    for option in [["--explain", "1"], ["--svg", "x.svg"]] {
+        let arguments = [&["sim", "x.toml", "--policy", "oracle"][..], &option].concat();
+        assert_fails_in_one_line(&world.output(&arguments), "the oracle decides ahead");
+    }
+}
+
+#[test]
 fn windows_are_drawn() {
     let world = world();
     let output = world.output(&["sim", "x.toml", "--svg", "out.svg"]);

@@ -21,6 +21,7 @@
 pub mod block;
 pub mod cache;
 pub mod check;
+mod contender;
 pub mod engine;
 pub mod matrix;
 pub mod path;
@@ -29,6 +30,7 @@ pub mod scenario;
 pub mod trace;
 mod untimed;
 
+pub use contender::{Contender, NoSuchContender};
 pub use foreread_core::Latencies;
 pub use random::Random;
 pub use scenario::{Scenario, ScenarioError};

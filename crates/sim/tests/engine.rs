@@ -58,6 +58,7 @@ fn setup(policy: Policy, ra_pages: u32, file_bytes: u64, programs: Vec<ProgramSe
         disks: 1,
         queue: QueueRules::default(),
         policy,
+        foresight: None,
         limits: Limits::new(0, ra_pages),
         files: (0..programs.len()).map(file).collect(),
         programs,

@@ -17,7 +17,7 @@ fn run(workload: &str, device: &str, policy: Policy) -> Outcome {
     let text = fs::read_to_string(&path).expect("the workload");
     let mut scenario = Scenario::parse(workload, &text).expect("a scenario");
     let values = Overrides {
-        policies: vec![policy],
+        policies: vec![policy.into()],
         devices: vec![device.to_owned()],
         memory_pages: vec![1 << 16],
         ..Overrides::default()

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use foreread_core::policy::Policy;
+use foreread_sim::Contender;
 use foreread_sim::Scenario;
 use foreread_sim::engine::{Keep, Outcome, Simulation};
 use foreread_sim::scenario::Overrides;
@@ -397,7 +398,7 @@ fn every_policy_plays_a_trace() {
     events.extend((0..1024).map(|page| Event::Access(read(0, 0, page * 4096))));
     let (mut scenario, survey) = surveyed(&events, TimeIs::Began);
     let overrides = Overrides {
-        policies: Policy::ALL.to_vec(),
+        policies: Policy::ALL.map(Contender::from).to_vec(),
         ..Overrides::default()
     };
     scenario.set(&overrides).expect("policies");

@@ -19,7 +19,7 @@ fn setup(program: &str, file: &str, policy: Policy) -> Setup {
     let mut scenario = Scenario::parse("x.toml", &text).expect("a scenario");
     scenario
         .set(&Overrides {
-            policies: vec![policy],
+            policies: vec![policy.into()],
             ..Overrides::default()
         })
         .expect("values");
@@ -115,7 +115,7 @@ fn each_workload_says_which_it_is_and_is_small_enough_to_be_run_often() {
         assert!(!scenario.about.is_empty(), "{name}");
         scenario
             .set(&Overrides {
-                policies: vec![Policy::Linux],
+                policies: vec![Policy::Linux.into()],
                 devices: vec!["nvme".into()],
                 memory_pages: vec![32 << 10],
                 ..Overrides::default()

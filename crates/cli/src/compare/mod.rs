@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use foreread_core::policy::Policy;
+use foreread_sim::Contender;
 use foreread_sim::engine::Keep;
 use foreread_sim::matrix::{self, BASE, Cell, Matrix, Numbers, ORACLE, Workload};
 use foreread_trace::ReadOptions;
@@ -23,7 +24,11 @@ use crate::trace::EXIT_PARTLY;
 use crate::{runs, text};
 
 /// Policies that are compared when none is named.
-const POLICIES: [Policy; 3] = [Policy::Linux, Policy::Safe2010, Policy::None];
+const POLICIES: [Contender; 3] = [
+    Contender::Policy(Policy::Linux),
+    Contender::Policy(Policy::Safe2010),
+    Contender::Policy(Policy::None),
+];
 
 /// A matrix that ran, and what of it is to be shown.
 struct Compared {
@@ -112,8 +117,8 @@ pub fn compare(arguments: &CompareArguments) -> Result<ExitCode> {
 }
 
 /// What all are held against comes first, named or not; the others follow, each once.
-fn with_base(policies: &[Policy]) -> Vec<Policy> {
-    let mut once = vec![Policy::Linux];
+fn with_base(policies: &[Contender]) -> Vec<Contender> {
+    let mut once = vec![Contender::Policy(Policy::Linux)];
     for policy in policies {
         if !once.contains(policy) {
             once.push(*policy);
@@ -123,9 +128,9 @@ fn with_base(policies: &[Policy]) -> Vec<Policy> {
 }
 
 /// The places of the policies whose cells are to be shown.
-fn shown(names: &[String], policies: &[Policy]) -> Result<Vec<usize>> {
+fn shown(names: &[String], policies: &[Contender]) -> Result<Vec<usize>> {
     let place = |name: &String| {
-        let policy: Policy = name.parse()?;
+        let policy: Contender = name.parse()?;
         let place = policies.iter().position(|other| *other == policy);
         place.with_context(|| format!("--show {name}: it is none of the policies to compare"))
     };
@@ -207,12 +212,12 @@ fn workload_files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn run(workloads: Vec<Workload>, played: &[Played], policies: Vec<Policy>) -> Result<Matrix> {
+fn run(workloads: Vec<Workload>, played: &[Played], policies: Vec<Contender>) -> Result<Matrix> {
     let all = matrix::runs(&workloads);
     let numbers = runs::all(all.len(), |number| {
         let (workload, run) = &all[number];
         let setup = workloads[*workload].scenario.setup(run);
-        let outcome = played[*workload].run(setup.clone(), Keep::default())?;
+        let outcome = played[*workload].run(&setup, Keep::default())?;
         Ok(Numbers::of(&outcome, &setup))
     })?;
     let numbers = numbers.into_iter().collect::<Result<Vec<_>>>()?;

@@ -12,9 +12,9 @@ use std::fs;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
-use foreread_sim::Scenario;
 use foreread_sim::engine::{Keep, Outcome};
 use foreread_sim::scenario::{Checked, Combination};
+use foreread_sim::{Contender, Scenario};
 
 use crate::args::SimArguments;
 use crate::output::note;
@@ -40,6 +40,12 @@ pub fn sim(arguments: &SimArguments) -> Result<ExitCode> {
     scenario
         .set(&scenarios::overrides(&arguments.values)?)
         .map_err(|what| anyhow!("{what}"))?;
+    let shows_decisions = arguments.explain.is_some() || arguments.svg.is_some();
+    if shows_decisions && scenario.policies.contains(&Contender::Oracle) {
+        bail!(
+            "--explain and --svg show what policies decide at accesses; the oracle decides ahead"
+        );
+    }
     if arguments.fit {
         return fit(scenario);
     }
@@ -81,7 +87,7 @@ fn run(scenario: Scenario, played: &Played, arguments: &SimArguments) -> Result<
     };
     let runs = scenario.combinations();
     let outcomes = runs::all(runs.len(), |number| {
-        played.run(scenario.setup(&runs[number]), keep)
+        played.run(&scenario.setup(&runs[number]), keep)
     })?;
     let outcomes = outcomes.into_iter().collect::<Result<Vec<_>>>()?;
     let checked = scenario.check(&runs, &outcomes);

@@ -79,8 +79,23 @@ impl Subject {
 }
 
 impl Played {
-    /// One run.
-    pub fn run(&self, setup: Setup, keep: Keep) -> Result<Outcome> {
+    /// One run; under the oracle several, of which the one with the least stall counts.
+    pub fn run(&self, setup: &Setup, keep: Keep) -> Result<Outcome> {
+        let mut best: Option<Outcome> = None;
+        for setup in setup.tries() {
+            let outcome = self.run_once(setup, keep)?;
+            let stall_ns = outcome.total.stall_ns;
+            if best
+                .as_ref()
+                .is_none_or(|best| stall_ns < best.total.stall_ns)
+            {
+                best = Some(outcome);
+            }
+        }
+        best.context("there is nothing to simulate")
+    }
+
+    fn run_once(&self, setup: Setup, keep: Keep) -> Result<Outcome> {
         let Self::Traced(trace) = self else {
             return Ok(Simulation::new(setup, keep).run());
         };

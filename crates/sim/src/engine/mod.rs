@@ -9,6 +9,7 @@ mod cpus;
 mod explain;
 mod io;
 mod opened;
+mod oracle;
 mod outcome;
 mod pattern;
 mod program;
@@ -18,6 +19,7 @@ mod stats;
 mod traced;
 
 pub use explain::{Call, Explained, Explanation, Keep, WindowSeen};
+pub use oracle::{Foresight, Turns};
 pub use outcome::{Outcome, ProgramOutcome, StreamOutcome};
 pub use setup::{Cached, FileSetup, Pattern, Phase, ProgramSetup, Setup, Through};
 pub use stats::Stats;
@@ -39,6 +41,7 @@ use cpus::Cpus;
 use explain::Watch;
 use io::Io;
 use opened::Opened;
+use oracle::Oracle;
 use program::Process;
 use traced::Replay;
 
@@ -62,6 +65,8 @@ pub struct Simulation {
     unfinished: usize,
     /// The trace that threads follow, if they do.
     replay: Option<Replay>,
+    /// Who reads ahead, where it is no policy.
+    oracle: Option<Oracle>,
     /// By program: where its threads start in `processes`.
     first_threads: Vec<usize>,
     /// By program.
@@ -100,12 +105,17 @@ impl Simulation {
         Self::following(setup, keep, Some(Replay::new(events, survey)))
     }
 
-    fn following(setup: Setup, keep: Keep, replay: Option<Replay>) -> Self {
+    fn following(setup: Setup, keep: Keep, mut replay: Option<Replay>) -> Self {
         let mut cache = PageCache::new(setup.memory_pages);
         let files = setup.files.iter().map(|_| cache.add_file()).collect();
         let queue = |_| BlockQueue::new(setup.queue.clone(), setup.disk.clone());
         let disks: Vec<BlockQueue> = (0..setup.disks.max(1)).map(queue).collect();
+        let oracle = Oracle::of(&setup, replay.is_some());
+        if let (Some(_), Some(replay)) = (&oracle, &mut replay) {
+            replay.keep_unseen();
+        }
         let mut simulation = Self {
+            oracle,
             disk_event_ns: vec![u64::MAX; disks.len()],
             io: Io {
                 now_ns: 0,
@@ -278,6 +288,7 @@ impl Simulation {
         self.done = done;
         self.wake();
         self.io.touched.push(disk);
+        self.foresee(self.now_ns);
         self.look_at_disks();
     }
 

@@ -94,6 +94,20 @@ impl Process {
         self.at = at;
     }
 
+    /// The page that its call is at.
+    pub fn index(&self) -> Option<u64> {
+        match self.running.as_ref()? {
+            Running::Read(call) => Some(call.index()),
+            Running::Fault(call) => Some(call.index()),
+        }
+    }
+
+    /// The pages of its call that it did not come to yet.
+    pub fn rest(&self) -> Option<Range<u64>> {
+        let end = pages_of(self.request.as_ref()?).end;
+        Some(self.index()?..end)
+    }
+
     /// A call begins.
     pub fn start_call(
         &mut self,
@@ -123,7 +137,10 @@ impl Simulation {
             }
             // A thread of a trace may have thought before.
             time_ns = time_ns.max(self.now_ns);
+            self.oracle_covers(number, time_ns);
             let step = self.step_process(number, time_ns);
+            self.oracle_comes_past(number);
+            self.foresee(time_ns);
             self.look_at_disks();
             let program = &self.setup.programs[self.processes[number].program];
             match step {
@@ -199,6 +216,7 @@ impl Simulation {
             }
         };
         process.start_call(running, request, self.calls, time_ns, 0);
+        self.oracle_begins(number, &request, time_ns);
         true
     }
 
@@ -215,7 +233,11 @@ impl Simulation {
                 ..self.setup.limits
             };
             let advice = program.advice;
-            let known = self.opened[at].stream_of(pass.0);
+            let early = self
+                .oracle
+                .as_ref()
+                .and_then(|oracle| oracle.stream(at, file));
+            let known = self.opened[at].stream_of(pass.0).or(early);
             let stream = known.unwrap_or_else(|| self.new_stream(Some(at), file));
             let mut open = OpenFile::new(self.files[file], stream, self.setup.policy, limits);
             open.begin_at(&self.cache);
@@ -318,7 +340,7 @@ impl Simulation {
 }
 
 /// When a program that keeps a rate has had `bytes` at that rate.
-fn paced_ns(program: &ProgramSetup, bytes: u64) -> u64 {
+pub(super) fn paced_ns(program: &ProgramSetup, bytes: u64) -> u64 {
     if program.rate_bytes_per_s == 0 {
         return 0;
     }
@@ -327,7 +349,7 @@ fn paced_ns(program: &ProgramSetup, bytes: u64) -> u64 {
     program.start_ns.saturating_add(ns)
 }
 
-fn pages_of(request: &Request) -> Range<u64> {
+pub(super) fn pages_of(request: &Request) -> Range<u64> {
     let end = request.offset_bytes.saturating_add(request.bytes);
     request.offset_bytes / PAGE_BYTES..end.div_ceil(PAGE_BYTES)
 }

@@ -8,6 +8,7 @@ use foreread_core::policy::{Limits, Policy};
 use foreread_model::DiskParameters;
 use foreread_trace::Extent;
 
+use super::oracle::Foresight;
 use crate::block::QueueRules;
 use crate::random::Random;
 
@@ -28,6 +29,8 @@ pub struct Setup {
     pub queue: QueueRules,
     /// Who decides.
     pub policy: Policy,
+    /// How the oracle reads ahead, where there is one; `policy` only reads what is asked for then.
+    pub foresight: Option<Foresight>,
     /// What holds for each file, but for its size.
     pub limits: Limits,
     /// The files.

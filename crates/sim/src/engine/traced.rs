@@ -104,6 +104,23 @@ impl Replay {
         self.feed.take_error()
     }
 
+    /// The next access of any thread that nobody has looked at yet: the thread, how many of its
+    /// accesses that use pages come before, and the access. `None` when there is none, or none
+    /// near enough.
+    pub fn look_ahead(&mut self) -> Option<(usize, u64, Access)> {
+        self.feed.look_ahead()
+    }
+
+    /// Somebody looks ahead from now on.
+    pub fn keep_unseen(&mut self) {
+        self.feed.keep_unseen();
+    }
+
+    /// The number of a file of the trace.
+    pub fn file_number(&self, access: &Access) -> Option<usize> {
+        self.survey.file_number(access.file)
+    }
+
     /// When the thread is ready for its next step, which is there.
     fn ready(&mut self, number: usize, time_ns: u64) -> Ready {
         let thread = &self.threads[number];
@@ -169,6 +186,7 @@ impl Simulation {
             match item.what {
                 What::End => self.exit(number, time_ns),
                 What::Access(access, busy_ns) => {
+                    self.oracle_begins_traced(number, &access);
                     if self.do_access(number, time_ns, &access, busy_ns) {
                         return true;
                     }
@@ -363,7 +381,7 @@ impl Simulation {
         self.processes[number].come_to(stream.map(|stream| (key, stream)));
     }
 
-    fn traced_stream(&mut self, program: usize, file: usize) -> StreamId {
+    pub(super) fn traced_stream(&mut self, program: usize, file: usize) -> StreamId {
         let streams = self.replay.as_ref().map(|replay| &replay.streams);
         let known = streams.and_then(|streams| streams.get(&(program, file)).copied());
         known.unwrap_or_else(|| {

@@ -5,16 +5,14 @@ mod summary;
 
 pub use summary::{Summary, Worst};
 
-use foreread_core::policy::Policy;
-
+use crate::contender::Contender;
+pub use crate::contender::ORACLE;
 use crate::engine::{Outcome, Setup};
 use crate::random::Random;
 use crate::scenario::{Combination, Overrides, Scenario};
 
 /// What policies are held against.
 pub const BASE: &str = "linux";
-/// Knows the future; it is a bound and no rival.
-pub const ORACLE: &str = "oracle";
 
 /// Stalls that are this near to each other, in nanoseconds or as a part of the larger one, are
 /// equal: one in a thousand.
@@ -126,7 +124,7 @@ pub struct Matrix {
     /// The workloads.
     pub workloads: Vec<Workload>,
     /// The policies.
-    pub policies: Vec<Policy>,
+    pub policies: Vec<Contender>,
     /// Every combination, in the order of the workloads.
     pub cells: Vec<Cell>,
 }
@@ -157,7 +155,7 @@ impl Workload {
 impl Matrix {
     /// Puts together what [`runs`] of the workloads gave, each under all of `policies`.
     #[must_use]
-    pub fn new(workloads: Vec<Workload>, policies: Vec<Policy>, numbers: Vec<Numbers>) -> Self {
+    pub fn new(workloads: Vec<Workload>, policies: Vec<Contender>, numbers: Vec<Numbers>) -> Self {
         let mut numbers = numbers.into_iter();
         let runs = runs(&workloads);
         let cells = runs.chunks(policies.len().max(1)).map(|runs| Cell {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a policy is worth over many cells.
 
-use foreread_core::policy::Policy;
-
 use super::{BASE, Cell, Matrix, ORACLE, ratio, way};
+use crate::contender::Contender;
 
 /// A cell, and the stall of a policy there over that of [`BASE`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,7 +17,7 @@ pub struct Worst {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// Which.
-    pub policy: Policy,
+    pub policy: Contender,
     /// How many cells.
     pub cells: usize,
     /// In how many it has the least stall of all but the oracle, or is within 2 % of it.
@@ -138,12 +137,18 @@ fn median(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::super::{Numbers, Workload, runs};
+    use foreread_core::policy::Policy;
+
     use super::*;
     use crate::scenario::{Overrides, Scenario};
 
     /// A matrix of two workloads on one device with these stalls: for each, of each policy.
     fn matrix(stalls: [[u64; 3]; 2]) -> Matrix {
-        let policies = vec![Policy::Linux, Policy::None, Policy::WholeFile];
+        let policies = vec![
+            Contender::from(Policy::Linux),
+            Policy::None.into(),
+            Policy::WholeFile.into(),
+        ];
         let text = "[[file]]\nname = \"a\"\nsize = \"1M\"\n[[program]]\nfile = \"a\"\n";
         let workload = |(name, random)| {
             let text = format!("random = {random}\n{text}");

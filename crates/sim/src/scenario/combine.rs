@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every combination of the values that a scenario or the command line gives.
 
+use foreread_core::policy::Limits;
 use foreread_core::policy::sizing::capacity_cap_pages;
-use foreread_core::policy::{Limits, Policy};
 
 use super::{Device, ProgramGroup, Programs, Scenario, parts, traced};
+use crate::contender::Contender;
 use crate::engine::{FileSetup, Phase, ProgramSetup, Setup};
 
 /// Values that replace those of the scenario where there are any.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// Policies.
-    pub policies: Vec<Policy>,
+    pub policies: Vec<Contender>,
     /// Names of presets.
     pub devices: Vec<String>,
     /// Maximum windows, in pages.
@@ -24,7 +25,7 @@ pub struct Overrides {
 #[derive(Clone, Debug)]
 pub struct Combination {
     /// Who decides.
-    pub policy: Policy,
+    pub policy: Contender,
     /// The disk.
     pub device: Device,
     /// The maximum window, in pages, before the capacity cap.
@@ -122,7 +123,8 @@ impl Scenario {
             disk,
             disks: usize::try_from(self.disks).unwrap_or(1),
             queue: self.queues[combination.queue].1.clone(),
-            policy: combination.policy,
+            policy: combination.policy.policy(),
+            foresight: combination.policy.foresight(),
             limits: Limits {
                 ra_pages,
                 // A cap is a cap: a large request doesn't widen it.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was measured elsewhere, for a run or for two of them, and how near a run comes to it.
 
-use foreread_core::policy::Policy;
-
 use super::text::{Field, Section};
 use super::{Combination, Scenario, ScenarioError};
+use crate::contender::{Contender, NoSuchContender};
 use crate::engine::Outcome;
 use crate::path::PAGE_BYTES;
 
@@ -89,7 +88,7 @@ pub enum Tolerance {
 /// Which runs a row is about.
 #[derive(Clone, Debug, Default)]
 struct Selector {
-    policy: Option<Policy>,
+    policy: Option<Contender>,
     device: Option<String>,
     read_ahead_pages: Option<u32>,
     memory_pages: Option<u64>,
@@ -149,7 +148,7 @@ impl Selector {
     fn read(section: &Section<'_>) -> Result<Self, ScenarioError> {
         let policy = |field: Field<'_>| {
             let parsed = field.text()?.parse();
-            parsed.map_err(|e: foreread_core::policy::NoSuchPolicy| field.error(e.to_string()))
+            parsed.map_err(|e: NoSuchContender| field.error(e.to_string()))
         };
         let pages = |name| Ok(section.size(name)?.map(|bytes| bytes / PAGE_BYTES));
         let read_ahead: Option<u64> = pages("read_ahead")?;

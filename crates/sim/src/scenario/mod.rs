@@ -18,10 +18,11 @@ pub use text::ScenarioError;
 
 use std::sync::Arc;
 
-use foreread_core::policy::{Limits, Policy};
+use foreread_core::policy::Limits;
 use foreread_model::DiskParameters;
 
 use crate::block::QueueRules;
+use crate::contender::Contender;
 use crate::engine::{Cached, Phase, Through};
 use crate::trace::Survey;
 use expect::Expectation;
@@ -102,7 +103,7 @@ pub struct Scenario {
     /// Queues, each with its name where several are tried out.
     pub queues: Vec<(String, QueueRules)>,
     /// Policies.
-    pub policies: Vec<Policy>,
+    pub policies: Vec<Contender>,
     /// Maximum windows, in pages.
     pub read_ahead_pages: Vec<u32>,
     capacity_cap: bool,

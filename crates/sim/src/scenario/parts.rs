@@ -8,6 +8,7 @@ use foreread_model::{DiskParameters, PRESET_NAMES};
 use super::text::{Field, Section};
 use super::{Device, FileGroup, ScenarioError};
 use crate::block::{Elevator, PlugRules, QueueRules, Unplug};
+use crate::contender::{Contender, NoSuchContender};
 use crate::engine::Cached;
 use crate::path::PAGE_BYTES;
 
@@ -175,7 +176,7 @@ fn plugged(section: &Section<'_>, rules: &QueueRules) -> Result<Vec<(String, Que
 }
 
 pub(super) struct Readahead {
-    pub policies: Vec<Policy>,
+    pub policies: Vec<Contender>,
     pub sizes_pages: Vec<u32>,
     pub capacity_cap: bool,
     io_pages: Option<u32>,
@@ -200,7 +201,7 @@ fn pages(field: &Field<'_>) -> Result<u32> {
 
 pub(super) fn readahead(section: Option<&Section<'_>>) -> Result<Readahead> {
     let mut readahead = Readahead {
-        policies: vec![Policy::Linux],
+        policies: vec![Policy::Linux.into()],
         sizes_pages: vec![DEFAULT_PAGES],
         capacity_cap: false,
         io_pages: None,
@@ -222,7 +223,7 @@ pub(super) fn readahead(section: Option<&Section<'_>>) -> Result<Readahead> {
     ])?;
     let policy = |field: &Field<'_>| {
         let parsed = field.text()?.parse();
-        parsed.map_err(|error: foreread_core::policy::NoSuchPolicy| field.error(error.to_string()))
+        parsed.map_err(|error: NoSuchContender| field.error(error.to_string()))
     };
     if let Some(policies) = section.list("policy", policy)? {
         readahead.policies = policies;

@@ -36,7 +36,7 @@ impl Scenario {
             devices: vec![parts::preset("hdd")?],
             disks: survey.disks as u64,
             queues: vec![(String::new(), QueueRules::default())],
-            policies: vec![Policy::Linux],
+            policies: vec![Policy::Linux.into()],
             read_ahead_pages: vec![DEFAULT_PAGES],
             capacity_cap: false,
             limits: Limits::new(0, DEFAULT_PAGES),

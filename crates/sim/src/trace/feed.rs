@@ -17,6 +17,8 @@ use super::{ACCESS_BYTES_MAX, is_played};
 
 /// Accesses that are kept at most, of all threads together: a few MiB.
 const KEPT_MAX: usize = 1 << 16;
+/// With fewer than so many kept, more are read to look ahead.
+const LOOKED_MAX: usize = KEPT_MAX / 4;
 
 /// What a thread does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +61,8 @@ struct Thread {
     is_ended: bool,
     /// Threads that it started and that ended since, and when.
     ended: Vec<(u32, u64)>,
+    /// Accesses read that use pages.
+    using: u64,
 }
 
 /// The second pass over a trace.
@@ -69,6 +73,8 @@ pub(crate) struct Feed {
     kept: usize,
     is_through: bool,
     error: Option<ReadError>,
+    /// Accesses that use pages and that nobody has looked at, for who looks ahead.
+    unseen: Option<VecDeque<(usize, u64, Access)>>,
 }
 
 impl fmt::Debug for Feed {
@@ -89,6 +95,27 @@ impl Feed {
             kept: 0,
             is_through: false,
             error: None,
+            unseen: None,
+        }
+    }
+
+    /// Somebody looks ahead from now on.
+    pub fn keep_unseen(&mut self) {
+        self.unseen.get_or_insert_default();
+    }
+
+    /// The next access that uses pages, of any thread, in the order of the trace, with its thread
+    /// and how many such accesses of the thread come before. `None` when there is none, or when so
+    /// many are kept that memory would grow. Those not looked at in time are left out.
+    pub fn look_ahead(&mut self) -> Option<(usize, u64, Access)> {
+        loop {
+            if let Some(next) = self.unseen.as_mut()?.pop_front() {
+                return Some(next);
+            }
+            if self.is_through || self.kept >= LOOKED_MAX {
+                return None;
+            }
+            self.read_one();
         }
     }
 
@@ -156,6 +183,15 @@ impl Feed {
         let span = Span::of(&access, survey.time_is);
         self.keep(number, What::Access(access, span.busy_ns), span.begin_ns);
         let thread = &mut self.threads[number];
+        if access.kind.uses_pages() {
+            if let Some(unseen) = &mut self.unseen {
+                unseen.push_back((number, thread.using, access));
+                if unseen.len() > KEPT_MAX {
+                    unseen.pop_front();
+                }
+            }
+            thread.using += 1;
+        }
         thread.accesses += 1;
         thread.end_ns = Some(span.end_ns);
         let known = &survey.threads[number];
