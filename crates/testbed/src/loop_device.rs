@@ -74,7 +74,7 @@ impl LoopDevice {
             return Err(TestbedError::NotDirect(device.path));
         }
         // One block request is then one request at the server, not one and a rest.
-        device.set_queue("max_sectors_kb", u64::from(REQUEST_BYTES_MAX >> 10))?;
+        device.set_queue("max_sectors_kb", &(REQUEST_BYTES_MAX >> 10).to_string())?;
         Ok(device)
     }
 
@@ -91,17 +91,17 @@ impl LoopDevice {
         Path::new("/sys/block").join(&self.name)
     }
 
-    fn read_attribute(&self, attribute: &str) -> Result<String, TestbedError> {
+    pub(crate) fn read_attribute(&self, attribute: &str) -> Result<String, TestbedError> {
         let path = self.sysfs().join(attribute);
         let text = fs::read_to_string(&path)
             .map_err(TestbedError::system(format!("read {}", path.display())))?;
         Ok(text.trim().to_owned())
     }
 
-    /// Sets a number of the device's queue in sysfs.
-    pub(crate) fn set_queue(&self, attribute: &str, value: u64) -> Result<(), TestbedError> {
+    /// Sets an attribute of the device's queue in sysfs.
+    pub(crate) fn set_queue(&self, attribute: &str, value: &str) -> Result<(), TestbedError> {
         let path = self.sysfs().join("queue").join(attribute);
-        fs::write(&path, value.to_string()).map_err(TestbedError::system(format!(
+        fs::write(&path, value).map_err(TestbedError::system(format!(
             "write {value} to {}",
             path.display()
         )))

@@ -183,6 +183,22 @@ fn readahead_is_what_was_set() {
 }
 
 #[test]
+fn readahead_is_the_same_on_disks_that_turn() {
+    let Some(testbed) = testbed_or_skip("hdd", 64 << 20) else {
+        return;
+    };
+    let name = testbed.device().file_name().unwrap().to_string_lossy();
+    let path = format!("/sys/block/{name}/queue/read_ahead_kb");
+    let read_ahead_kib = || fs::read_to_string(&path).unwrap().trim().to_owned();
+    assert_eq!(read_ahead_kib(), "128");
+    for disk in ["usb", "hdd", "cloud"] {
+        let parameters = DiskParameters::preset(disk).unwrap();
+        testbed.set_parameters(parameters).unwrap();
+        assert_eq!(read_ahead_kib(), "128", "{disk}");
+    }
+}
+
+#[test]
 fn an_image_comes_back_as_it_was() {
     let Some(testbed) = testbed_or_skip("instant", 64 << 20) else {
         return;
