@@ -2,7 +2,7 @@
 //! What is odd about an access, whatever format it comes from.
 
 use crate::findings::{Findings, Place};
-use crate::types::{Access, File, FileId};
+use crate::types::{Access, File, FileId, Kind, Source};
 
 /// Remembers what accesses are held against.
 #[derive(Clone, Debug)]
@@ -11,6 +11,8 @@ pub(crate) struct Checks {
     last_ns: u64,
     /// Sizes by file; `u64::MAX` where not known.
     sizes_bytes: Vec<u64>,
+    /// Whether reads say what they asked for, of which the end of a file may leave some.
+    reads_ask: bool,
 }
 
 impl Checks {
@@ -19,6 +21,15 @@ impl Checks {
             page_bytes: u64::from(page_bytes.max(1)),
             last_ns: 0,
             sizes_bytes: Vec::new(),
+            reads_ask: false,
+        }
+    }
+
+    /// The same for a trace of this source.
+    pub fn of(source: Source, page_bytes: u32) -> Self {
+        Self {
+            reads_ask: source == Source::Recorded,
+            ..Self::new(page_bytes)
         }
     }
 
@@ -48,6 +59,10 @@ impl Checks {
         {
             // A mapping goes to the end of the last page.
             let pages_bytes = size_bytes.div_ceil(self.page_bytes);
+            // Nor is a file as large at its first access as when it was written on.
+            if self.reads_ask && access.kind == Kind::Read {
+                return;
+            }
             if access.end_bytes() > pages_bytes.saturating_mul(self.page_bytes) {
                 findings.past_end.add(place);
             }

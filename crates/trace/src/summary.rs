@@ -35,6 +35,8 @@ pub struct Summary {
     pub waited_ns: u64,
     distinct: Distinct,
     ends: HashMap<(FileId, u32, u32), u64>,
+    /// By id: where a file ends, where that is known.
+    sizes_bytes: Vec<u64>,
 }
 
 impl Summary {
@@ -55,13 +57,22 @@ impl Summary {
             waited_ns: 0,
             distinct: Distinct::default(),
             ends: HashMap::new(),
+            sizes_bytes: Vec::new(),
         }
     }
 
     /// One more event.
     pub fn add(&mut self, event: &Event) {
         match event {
-            Event::File(..) => self.files += 1,
+            Event::File(id, file) => {
+                self.files += 1;
+                let id = id.0 as usize;
+                if let Some(size_bytes) = file.size_bytes {
+                    let len = self.sizes_bytes.len().max(id + 1);
+                    self.sizes_bytes.resize(len, u64::MAX);
+                    self.sizes_bytes[id] = size_bytes;
+                }
+            }
             Event::Extents(_, extents) => self.extents += extents.len() as u64,
             Event::Thread(..) => self.threads += 1,
             Event::ThreadEnd { time_ns, .. } => self.time(*time_ns),
@@ -109,10 +120,19 @@ impl Summary {
         if !access.kind.uses_pages() || access.flags.contains(Flags::AHEAD) {
             return;
         }
-        self.bytes = self.bytes.saturating_add(access.length_bytes);
-        if access.length_bytes > 0 {
+        // What a read asked for behind the end of its file, it did not get.
+        let size_bytes = self.sizes_bytes.get(access.file.0 as usize).copied();
+        let left_bytes = size_bytes.and_then(|size| size.checked_sub(access.offset_bytes));
+        let length_bytes = match left_bytes {
+            // A file that has grown since it was seen first.
+            None | Some(0) => access.length_bytes,
+            Some(left_bytes) => access.length_bytes.min(left_bytes),
+        };
+        let end_bytes = access.offset_bytes.saturating_add(length_bytes);
+        self.bytes = self.bytes.saturating_add(length_bytes);
+        if length_bytes > 0 {
             let first = access.offset_bytes / self.page_bytes;
-            let end = access.end_bytes().div_ceil(self.page_bytes);
+            let end = end_bytes.div_ceil(self.page_bytes);
             self.distinct.add(access.file, first, end - first);
         }
         // Without streams, a thread's reads of a file are one.
@@ -124,7 +144,7 @@ impl Summary {
             self.ends.clear();
         }
         let stream = (access.file, access.stream, thread);
-        let before = self.ends.insert(stream, access.end_bytes());
+        let before = self.ends.insert(stream, end_bytes);
         self.sequential += u64::from(before == Some(access.offset_bytes));
     }
 }

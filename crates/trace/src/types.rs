@@ -256,16 +256,19 @@ impl Flags {
     pub const AHEAD: Self = Self(1 << 3);
     /// A request for metadata; only traces of block devices have it.
     pub const METADATA: Self = Self(1 << 4);
+    /// Of a mapping that is to be executed, which is read ahead within its bounds only.
+    pub const EXEC: Self = Self(1 << 5);
     /// All of them.
-    pub const ALL: Self = Self(0x1f);
+    pub const ALL: Self = Self(0x3f);
 
     /// Each with its name, for people and for programs.
-    pub const NAMES: [(Self, &'static str); 5] = [
+    pub const NAMES: [(Self, &'static str); 6] = [
         (Self::SEQUENTIAL, "sequential"),
         (Self::RANDOM, "random"),
         (Self::DIRECT, "direct"),
         (Self::AHEAD, "ahead"),
         (Self::METADATA, "metadata"),
+        (Self::EXEC, "exec"),
     ];
 
     /// Both sets together.
@@ -296,7 +299,8 @@ pub struct Access {
     /// First byte; below 2^63.
     pub offset_bytes: u64,
     /// How many bytes; 0 for what has no range (`Open`, `Close`) and for advice to the file's end.
-    /// The end is at most 2^63.
+    /// The end is at most 2^63. Of a recorded read that met the end of its file, as many as it
+    /// asked for, since that is what readahead goes by: what lies behind the end was not read.
     pub length_bytes: u64,
     /// What.
     pub kind: Kind,

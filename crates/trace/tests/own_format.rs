@@ -237,3 +237,39 @@ fn what_is_no_trace_is_refused() {
     newer[36..40].copy_from_slice(&crc);
     assert!(error(&newer).contains("format version 9"));
 }
+
+#[test]
+fn a_trace_of_the_first_version_is_read() {
+    let bytes = include_bytes!("../../../tests/traces/version-1.frt");
+    assert_eq!(u16::from_le_bytes([bytes[8], bytes[9]]), 1);
+    let mut reader = Reader::new(&bytes[..]).unwrap();
+    let events = rest(&mut reader);
+    let reads = accesses(&events)
+        .iter()
+        .filter(|a| a.kind == Kind::Read)
+        .count();
+    assert!(reads >= 400, "{reads} reads");
+    assert!(reader.findings().is_whole());
+}
+
+#[test]
+fn a_recorded_read_may_ask_for_more_than_its_file_has() {
+    let mut made = small(1);
+    made.header.source = Source::Recorded;
+    made.events[1] = Event::File(FileId(0), sized("/a", 5000));
+    made.events
+        .push(Event::Access(read(9_000_000, 0, 4096, 98_304)));
+    let bytes = made.bytes();
+    let mut reader = Reader::new(&bytes[..]).unwrap();
+    let mut summary = Summary::new(4096);
+    let before = made.accesses().len() as u64;
+    for event in rest(&mut reader) {
+        summary.add(&event);
+    }
+    assert_eq!(reader.findings().past_end.count, 0);
+    assert!(
+        summary.bytes <= (before - 1) * 4096 + 5000 - 4096,
+        "{}",
+        summary.bytes
+    );
+}

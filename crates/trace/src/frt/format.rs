@@ -5,7 +5,7 @@
 pub const MAGIC: [u8; 8] = *b"FRTRACE\n";
 
 /// The version that this code writes, and the newest that it reads.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Length of the header of the file, without its texts, in every version.
 pub(super) const HEADER_BYTES: usize = 40;

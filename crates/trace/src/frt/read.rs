@@ -62,7 +62,7 @@ impl<R: Read> Reader<R> {
     /// [`ReadError`] when the input has no header of a trace.
     pub fn new(mut input: R) -> Result<Self, ReadError> {
         let (header, at) = head::read(&mut input)?;
-        let checks = Checks::new(header.page_bytes);
+        let checks = Checks::of(header.source, header.page_bytes);
         Ok(Self {
             input,
             seek: None,

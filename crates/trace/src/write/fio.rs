@@ -5,7 +5,7 @@ use std::io::Write;
 
 use super::{Sink, Wrote};
 use crate::error::WriteError;
-use crate::types::{Access, Event, FileId, Kind, LeftOut};
+use crate::types::{Access, Event, File, FileId, Kind, LeftOut};
 
 /// fio reads lengths into 32 bits.
 const LENGTH_BYTES_MAX: u64 = u32::MAX as u64;
@@ -27,6 +27,8 @@ pub(super) struct Fio<W: Write> {
 struct Name {
     text: Vec<u8>,
     is_open: bool,
+    /// Where the file ends, if that is known.
+    size_bytes: Option<u64>,
 }
 
 impl<W: Write> Fio<W> {
@@ -44,7 +46,8 @@ impl<W: Write> Fio<W> {
     }
 
     /// fio splits lines at blanks and names at colons, and has no way to quote them.
-    fn name(&mut self, id: FileId, path: &[u8]) {
+    fn name(&mut self, id: FileId, file: &File) {
+        let path = file.path.as_slice();
         let allowed = |byte: &u8| byte.is_ascii_graphic() && *byte != b':' || *byte >= 0x80;
         let mut text: Vec<u8> = path
             .iter()
@@ -62,7 +65,12 @@ impl<W: Write> Fio<W> {
             self.names.resize_with(at + 1, || None);
         }
         let is_open = false;
-        self.names[at] = Some(Name { text, is_open });
+        let size_bytes = file.size_bytes;
+        self.names[at] = Some(Name {
+            text,
+            is_open,
+            size_bytes,
+        });
     }
 
     fn access(&mut self, access: &Access) -> Result<(), WriteError> {
@@ -97,7 +105,15 @@ impl<W: Write> Fio<W> {
             line(&name.text, &format!("wait {wait_us} 0"))?;
             self.waited_us = time_us;
         }
-        let range = format!("read {} {}", access.offset_bytes, access.length_bytes);
+        // What a read asked for behind the end of its file, it did not get.
+        let left_bytes = name
+            .size_bytes
+            .and_then(|size| size.checked_sub(access.offset_bytes));
+        let length_bytes = match left_bytes {
+            None | Some(0) => access.length_bytes,
+            Some(left_bytes) => access.length_bytes.min(left_bytes),
+        };
+        let range = format!("read {} {length_bytes}", access.offset_bytes);
         line(&name.text, &range)?;
         self.waited_us = self.waited_us.max(if self.has_times { time_us } else { 0 });
         self.wrote.accesses += 1;
@@ -108,7 +124,7 @@ impl<W: Write> Fio<W> {
 impl<W: Write> Sink for Fio<W> {
     fn write(&mut self, event: &Event) -> Result<(), WriteError> {
         match event {
-            Event::File(id, file) => self.name(*id, &file.path),
+            Event::File(id, file) => self.name(*id, file),
             Event::Access(access) => self.access(access)?,
             Event::Extents(..) | Event::Thread(..) | Event::ThreadEnd { .. } => {}
         }
