@@ -221,6 +221,7 @@ fn a_call_is_explained_with_the_decisions_around_it() {
     let keep = Keep {
         explain_call: Some(12),
         windows: true,
+        ..Keep::default()
     };
     let setup = setup(Policy::Linux, 32, MIB, vec![program(0, 4096)]);
     let outcome = Simulation::new(setup, keep).run();

@@ -273,6 +273,115 @@ fn advice_readahead_and_closing_do_what_they_do() {
     assert!(again.fetched >= 8 && again.distinct == 4, "{again:?}");
 }
 
+/// The first requests of the disk: first page and pages of each.
+fn requests(events: &[Event]) -> Vec<(u64, u64)> {
+    let (scenario, survey) = surveyed(events, TimeIs::Returned);
+    let setup = scenario.setup(&scenario.combinations()[0]);
+    let keep = Keep {
+        requests_max: 100,
+        ..Keep::default()
+    };
+    let events = made(TimeIs::Returned, events);
+    let outcome = Simulation::of_trace(setup, keep, &survey, events).run_trace();
+    let mut requests = outcome.expect("a run").requests;
+    requests.sort_by_key(|request| (request.asked_ns, request.offset_bytes));
+    let pages = requests
+        .iter()
+        .map(|request| (request.offset_bytes, request.length_bytes));
+    pages.map(|(at, bytes)| (at / 4096, bytes / 4096)).collect()
+}
+
+#[test]
+fn metadata_is_read_as_it_was_and_no_policy_is_asked() {
+    let device = File {
+        path: b"/dev/disk".to_vec(),
+        size_bytes: Some(1 << 30),
+        metadata: true,
+        ..File::default()
+    };
+    let access = |kind, page: u64, pages: u64, time_ns| {
+        Event::Access(Access {
+            kind,
+            length_bytes: pages * 4096,
+            waited_ns: Some(0),
+            ..read(0, time_ns, page * 4096)
+        })
+    };
+    let events = [
+        Event::File(FileId(0), Box::new(device)),
+        thread(0, None),
+        access(Kind::Readahead, 64, 5, MS),
+        access(Kind::Readahead, 70, 2, MS),
+        access(Kind::Read, 69, 1, MS),
+        // What was brought in is there.
+        access(Kind::Read, 64, 8, 900 * MS),
+        access(Kind::Read, 200, 1, 1000 * MS),
+    ];
+    assert_eq!(requests(&events), [(64, 5), (69, 1), (70, 2), (200, 1)]);
+}
+
+#[test]
+fn text_is_read_ahead_within_its_mapping() {
+    let fault = |kind, offset_bytes, length_bytes, flags| {
+        Event::Access(Access {
+            kind,
+            length_bytes,
+            flags,
+            waited_ns: Some(0),
+            ..read(0, MS, offset_bytes)
+        })
+    };
+    let faults = |flags| {
+        [
+            file(0, 1 << 20),
+            thread(0, None),
+            fault(Kind::Map, 100 * 4096, 10 * 4096, flags),
+            fault(Kind::Fault, 103 * 4096, 4096, flags),
+        ]
+    };
+    assert_eq!(requests(&faults(Flags::EXEC)), [(103, 7)]);
+    assert_eq!(requests(&faults(Flags::default())), [(87, 32)]);
+}
+
+#[test]
+fn what_was_mapped_around_a_fault_is_what_was_cached() {
+    let access = |kind, page: u64, pages: u64| {
+        Event::Access(Access {
+            kind,
+            length_bytes: pages * 4096,
+            waited_ns: Some(0),
+            flags: Flags::RANDOM,
+            ..read(0, MS, page * 4096)
+        })
+    };
+    let events = [
+        file(0, 1 << 20),
+        thread(0, None),
+        access(Kind::Fault, 5, 1),
+        access(Kind::MapAround, 0, 16),
+    ];
+    assert_eq!(requests(&events), [(5, 1)]);
+}
+
+#[test]
+fn the_machine_adds_its_own_time_to_each_request() {
+    let events = [
+        file(0, 1 << 30),
+        thread(0, None),
+        Event::Access(read(0, MS, 0)),
+        Event::Access(read(0, 2 * MS, 500 << 20)),
+    ];
+    let (scenario, survey) = surveyed(&events, TimeIs::Returned);
+    let elapsed_ns = |host_ns| {
+        let mut setup = scenario.setup(&scenario.combinations()[0]);
+        setup.queue.host_ns = host_ns;
+        let events = made(TimeIs::Returned, &events);
+        let simulation = Simulation::of_trace(setup, Keep::default(), &survey, events);
+        simulation.run_trace().expect("a run").elapsed_ns
+    };
+    assert_eq!(elapsed_ns(MS) - elapsed_ns(0), 2 * MS);
+}
+
 #[test]
 fn files_are_where_their_extents_say() {
     let extent = |logical_bytes, physical_bytes| Extent {

@@ -84,6 +84,7 @@ fn run(scenario: Scenario, played: &Played, arguments: &SimArguments) -> Result<
     let keep = Keep {
         explain_call: arguments.explain,
         windows: arguments.svg.is_some(),
+        ..Keep::default()
     };
     let runs = scenario.combinations();
     let outcomes = runs::all(runs.len(), |number| {

@@ -7,7 +7,7 @@ mod plug;
 pub use elevator::Elevator;
 pub use plug::{PlugRules, Unplug};
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use foreread_model::{Completion, Counters, Disk, DiskParameters, Request};
@@ -30,16 +30,21 @@ pub struct QueueRules {
     pub depth: u64,
     /// The largest request (`max_sectors_kb`), at least a page.
     pub request_bytes_max: u64,
+    /// What the machine itself adds to each request: driver, interrupt, waking who waits. The disk
+    /// goes on meanwhile.
+    pub host_ns: u64,
 }
 
 impl Default for QueueRules {
-    /// Today's: on-stack plugs, order of arrival, 32 requests of at most 1280 KiB.
+    /// Today's: on-stack plugs, order of arrival, 32 requests of at most 1280 KiB, a machine that
+    /// takes no time.
     fn default() -> Self {
         Self {
             plug: PlugRules::OnStack,
             elevator: Elevator::Fifo,
             depth: 32,
             request_bytes_max: 1280 << 10,
+            host_ns: 0,
         }
     }
 }
@@ -88,6 +93,8 @@ pub struct Done {
     pub pieces: Vec<Piece>,
     /// Who had submitted its first part.
     pub stream: StreamId,
+    /// Where it starts.
+    pub offset_bytes: u64,
     /// Its length.
     pub length_bytes: u64,
     /// Whether it did not start where the request before it on this disk ended.
@@ -106,6 +113,8 @@ pub struct BlockQueue {
     disk: Disk,
     waiting: Waiting,
     with_disk: HashMap<u64, (Pending, bool)>,
+    /// Done by the disk, and when the machine is done with them.
+    returning: VecDeque<(u64, Done)>,
     next_id: u64,
     /// Where the request that was dispatched last ends.
     last_end_bytes: Option<u64>,
@@ -125,6 +134,7 @@ impl BlockQueue {
             rules,
             disk: Disk::new(disk),
             with_disk: HashMap::new(),
+            returning: VecDeque::new(),
             next_id: 0,
             last_end_bytes: None,
             completions: Vec::new(),
@@ -209,7 +219,7 @@ impl BlockQueue {
     /// Whether there is nothing to do.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.with_disk.is_empty()
+        self.waiting.is_empty() && self.with_disk.is_empty() && self.returning.is_empty()
     }
 
     /// When something happens here by itself.
@@ -219,6 +229,7 @@ impl BlockQueue {
             self.plug.timer_ns(),
             self.waiting.timer_ns(),
             self.disk.next_event_ns(),
+            self.returning.front().map(|(due_ns, _)| *due_ns),
         ];
         timers.into_iter().flatten().min()
     }
@@ -234,17 +245,28 @@ impl BlockQueue {
                     self.ahead_requests = self.ahead_requests.saturating_sub(1);
                     self.ahead_bytes = self.ahead_bytes.saturating_sub(request.length_bytes);
                 }
-                done.push(Done {
+                let due_ns = completion.done_ns.saturating_add(self.rules.host_ns);
+                let request = Done {
                     pieces: request.pieces,
                     stream: request.stream,
+                    offset_bytes: request.offset_bytes,
                     length_bytes: request.length_bytes,
                     seeked,
                     asked_ns: request.asked_ns,
                     first: request.came_alone,
-                });
+                };
+                self.returning.push_back((due_ns, request));
             }
         }
         self.completions = completions;
+        let is_due = |due_ns: u64| due_ns <= now_ns;
+        while self
+            .returning
+            .front()
+            .is_some_and(|(due_ns, _)| is_due(*due_ns))
+        {
+            done.extend(self.returning.pop_front().map(|(_, request)| request));
+        }
         if self.plug.timer_ns().is_some_and(|timer| timer <= now_ns) {
             self.plug.open();
         }

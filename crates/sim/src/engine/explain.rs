@@ -76,9 +76,26 @@ pub struct WindowSeen {
     pub reason: foreread_core::policy::Reason,
 }
 
+/// A request that a disk has served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestSeen {
+    /// When it was asked for.
+    pub asked_ns: u64,
+    /// When it was done.
+    pub done_ns: u64,
+    /// Which disk.
+    pub disk: usize,
+    /// Where it starts there.
+    pub offset_bytes: u64,
+    /// How long it is.
+    pub length_bytes: u64,
+}
+
 /// What to keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
+    /// How many of the first requests of the disks are wanted.
+    pub requests_max: usize,
     /// The call whose decisions are wanted, from 1.
     pub explain_call: Option<u64>,
     /// Whether windows over time are wanted.
@@ -95,6 +112,7 @@ pub(super) struct Watch {
     after: usize,
     pub windows: Vec<WindowSeen>,
     pub windows_dropped: u64,
+    pub requests: Vec<RequestSeen>,
 }
 
 impl Watch {
@@ -102,6 +120,12 @@ impl Watch {
         Self {
             keep,
             ..Self::default()
+        }
+    }
+
+    pub fn request_done(&mut self, request: RequestSeen) {
+        if self.requests.len() < self.keep.requests_max {
+            self.requests.push(request);
         }
     }
 

@@ -18,7 +18,7 @@ mod share;
 mod stats;
 mod traced;
 
-pub use explain::{Call, Explained, Explanation, Keep, WindowSeen};
+pub use explain::{Call, Explained, Explanation, Keep, RequestSeen, WindowSeen};
 pub use oracle::{Foresight, Turns};
 pub use outcome::{Outcome, ProgramOutcome, StreamOutcome};
 pub use setup::{Cached, FileSetup, Pattern, Phase, ProgramSetup, Setup, Through};
@@ -275,6 +275,13 @@ impl Simulation {
             let pages = request.length_bytes / PAGE_BYTES;
             let took_ns = self.now_ns.saturating_sub(request.asked_ns);
             let left = !self.io.disks[disk].is_idle();
+            self.io.watch.request_done(RequestSeen {
+                asked_ns: request.asked_ns,
+                done_ns: self.now_ns,
+                disk,
+                offset_bytes: request.offset_bytes,
+                length_bytes: request.length_bytes,
+            });
             let done = RequestDone::new(self.now_ns, took_ns, pages)
                 .first(request.first)
                 .left(left)

@@ -3,7 +3,7 @@
 
 use foreread_model::Counters;
 
-use super::explain::{Explanation, WindowSeen};
+use super::explain::{Explanation, RequestSeen, WindowSeen};
 use super::stats::Stats;
 use super::{Simulation, StreamId};
 
@@ -48,6 +48,8 @@ pub struct Outcome {
     pub windows: Vec<WindowSeen>,
     /// Windows beyond those kept.
     pub windows_dropped: u64,
+    /// The first requests of the disks in the order of their ends, as many as were asked for.
+    pub requests: Vec<RequestSeen>,
 }
 
 impl Outcome {
@@ -94,6 +96,7 @@ impl Simulation {
             explanation: self.io.watch.explanation(),
             windows: std::mem::take(&mut self.io.watch.windows),
             windows_dropped: self.io.watch.windows_dropped,
+            requests: std::mem::take(&mut self.io.watch.requests),
         }
     }
 

@@ -12,13 +12,14 @@ use super::setup::{ProgramSetup, Through};
 use super::traced::{Replay, TABLE};
 use super::{Event, Simulation};
 use crate::cache::{FolioId, StreamId};
-use crate::path::{FaultCall, Mapping, OpenFile, PAGE_BYTES, ReadCall, Step};
+use crate::path::{FaultCall, GivenCall, Mapping, OpenFile, PAGE_BYTES, ReadCall, Step};
 
 /// A system call, or a way through a mapping.
 #[derive(Clone, Debug)]
 pub(super) enum Running {
     Read(ReadCall),
     Fault(FaultCall),
+    Given(GivenCall),
 }
 
 /// A thread of a program.
@@ -99,6 +100,7 @@ impl Process {
         match self.running.as_ref()? {
             Running::Read(call) => Some(call.index()),
             Running::Fault(call) => Some(call.index()),
+            Running::Given(call) => Some(call.index()),
         }
     }
 
@@ -268,6 +270,7 @@ impl Simulation {
         match running {
             Running::Read(call) => call.step(&mut self.cache, open, &mut self.io),
             Running::Fault(call) => call.step(&mut self.cache, open, &mut self.io),
+            Running::Given(call) => call.step(&mut self.cache, open, &mut self.io),
         }
     }
 

@@ -3,6 +3,7 @@
 //! each other as they did.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use foreread_core::policy::{Access as Asked, Advice, Limits};
@@ -13,7 +14,7 @@ use super::pattern::Request;
 use super::program::Running;
 use super::{Event, Simulation};
 use crate::cache::StreamId;
-use crate::path::{FaultCall, Mapping, OpenFile, PAGE_BYTES, ReadCall, force};
+use crate::path::{FaultCall, GivenCall, Mapping, OpenFile, PAGE_BYTES, ReadCall, fetch, force};
 use crate::trace::{Feed, Item, Next, Start, Survey, What};
 
 /// Open files that are kept; a trace need not say when one is closed. One that is dropped and read
@@ -52,6 +53,8 @@ pub(super) struct Replay {
     order: VecDeque<Pass>,
     /// How many threads are in a call on an open file.
     busy: BTreeMap<Pass, u32>,
+    /// By open file: pages that are mapped to be executed.
+    text: BTreeMap<Pass, Vec<Range<u64>>>,
     survey: Arc<Survey>,
 }
 
@@ -86,6 +89,7 @@ impl Replay {
             streams: BTreeMap::new(),
             order: VecDeque::new(),
             busy: BTreeMap::new(),
+            text: BTreeMap::new(),
             survey: Arc::clone(survey),
         }
     }
@@ -145,6 +149,18 @@ impl Replay {
         }
         self.threads[number].ready_ns = Some(ready_ns);
         Ready::At(ready_ns)
+    }
+
+    /// The mapping of a fault, as far as it is known.
+    fn mapping(&self, key: Pass, page: u64, flags: Flags, file_pages: u64) -> Mapping {
+        let maps = self.text.get(&key).filter(|_| flags.contains(Flags::EXEC));
+        let text = maps.and_then(|maps| maps.iter().find(|map| map.contains(&page)));
+        let pages = text.cloned().unwrap_or(0..file_pages);
+        Mapping::new(pages, vma_flags(flags))
+    }
+
+    fn forget(&mut self, key: Pass) {
+        self.text.remove(&key);
     }
 
     fn open_key(number: usize, file: usize, access: &Access) -> Pass {
@@ -271,6 +287,9 @@ impl Simulation {
         let is_free = !self.replay.as_ref().is_some_and(is_busy);
         if matches!(access.kind, Kind::Open | Kind::Close) && access.stream > 0 && is_free {
             self.opened[TABLE].remove(key);
+            if let Some(replay) = &mut self.replay {
+                replay.forget(key);
+            }
         }
         if access.kind == Kind::Close {
             return false;
@@ -281,12 +300,18 @@ impl Simulation {
         self.io.now_ns = time_ns;
         self.io.process = number as u32;
         self.io.call = self.calls;
+        let is_metadata = |replay: &Replay| replay.survey.files[file].metadata;
+        let is_metadata = self.replay.as_ref().is_some_and(is_metadata);
         let Some(open) = self.opened[TABLE].get_mut(key) else {
             return false;
         };
         match access.kind {
+            Kind::Readahead if is_metadata => {
+                fetch(&mut self.cache, open, start..end, false, &mut self.io);
+                self.look_at_disks();
+            }
             Kind::Read | Kind::Fault | Kind::MapAround => {
-                self.call(number, time_ns, key, access, busy_ns);
+                self.call(number, time_ns, key, access, busy_ns, is_metadata);
                 return true;
             }
             Kind::Readahead => {
@@ -307,17 +332,34 @@ impl Simulation {
                 let start = access.offset_bytes.div_ceil(PAGE_BYTES);
                 self.cache.drop_pages(self.files[file], start, end);
             }
-            Kind::Open | Kind::Close | Kind::Map => {}
+            Kind::Map => {
+                if let Some(replay) = &mut self.replay {
+                    replay.text.entry(key).or_default().push(start..end);
+                }
+            }
+            Kind::Open | Kind::Close => {}
         }
         false
     }
 
-    fn call(&mut self, number: usize, time_ns: u64, key: Pass, access: &Access, busy_ns: u64) {
+    fn call(
+        &mut self,
+        number: usize,
+        time_ns: u64,
+        key: Pass,
+        access: &Access,
+        busy_ns: u64,
+        is_metadata: bool,
+    ) {
         let Some(open) = self.opened[TABLE].get_mut(key) else {
             return;
         };
         let flags = access.flags;
-        let running = if access.kind == Kind::Read {
+        let start = access.offset_bytes / PAGE_BYTES;
+        let end = access.end_bytes().div_ceil(PAGE_BYTES);
+        let running = if is_metadata {
+            Running::Given(GivenCall::new(start..end))
+        } else if access.kind == Kind::Read {
             advise(open, flags);
             Running::Read(ReadCall::new(
                 open,
@@ -325,10 +367,15 @@ impl Simulation {
                 access.length_bytes,
             ))
         } else {
-            let mapping = Mapping::new(0..open.limits.file_pages, vma_flags(flags));
-            let start = access.offset_bytes / PAGE_BYTES;
-            let end = access.end_bytes().div_ceil(PAGE_BYTES);
-            Running::Fault(FaultCall::new(open, start..end, mapping))
+            let file_pages = open.limits.file_pages;
+            let Some(replay) = &self.replay else {
+                return;
+            };
+            let mapping = replay.mapping(key, start, flags, file_pages);
+            Running::Fault(match access.kind {
+                Kind::MapAround => FaultCall::around(open, start..end, mapping, &self.cache),
+                _ => FaultCall::new(open, start..end, mapping),
+            })
         };
         // A read returns what there is.
         let end_bytes = access.end_bytes().min(open.file_bytes);
@@ -406,6 +453,7 @@ impl Simulation {
                 replay.order.push_back(oldest);
             } else {
                 self.opened[TABLE].remove(oldest);
+                replay.forget(oldest);
             }
         }
     }
@@ -429,6 +477,7 @@ fn vma_flags(flags: Flags) -> u16 {
     let known = [
         (Flags::SEQUENTIAL, Asked::VMA_SEQUENTIAL),
         (Flags::RANDOM, Asked::VMA_RANDOM),
+        (Flags::EXEC, Asked::VMA_EXEC),
     ];
     let set = known.iter().filter(|(flag, _)| flags.contains(*flag));
     set.fold(0, |all, (_, flag)| all | flag)

@@ -79,6 +79,8 @@ pub struct FaultCall {
     faults: u64,
     /// The fault is to be taken again, from fault-around on.
     is_again: bool,
+    /// Pages that are not cached are passed over.
+    is_around: bool,
 }
 
 impl FaultCall {
@@ -96,7 +98,18 @@ impl FaultCall {
             was_asked: false,
             faults: 0,
             is_again: false,
+            is_around: false,
         }
+    }
+
+    /// Comes to what is cached of `pages`, or, when nothing is, to all of them: what was mapped
+    /// around a fault at a page of which no more is known than that it was cached.
+    #[must_use]
+    pub fn around(open: &OpenFile, pages: Range<u64>, mapping: Mapping, cache: &PageCache) -> Self {
+        let mut call = Self::new(open, pages, mapping);
+        let is_cached = |page| cache.find(open.file, page).is_some();
+        call.is_around = (call.index..call.end).any(is_cached);
+        call
     }
 
     /// The page to go on at.
@@ -131,6 +144,9 @@ impl FaultCall {
         if std::mem::take(&mut self.is_again) {
             return self.map_and_use(cache, open, true);
         }
+        let is_missing = |page| self.is_around && cache.find(open.file, page).is_none();
+        let missing = (self.index..self.end).take_while(|page| is_missing(*page));
+        self.index += missing.count() as u64;
         if self.index >= self.end {
             return Step::Done;
         }

@@ -7,10 +7,12 @@
 //! decision, so that everything that shows decisions shows the same ones.
 
 mod fault;
+mod given;
 mod issue;
 mod read;
 
 pub use fault::{FaultCall, Mapping};
+pub use given::{GivenCall, fetch};
 pub use read::ReadCall;
 
 use std::ops::Range;

@@ -20,9 +20,11 @@ use foreread_trace::{Access, Flags, Kind};
 pub(crate) const ACCESS_BYTES_MAX: u64 = 0x7fff_f000;
 
 /// Whether the simulation plays an access. Requests that readahead made it makes itself; what goes
-/// past the page cache is not simulated; a mapping says nothing until it is touched.
+/// past the page cache is not simulated; a mapping says nothing until it is touched, unless it
+/// bounds what is read then.
 fn is_played(access: &Access) -> bool {
     let aside = access.flags.contains(Flags::AHEAD) || access.flags.contains(Flags::DIRECT);
     let is_empty = access.kind.uses_pages() && access.length_bytes == 0;
-    !aside && !is_empty && access.kind != Kind::Map
+    let is_mere_map = access.kind == Kind::Map && !access.flags.contains(Flags::EXEC);
+    !aside && !is_empty && !is_mere_map
 }

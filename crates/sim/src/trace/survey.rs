@@ -64,6 +64,10 @@ pub struct TracedFile {
     pub name: String,
     /// Its size; where the trace doesn't say, the end of the access that goes farthest.
     pub bytes: u64,
+    /// The number of its device, as in `stat`; 0 when the trace doesn't say.
+    pub device: u64,
+    /// Whether it is a block device's own pages, which its file system reads by rules of its own.
+    pub metadata: bool,
     /// Which disk it is on.
     pub disk: usize,
     /// Where it starts there.
@@ -339,6 +343,8 @@ impl Pass {
             files.push(TracedFile {
                 name: String::from_utf8_lossy(&file.path).into_owned(),
                 bytes: bytes.min(FILE_BYTES_MAX),
+                device: file.device,
+                metadata: file.metadata,
                 disk,
                 offset_bytes: 0,
                 extents: extents(self.known.extents(*id)),
