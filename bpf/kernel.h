@@ -48,6 +48,7 @@ struct inode {
 	unsigned long i_ino;
 	u32 i_generation;
 	unsigned int i_nlink;
+	u32 i_rdev;
 	s64 i_size;
 	struct hlist_head i_dentry;
 };
@@ -138,6 +139,7 @@ struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;
 	unsigned long vm_pgoff;
+	unsigned long vm_flags;
 	struct file *vm_file;
 };
 
@@ -177,6 +179,13 @@ struct folio {
 	struct address_space *mapping;
 	unsigned long index;
 	unsigned long _flags_1;
+};
+
+struct buffer_head {
+	unsigned long b_state;
+	struct folio *b_folio;
+	u64 b_blocknr;
+	u64 b_size;
 };
 
 #if defined(__TARGET_ARCH_x86)

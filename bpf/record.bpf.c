@@ -126,6 +126,8 @@ struct recent {
 	u32 brings_metadata;
 	/* Where the current page fault is, until it is known what it mapped. */
 	u64 fault_address;
+	/* Where the last page fault was: for a trace. */
+	u64 traced_address;
 	/* Where one was whose mapping couldn't be looked at. */
 	u64 fault_owed;
 	/* The fault that found no folio and brings one in. */
@@ -245,6 +247,7 @@ static __always_inline bool task_is_traced(struct task_struct *task, struct rece
 	recent->fault_owed = 0;
 	recent->start_dentry = 0;
 	recent->fault_address = 0;
+	recent->traced_address = 0;
 	recent->fault_mapping = 0;
 	recent->is_fault = 0;
 	recent->has_waited = 0;
@@ -466,38 +469,69 @@ static __always_inline void add_waited(u32 tid, u64 ns)
 	}
 }
 
-static __always_inline void forget_waited(u32 tid)
-{
-	bpf_map_delete_elem(&waited, &tid);
-}
+/* What a record of a trace says besides who, when and how long it waited. */
+struct seen {
+	u64 inode;
+	u64 start_bytes;
+	u64 length_bytes;
+	u64 file;
+	u64 asked_bytes;
+	u64 map_start_bytes;
+	u64 map_end_bytes;
+	u32 mapping;
+	u32 advice;
+	u32 kind;
+	u32 pad;
+};
 
-/* Sends an access for a trace; bytes from `start` on, or none. */
-__noinline int send_access(u64 inode_pointer, u64 start, u64 bytes, u64 file, u32 kind)
+/* Which file a record of a trace is about; false when none can be. */
+static __always_inline bool name_file(struct access_record *record, u64 inode_pointer)
 {
 	struct inode *inode = (struct inode *)inode_pointer;
+
+	if (!inode)
+		return false;
+	record->size_bytes = BPF_CORE_READ(inode, i_size);
+	if (record->kind == ACCESS_METADATA || record->kind == ACCESS_BLOCK) {
+		record->device = BPF_CORE_READ(inode, i_rdev);
+		return true;
+	}
+	if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) != S_IFREG)
+		return false;
+	record->id = note_inode(inode_pointer, 0, 0);
+	return record->id; /* if not, that is counted */
+}
+
+/* Sends a record for a trace. */
+__noinline int send_access(const struct seen *seen)
+{
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct access_record record = { .type = RECORD_ACCESS };
 	struct waited taken;
 	struct counts *c;
 
+	if (!seen)
+		return 0;
+	record.kind = seen->kind;
 	record.pid = task->tgid;
 	record.tid = task->pid;
 	take_waited(record.tid, &taken);
-	if (kind != ACCESS_EXIT) {
-		if (!inode || (BPF_CORE_READ(inode, i_mode) & S_IFMT) != S_IFREG)
-			return 0;
-		record.id = note_inode(inode_pointer, 0, 0);
-		if (!record.id)
-			return 0; /* counted */
-		record.size_bytes = BPF_CORE_READ(inode, i_size);
-	}
-	record.kind = kind;
+	if (record.kind == ACCESS_CALL && !taken.all_ns)
+		return 0;
+	if (record.kind != ACCESS_EXIT && record.kind != ACCESS_CALL &&
+	    !name_file(&record, seen->inode))
+		return 0;
 	record.parent_tid = record.pid == record.tid ? BPF_CORE_READ(task, real_parent, pid) :
 						       (int)record.pid;
 	record.time_ns = since_start_ns();
-	record.start_bytes = start;
-	record.length_bytes = bytes;
-	record.file = file;
+	record.start_bytes = seen->start_bytes;
+	record.length_bytes = seen->length_bytes;
+	record.file = seen->file;
+	record.asked_bytes = seen->asked_bytes;
+	record.map_start_bytes = seen->map_start_bytes;
+	record.map_end_bytes = seen->map_end_bytes;
+	record.mapping = seen->mapping;
+	record.advice = seen->advice;
 	record.waited_ns = taken.all_ns;
 	record.first_waited_ns = taken.first_ns;
 	bpf_get_current_comm(record.name, sizeof(record.name));
@@ -509,10 +543,110 @@ __noinline int send_access(u64 inode_pointer, u64 start, u64 bytes, u64 file, u3
 	return 0;
 }
 
+/* Sends what concerns no file. */
+static __always_inline void send_mere(u32 kind)
+{
+	struct seen seen = { .kind = kind };
+
+	send_access(&seen);
+}
+
 static __always_inline void send_pages(struct inode *inode, u64 start_page, u64 end_page, u32 kind)
 {
+	struct seen seen = {
+		.kind = kind,
+		.inode = (u64)inode,
+		.start_bytes = start_page << 12,
+		.length_bytes = (end_page - start_page) << 12,
+	};
+
 	if (sends_accesses)
-		send_access((u64)inode, start_page << 12, (end_page - start_page) << 12, 0, kind);
+		send_access(&seen);
+}
+
+/* A bit of a block's state: BH_Uptodate of <linux/buffer_head.h>. */
+#define BLOCK_IS_READ 0
+
+#define VM_EXEC 0x4
+#define VM_SEQ_READ 0x8000
+#define VM_RAND_READ 0x10000
+
+/* Where a fault is, and what of which file is mapped there. */
+struct place {
+	u64 address;
+	u64 mapping;
+	u64 page;
+	struct seen *seen;
+};
+
+static long find_place(struct task_struct *task, struct vm_area_struct *vma, struct place *place)
+{
+	struct file *file = BPF_CORE_READ(vma, vm_file);
+	struct seen *seen = place->seen;
+	u64 start = BPF_CORE_READ(vma, vm_start), end = BPF_CORE_READ(vma, vm_end);
+	u64 first = BPF_CORE_READ(vma, vm_pgoff);
+	u64 flags = BPF_CORE_READ(vma, vm_flags);
+
+	if (!file || !seen || (u64)BPF_CORE_READ(file, f_mapping) != place->mapping)
+		return 0;
+	place->page = first + ((place->address - start) >> 12);
+	seen->file = (u64)file;
+	seen->map_start_bytes = first << 12;
+	seen->map_end_bytes = (first << 12) + (end - start);
+	seen->mapping = MAPPING_KNOWN;
+	if (flags & VM_EXEC)
+		seen->mapping |= MAPPING_EXEC;
+	if (flags & VM_SEQ_READ)
+		seen->mapping |= MAPPING_SEQUENTIAL;
+	if (flags & VM_RAND_READ)
+		seen->mapping |= MAPPING_RANDOM;
+	return 0;
+}
+
+/* The same, whatever the file. */
+static long find_any_place(struct task_struct *task, struct vm_area_struct *vma,
+			   struct place *place)
+{
+	struct file *file = BPF_CORE_READ(vma, vm_file);
+
+	if (file)
+		place->mapping = (u64)BPF_CORE_READ(file, f_mapping);
+	return find_place(task, vma, place);
+}
+
+/*
+ * Sends a fault, or what was mapped for one; of which page it was is asked of the mapping. That may
+ * be being changed by another thread, or the address be unknown after a move to another CPU: then
+ * only the pages are known.
+ */
+static __always_inline void send_fault(struct address_space *mapping, u64 start_page, u64 end_page,
+				       u32 kind, struct recent *recent)
+{
+	struct seen seen = {
+		.kind = kind,
+		.inode = (u64)BPF_CORE_READ(mapping, host),
+		.start_bytes = start_page << 12,
+		.length_bytes = (end_page - start_page) << 12,
+	};
+	struct place place = {
+		.address = recent->traced_address,
+		.mapping = (u64)mapping,
+		.seen = &seen,
+	};
+
+	if (!sends_accesses)
+		return;
+	if (place.address)
+		bpf_find_vma(bpf_get_current_task_btf(), place.address, find_place, &place, 0);
+	if (place.page >= start_page && place.page < end_page) {
+		seen.start_bytes = place.page << 12;
+		seen.length_bytes = (end_page - place.page) << 12;
+	} else {
+		/* The address is of another fault. */
+		seen.mapping = 0;
+		seen.file = 0;
+	}
+	send_access(&seen);
 }
 
 static __always_inline u64 chunk_bits(u64 chunk, u64 start_page, u64 end_page)
@@ -825,7 +959,6 @@ int BPF_PROG(map_pages, struct address_space *mapping, unsigned long start_pgoff
 	recent->fault_address = 0;
 	recent->fault_owed = 0;
 	host = BPF_CORE_READ(mapping, host);
-	send_pages(host, start_page, end_page, ACCESS_MAPPED);
 	if (only_brought_in) {
 		key_of(host, &key);
 		if (!known_entry(&key))
@@ -839,6 +972,7 @@ int BPF_PROG(map_pages, struct address_space *mapping, unsigned long start_pgoff
 		    folio.end_page > end_page)
 			end_page = folio.end_page;
 	}
+	send_fault(mapping, start_page, end_page, ACCESS_MAPPED, recent);
 	note_pages((u64)host, start_page, end_page, BY_MAPPING, recent);
 	return 0;
 }
@@ -856,7 +990,7 @@ int BPF_PROG(fault, struct address_space *mapping, unsigned long index)
 		return 0;
 	recent->fault_address = 0;
 	recent->fault_mapping = 0;
-	send_pages(BPF_CORE_READ(mapping, host), index, (u64)index + 1, ACCESS_FAULT);
+	send_fault(mapping, index, (u64)index + 1, ACCESS_FAULT, recent);
 	if (!cached_folio(number_of(mapping, recent), index, &folio)) {
 		/* It is brought in by this very fault: see page_added(). */
 		recent->fault_mapping = (u64)mapping;
@@ -945,8 +1079,10 @@ static __always_inline int keep_fault_address(u64 address, u64 error_code)
 	if (error_code & 1)
 		return 0;
 	recent = traced_now();
-	if (recent)
+	if (recent) {
 		recent->fault_address = address;
+		recent->traced_address = address;
+	}
 	return 0;
 }
 
@@ -1028,6 +1164,8 @@ int BPF_PROG(page_added, struct folio *folio)
 		else
 			c->missed_metadata_pages += pages;
 		recent->brings_metadata = !is_replay;
+		if (!is_replay)
+			send_pages(inode, folio->index, folio->index + pages, ACCESS_METADATA);
 		return 0;
 	}
 	if (mode != S_IFREG)
@@ -1130,6 +1268,26 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	return 0;
 }
 
+/*
+ * A block of metadata is looked for that isn't read yet: its page may be on its way already, for
+ * another thread. For a trace.
+ */
+SEC("tp_btf/block_touch_buffer")
+int BPF_PROG(block_touched, struct buffer_head *buffer)
+{
+	u64 start_page;
+	struct inode *inode;
+
+	if ((BPF_CORE_READ(buffer, b_state) & (1UL << BLOCK_IS_READ)) || !traced_now())
+		return 0;
+	inode = BPF_CORE_READ(buffer, b_folio, mapping, host);
+	if (!inode || (BPF_CORE_READ(inode, i_mode) & S_IFMT) != S_IFBLK)
+		return 0;
+	start_page = (BPF_CORE_READ(buffer, b_blocknr) * BPF_CORE_READ(buffer, b_size)) >> 12;
+	send_pages(inode, start_page, start_page + 1, ACCESS_BLOCK);
+	return 0;
+}
+
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
 {
@@ -1160,7 +1318,7 @@ int BPF_PROG(exited, struct task_struct *task)
 	u32 tgid = task->tgid;
 
 	if (sends_accesses && tgid_is_traced(tgid))
-		send_access(0, 0, 0, 0, ACCESS_EXIT);
+		send_mere(ACCESS_EXIT);
 	/*
 	 * The last thread, which need not be the leader: that may leave before the
 	 * others, or be replaced by one of them that calls exec.
@@ -1267,13 +1425,10 @@ static __always_inline void note_whole_read(struct task_struct *task, struct pt_
 		   BY_READ_CALL, recent);
 }
 
-/* A read has returned: for a trace, which bytes of which open file. */
-static __always_inline void send_read(struct task_struct *task, struct pt_regs *regs,
-				      bool has_position, long bytes)
+/* A call with a descriptor has returned: for a trace, what it did to which open file. */
+static __always_inline void send_call(struct file *file, struct seen *seen)
 {
-	struct file *file = file_of(task, (s32)SYSCALL_ARGUMENT_0(regs));
 	struct inode *host;
-	s64 position;
 
 	if (!file)
 		return;
@@ -1281,10 +1436,58 @@ static __always_inline void send_read(struct task_struct *task, struct pt_regs *
 	/* An overlay's file has no pages; those of the real one have been sent. */
 	if (BPF_CORE_READ(host, i_sb, s_magic) == OVERLAYFS_SUPER_MAGIC)
 		return;
-	position = has_position ? (s64)SYSCALL_ARGUMENT_3(regs) :
-				  BPF_CORE_READ(file, f_pos) - bytes;
-	if (position >= 0)
-		send_access((u64)host, position, bytes, (u64)file, ACCESS_READ_CALL);
+	seen->inode = (u64)host;
+	seen->file = (u64)file;
+	send_access(seen);
+}
+
+/* A read has returned: for a trace, which bytes of which open file. */
+static __always_inline void send_read(struct task_struct *task, struct pt_regs *regs, u32 class,
+				      long bytes)
+{
+	struct file *file = file_of(task, (s32)SYSCALL_ARGUMENT_0(regs));
+	struct seen seen = { .kind = ACCESS_READ_CALL, .length_bytes = bytes };
+	s64 position;
+
+	if (!file)
+		return;
+	position = (class & SYSCALL_CLASS_MASK) == CALL_PREAD ? (s64)SYSCALL_ARGUMENT_3(regs) :
+								BPF_CORE_READ(file, f_pos) - bytes;
+	if (position < 0)
+		return;
+	seen.start_bytes = position;
+	if (class & CALL_COUNT_2)
+		seen.asked_bytes = SYSCALL_ARGUMENT_2(regs);
+	send_call(file, &seen);
+}
+
+#define ADVICE_WILLNEED 3
+
+/* Advice was given, or readahead asked for: for a trace. */
+static __always_inline void send_advice(struct task_struct *task, struct pt_regs *regs, u32 class)
+{
+	struct seen seen = {
+		.kind = ACCESS_ADVICE,
+		.start_bytes = SYSCALL_ARGUMENT_1(regs),
+		.length_bytes = SYSCALL_ARGUMENT_2(regs),
+		.advice = class == CALL_AHEAD ? ADVICE_WILLNEED : (u32)SYSCALL_ARGUMENT_3(regs),
+	};
+
+	send_call(file_of(task, (s32)SYSCALL_ARGUMENT_0(regs)), &seen);
+}
+
+/* The same of a mapping. What else it is advised, its faults say. */
+static __always_inline void send_mapping_advice(struct task_struct *task, struct pt_regs *regs)
+{
+	struct seen seen = { .kind = ACCESS_ADVICE, .advice = ADVICE_WILLNEED };
+	struct place place = { .address = SYSCALL_ARGUMENT_0(regs), .seen = &seen };
+
+	if (SYSCALL_ARGUMENT_2(regs) != ADVICE_WILLNEED ||
+	    bpf_find_vma(task, place.address, find_any_place, &place, 0) || !seen.file)
+		return;
+	seen.start_bytes = place.page << 12;
+	seen.length_bytes = SYSCALL_ARGUMENT_1(regs);
+	send_call((struct file *)seen.file, &seen);
 }
 
 static long find_mapped(struct task_struct *task, struct vm_area_struct *vma, u64 *mapping)
@@ -1327,6 +1530,16 @@ static __always_inline bool follows_link(u32 class, struct pt_regs *regs)
 	return !(class & CALL_NO_FOLLOW) && !(flags & AT_SYMLINK_NOFOLLOW);
 }
 
+/* A call that takes a name has returned: for a trace, what it opened, and what it waited for. */
+static __always_inline void send_named(struct task_struct *task, u32 class, long ret)
+{
+	struct seen seen = { .kind = ACCESS_OPEN };
+
+	if ((class == CALL_OPENAT || class == CALL_OPEN) && ret >= 0)
+		send_call(file_of(task, ret), &seen);
+	send_mere(ACCESS_CALL);
+}
+
 /*
  * One hook for all calls that take a name: at the exit the arguments are still
  * in the registers, the name is surely in memory, and the result is known.
@@ -1349,7 +1562,7 @@ int BPF_PROG(call_done, struct pt_regs *regs, long ret)
 		return 0;
 	flags = syscall_class[number];
 	class = flags & SYSCALL_CLASS_MASK;
-	if (class == CALL_NONE)
+	if (class == CALL_NONE || (class >= CALL_ADVISE && !sends_accesses))
 		return 0;
 	task = bpf_get_current_task_btf();
 	if (class == CALL_READ || class == CALL_PREAD) {
@@ -1357,7 +1570,7 @@ int BPF_PROG(call_done, struct pt_regs *regs, long ret)
 		if (ret <= 0 || !recent || !task_is_traced(task, recent) || SYSCALL_FOREIGN(regs))
 			return 0;
 		if (sends_accesses)
-			send_read(task, regs, class == CALL_PREAD, ret);
+			send_read(task, regs, flags, ret);
 		if ((recent->end_page - recent->start_page) << 12 < (u64)ret)
 			note_whole_read(task, regs, class == CALL_PREAD, ret, recent);
 		return 0;
@@ -1372,9 +1585,19 @@ int BPF_PROG(call_done, struct pt_regs *regs, long ret)
 	if (!recent)
 		return 0;
 	settle_fault(recent);
+	if (class == CALL_ADVISE || class == CALL_AHEAD) {
+		if (!ret)
+			send_advice(task, regs, class);
+		return 0;
+	}
+	if (class == CALL_ADVISE_MAPPING) {
+		if (!ret)
+			send_mapping_advice(task, regs);
+		return 0;
+	}
 	/* What a call that looks names up waited for is none of the next access's. */
 	if (sends_accesses)
-		forget_waited(task->pid);
+		send_named(task, class, ret);
 	if (class == CALL_LIST) {
 		file = file_of(task, SYSCALL_ARGUMENT_0(regs));
 		if (file && ret >= 0)

@@ -96,9 +96,20 @@ enum access_kind {
 	ACCESS_READ = 0, /* pages that a read asks for; more of the same may follow */
 	ACCESS_READ_CALL = 1, /* a call has returned: these bytes */
 	ACCESS_FAULT = 2, /* before its wait */
-	ACCESS_MAPPED = 3, /* pages mapped around a fault */
+	ACCESS_MAPPED = 3, /* pages mapped around a fault, from its page on where that is known */
 	ACCESS_EXIT = 4, /* none: the thread ends */
+	ACCESS_METADATA = 5, /* pages of a block device are brought in, before their wait */
+	ACCESS_CALL = 6, /* none: a call that has waited for no data returns */
+	ACCESS_OPEN = 7,
+	ACCESS_ADVICE = 8, /* to a range of the file; which is in `advice` */
+	ACCESS_BLOCK = 9, /* a block of metadata that isn't read yet is asked for, in its page */
 };
+
+/* What is known of the mapping that a fault is in. */
+#define MAPPING_KNOWN (1u << 0) /* and the first page is the one that faulted */
+#define MAPPING_EXEC (1u << 1)
+#define MAPPING_SEQUENTIAL (1u << 2)
+#define MAPPING_RANDOM (1u << 3)
 
 /* An access, while a trace is recorded. */
 struct access_record {
@@ -116,6 +127,13 @@ struct access_record {
 	u64 waited_ns; /* for reads since the thread's last record */
 	u64 first_waited_ns; /* the first of these waits */
 	u8 name[16]; /* of the thread */
+	u64 asked_bytes; /* by a call; 0 not known */
+	u64 map_start_bytes; /* what of the file the mapping of a fault covers */
+	u64 map_end_bytes;
+	u32 mapping; /* MAPPING_ bits */
+	u32 advice; /* as for posix_fadvise() */
+	u32 device; /* of metadata: the block device */
+	u32 pad;
 };
 
 /* Classes of system calls, by number in syscall_class[]. */
@@ -130,6 +148,9 @@ enum syscall_class {
 	CALL_READ = 7, /* (fd, ...) -> bytes, at the file's position */
 	CALL_PREAD = 8, /* (fd, ., ., position) -> bytes */
 	CALL_MAP = 9, /* (., bytes, ., flags, fd, position) -> address */
+	CALL_ADVISE = 10, /* (fd, position, bytes, advice) */
+	CALL_AHEAD = 11, /* (fd, position, bytes) */
+	CALL_ADVISE_MAPPING = 12, /* (address, bytes, advice) */
 };
 
 #define SYSCALL_CLASS_MASK 0x0f
@@ -137,6 +158,7 @@ enum syscall_class {
 #define CALL_NO_FOLLOW 0x10
 #define CALL_FLAGS_2 0x20 /* flags are the third argument */
 #define CALL_FLAGS_3 0x40 /* the fourth */
+#define CALL_COUNT_2 0x80 /* the third argument is how many bytes it asks for */
 
 #define SYSCALLS_MAX 512
 

@@ -140,10 +140,49 @@ pub enum AccessKind {
     ReadCall,
     /// A fault, before its wait.
     Fault,
-    /// Pages mapped around a fault.
+    /// Pages mapped around a fault, from its page on where that is known.
     Mapped,
     /// No access: the thread ends.
     Exit,
+    /// Pages of a block device are brought in, before their wait.
+    Metadata,
+    /// No access: a call that has waited for no data returns.
+    Call,
+    /// A file was opened.
+    Open,
+    /// Advice was given.
+    Advice,
+    /// A block of metadata that isn't read yet is asked for, in its page.
+    Block,
+}
+
+impl AccessKind {
+    /// Whether it is about a block device's own pages.
+    #[must_use]
+    pub const fn is_metadata(self) -> bool {
+        matches!(self, Self::Metadata | Self::Block)
+    }
+}
+
+/// What is known of the mapping that a fault is in: `MAPPING_` bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MappingBits(pub u32);
+
+impl MappingBits {
+    /// All of the others, and the page is the one that faulted.
+    pub const KNOWN: u32 = 1;
+    /// It is to be executed.
+    pub const EXEC: u32 = 1 << 1;
+    /// It was advised to be sequential.
+    pub const SEQUENTIAL: u32 = 1 << 2;
+    /// It was advised to be random.
+    pub const RANDOM: u32 = 1 << 3;
+
+    /// Whether this bit is set.
+    #[must_use]
+    pub const fn has(self, bit: u32) -> bool {
+        self.0 & bit != 0
+    }
 }
 
 /// `struct access_record`.
@@ -175,6 +214,16 @@ pub struct AccessRecord {
     pub first_waited_ns: u64,
     /// Name of the thread.
     pub name: Vec<u8>,
+    /// How many bytes a call asked for; 0 when not known.
+    pub asked_bytes: u64,
+    /// What of the file the mapping of a fault covers: first byte, and the one after the last.
+    pub map_bytes: (u64, u64),
+    /// What else is known of that mapping.
+    pub mapping: MappingBits,
+    /// As for `posix_fadvise`.
+    pub advice: u32,
+    /// Of metadata, the block device: 12 bits major, 20 bits minor.
+    pub device: u32,
 }
 
 /// What the ring buffer carries.
@@ -184,7 +233,11 @@ pub(crate) enum Record {
     Access(AccessRecord),
 }
 
+/// Size of `struct access_record`.
+const ACCESS_BYTES: usize = 136;
+
 fn access(bytes: &[u8]) -> Option<AccessRecord> {
+    let bytes = bytes.get(..ACCESS_BYTES)?;
     let name = bytes.get(80..96)?;
     let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
     Some(AccessRecord {
@@ -194,6 +247,11 @@ fn access(bytes: &[u8]) -> Option<AccessRecord> {
             2 => AccessKind::Fault,
             3 => AccessKind::Mapped,
             4 => AccessKind::Exit,
+            5 => AccessKind::Metadata,
+            6 => AccessKind::Call,
+            7 => AccessKind::Open,
+            8 => AccessKind::Advice,
+            9 => AccessKind::Block,
             _ => return None,
         },
         id: u32_at(bytes, 8),
@@ -208,6 +266,11 @@ fn access(bytes: &[u8]) -> Option<AccessRecord> {
         waited_ns: u64_at(bytes, 64),
         first_waited_ns: u64_at(bytes, 72),
         name: name[..end].to_vec(),
+        asked_bytes: u64_at(bytes, 96),
+        map_bytes: (u64_at(bytes, 104), u64_at(bytes, 112)),
+        mapping: MappingBits(u32_at(bytes, 120)),
+        advice: u32_at(bytes, 124),
+        device: u32_at(bytes, 128),
     })
 }
 
@@ -360,8 +423,14 @@ mod tests {
             bytes.extend(word.to_ne_bytes());
         }
         bytes.extend(b"reader\0of sixt");
-        assert!(record(&bytes).is_none(), "cut short");
         bytes.extend(b"een bytes");
+        for word in 8..=10u64 {
+            bytes.extend(word.to_ne_bytes());
+        }
+        assert!(record(&bytes).is_none(), "cut short");
+        for word in [3u32, 2, 9, 0] {
+            bytes.extend(word.to_ne_bytes());
+        }
         let Some(Record::Access(access)) = record(&bytes) else {
             panic!("not an access")
         };
@@ -369,7 +438,11 @@ mod tests {
         assert_eq!((access.pid, access.tid, access.parent_tid), (100, 101, 99));
         assert_eq!((access.time_ns, access.first_waited_ns), (1, 7));
         assert_eq!(access.name, b"reader");
-        bytes[4] = 5;
+        assert_eq!((access.asked_bytes, access.map_bytes), (8, (9, 10)));
+        assert!(access.mapping.has(MappingBits::KNOWN) && access.mapping.has(MappingBits::EXEC));
+        assert!(!access.mapping.has(MappingBits::RANDOM));
+        assert_eq!((access.advice, access.device), (2, 9));
+        bytes[4] = 10;
         assert!(record(&bytes).is_none(), "a kind that is none");
     }
 

@@ -199,6 +199,9 @@ impl BpfRecorder {
         // Lookups are seen by full recordings only: the hook at the end of system calls is the one
         // that costs every process of the machine something.
         open.progs.call_done.set_autoload(watch != Watch::Refresh);
+        open.progs
+            .block_touched
+            .set_autoload(watch == Watch::EachAccess);
         for program in [
             &mut open.progs.user_fault,
             &mut open.progs.kernel_fault,
@@ -323,6 +326,9 @@ impl BpfRecorder {
         ];
         if self.watch != Watch::Refresh {
             always.push(&mut progs.call_done);
+        }
+        if self.watch == Watch::EachAccess {
+            always.push(&mut progs.block_touched);
         }
         if self.extras {
             always.push(&mut progs.user_fault);

@@ -19,10 +19,11 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::doctor::BTF;
 
 /// What `bpf/kernel.h` declares.
-const NAMES: [&str; 31] = [
+const NAMES: [&str; 32] = [
     "address_space",
     "atomic_t",
     "backing_dev_info",
+    "buffer_head",
     "dentry",
     "fdtable",
     "file",

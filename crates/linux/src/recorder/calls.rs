@@ -16,6 +16,9 @@ enum Class {
     Read = 7,
     Pread = 8,
     Map = 9,
+    Advise = 10,
+    Ahead = 11,
+    AdviseMapping = 12,
     /// A symlink at the end of the path isn't followed.
     LookAtLink = 3 | 0x10,
     /// The same, of calls without a directory.
@@ -24,10 +27,14 @@ enum Class {
     LookAtFlags2 = 3 | 0x20,
     /// In the fourth.
     LookAtFlags3 = 3 | 0x40,
+    /// How many bytes are asked for is the third argument.
+    ReadCount2 = 7 | 0x80,
+    /// The same, at a position.
+    PreadCount2 = 8 | 0x80,
 }
 
 /// Calls of every architecture.
-const COMMON: [(c_long, Class); 24] = [
+const COMMON: [(c_long, Class); 27] = [
     (libc::SYS_openat, Class::OpenAt),
     (libc::SYS_openat2, Class::OpenAt),
     (libc::SYS_newfstatat, Class::LookAtFlags3),
@@ -46,12 +53,15 @@ const COMMON: [(c_long, Class); 24] = [
     (libc::SYS_getdents64, Class::List),
     (libc::SYS_execve, Class::Exec),
     (libc::SYS_truncate, Class::Look),
-    (libc::SYS_read, Class::Read),
+    (libc::SYS_read, Class::ReadCount2),
     (libc::SYS_readv, Class::Read),
-    (libc::SYS_pread64, Class::Pread),
+    (libc::SYS_pread64, Class::PreadCount2),
     (libc::SYS_preadv, Class::Pread),
     (libc::SYS_preadv2, Class::Pread),
     (libc::SYS_mmap, Class::Map),
+    (libc::SYS_fadvise64, Class::Advise),
+    (libc::SYS_readahead, Class::Ahead),
+    (libc::SYS_madvise, Class::AdviseMapping),
 ];
 
 /// Older calls that newer architectures never had.

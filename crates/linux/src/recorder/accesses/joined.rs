@@ -1,0 +1,674 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Makes accesses of records, in order.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+
+use foreread_trace::limits::{OFFSET_BYTES_MAX, THREADS_MAX};
+use foreread_trace::{
+    Access, Event, FileId, Flags, Header, Kind, LeftOut, Thread, ThreadId, WriteError, frt,
+};
+
+use super::super::abi::{AccessKind, AccessRecord, MappingBits, NodeRecord};
+use super::Traced;
+use super::files::Files;
+use super::join::{Join, end_alone, join};
+use super::metadata::Group;
+
+/// How long what a thread is at is held back, for what may belong to it.
+const HELD_NS: u64 = 1_000_000_000;
+/// How far records of several CPUs may be out of order.
+const SKEW_NS: u64 = 50_000_000;
+/// Mappings of one open file that are remembered as told.
+const MAPPINGS_TOLD_MAX: usize = 64;
+
+/// Makes accesses of records, in order.
+pub(super) struct Joined<W: Write> {
+    writer: frt::Writer<W>,
+    files: Files,
+    /// By thread: a read or fault of which more may come.
+    open: HashMap<u32, AccessRecord>,
+    /// By thread: metadata whose wait is to come.
+    metadata: HashMap<u32, Group>,
+    /// By time and order: what is to be written.
+    ready: BTreeMap<(u64, u64), Event>,
+    order: u64,
+    latest_ns: u64,
+    /// By number.
+    threads: HashMap<u32, ThreadId>,
+    /// Not written yet, since names change when a program is executed.
+    unnamed: HashMap<ThreadId, Thread>,
+    threads_count: u32,
+    /// By open file with 0, or by file with the process that has it mapped: the stream, and of
+    /// which file.
+    streams: HashMap<(u32, u64), (u32, FileId)>,
+    streams_count: u32,
+    /// By stream: what is mapped to be executed, as far as that was told.
+    told: HashMap<u32, Vec<(u64, u64)>>,
+    over_limits: u64,
+    not_files: u64,
+    waited: u64,
+    waited_ns: u64,
+}
+
+impl<W: Write> Joined<W> {
+    pub fn new(output: W, header: &Header) -> Result<Self, WriteError> {
+        Ok(Self {
+            writer: frt::Writer::new(output, header)?,
+            files: Files::new(),
+            open: HashMap::new(),
+            metadata: HashMap::new(),
+            ready: BTreeMap::new(),
+            order: 0,
+            latest_ns: 0,
+            threads: HashMap::new(),
+            unnamed: HashMap::new(),
+            threads_count: 0,
+            streams: HashMap::new(),
+            streams_count: 0,
+            told: HashMap::new(),
+            over_limits: 0,
+            not_files: 0,
+            waited: 0,
+            waited_ns: 0,
+        })
+    }
+
+    /// A record, with the nodes that are known by now.
+    pub fn take(&mut self, mut record: AccessRecord, nodes: &HashMap<u32, NodeRecord>) {
+        self.latest_ns = self.latest_ns.max(record.time_ns);
+        if self.take_metadata(&mut record) {
+            return;
+        }
+        let before = self.open.remove(&record.tid);
+        if let Some(mut before) = before {
+            match join(&mut before, &mut record) {
+                Join::Grown => {
+                    self.open.insert(record.tid, before);
+                    return;
+                }
+                Join::Replaced => {}
+                Join::Apart => self.access(&before, nodes),
+            }
+        }
+        match record.kind {
+            AccessKind::Metadata | AccessKind::Block => {
+                self.files.note(&record, nodes, &mut self.writer);
+                self.metadata.insert(record.tid, Group::new(record));
+            }
+            AccessKind::Read | AccessKind::Fault => self.hold(record, nodes),
+            // Its fault may come yet.
+            AccessKind::Mapped if record.mapping.has(MappingBits::KNOWN) => {
+                self.hold(record, nodes);
+            }
+            AccessKind::ReadCall | AccessKind::Mapped => self.access(&record, nodes),
+            AccessKind::Open => {
+                // What was at this place in memory before is another open file.
+                self.streams.remove(&(0, record.file));
+                self.access(&record, nodes);
+            }
+            AccessKind::Advice => self.access(&record, nodes),
+            AccessKind::Exit => self.exit(&record),
+            AccessKind::Call => {}
+        }
+    }
+
+    fn hold(&mut self, record: AccessRecord, nodes: &HashMap<u32, NodeRecord>) {
+        self.files.note(&record, nodes, &mut self.writer);
+        self.open.insert(record.tid, record);
+    }
+
+    /// Gives metadata its wait, which is known with the record after it. Whether there is nothing
+    /// more to do with the record: what a read or fault needs of metadata comes within it.
+    fn take_metadata(&mut self, record: &mut AccessRecord) -> bool {
+        let is_metadata = record.kind.is_metadata();
+        if let Some(mut group) = self.metadata.remove(&record.tid) {
+            if is_metadata && record.waited_ns == 0 && record.device == group.first.device {
+                group.add(record);
+                self.metadata.insert(record.tid, group);
+                return true;
+            }
+            // A read or fault waits for its data after that; nothing else does.
+            let has_data = matches!(
+                record.kind,
+                AccessKind::Read | AccessKind::ReadCall | AccessKind::Fault | AccessKind::Mapped
+            );
+            let waited_ns = match has_data {
+                true => record.first_waited_ns.min(record.waited_ns),
+                false => record.waited_ns,
+            };
+            self.put_metadata(&group, waited_ns, record.time_ns);
+            record.waited_ns -= waited_ns;
+            record.first_waited_ns = record.waited_ns;
+        } else if !is_metadata || record.waited_ns > 0 {
+            return false;
+        }
+        if !is_metadata {
+            return false;
+        }
+        self.files.note(record, &HashMap::new(), &mut self.writer);
+        self.metadata.insert(record.tid, Group::new(record.clone()));
+        true
+    }
+
+    fn put_metadata(&mut self, group: &Group, waited_ns: u64, until_ns: u64) {
+        let first = &group.first;
+        let noted = self.files.note(first, &HashMap::new(), &mut self.writer);
+        let Some((file, thread)) = noted.zip(self.thread(first)) else {
+            self.over_limits += 1;
+            return;
+        };
+        for (kind, offset_bytes, length_bytes) in group.parts() {
+            let (time_ns, waited_ns) = match kind {
+                Kind::Read => (
+                    group.last_ns.saturating_add(waited_ns).min(until_ns),
+                    waited_ns,
+                ),
+                _ => (group.last_ns, 0),
+            };
+            self.put(Access {
+                time_ns,
+                thread,
+                file,
+                stream: 0,
+                offset_bytes,
+                length_bytes,
+                kind,
+                flags: Flags::default(),
+                waited_ns: Some(waited_ns),
+                duration_ns: None,
+            });
+        }
+    }
+
+    fn access(&mut self, record: &AccessRecord, nodes: &HashMap<u32, NodeRecord>) {
+        let Some((kind, offset_bytes, length_bytes)) = range(record) else {
+            // Files of the kernel, as those of /proc, have no size and no pages.
+            self.not_files += u64::from(record.kind == AccessKind::ReadCall);
+            return;
+        };
+        let noted = self.files.note(record, nodes, &mut self.writer);
+        let Some((file, thread)) = noted.zip(self.thread(record)) else {
+            self.over_limits += 1;
+            return;
+        };
+        let waited_ns = match kind.uses_pages() {
+            true => record.waited_ns,
+            // Names were looked up.
+            false => 0,
+        };
+        let access = Access {
+            time_ns: record.time_ns,
+            thread,
+            file,
+            stream: self.stream(record, file),
+            offset_bytes,
+            length_bytes,
+            kind,
+            flags: flags(record.mapping),
+            waited_ns: Some(waited_ns),
+            duration_ns: None,
+        };
+        self.tell_mapping(record, &access);
+        self.put(access);
+    }
+
+    fn put(&mut self, access: Access) {
+        let waited_ns = access.waited_ns.unwrap_or(0);
+        self.waited += u64::from(waited_ns > 0);
+        self.waited_ns += waited_ns;
+        self.ready(access.time_ns, Event::Access(access));
+    }
+
+    /// What is mapped to be executed is read within the bounds of its mapping, so these are told
+    /// before the first fault in it.
+    fn tell_mapping(&mut self, record: &AccessRecord, fault: &Access) {
+        let (start, end) = record.map_bytes;
+        if !fault.flags.contains(Flags::EXEC) || fault.stream == 0 || start >= end {
+            return;
+        }
+        let told = self.told.entry(fault.stream).or_default();
+        if told.contains(&record.map_bytes) || told.len() >= MAPPINGS_TOLD_MAX {
+            return;
+        }
+        told.push(record.map_bytes);
+        let time_ns = fault.time_ns.saturating_sub(record.waited_ns);
+        let map = Access {
+            time_ns,
+            offset_bytes: start,
+            length_bytes: end - start,
+            kind: Kind::Map,
+            waited_ns: Some(0),
+            ..*fault
+        };
+        self.ready(time_ns, Event::Access(map));
+    }
+
+    fn exit(&mut self, record: &AccessRecord) {
+        if let Some(thread) = self.threads.remove(&record.tid) {
+            let time_ns = record.time_ns;
+            self.ready(time_ns, Event::ThreadEnd { time_ns, thread });
+        }
+        if record.tid == record.pid {
+            self.streams.retain(|(pid, _), _| *pid != record.pid);
+        }
+    }
+
+    fn ready(&mut self, time_ns: u64, event: Event) {
+        self.order += 1;
+        self.ready.insert((time_ns, self.order), event);
+    }
+
+    /// The open file of an access. Where it isn't known, a process has one mapping of a file; of
+    /// reads nothing can be said.
+    fn stream(&mut self, record: &AccessRecord, file: FileId) -> u32 {
+        let key = match record.kind {
+            _ if record.file != 0 => (0, record.file),
+            AccessKind::Fault | AccessKind::Mapped => (record.pid, u64::from(file.0)),
+            _ => return 0,
+        };
+        match self.streams.get(&key) {
+            Some((stream, of)) if *of == file => *stream,
+            _ => {
+                self.streams_count = self.streams_count.saturating_add(1);
+                self.streams.insert(key, (self.streams_count, file));
+                self.streams_count
+            }
+        }
+    }
+
+    fn thread(&mut self, record: &AccessRecord) -> Option<ThreadId> {
+        let known = self.threads.get(&record.tid).copied();
+        let id = match known {
+            Some(id) => id,
+            None => {
+                let id = ThreadId(self.threads_count);
+                if id.0 >= THREADS_MAX {
+                    return None;
+                }
+                self.threads_count += 1;
+                self.threads.insert(record.tid, id);
+                let parent = self.threads.get(&record.parent_tid).copied();
+                let thread = Thread {
+                    pid: record.pid,
+                    tid: record.tid,
+                    parent: parent.filter(|parent| *parent != id),
+                    name: Vec::new(),
+                };
+                self.unnamed.insert(id, thread);
+                id
+            }
+        };
+        if let Some(thread) = self.unnamed.get_mut(&id) {
+            thread.name.clone_from(&record.name);
+        }
+        Some(id)
+    }
+
+    /// Writes what nothing earlier can come to any more.
+    pub fn write_old(&mut self) -> Result<(), WriteError> {
+        let held_ns = self.latest_ns.saturating_sub(HELD_NS);
+        let old = self.open.iter().filter(|(_, open)| open.time_ns < held_ns);
+        let old: Vec<u32> = old.map(|(tid, _)| *tid).collect();
+        for tid in old {
+            if let Some(mut record) = self.open.remove(&tid) {
+                end_alone(&mut record);
+                // Its file was noted when it came.
+                self.access(&record, &HashMap::new());
+            }
+        }
+        let old = self
+            .metadata
+            .iter()
+            .filter(|(_, group)| group.last_ns < held_ns);
+        let old: Vec<u32> = old.map(|(tid, _)| *tid).collect();
+        for tid in old {
+            if let Some(group) = self.metadata.remove(&tid) {
+                self.put_metadata(&group, 0, u64::MAX);
+            }
+        }
+        let open_ns = self.open.values().map(|open| open.time_ns);
+        let held_ns = open_ns.chain(self.metadata.values().map(|group| group.last_ns));
+        let skew_ns = self.latest_ns.saturating_sub(SKEW_NS);
+        self.write_before(held_ns.min().unwrap_or(u64::MAX).min(skew_ns))
+    }
+
+    fn write_before(&mut self, time_ns: u64) -> Result<(), WriteError> {
+        let later = self.ready.split_off(&(time_ns, 0));
+        for event in std::mem::replace(&mut self.ready, later).into_values() {
+            if let Event::Access(access) = &event
+                && let Some(thread) = self.unnamed.remove(&access.thread)
+            {
+                let defined = Event::Thread(access.thread, Box::new(thread));
+                self.writer.write(&defined)?;
+            }
+            match self.writer.write(&event) {
+                Err(error @ WriteError::Io(_)) => return Err(error),
+                Err(_) => self.over_limits += 1,
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub fn finish(mut self, lost: u64) -> Result<(W, Traced), WriteError> {
+        for mut record in std::mem::take(&mut self.open).into_values() {
+            end_alone(&mut record);
+            self.access(&record, &HashMap::new());
+        }
+        for group in std::mem::take(&mut self.metadata).into_values() {
+            self.put_metadata(&group, 0, u64::MAX);
+        }
+        self.write_before(u64::MAX)?;
+        let files = self.files.len() as u64;
+        self.files.write_extents(&mut self.writer)?;
+        self.writer.left_out(LeftOut::Lost, lost)?;
+        self.writer.left_out(LeftOut::NotFiles, self.not_files)?;
+        self.writer
+            .left_out(LeftOut::OverLimits, self.over_limits)?;
+        let (output, written) = self.writer.finish()?;
+        let traced = Traced {
+            accesses: written.accesses,
+            waited: self.waited,
+            waited_ns: self.waited_ns,
+            files,
+            bytes: written.bytes,
+            lost,
+        };
+        Ok((output, traced))
+    }
+}
+
+/// What was done to which bytes; `None` when there is nothing to tell.
+fn range(record: &AccessRecord) -> Option<(Kind, u64, u64)> {
+    let start = record.start_bytes;
+    match record.kind {
+        AccessKind::Open => return Some((Kind::Open, 0, 0)),
+        AccessKind::Advice => {
+            let length = record
+                .length_bytes
+                .min(OFFSET_BYTES_MAX.checked_sub(start)?);
+            return Some((advice(record.advice)?, start, length));
+        }
+        _ => {}
+    }
+    // Pages go to the end of the last one; a file may end before.
+    let end = start.saturating_add(record.length_bytes);
+    let end = end.min(record.size_bytes);
+    if end <= start {
+        return None;
+    }
+    let kind = match record.kind {
+        AccessKind::Fault => Kind::Fault,
+        AccessKind::Mapped if record.mapping.has(MappingBits::KNOWN) => Kind::Fault,
+        AccessKind::Mapped => Kind::MapAround,
+        _ => Kind::Read,
+    };
+    // What a read that met the end of its file had asked for, readahead was told.
+    let asked = start
+        .saturating_add(record.asked_bytes)
+        .min(OFFSET_BYTES_MAX);
+    let end = if end == record.size_bytes {
+        end.max(asked)
+    } else {
+        end
+    };
+    Some((kind, start, end - start))
+}
+
+/// Advice as `posix_fadvise` numbers it.
+fn advice(number: u32) -> Option<Kind> {
+    Some(match number {
+        0 => Kind::AdviseNormal,
+        1 => Kind::AdviseRandom,
+        2 => Kind::AdviseSequential,
+        3 => Kind::Readahead,
+        4 => Kind::AdviseDontNeed,
+        _ => return None,
+    })
+}
+
+fn flags(mapping: MappingBits) -> Flags {
+    let bits = [
+        (MappingBits::EXEC, Flags::EXEC),
+        (MappingBits::SEQUENTIAL, Flags::SEQUENTIAL),
+        (MappingBits::RANDOM, Flags::RANDOM),
+    ];
+    let set = bits.into_iter().filter(|(bit, _)| mapping.has(*bit));
+    set.fold(Flags::default(), |all, (_, flag)| all.union(flag))
+}
+
+#[cfg(test)]
+mod tests {
+    use foreread_trace::{Source, TimeIs};
+
+    use super::*;
+
+    fn record(kind: AccessKind, time_ns: u64, page: u64, pages: u64) -> AccessRecord {
+        AccessRecord {
+            kind,
+            id: 1,
+            pid: 7,
+            tid: 7,
+            time_ns,
+            start_bytes: page * 4096,
+            length_bytes: pages * 4096,
+            size_bytes: 1 << 20,
+            name: b"cat".to_vec(),
+            ..AccessRecord::default()
+        }
+    }
+
+    fn waited(record: AccessRecord, waited_ns: u64) -> AccessRecord {
+        AccessRecord {
+            waited_ns,
+            first_waited_ns: waited_ns,
+            ..record
+        }
+    }
+
+    /// Kind, time, first page, pages, and wait of what is in the trace.
+    fn made(records: Vec<AccessRecord>) -> Vec<(Kind, u64, u64, u64, u64)> {
+        let header = Header::new(Source::Recorded, TimeIs::Returned);
+        let mut joined = Joined::new(Vec::new(), &header).unwrap();
+        let nodes = HashMap::new();
+        for record in records {
+            joined.take(record, &nodes);
+        }
+        let (bytes, traced) = joined.finish(3).unwrap();
+        let mut reader = frt::Reader::new(&bytes[..]).unwrap();
+        let mut accesses = Vec::new();
+        while let Some(event) = reader.next_event().unwrap() {
+            if let Event::Access(access) = event {
+                let (at, length) = (access.offset_bytes, access.length_bytes);
+                let wait = access.waited_ns.unwrap();
+                accesses.push((access.kind, access.time_ns, at / 4096, length / 4096, wait));
+            }
+        }
+        assert_eq!(reader.findings().left_out.get(LeftOut::Lost), 3);
+        assert!(reader.findings().is_whole());
+        assert_eq!(accesses.len() as u64, traced.accesses);
+        accesses
+    }
+
+    #[test]
+    fn the_steps_of_a_read_are_one_access_with_the_bytes_of_its_call() {
+        let found = made(vec![
+            waited(record(AccessKind::Read, 10, 0, 32), 5),
+            waited(record(AccessKind::Read, 20, 20, 12), 6),
+            record(AccessKind::ReadCall, 21, 0, 30),
+            record(AccessKind::Read, 30, 30, 2),
+            record(AccessKind::Read, 40, 30, 2),
+        ]);
+        let read = |time, page, pages, wait| (Kind::Read, time, page, pages, wait);
+        assert_eq!(
+            found,
+            [read(21, 0, 30, 11), read(30, 30, 2, 0), read(40, 30, 2, 0)]
+        );
+    }
+
+    #[test]
+    fn a_fault_waits_before_what_follows_it() {
+        let found = made(vec![
+            record(AccessKind::Fault, 10, 5, 1),
+            waited(record(AccessKind::Mapped, 20, 0, 16), 9),
+            record(AccessKind::Fault, 30, 40, 1),
+            AccessRecord {
+                waited_ns: 12,
+                first_waited_ns: 8,
+                ..record(AccessKind::ReadCall, 60, 100, 1)
+            },
+            record(AccessKind::Mapped, 70, 16, 16),
+        ]);
+        let expected = [
+            (Kind::Fault, 20, 5, 1, 9),
+            (Kind::Fault, 38, 40, 1, 8),
+            (Kind::Read, 60, 100, 1, 4),
+            (Kind::MapAround, 70, 16, 16, 0),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_several_threads_did_is_in_order_of_time() {
+        let other = AccessRecord {
+            tid: 8,
+            ..record(AccessKind::ReadCall, 15, 9, 1)
+        };
+        let found = made(vec![
+            record(AccessKind::Fault, 10, 5, 1),
+            record(AccessKind::ReadCall, 20, 8, 1),
+            other,
+        ]);
+        let times: Vec<u64> = found.iter().map(|access| access.1).collect();
+        assert_eq!(times, [10, 15, 20]);
+    }
+
+    /// Kinds with first page and pages, in bytes where it is no whole page.
+    fn kinds(records: Vec<AccessRecord>) -> Vec<(Kind, u64, u64)> {
+        let found = made(records).into_iter();
+        found
+            .map(|(kind, _, page, pages, _)| (kind, page, pages))
+            .collect()
+    }
+
+    fn known(record: AccessRecord) -> AccessRecord {
+        AccessRecord {
+            file: 5,
+            mapping: MappingBits(MappingBits::KNOWN),
+            ..record
+        }
+    }
+
+    #[test]
+    fn a_thread_that_faults_right_behind_what_was_mapped_has_come_through_it() {
+        let found = kinds(vec![
+            known(record(AccessKind::Mapped, 10, 0, 16)),
+            known(record(AccessKind::Fault, 20, 16, 1)),
+            known(record(AccessKind::Mapped, 30, 16, 16)),
+            known(record(AccessKind::Mapped, 40, 90, 6)),
+        ]);
+        let fault = |page, pages| (Kind::Fault, page, pages);
+        assert_eq!(found, [fault(0, 16), fault(16, 1), fault(90, 1)]);
+    }
+
+    #[test]
+    fn metadata_that_a_fault_needs_comes_before_its_data() {
+        let block = |kind, time_ns| AccessRecord {
+            id: 0,
+            device: 7 << 20,
+            ..record(kind, time_ns, 77, 1)
+        };
+        let found = made(vec![
+            known(record(AccessKind::Fault, 10, 5, 1)),
+            block(AccessKind::Metadata, 12),
+            block(AccessKind::Block, 13),
+            AccessRecord {
+                waited_ns: 50,
+                first_waited_ns: 20,
+                ..known(record(AccessKind::Mapped, 70, 5, 11))
+            },
+        ]);
+        let expected = [(Kind::Read, 33, 77, 1, 20), (Kind::Fault, 70, 5, 1, 30)];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_a_call_waited_for_is_its_metadata_s() {
+        let block = AccessRecord {
+            id: 0,
+            ..record(AccessKind::Metadata, 12, 77, 1)
+        };
+        let found = made(vec![
+            block,
+            waited(record(AccessKind::Call, 60, 0, 0), 40),
+            record(AccessKind::ReadCall, 70, 1, 1),
+        ]);
+        let expected = [(Kind::Read, 52, 77, 1, 40), (Kind::Read, 70, 1, 1, 0)];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn each_open_is_a_stream_and_reads_that_met_the_end_say_what_they_asked_for() {
+        let opened = |time_ns| AccessRecord {
+            file: 5,
+            ..record(AccessKind::Open, time_ns, 0, 0)
+        };
+        let read = |time_ns| AccessRecord {
+            file: 5,
+            asked_bytes: 1 << 20,
+            ..record(AccessKind::ReadCall, time_ns, 255, 1)
+        };
+        let header = Header::new(Source::Recorded, TimeIs::Returned);
+        let mut joined = Joined::new(Vec::new(), &header).unwrap();
+        for record in [opened(1), read(2), opened(3), read(4)] {
+            joined.take(record, &HashMap::new());
+        }
+        let (bytes, _) = joined.finish(0).unwrap();
+        let mut reader = frt::Reader::new(&bytes[..]).unwrap();
+        let mut found = Vec::new();
+        while let Some(event) = reader.next_event().unwrap() {
+            if let Event::Access(access) = event {
+                found.push((access.kind, access.stream, access.length_bytes));
+            }
+        }
+        let expected = [
+            (Kind::Open, 1, 0),
+            (Kind::Read, 1, 1 << 20),
+            (Kind::Open, 2, 0),
+            (Kind::Read, 2, 1 << 20),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn text_is_told_with_the_bounds_of_its_mapping_once() {
+        let fault = |time_ns, page| AccessRecord {
+            file: 5,
+            mapping: MappingBits(MappingBits::KNOWN | MappingBits::EXEC),
+            map_bytes: (4096, 81_920),
+            ..record(AccessKind::Fault, time_ns, page, 1)
+        };
+        let found = kinds(vec![fault(10, 3), fault(20, 9)]);
+        let expected = [(Kind::Map, 1, 19), (Kind::Fault, 3, 1), (Kind::Fault, 9, 1)];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn advice_has_its_kind_and_what_is_none_is_left_out() {
+        let advised = |advice| AccessRecord {
+            advice,
+            ..record(AccessKind::Advice, 10 + u64::from(advice), 2, 3)
+        };
+        let found = kinds((0..7).map(advised).collect());
+        let kinds: Vec<Kind> = found.iter().map(|(kind, _, _)| *kind).collect();
+        let expected = [
+            Kind::AdviseNormal,
+            Kind::AdviseRandom,
+            Kind::AdviseSequential,
+            Kind::Readahead,
+            Kind::AdviseDontNeed,
+        ];
+        assert_eq!(kinds, expected);
+    }
+}
