@@ -204,32 +204,63 @@ impl Cold<'_> {
     }
 
     fn start(&self, foreread: Option<&Foreread>) -> Result<Start, BenchError> {
-        let testbed = self.disk.testbed();
-        let mut command = match foreread {
+        let command = match foreread {
             Some(foreread) => self.program.under(foreread, self.disk),
             None => self.program.command(self.disk, &[]),
         };
-        testbed.drop_caches()?;
-        self.host.read();
-        testbed.reset_counters();
-        if self.trace {
-            testbed.trace_start();
-        }
-        let began_ns = now_ns();
-        let wall_ns = timed(self.program, &mut command);
-        let trace = if self.trace {
-            testbed.trace_stop()
-        } else {
-            Vec::new()
-        };
-        Ok(Start {
-            wall_ns: wall_ns?,
-            began_ns,
-            disk: testbed.counters(),
-            trace,
-            report: foreread.map(Foreread::report).transpose()?,
-        })
+        let mut start = start(self, command, || Ok(()))?;
+        start.report = foreread.map(Foreread::report).transpose()?;
+        Ok(start)
     }
+}
+
+/// A cold start with the kernel alone, its requests kept. `warm_up` is called when the caches have
+/// been dropped and `host` is in memory again.
+///
+/// # Errors
+/// The program can't be started or ends badly, or a system call failed.
+pub fn kernel_start(
+    disk: &ModelledDisk,
+    program: &Program,
+    host: &HostFiles,
+    warm_up: impl FnOnce() -> Result<(), BenchError>,
+) -> Result<Start, BenchError> {
+    let cold = Cold {
+        disk,
+        program,
+        host: host.clone(),
+        trace: true,
+    };
+    start(&cold, program.command(disk, &[]), warm_up)
+}
+
+fn start(
+    cold: &Cold<'_>,
+    mut command: Command,
+    warm_up: impl FnOnce() -> Result<(), BenchError>,
+) -> Result<Start, BenchError> {
+    let testbed = cold.disk.testbed();
+    testbed.drop_caches()?;
+    cold.host.read();
+    warm_up()?;
+    testbed.reset_counters();
+    if cold.trace {
+        testbed.trace_start();
+    }
+    let began_ns = now_ns();
+    let wall_ns = timed(cold.program, &mut command);
+    let trace = if cold.trace {
+        testbed.trace_stop()
+    } else {
+        Vec::new()
+    };
+    Ok(Start {
+        wall_ns: wall_ns?,
+        began_ns,
+        disk: testbed.counters(),
+        trace,
+        report: None,
+    })
 }
 
 /// How long a command takes, started and waited for.

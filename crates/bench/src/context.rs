@@ -23,6 +23,8 @@ pub struct Context {
     pub quick: bool,
     pub devices: Vec<String>,
     pub programs: Vec<String>,
+    /// Where traces and lists of requests are kept, if they are.
+    pub keep: Option<PathBuf>,
     /// By program and device.
     cold: BTreeMap<(String, String), (Program, ColdStarts)>,
 }
@@ -37,8 +39,18 @@ impl Context {
             quick,
             devices: Vec::new(),
             programs: Vec::new(),
+            keep: None,
             cold: BTreeMap::new(),
         })
+    }
+
+    /// Those of `names` that were asked for, or all when none was.
+    pub fn programs_of(&self, names: &[&str]) -> Vec<String> {
+        let wanted = |name: &&&str| {
+            self.programs.is_empty() || self.programs.iter().any(|program| program == **name)
+        };
+        let names = names.iter().filter(wanted);
+        names.map(|name| (*name).to_owned()).collect()
     }
 
     /// Says on stderr what is being measured.

@@ -17,7 +17,10 @@ pub enum BenchError {
     #[error("there is no modelled disk `{0}`; there are: {list}", list = PRESET_NAMES.join(", "))]
     NoSuchDevice(String),
     /// No such program.
-    #[error("there is no program `{0}` to measure; there are: grep, python, git")]
+    #[error(
+        "there is no program `{0}` to measure; there are: grep, python, git, sqlite, \
+             mapped"
+    )]
     NoSuchProgram(String),
     /// No such file system.
     #[error("there is no file system `{0}` to measure on; there are: ext4, xfs, btrfs, overlay")]

@@ -5,6 +5,7 @@
 //! `foreread demo` and `foreread-bench` share this. Nothing here prints.
 #![forbid(unsafe_code)]
 
+pub mod agreement;
 pub mod cold;
 pub mod disk;
 mod error;

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use foreread_bench::BenchError;
 use foreread_bench::disk::preset;
-use foreread_bench::programs::PROGRAM_NAMES;
+use foreread_bench::programs::ALL_PROGRAM_NAMES;
 use foreread_testbed::Testbed;
 
 use context::Context;
@@ -37,12 +37,15 @@ struct Arguments {
     /// Only these sections.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<SectionName>,
-    /// Only these disks, in `cold` and for the first runs in `recording`.
+    /// Only these disks, in `cold`, `agreement` and for the first runs in `recording`.
     #[arg(long, value_delimiter = ',', default_value = "hdd,usb,cloud,nvme")]
     devices: Vec<String>,
-    /// Only these programs, in `cold`.
-    #[arg(long, value_delimiter = ',', default_value = "grep,python,git")]
+    /// Only these programs, in `cold` (grep, python, git) and `agreement` (those, sqlite, mapped).
+    #[arg(long, value_delimiter = ',')]
     programs: Vec<String>,
+    /// Keep the traces of `agreement` there, and the lists of requests.
+    #[arg(long, value_name = "DIRECTORY")]
+    keep: Option<PathBuf>,
     /// Fewer rounds: a third of the time, and more noise.
     #[arg(long)]
     quick: bool,
@@ -78,7 +81,7 @@ fn bench(arguments: &Arguments) -> Result<(), BenchError> {
         preset(device)?;
     }
     for program in &arguments.programs {
-        if !PROGRAM_NAMES.contains(&program.as_str()) {
+        if !ALL_PROGRAM_NAMES.contains(&program.as_str()) {
             return Err(BenchError::NoSuchProgram(program.clone()));
         }
     }
@@ -90,6 +93,7 @@ fn bench(arguments: &Arguments) -> Result<(), BenchError> {
     let mut context = Context::new(foreread, own_path()?, arguments.quick)?;
     context.devices.clone_from(&arguments.devices);
     context.programs.clone_from(&arguments.programs);
+    context.keep.clone_from(&arguments.keep);
     let names = if arguments.only.is_empty() {
         SectionName::ALL.to_vec()
     } else {

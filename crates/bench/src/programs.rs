@@ -15,14 +15,39 @@ use crate::error::BenchError;
 use crate::foreread::Foreread;
 use crate::host::{HostFiles, executable};
 
-/// The names of all programs.
+/// The names of the programs whose cold starts are measured.
 pub const PROGRAM_NAMES: [&str; 3] = ["grep", "python", "git"];
+
+/// The names of all programs.
+pub const ALL_PROGRAM_NAMES: [&str; 5] = ["grep", "python", "git", "sqlite", "mapped"];
 
 /// Real files may hold any word; none holds this, so that `grep -q` reads all of them.
 const PATTERN: &str = "no-file-holds-this-5d41402abc";
 
 /// Made-up files are the same in every run.
 const SEED: u64 = 2026;
+
+/// Rows of the database, and how many of them are looked up.
+const DATABASE_ROWS: u64 = 400_000;
+const LOOKUPS: u64 = 400;
+
+/// Size of the file that is mapped.
+const MAPPED_BYTES: usize = 64 << 20;
+
+/// Four threads, each through its quarter of a mapped file. Checksums let go of Python's lock, so
+/// they really fault at one time.
+const MAPPED_SCRIPT: &str = "\
+import mmap, sys, threading, zlib
+f = open(sys.argv[1], 'rb')
+view = memoryview(mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ))
+each = len(view) // 4
+def part(n):
+    for at in range(n * each, (n + 1) * each, 65536):
+        zlib.crc32(view[at:at + 65536])
+threads = [threading.Thread(target=part, args=(n,)) for n in range(4)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+";
 
 /// A program with its files on a disk.
 #[derive(Clone, Debug)]
@@ -39,6 +64,8 @@ enum Kind {
     Grep,
     Python(PythonTree),
     Git,
+    Sqlite,
+    Mapped(PathBuf),
 }
 
 impl Program {
@@ -64,6 +91,26 @@ impl Program {
                     )?)
                 })?;
                 Self::git("repository", files as u64)
+            }
+            "sqlite" => {
+                lacking_unless_there("sqlite3", "sqlite3")?;
+                disk.fill(|root| database(&root.join("database")))?;
+                Ok(Self {
+                    name: "sqlite",
+                    title: format!("sqlite3, {LOOKUPS} rows by index"),
+                    directory: PathBuf::new(),
+                    kind: Kind::Sqlite,
+                })
+            }
+            "mapped" => {
+                let python = system_python()?;
+                disk.fill(|root| mapped_file(&root.join("mapped"), MAPPED_BYTES))?;
+                Ok(Self {
+                    name: "mapped",
+                    title: "a mapped file of 64 MiB, 4 threads".to_owned(),
+                    directory: PathBuf::new(),
+                    kind: Kind::Mapped(python),
+                })
             }
             other => Err(BenchError::NoSuchProgram(other.to_owned())),
         }
@@ -112,7 +159,7 @@ impl Program {
         })
     }
 
-    /// One of [`PROGRAM_NAMES`].
+    /// One of [`ALL_PROGRAM_NAMES`].
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -141,7 +188,7 @@ impl Program {
         command.args(&words[1..]).current_dir(directory);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         match &self.kind {
-            Kind::Grep => {}
+            Kind::Grep | Kind::Sqlite | Kind::Mapped(_) => {}
             Kind::Python(tree) => tree.set_environment(&mut command),
             Kind::Git => {
                 // A refreshed index would be written, and change what the next run reads.
@@ -161,7 +208,34 @@ impl Program {
                 words
             }
             Kind::Git => ["git", "status"].map(OsString::from).to_vec(),
+            Kind::Sqlite => sqlite_words(Path::new("database"), LOOKUPS),
+            Kind::Mapped(python) => mapped_words(python, Path::new("mapped")),
         }
+    }
+
+    /// What it needs of the machine's own disk besides [`Program::host_files`], such as the modules
+    /// of an interpreter, is in memory after this has run: the same with a small file in
+    /// `directory` in place of that on the disk. `None` where there is nothing of that kind.
+    ///
+    /// # Errors
+    /// The small file can't be written.
+    pub fn warm_up(&self, directory: &Path) -> Result<Option<Command>, BenchError> {
+        let small = directory.join(self.name);
+        let words = match &self.kind {
+            Kind::Grep | Kind::Python(_) | Kind::Git => return Ok(None),
+            // Not in the file that it opens, but it has read its settings and modules by then.
+            Kind::Sqlite => ["sqlite3", ":memory:", "SELECT 1;"]
+                .map(OsString::from)
+                .to_vec(),
+            Kind::Mapped(python) => {
+                mapped_file(&small, 1 << 20)?;
+                mapped_words(python, &small)
+            }
+        };
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        Ok(Some(command))
     }
 
     /// What it and `foreread` need from the machine's own disk.
@@ -169,6 +243,8 @@ impl Program {
         let mut executables = vec![foreread.executable().to_owned()];
         match &self.kind {
             Kind::Grep | Kind::Git => executables.extend(executable(self.name)),
+            Kind::Sqlite => executables.extend(executable("sqlite3")),
+            Kind::Mapped(python) => executables.push(python.clone()),
             Kind::Python(tree) => {
                 executables.push(tree.binary.clone());
                 let modules = disk.root().join(&self.directory).join("lib");
@@ -182,7 +258,7 @@ impl Program {
     pub fn is_good_end(&self, code: Option<i32>) -> bool {
         match self.kind {
             Kind::Grep => code == Some(1),
-            Kind::Python(_) | Kind::Git => code == Some(0),
+            Kind::Python(_) | Kind::Git | Kind::Sqlite | Kind::Mapped(_) => code == Some(0),
         }
     }
 }
@@ -252,6 +328,59 @@ pub fn repository_of(tree: &Path, repository: &Path) -> Result<(), BenchError> {
         }
     }
     Ok(())
+}
+
+/// A table with an index whose order is another one than that of the rows.
+fn database(path: &Path) -> Result<(), BenchError> {
+    let script = format!(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, key TEXT, value TEXT);
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {DATABASE_ROWS})
+         INSERT INTO t SELECT i, hex(i * 7919 % {DATABASE_ROWS}), printf('%0200d', i) FROM n;
+         CREATE INDEX k ON t (key);"
+    );
+    let mut command = Command::new("sqlite3");
+    command.arg(path).arg(script).stdin(Stdio::null());
+    let output = command.output();
+    let output = output.map_err(BenchError::system("start sqlite3"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(BenchError::Failed {
+        command: "sqlite3".to_owned(),
+        status: output.status.to_string(),
+    })
+}
+
+/// Rows by index, here and there in the table.
+fn sqlite_words(database: &Path, lookups: u64) -> Vec<OsString> {
+    let query = format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {lookups})
+         SELECT count(value) FROM n JOIN t ON key = hex(i * 104729 % {DATABASE_ROWS});"
+    );
+    vec!["sqlite3".into(), database.into(), query.into()]
+}
+
+fn mapped_file(path: &Path, bytes: usize) -> Result<(), BenchError> {
+    let what = format!("write {}", path.display());
+    fs::write(path, vec![b'x'; bytes]).map_err(BenchError::system(what))
+}
+
+fn mapped_words(python: &Path, file: &Path) -> Vec<OsString> {
+    vec![
+        python.into(),
+        "-c".into(),
+        MAPPED_SCRIPT.into(),
+        file.into(),
+    ]
+}
+
+/// Not one that a version manager puts before it, which starts another process first.
+fn system_python() -> Result<PathBuf, BenchError> {
+    let python = PathBuf::from("/usr/bin/python3");
+    if python.is_file() {
+        return Ok(python);
+    }
+    Err(Lacking::Program("/usr/bin/python3".to_owned(), "python3").into())
 }
 
 /// Nothing of the user's settings, and no other repository.

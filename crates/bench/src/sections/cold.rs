@@ -3,7 +3,7 @@
 
 use foreread_bench::BenchError;
 use foreread_bench::cold::{ColdStarts, Start, wall};
-use foreread_bench::programs::Program;
+use foreread_bench::programs::{PROGRAM_NAMES, Program};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -25,7 +25,7 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     let devices = context.devices.clone();
     let mut rows = Vec::new();
     let mut notes = Vec::new();
-    for program in context.programs.clone() {
+    for program in context.programs_of(&PROGRAM_NAMES) {
         match context.cold(&program, &devices) {
             Ok(()) => {}
             Err(error) if error.lacking().is_some() => {

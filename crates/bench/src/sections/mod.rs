@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sections of the bench.
 
+mod agreement;
 mod cold;
 mod costs;
 mod decision;
@@ -38,6 +39,8 @@ pub enum SectionName {
     Load,
     /// Page accesses that the simulator plays in a second, and how near it comes to real machines.
     Simulator,
+    /// How near the simulator comes to the same programs on the testbed.
+    Agreement,
     /// What one decision of a policy costs.
     Decision,
     /// How fast traces are read, and in how much memory.
@@ -45,7 +48,7 @@ pub enum SectionName {
 }
 
 impl SectionName {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,
@@ -54,6 +57,7 @@ impl SectionName {
         Self::Memory,
         Self::Load,
         Self::Simulator,
+        Self::Agreement,
         Self::Decision,
         Self::Trace,
     ];
@@ -69,12 +73,14 @@ impl SectionName {
             Self::Memory => 1.0,
             Self::Load | Self::Decision => 0.1,
             Self::Simulator => 0.3,
+            Self::Agreement => 15.0,
             Self::Trace => 3.0,
         };
         match (quick, self) {
             (false, _) => minutes,
             // The long starts can't be had shorter.
             (true, Self::Cold | Self::FileSystems) => minutes * 0.7,
+            (true, Self::Agreement) => minutes * 0.5,
             (true, _) => minutes * 0.3,
         }
     }
@@ -89,6 +95,7 @@ impl SectionName {
             Self::Memory => memory::measure(context),
             Self::Load => load::measure(context),
             Self::Simulator => simulator::measure(context),
+            Self::Agreement => agreement::measure(context),
             Self::Decision => decision::measure(context),
             Self::Trace => trace::measure(context),
         }
