@@ -103,4 +103,54 @@ for group in range(8):
         for at in range(0, 131072, 32768):
             os.pread(f, 32768, group * 4194304 + column * 524288 + at)' "$work/tensors"
 }
+has gcc compilation && {
+    # Headers as those of a system: small files that include each other, in a few directories.
+    mkdir -p "$work/include/base" "$work/include/net" "$work/source"
+    awk -v root="$work/include" 'BEGIN {
+        srand(11)
+        for (h = 0; h < 160; h++) {
+            name = root "/" (h % 2 ? "net" : "base") "/h" h ".h"
+            print "#ifndef H" h "\n#define H" h > name
+            for (i = 1; i <= 3; i++) {
+                next_one = h * 3 + i
+                if (next_one < 160)
+                    print "#include <" (next_one % 2 ? "net" : "base") "/h" next_one ".h>" > name
+            }
+            for (i = int(rand() * 200); i > 0; i--)
+                print "struct s" h "_" i " { int a; long b; char name[" i "]; };" > name
+            print "#endif" > name
+            close(name)
+        }
+        for (c = 0; c < 6; c++) {
+            name = root "/../source/file" c ".c"
+            print "#include <base/h0.h>\n#include <stdio.h>\n#include <stdlib.h>" > name
+            print "int f" c "(int n) { return printf(\"%d\", abs(n)); }" > name
+            close(name)
+        }
+    }'
+    # The compiler itself, a big file of which a part is used, from where it is out of memory too.
+    cc1=$(gcc -print-prog-name=cc1)
+    mkdir -p "$work/compiler"
+    cp "$cc1" "$work/compiler/cc1"
+    record compilation sh -c 'cd "$1" && for file in source/*.c; do
+        gcc -B "$1/compiler/" -I "$1/include" -O1 -c "$file" -o "${file%.c}.o" || exit
+    done' sh "$work"
+}
+has dpkg-deb package-installation && {
+    # A package of 400 files, installed into a root of its own.
+    make_tree "$work/package/usr/share/made-up"
+    mkdir -p "$work/package/DEBIAN" "$work/root/var/lib/dpkg/updates" "$work/root/var/lib/dpkg/info"
+    : >"$work/root/var/lib/dpkg/status"
+    cat >"$work/package/DEBIAN/control" <<CONTROL
+Package: made-up
+Version: 1.0
+Architecture: all
+Maintainer: Nobody <nobody@localhost>
+Description: files that nobody needs
+CONTROL
+    dpkg-deb --root-owner-group -Zxz --build "$work/package" "$work/made-up.deb" >/dev/null
+    rm -rf "$work/package"
+    record package-installation dpkg --root="$work/root" --force-not-root --log=/dev/null \
+        --install "$work/made-up.deb"
+}
 du -sh "$corpus"

@@ -314,7 +314,7 @@ fn recorded_traces_are_whole_and_readahead_pays_on_them() {
     assert_eq!(stderr(&output), "");
     let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
     let workloads = document["workloads"].as_array().expect("workloads");
-    assert_eq!(workloads.len(), 8);
+    assert_eq!(workloads.len(), 10);
     let none = &document["parts"][0]["policies"][1];
     assert_eq!(none["policy"], "none");
     assert!(none["to_linux"].as_f64().expect("a ratio") > 1.5, "{none}");
