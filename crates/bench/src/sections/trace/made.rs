@@ -44,12 +44,19 @@ pub struct Format {
     record: fn(&mut dyn Write, u64) -> io::Result<()>,
 }
 
-pub const FORMATS: [Format; 5] = [
+pub const FIO_V3: Format = Format {
+    name: "fio iolog v3",
+    first: "fio version 3 iolog\n",
+    record: fio,
+};
+
+pub const FORMATS: [Format; 6] = [
     Format {
-        name: "fio iolog v3",
-        first: "fio version 3 iolog\n",
-        record: fio,
+        name: "fio iolog v2",
+        first: "fio version 2 iolog\n",
+        record: fio_v2,
     },
+    FIO_V3,
     Format {
         name: "strace -f -ttt -T",
         first: "",
@@ -110,6 +117,13 @@ impl Write for Counted<'_> {
     }
 }
 
+/// Without times.
+fn fio_v2(out: &mut dyn Write, number: u64) -> io::Result<()> {
+    let made = Made::new(number);
+    let (offset, length) = (made.offset_bytes, made.length_bytes);
+    writeln!(out, "{} read {offset} {length}", made.path())
+}
+
 fn fio(out: &mut dyn Write, number: u64) -> io::Result<()> {
     let made = Made::new(number);
     let (offset, length) = (made.offset_bytes, made.length_bytes);
@@ -156,14 +170,15 @@ fn strace(out: &mut dyn Write, number: u64) -> io::Result<()> {
 fn blkparse(out: &mut dyn Write, number: u64) -> io::Result<()> {
     let made = Made::new(number / 3);
     let time_us = made.time_us + number % 3 * 8;
-    let (pid, action) = [(made.pid, 'Q'), (made.pid, 'D'), (0, 'C')][(number % 3) as usize];
+    let steps = [(made.pid, 'Q', "cc"), (made.pid, 'D', "cc"), (0, 'C', "0")];
+    let (pid, action, last) = steps[(number % 3) as usize];
     let sectors = made.length_bytes / 512;
     let sector = made.file * 65_536 + made.offset_bytes / 512;
     let (time_s, below) = (time_us / 1_000_000, time_us % 1_000_000);
     writeln!(
         out,
         "  8,16   1 {number:8} {time_s:5}.{below:06}000 {pid:5}  {action}   R {sector} + {sectors} \
-         [cc]"
+         [{last}]"
     )
 }
 
