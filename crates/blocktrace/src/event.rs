@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::line::digits;
+
 /// Bytes of a sector, as block traces count.
 pub const SECTOR_BYTES: u64 = 512;
 
@@ -27,14 +29,17 @@ impl FromStr for Device {
 
     /// Reads `8,208`, as block traces have it, or `8:208`, as sysfs does.
     fn from_str(text: &str) -> Result<Self, ()> {
-        let (major, minor) = text.split_once([',', ':']).ok_or(())?;
-        let number = |text: &str| match text.starts_with(|c: char| c.is_ascii_digit()) {
-            true => text.parse().map_err(|_| ()),
-            false => Err(()),
-        };
-        Ok(Self {
-            major: number(major)?,
-            minor: number(minor)?,
+        Self::from_bytes(text.as_bytes()).ok_or(())
+    }
+}
+
+impl Device {
+    #[inline]
+    pub(crate) fn from_bytes(text: &[u8]) -> Option<Self> {
+        let at = text.iter().position(|byte| matches!(byte, b',' | b':'))?;
+        Some(Self {
+            major: digits(&text[..at])?,
+            minor: digits(&text[at + 1..])?,
         })
     }
 }
@@ -50,11 +55,18 @@ impl Letters {
     /// `None` for more than eight, or for what isn't an ASCII letter or digit.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
-        if text.len() > 8 || !text.bytes().all(|b| b.is_ascii_alphanumeric()) {
-            return None;
-        }
+        Self::from_bytes(text.as_bytes())
+    }
+
+    #[inline]
+    pub(crate) fn from_bytes(text: &[u8]) -> Option<Self> {
         let mut letters = [0; 8];
-        letters[..text.len()].copy_from_slice(text.as_bytes());
+        for (letter, byte) in letters.get_mut(..text.len())?.iter_mut().zip(text) {
+            if !byte.is_ascii_alphanumeric() {
+                return None;
+            }
+            *letter = *byte;
+        }
         Some(Self {
             letters,
             length: text.len() as u8,
@@ -64,7 +76,13 @@ impl Letters {
     /// As text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.letters[..usize::from(self.length)]).unwrap_or("")
+        std::str::from_utf8(self.as_bytes()).unwrap_or("")
+    }
+
+    /// As bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.letters[..usize::from(self.length)]
     }
 }
 
@@ -89,13 +107,19 @@ impl Rwbs {
     /// A read, readahead or not.
     #[must_use]
     pub fn is_read(self) -> bool {
-        self.0.as_str().contains('R')
+        self.0.as_bytes().contains(&b'R')
     }
 
     /// A readahead, where the kernel said so.
     #[must_use]
     pub fn is_readahead(self) -> bool {
-        self.is_read() && self.0.as_str().contains('A')
+        self.is_read() && self.0.as_bytes().contains(&b'A')
+    }
+
+    /// Metadata of a file system, where it said so.
+    #[must_use]
+    pub fn is_metadata(self) -> bool {
+        self.0.as_bytes().contains(&b'M')
     }
 }
 

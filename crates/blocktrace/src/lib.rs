@@ -37,7 +37,7 @@ pub use analysis::{Analysis, Options, Report};
 pub use depth::DepthSummary;
 pub use event::{Action, Device, Event, Letters, Rwbs, SECTOR_BYTES};
 pub use follow::{Counts, Follower};
-pub use line::{LineError, parse_line};
+pub use line::{Line, LineError, Lines, parse_line};
 pub use order::Order;
 pub use reader::{LINE_BYTES_MAX, ReadError, Reader};
 pub use request::{Bio, Joined, Later, Leg, PlugHold, QueueWait, Release, Request};

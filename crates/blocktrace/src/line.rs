@@ -9,8 +9,11 @@
 //! needs: its sectors, in parentheses the time since the step before (`blkparse -t`), in brackets
 //! the name of the thread or the error.
 
+mod rest;
 mod write;
 
+pub(crate) use rest::digits;
+use rest::{Rest, signed};
 use thiserror::Error;
 
 use crate::event::{Action, Device, Event, Letters, Rwbs};
@@ -74,80 +77,199 @@ pub enum LineError {
 /// # Errors
 /// [`LineError`] when it is neither.
 pub fn parse_line(line: &str) -> Result<Option<Event>, LineError> {
-    let trimmed = line.trim();
-    if trimmed.is_empty() || BESIDE_EVENTS.iter().any(|p| trimmed.starts_with(p)) {
-        return Ok(None);
+    match Line::new(line.as_bytes())? {
+        Some(line) => line.event(),
+        None => Ok(None),
     }
-    let mut rest = Rest(trimmed);
-    let device = rest.device();
-    let device = device.ok_or_else(|| LineError::Form(quoted(trimmed)))?;
-    let wrong = |what| LineError::Part {
+}
+
+/// Tells events from what stands beside them, line by line.
+#[derive(Debug, Default)]
+pub struct Lines {
+    in_sums: bool,
+}
+
+impl Lines {
+    /// The next line; `None` when it is beside events.
+    ///
+    /// # Errors
+    /// [`LineError`] when it is neither.
+    #[inline]
+    pub fn line<'a>(&mut self, line: &'a [u8]) -> Result<Option<Line<'a>>, LineError> {
+        let read = Line::new(line);
+        match read {
+            Ok(None) => self.in_sums |= begins_sums(line),
+            // Sums of processes begin with the names of these.
+            Err(LineError::Form(_)) if self.in_sums => return Ok(None),
+            _ => {}
+        }
+        read
+    }
+}
+
+fn begins_sums(line: &[u8]) -> bool {
+    let line = line.trim_ascii_start();
+    line.starts_with(b"CPU") || line.starts_with(b"Total (")
+}
+
+/// What every event has, and what isn't looked at yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    /// Which device.
+    pub device: Device,
+    /// Which processor.
+    pub cpu: u32,
+    /// Its number on that processor.
+    pub sequence: u64,
+    /// When, since the trace began.
+    pub time_ns: u64,
+    /// The thread that ran.
+    pub pid: u32,
+    /// What happened, in the letters of `blkparse`.
+    pub action: Letters,
+    /// What is to be done.
+    pub rwbs: Rwbs,
+    rest: Rest<'a>,
+    whole: &'a [u8],
+}
+
+impl<'a> Line<'a> {
+    /// Reads one; `None` for what `blkparse` prints beside events.
+    ///
+    /// # Errors
+    /// [`LineError`] when it is neither.
+    #[inline]
+    pub fn new(line: &'a [u8]) -> Result<Option<Self>, LineError> {
+        let whole = line.trim_ascii();
+        let is_beside = match whole.first() {
+            None => true,
+            Some(b'0'..=b'9') => false,
+            Some(_) => is_beside_events(whole),
+        };
+        if is_beside {
+            return Ok(None);
+        }
+        let mut rest = Rest(whole);
+        let device = Device::from_bytes(rest.word());
+        let device = device.ok_or_else(|| LineError::Form(quoted(whole)))?;
+        let wrong = |what| wrong(what, whole);
+        let cpu = rest.number().ok_or_else(|| wrong("the processor"))?;
+        let sequence = rest.number().ok_or_else(|| wrong("the number"))?;
+        let time_ns = rest.time_ns().ok_or_else(|| wrong("the time"))?;
+        let pid = rest.number().ok_or_else(|| wrong("the process"))?;
+        let action = Letters::from_bytes(rest.word()).filter(|l| !l.as_bytes().is_empty());
+        let action = action.ok_or_else(|| wrong("the action"))?;
+        let rwbs = Letters::from_bytes(rest.word());
+        let rwbs = rwbs.ok_or_else(|| wrong("what is to be done"))?;
+        Ok(Some(Self {
+            device,
+            cpu,
+            sequence,
+            time_ns,
+            pid,
+            action,
+            rwbs: Rwbs(rwbs),
+            rest,
+            whole,
+        }))
+    }
+
+    /// First sector and how many; both are 0 where the event has none.
+    ///
+    /// # Errors
+    /// [`LineError::Part`] when it is no number, or beyond any disk.
+    pub fn sectors(&self) -> Result<(u64, u32), LineError> {
+        let mut rest = self.rest;
+        rest.bracketed();
+        let read = rest.sectors().map_err(|what| wrong(what, self.whole))?;
+        Ok((read.sector, read.sectors))
+    }
+
+    /// Name of the thread, where the action comes with one.
+    #[must_use]
+    pub fn process(&self) -> &'a [u8] {
+        let mut rest = self.rest;
+        rest.bracketed().map_or(b"", |(inside, _)| inside)
+    }
+
+    /// All of it; `None` for a message that tells of no lost events.
+    ///
+    /// # Errors
+    /// [`LineError::Part`] when it lacks what its action needs.
+    pub fn event(self) -> Result<Option<Event>, LineError> {
+        let mut event = Event {
+            device: self.device,
+            cpu: self.cpu,
+            sequence: self.sequence,
+            time_ns: self.time_ns,
+            pid: self.pid,
+            action: Action::Queued,
+            rwbs: self.rwbs,
+            sector: 0,
+            sectors: 0,
+            elapsed_ns: None,
+            process: Box::from(""),
+        };
+        if self.action.as_bytes() == b"m" {
+            return Ok(lost(self.rest.0).map(|events| {
+                event.action = Action::Lost { events };
+                event
+            }));
+        }
+        fill(&mut event, self.action, self.rest).map_err(|what| wrong(what, self.whole))?;
+        Ok(Some(event))
+    }
+}
+
+#[cold]
+fn is_beside_events(line: &[u8]) -> bool {
+    BESIDE_EVENTS.iter().any(|p| line.starts_with(p.as_bytes()))
+}
+
+#[cold]
+fn wrong(what: &'static str, line: &[u8]) -> LineError {
+    LineError::Part {
         what,
-        line: quoted(trimmed),
-    };
-    let mut event = Event {
-        device,
-        cpu: rest.number().ok_or_else(|| wrong("the processor"))?,
-        sequence: rest.number().ok_or_else(|| wrong("the number"))?,
-        time_ns: rest.time_ns().ok_or_else(|| wrong("the time"))?,
-        pid: rest.number().ok_or_else(|| wrong("the process"))?,
-        action: Action::Queued,
-        rwbs: Rwbs::default(),
-        sector: 0,
-        sectors: 0,
-        elapsed_ns: None,
-        process: Box::from(""),
-    };
-    let letters = Letters::new(rest.word()).filter(|l| !l.as_str().is_empty());
-    let letters = letters.ok_or_else(|| wrong("the action"))?;
-    let rwbs = Letters::new(rest.word()).ok_or_else(|| wrong("what is to be done"))?;
-    event.rwbs = Rwbs(rwbs);
-    if letters.as_str() == "m" {
-        return Ok(lost(rest.0).map(|events| {
-            event.action = Action::Lost { events };
-            event
-        }));
+        line: quoted(line),
     }
-    fill(&mut event, letters, rest).map_err(wrong)?;
-    Ok(Some(event))
 }
 
 /// What differs from action to action; an error names the part that is wrong.
 fn fill(event: &mut Event, letters: Letters, mut rest: Rest<'_>) -> Result<(), &'static str> {
     let tail = rest.bracketed();
-    let after = tail.as_ref().map_or("", |tail| tail.after);
-    event.process = tail.as_ref().map_or("", |tail| tail.inside).into();
-    event.action = match letters.as_str() {
-        "Q" => Action::Queued,
-        "G" => Action::GotRequest,
-        "S" => Action::Slept,
-        "P" => Action::Plugged,
-        "U" | "UT" => {
+    let (inside, after) = tail.unwrap_or_default();
+    if !matches!(letters.as_bytes(), b"C" | b"R") {
+        event.process = String::from_utf8_lossy(inside).into();
+    }
+    event.action = match letters.as_bytes() {
+        b"Q" => Action::Queued,
+        b"G" => Action::GotRequest,
+        b"S" => Action::Slept,
+        b"P" => Action::Plugged,
+        b"U" | b"UT" => {
             let requests = match after {
-                "" => None,
+                b"" => None,
                 number => Some(digits(number).ok_or("the number of requests")?),
             };
-            match letters.as_str() {
-                "U" => Action::Unplugged { requests },
+            match letters.as_bytes() {
+                b"U" => Action::Unplugged { requests },
                 _ => Action::TimerUnplugged { requests },
             }
         }
-        "I" => Action::Inserted,
-        "M" => Action::BackMerged,
-        "F" => Action::FrontMerged,
-        "D" => Action::Issued,
-        "C" | "R" => {
-            let error = tail.and_then(|tail| tail.inside.parse().ok());
-            let error = error.ok_or("the error in brackets")?;
-            event.process = Box::from("");
-            match letters.as_str() {
-                "C" => Action::Completed { error },
+        b"I" => Action::Inserted,
+        b"M" => Action::BackMerged,
+        b"F" => Action::FrontMerged,
+        b"D" => Action::Issued,
+        b"C" | b"R" => {
+            let error = signed(inside).ok_or("the error in brackets")?;
+            match letters.as_bytes() {
+                b"C" => Action::Completed { error },
                 _ => Action::Requeued { error },
             }
         }
-        "X" => return split(event, rest),
-        "B" => Action::Bounced,
-        "A" => return remapped(event, rest),
+        b"X" => return split(event, rest),
+        b"B" => Action::Bounced,
+        b"A" => return remapped(event, rest),
         _ => Action::Unknown(letters),
     };
     match event.action {
@@ -158,28 +280,17 @@ fn fill(event: &mut Event, letters: Letters, mut rest: Rest<'_>) -> Result<(), &
     }
 }
 
-/// `173880 + 1024 ( 469126)`. A command that is passed through to the device has no sectors but a
-/// number of bytes and its own bytes in parentheses.
-fn sectors(event: &mut Event, mut rest: Rest<'_>) -> Result<(), &'static str> {
-    if rest.0.is_empty() {
-        return Ok(());
-    }
-    if !rest.0.starts_with('(') {
-        let sector = rest.number().ok_or("the sector")?;
-        if rest.symbol("+") {
-            event.sector = sector;
-            event.sectors = rest.number().ok_or("the number of sectors")?;
-        }
-    }
-    event.elapsed_ns = rest.elapsed_ns();
-    let end = event.sector.checked_add(u64::from(event.sectors));
-    end.map(|_| ()).ok_or("the sector")
+fn sectors(event: &mut Event, rest: Rest<'_>) -> Result<(), &'static str> {
+    let read = rest.sectors()?;
+    (event.sector, event.sectors) = (read.sector, read.sectors);
+    event.elapsed_ns = read.elapsed_ns;
+    Ok(())
 }
 
 /// `173880 / 174904`
 fn split(event: &mut Event, mut rest: Rest<'_>) -> Result<(), &'static str> {
     event.sector = rest.number().ok_or("the sector")?;
-    if !rest.symbol("/") {
+    if !rest.symbol(b'/') {
         return Err("where it is split");
     }
     let at_sector = rest.number().ok_or("where it is split")?;
@@ -188,107 +299,40 @@ fn split(event: &mut Event, mut rest: Rest<'_>) -> Result<(), &'static str> {
 }
 
 /// `173880 + 1024 <- (8,1) 171832`
-fn remapped(event: &mut Event, mut rest: Rest<'_>) -> Result<(), &'static str> {
+fn remapped(event: &mut Event, rest: Rest<'_>) -> Result<(), &'static str> {
     const FROM: &str = "where it came from";
-    let (to, from) = rest.0.split_once("<-").ok_or(FROM)?;
-    sectors(event, Rest(to.trim_end()))?;
-    rest.0 = from.trim_start();
-    let device = rest
+    let (to, mut from) = rest.split_at_arrow().ok_or(FROM)?;
+    sectors(event, to)?;
+    let device = from
         .word()
-        .strip_prefix('(')
-        .and_then(|d| d.strip_suffix(')'));
-    let device = device.and_then(|d| d.parse().ok()).ok_or(FROM)?;
+        .strip_prefix(b"(")
+        .and_then(|d| d.strip_suffix(b")"));
     event.action = Action::Remapped {
-        from: device,
-        from_sector: rest.number().ok_or(FROM)?,
+        from: device.and_then(Device::from_bytes).ok_or(FROM)?,
+        from_sector: from.number().ok_or(FROM)?,
     };
     Ok(())
 }
 
-fn lost(message: &str) -> Option<u64> {
+fn lost(message: &[u8]) -> Option<u64> {
     digits(
         message
-            .trim()
-            .strip_prefix(LOST_PREFIX)?
-            .strip_suffix(LOST_SUFFIX)?,
+            .trim_ascii()
+            .strip_prefix(LOST_PREFIX.as_bytes())?
+            .strip_suffix(LOST_SUFFIX.as_bytes())?,
     )
 }
 
-/// A number of plain digits.
-fn digits<T: std::str::FromStr>(text: &str) -> Option<T> {
-    let is_plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    is_plain.then(|| text.parse().ok()).flatten()
-}
-
 /// The beginning of a line, for a message.
-fn quoted(line: &str) -> String {
+fn quoted(line: &[u8]) -> String {
+    // No character has more than four bytes.
+    let line = String::from_utf8_lossy(&line[..line.len().min(4 * (QUOTED_CHARS + 1))]);
     let mut chars = line.chars();
     let mut text: String = chars.by_ref().take(QUOTED_CHARS).collect();
     if chars.next().is_some() {
         text.push_str("...");
     }
     text
-}
-
-/// What stands in the last brackets, and behind them.
-struct Bracketed<'a> {
-    inside: &'a str,
-    after: &'a str,
-}
-
-/// What is left of a line.
-struct Rest<'a>(&'a str);
-
-impl<'a> Rest<'a> {
-    fn word(&mut self) -> &'a str {
-        let text = self.0.trim_start();
-        let end = text.find(char::is_whitespace).unwrap_or(text.len());
-        let (word, rest) = text.split_at(end);
-        self.0 = rest.trim_start();
-        word
-    }
-
-    fn number<T: std::str::FromStr>(&mut self) -> Option<T> {
-        digits(self.word())
-    }
-
-    fn device(&mut self) -> Option<Device> {
-        self.word().parse().ok()
-    }
-
-    /// Seconds with nine digits of fraction.
-    fn time_ns(&mut self) -> Option<u64> {
-        let (seconds, fraction) = self.word().split_once('.')?;
-        let fraction_ns: u64 = digits(fraction).filter(|_| fraction.len() == 9)?;
-        digits::<u64>(seconds)?
-            .checked_mul(1_000_000_000)?
-            .checked_add(fraction_ns)
-    }
-
-    fn symbol(&mut self, symbol: &str) -> bool {
-        let stripped = self.0.strip_prefix(symbol);
-        self.0 = stripped.unwrap_or(self.0).trim_start();
-        stripped.is_some()
-    }
-
-    /// `( 469126)`; other things in parentheses are none.
-    fn elapsed_ns(&self) -> Option<u64> {
-        let (inside, _) = self.0.strip_prefix('(')?.split_once(')')?;
-        digits(inside.trim())
-    }
-
-    /// Takes the brackets off. A thread may be called anything, so they reach from the first that
-    /// opens to the last that closes.
-    fn bracketed(&mut self) -> Option<Bracketed<'a>> {
-        let open = self.0.find('[')?;
-        let close = self.0.rfind(']').filter(|close| *close > open)?;
-        let found = Bracketed {
-            inside: &self.0[open + 1..close],
-            after: self.0[close + 1..].trim(),
-        };
-        self.0 = self.0[..open].trim_end();
-        Some(found)
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Read};
 use thiserror::Error;
 
 use crate::event::Event;
-use crate::line::{LineError, parse_line};
+use crate::line::{Line, LineError, Lines};
 
 /// A longer line isn't one of a trace.
 pub const LINE_BYTES_MAX: usize = 4096;
@@ -49,11 +49,11 @@ impl ReadError {
 pub struct Reader<R> {
     input: R,
     buffer: Vec<u8>,
-    line: u64,
+    number: u64,
     events: u64,
     bad_lines: u64,
     first_error: Option<LineError>,
-    in_sums: bool,
+    lines: Lines,
     is_over: bool,
 }
 
@@ -63,11 +63,11 @@ impl<R: BufRead> Reader<R> {
         Self {
             input,
             buffer: Vec::new(),
-            line: 0,
+            number: 0,
             events: 0,
             bad_lines: 0,
             first_error: None,
-            in_sums: false,
+            lines: Lines::default(),
             is_over: false,
         }
     }
@@ -75,7 +75,7 @@ impl<R: BufRead> Reader<R> {
     /// Lines so far.
     #[must_use]
     pub fn lines(&self) -> u64 {
-        self.line
+        self.number
     }
 
     /// Lines so far that could not be read.
@@ -95,7 +95,7 @@ impl<R: BufRead> Reader<R> {
         if self.buffer.is_empty() {
             return Ok(None);
         }
-        self.line += 1;
+        self.number += 1;
         if self.buffer.len() <= LINE_BYTES_MAX || self.buffer.ends_with(b"\n") {
             return Ok(Some(Ok(())));
         }
@@ -111,19 +111,17 @@ impl<R: BufRead> Reader<R> {
 
     fn next_event(&mut self) -> Result<Option<Event>, ReadError> {
         while let Some(kept) = self.next_line().map_err(ReadError::Input)? {
-            if self.line == 1 && BINARY_MARKS.iter().any(|m| is_marked(&self.buffer, m)) {
+            if self.number == 1 && BINARY_MARKS.iter().any(|m| is_marked(&self.buffer, m)) {
                 let what = "this is blktrace's binary file; make a text of it with blkparse -i";
                 return Err(ReadError::Form(what.into()));
             }
-            let text = String::from_utf8_lossy(&self.buffer);
-            match kept.and_then(|()| parse_line(&text)) {
+            let line = kept.and_then(|()| self.lines.line(&self.buffer));
+            match line.and_then(|line| line.map_or(Ok(None), Line::event)) {
                 Ok(Some(event)) => {
                     self.events += 1;
                     return Ok(Some(event));
                 }
-                Ok(None) => self.in_sums |= begins_sums(&text),
-                // Sums of processes begin with the names of these.
-                Err(LineError::Form(_)) if self.in_sums => {}
+                Ok(None) => {}
                 Err(error) => return Err(self.bad(error)),
             }
         }
@@ -143,7 +141,7 @@ impl<R: BufRead> Reader<R> {
             return self.other_form(&first);
         }
         ReadError::Line {
-            line: self.line,
+            line: self.number,
             error,
         }
     }
@@ -151,7 +149,7 @@ impl<R: BufRead> Reader<R> {
     fn other_form(&self, error: &LineError) -> ReadError {
         ReadError::Form(format!(
             "no line of the first {} is an event: run blkparse without -f and -F; {error}",
-            self.line
+            self.number
         ))
     }
 }
@@ -160,12 +158,6 @@ fn is_marked(bytes: &[u8], mark: &[u8]) -> bool {
     bytes.get(..4).is_some_and(|first| {
         first.strip_prefix(mark).is_some() || first.strip_suffix(mark).is_some()
     })
-}
-
-fn begins_sums(line: &str) -> bool {
-    ["CPU", "Total ("]
-        .iter()
-        .any(|p| line.trim_start().starts_with(p))
 }
 
 impl<R: BufRead> Iterator for Reader<R> {

@@ -233,6 +233,15 @@ fn blkparse_reads_complete_with_what_they_merged_into() {
 }
 
 #[test]
+fn sums_behind_the_events_of_blkparse_are_no_bad_records() {
+    let text = "  8,16  1  1  0.000000000  411  Q  R 2056 + 8 [ls]\n\
+                CPU0 (8,16):\n Reads Queued:  1,  4KiB\niozone (29226)\n\tx\nTotal (8,16):\n";
+    let got = read(text.as_bytes());
+    assert_eq!(got.lines(), ["0 411 8,16 read 1052672+4096"]);
+    assert!(got.findings.is_whole(), "{:?}", got.findings);
+}
+
+#[test]
 fn juicefs_names_come_from_lookups() {
     let got = read(JUICEFS);
     assert_eq!(got.header.started_unix_ns, Some(1_610_699_171_000_000_000));

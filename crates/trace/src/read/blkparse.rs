@@ -6,91 +6,34 @@
 //! the time until a completed request (`C`) covers it; what was merged completes with what it was
 //! merged into.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use foreread_blocktrace::{Device, Line, LineError, Lines, SECTOR_BYTES};
 
 use super::emit::Emit;
 use super::lines::LineReader;
-use super::number::{decimal, seconds_ns};
 use crate::error::ReadError;
 use crate::findings::Place;
-use crate::types::{
-    Access, File, FileId, Flags, Header, Kind, LeftOut, Source, Thread, ThreadId, TimeIs,
-};
+use crate::types::{Access, File, FileId, Flags, Header, Kind, LeftOut, Source, Thread, TimeIs};
 
-const SECTOR_BYTES: u64 = 512;
 /// Reads that wait for their completion; more than any queue holds.
 const PENDING_MAX: usize = 8192;
 
-/// The words that every event has.
-struct Line<'a> {
-    device: &'a [u8],
-    time_ns: u64,
-    pid: u32,
-    action: &'a [u8],
-    kind: &'a [u8],
-    rest: &'a [u8],
-}
-
-impl<'a> Line<'a> {
-    fn new(line: &'a [u8]) -> Option<Self> {
-        let mut rest = line;
-        let device = word(&mut rest)?;
-        major_minor(device)?;
-        let _cpu = decimal(word(&mut rest)?)?;
-        let _number = decimal(word(&mut rest)?)?;
-        let time = word(&mut rest)?;
-        Some(Self {
-            device,
-            time_ns: seconds_ns(time).filter(|_| time.contains(&b'.'))?,
-            pid: u32::try_from(decimal(word(&mut rest)?)?).ok()?,
-            action: word(&mut rest)?,
-            kind: word(&mut rest).unwrap_or(b""),
-            rest,
-        })
-    }
-
-    /// First sector, and the one after the last.
-    fn sectors(&self) -> Option<(u64, u64)> {
-        let mut rest = self.rest;
-        let first = decimal(word(&mut rest)?)?;
-        word(&mut rest).filter(|plus| *plus == b"+")?;
-        let count = decimal(word(&mut rest)?)?;
-        Some((first, first.checked_add(count)?))
-    }
-
-    fn name(&self) -> &'a [u8] {
-        let name = self.rest.strip_suffix(b"]").unwrap_or(b"");
-        let open = name.iter().rposition(|byte| *byte == b'[');
-        open.map_or(b"", |open| &name[open + 1..])
-    }
-}
-
-fn word<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let text = rest.trim_ascii_start();
-    let end = text.iter().position(|byte| *byte == b' ');
-    let (word, after) = text.split_at(end.unwrap_or(text.len()));
-    *rest = after;
-    (!word.is_empty()).then_some(word)
-}
-
-fn major_minor(device: &[u8]) -> Option<(u64, u64)> {
-    let comma = device.iter().position(|byte| *byte == b',')?;
-    Some((decimal(&device[..comma])?, decimal(&device[comma + 1..])?))
+/// Whether this is one of its lines.
+pub(super) fn is_line(line: &[u8]) -> bool {
+    matches!(Line::new(line), Ok(Some(_)))
 }
 
 /// As in `stat`.
-fn device_number(device: &[u8]) -> u64 {
-    let (major, minor) = major_minor(device).unwrap_or((0, 0));
+fn device_number(device: Device) -> u64 {
+    let (major, minor) = (u64::from(device.major), u64::from(device.minor));
     (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32
-}
-
-/// Whether this is one of its lines.
-pub(super) fn is_line(line: &[u8]) -> bool {
-    Line::new(line).is_some()
 }
 
 /// Reads one.
 pub(super) struct Blkparse {
+    lines: Lines,
+    files: HashMap<Device, FileId>,
     /// Reads in the order in which they were queued.
     pending: VecDeque<Pending>,
     /// Number of the first of them.
@@ -111,6 +54,8 @@ impl Blkparse {
     #[allow(clippy::unnecessary_wraps)]
     pub fn new(_: &[u8]) -> Result<(Header, Self), ReadError> {
         let blkparse = Self {
+            lines: Lines::default(),
+            files: HashMap::new(),
             pending: VecDeque::new(),
             first: 0,
             waiting: BTreeMap::new(),
@@ -119,20 +64,25 @@ impl Blkparse {
     }
 
     fn queued(&mut self, line: &Line<'_>, emit: &mut Emit) -> Result<(), &'static str> {
-        if !line.kind.contains(&b'R') {
-            emit.left_out(LeftOut::Writes);
-            return Ok(());
+        let (sector, sectors) = line.sectors().map_err(|error| why(&error))?;
+        if sectors == 0 {
+            return Err("has no sectors");
         }
-        let (sector, end) = line.sectors().ok_or("has no sectors")?;
-        let Some((thread, file)) = place(line, emit) else {
+        let thread = emit.thread(u64::from(line.pid), || Thread {
+            pid: line.pid,
+            tid: line.pid,
+            parent: None,
+            name: line.process().to_vec(),
+        });
+        let (Some(thread), Some(file)) = (thread, self.file(line.device, emit)) else {
             emit.findings.over_limit();
             return Ok(());
         };
         let mut flags = Flags::default();
-        if line.kind.contains(&b'A') {
+        if line.rwbs.is_readahead() {
             flags = flags.union(Flags::AHEAD);
         }
-        if line.kind.contains(&b'M') {
+        if line.rwbs.is_metadata() {
             flags = flags.union(Flags::METADATA);
         }
         let access = Access {
@@ -141,13 +91,14 @@ impl Blkparse {
             file,
             stream: 0,
             offset_bytes: sector.saturating_mul(SECTOR_BYTES),
-            length_bytes: (end - sector).saturating_mul(SECTOR_BYTES),
+            length_bytes: u64::from(sectors) * SECTOR_BYTES,
             kind: Kind::Read,
             flags,
             waited_ns: None,
             duration_ns: None,
         };
         let number = self.first + self.pending.len() as u64;
+        let end = sector.saturating_add(u64::from(sectors));
         self.waiting.insert((file, sector, number), end);
         self.pending.push_back(Pending {
             access,
@@ -161,9 +112,11 @@ impl Blkparse {
         Ok(())
     }
 
-    fn completed(&mut self, line: &Line<'_>, emit: &mut Emit) {
-        let (Some((sector, end)), Some((_, file))) = (line.sectors(), place(line, emit)) else {
-            return;
+    fn completed(&mut self, line: &Line<'_>, emit: &mut Emit) -> Result<(), &'static str> {
+        let (sector, sectors) = line.sectors().map_err(|error| why(&error))?;
+        let end = sector.saturating_add(u64::from(sectors));
+        let Some(&file) = self.files.get(&line.device) else {
+            return Ok(());
         };
         let covered = self.waiting.range((file, sector, 0)..(file, end, 0));
         let covered: Vec<_> = covered
@@ -182,6 +135,21 @@ impl Blkparse {
         while self.pending.front().is_some_and(|first| first.is_done) {
             self.give_first(emit);
         }
+        Ok(())
+    }
+
+    fn file(&mut self, device: Device, emit: &mut Emit) -> Option<FileId> {
+        if let Some(file) = self.files.get(&device) {
+            return Some(*file);
+        }
+        let path = device.to_string().into_bytes();
+        let file = emit.new_file(path.len(), || File {
+            path,
+            device: device_number(device),
+            ..File::default()
+        })?;
+        self.files.insert(device, file);
+        Some(file)
     }
 
     fn give_first(&mut self, emit: &mut Emit) {
@@ -199,41 +167,18 @@ impl Blkparse {
     }
 }
 
-fn place(line: &Line<'_>, emit: &mut Emit) -> Option<(ThreadId, FileId)> {
-    // Completions are seen in whatever process was interrupted by them.
-    let thread = match line.action {
-        b"C" => ThreadId(0),
-        _ => emit.thread(u64::from(line.pid), || Thread {
-            pid: line.pid,
-            tid: line.pid,
-            parent: None,
-            name: line.name().to_vec(),
-        })?,
-    };
-    let file = emit.file(line.device, || File {
-        path: line.device.to_vec(),
-        device: device_number(line.device),
-        ..File::default()
-    })?;
-    Some((thread, file))
-}
-
 impl LineReader for Blkparse {
     fn line(&mut self, line: &[u8], emit: &mut Emit) -> Result<(), &'static str> {
-        let Some(event) = Line::new(line) else {
-            // The totals at its end have names and colons.
-            let is_total = line.is_empty() || line.contains(&b':');
-            return match is_total {
-                true => Ok(()),
-                false => Err("is no event with device, CPU, number, time, process and action"),
-            };
+        let Some(line) = self.lines.line(line).map_err(|error| why(&error))? else {
+            return Ok(());
         };
-        match event.action {
-            b"Q" => self.queued(&event, emit),
-            b"C" => {
-                self.completed(&event, emit);
+        match line.action.as_bytes() {
+            b"Q" if line.rwbs.is_read() => self.queued(&line, emit),
+            b"Q" => {
+                emit.left_out(LeftOut::Writes);
                 Ok(())
             }
+            b"C" => self.completed(&line, emit),
             _ => Ok(()),
         }
     }
@@ -242,5 +187,14 @@ impl LineReader for Blkparse {
         while !self.pending.is_empty() {
             self.give_first(emit);
         }
+    }
+}
+
+/// What is wrong with a line, as a clause.
+fn why(error: &LineError) -> &'static str {
+    match error {
+        LineError::Form(_) => "is no event with device, CPU, number, time, process and action",
+        LineError::Part { .. } => "lacks a part of its event, or has one that is wrong",
+        LineError::TooLong(_) => "is too long",
     }
 }
