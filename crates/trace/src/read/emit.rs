@@ -2,7 +2,7 @@
 //! What a reader of a foreign format gives: events whose files and threads have ids, within the
 //! limits, and findings.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::checks::Checks;
 use crate::findings::{Findings, Place};
@@ -18,7 +18,8 @@ pub(super) struct Emit {
     checks: Checks,
     files: HashMap<Box<[u8]>, FileId>,
     files_count: u32,
-    threads: HashMap<u64, ThreadId>,
+    /// There are few, for which this is faster than hashing.
+    threads: BTreeMap<u64, ThreadId>,
     threads_count: u32,
     names_bytes: u64,
     streams: u32,
@@ -33,7 +34,7 @@ impl Emit {
             checks: Checks::new(page_bytes),
             files: HashMap::new(),
             files_count: 0,
-            threads: HashMap::new(),
+            threads: BTreeMap::new(),
             threads_count: 0,
             names_bytes: 0,
             streams: 0,

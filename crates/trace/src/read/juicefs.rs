@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::emit::Emit;
+use super::find::{position, rposition};
 use super::lines::{LineReader, whole_lines};
 use super::number::{days, decimal, seconds_ns, time_of_day_ns};
 use crate::error::ReadError;
@@ -82,14 +83,6 @@ fn time_ns(stamp: &[u8]) -> Option<u64> {
     let days = days(year, decimal(&[*m1, *m2])?, decimal(&[*d1, *d2])?)?;
     let day_ns = days.checked_mul(86_400_000_000_000)?;
     day_ns.checked_add(time_of_day_ns(time)?)
-}
-
-fn position(text: &[u8], part: &[u8; 2]) -> Option<usize> {
-    text.windows(2).position(|window| window == part)
-}
-
-fn rposition(text: &[u8], part: &[u8]) -> Option<usize> {
-    text.windows(part.len()).rposition(|window| window == part)
 }
 
 /// Whether this is one of its lines.

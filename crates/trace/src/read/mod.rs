@@ -4,6 +4,7 @@
 mod blkparse;
 mod detect;
 mod emit;
+mod find;
 mod fio;
 mod juicefs;
 mod lines;

@@ -1,20 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers in text.
 
-/// A decimal number, all of `text`.
-#[inline]
-pub(super) fn decimal(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || text.len() > 20 {
-        return None;
-    }
-    text.iter().try_fold(0_u64, |value, byte| {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        value.checked_mul(10)?.checked_add(u64::from(digit))
-    })
-}
+pub(super) use foreread_core::decimal;
 
 /// A decimal number that may have a sign.
 pub(super) fn signed(text: &[u8]) -> Option<i64> {
@@ -35,23 +22,33 @@ pub(super) fn c_number(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(digits, radix).ok()
 }
 
+/// By how much a fraction of so many digits is multiplied to be nanoseconds.
+const FRACTION_NS: [u64; 10] = [
+    1_000_000_000,
+    100_000_000,
+    10_000_000,
+    1_000_000,
+    100_000,
+    10_000,
+    1000,
+    100,
+    10,
+    1,
+];
+
 /// Seconds with or without a fraction, as nanoseconds. Digits after the ninth don't count.
 #[inline]
 pub(super) fn seconds_ns(text: &[u8]) -> Option<u64> {
     let point = text.iter().position(|byte| *byte == b'.');
-    let (seconds, fraction) = match point {
-        Some(point) => (&text[..point], &text[point + 1..]),
-        None => (text, &[][..]),
+    let (seconds, fraction_ns) = match point {
+        Some(point) => {
+            let fraction = &text[point + 1..];
+            let fraction = &fraction[..fraction.len().min(FRACTION_NS.len() - 1)];
+            let unit_ns = FRACTION_NS[fraction.len()];
+            (&text[..point], decimal(fraction)? * unit_ns)
+        }
+        None => (text, 0),
     };
-    let fraction = &fraction[..fraction.len().min(9)];
-    let mut fraction_ns = match fraction {
-        [] if point.is_some() => return None,
-        [] => 0,
-        digits => decimal(digits)?,
-    };
-    for _ in fraction.len()..9 {
-        fraction_ns *= 10;
-    }
     decimal(seconds)?
         .checked_mul(1_000_000_000)?
         .checked_add(fraction_ns)
@@ -90,10 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_whole_or_not_at_all() {
-        assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
-        assert_eq!(decimal(b"18446744073709551616"), None);
-        assert_eq!([decimal(b""), decimal(b"1x"), decimal(b"-1")], [None; 3]);
+    fn signs_and_bases_are_read() {
         assert_eq!(signed(b"-9223372036854775808"), Some(i64::MIN));
         assert_eq!(signed(b"9223372036854775808"), None);
         assert_eq!(c_number(b"0x1f"), Some(31));

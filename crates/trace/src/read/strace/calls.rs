@@ -2,6 +2,7 @@
 //! What each call means for descriptors, positions and the trace.
 
 use super::super::emit::Emit;
+use super::super::find::contains;
 use super::super::number::c_number;
 use super::call::Call;
 use super::descriptors::{Open, OpenFile};
@@ -192,8 +193,7 @@ impl Tasks {
         let Some(file) = self.file(at, fd, annotated, emit) else {
             return Ok(());
         };
-        let flags = call.argument(3);
-        let populates = flags.windows(12).any(|part| part == b"MAP_POPULATE");
+        let populates = contains(call.argument(3), b"MAP_POPULATE");
         let kinds = [Some(Kind::Map), populates.then_some(Kind::Readahead)];
         for kind in kinds.into_iter().flatten() {
             let of = Of {

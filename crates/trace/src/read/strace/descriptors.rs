@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Descriptors: which open of which file each stands for, and who shares them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::types::{FileId, Flags};
 
@@ -32,7 +32,8 @@ pub(super) struct TableId(u32);
 
 #[derive(Default)]
 struct Table {
-    entries: HashMap<i32, Entry>,
+    /// There are few, for which this is faster than hashing.
+    entries: BTreeMap<i32, Entry>,
     users: u32,
 }
 
@@ -110,13 +111,14 @@ impl Descriptors {
     pub fn exec(&mut self, table: TableId) -> (TableId, Vec<OpenFile>) {
         let table = self.unshare(table);
         let entries = &mut self.tables[table.0 as usize].entries;
-        let closed: Vec<_> = entries
-            .extract_if(|_, entry| entry.closes_on_exec)
-            .collect();
-        (
-            table,
-            self.dropped(closed.into_iter().map(|(_, entry)| entry)),
-        )
+        let mut closed = Vec::new();
+        entries.retain(|_, entry| {
+            if entry.closes_on_exec {
+                closed.push(*entry);
+            }
+            !entry.closes_on_exec
+        });
+        (table, self.dropped(closed.into_iter()))
     }
 
     /// A table that nobody else uses, with the same descriptors.
@@ -196,7 +198,7 @@ impl Descriptors {
         self.dropped(entry.into_iter()).pop()
     }
 
-    /// The descriptors from one number to another, both included.
+    /// The descriptors from one number to another, both included, in order.
     pub fn numbers(&self, table: TableId, first: i64, last: i64) -> Vec<i32> {
         let numbers = self.tables[table.0 as usize].entries.keys().copied();
         numbers

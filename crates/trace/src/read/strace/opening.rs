@@ -2,6 +2,7 @@
 //! Calls that change what descriptors stand for, and their positions.
 
 use super::super::emit::Emit;
+use super::super::find::contains;
 use super::super::number::signed;
 use super::call::{Call, descriptor, unescaped};
 use super::calls::{Of, pointed};
@@ -21,12 +22,12 @@ impl Tasks {
         let has_directory = name.starts_with(b"openat");
         let path_at = usize::from(has_directory);
         let how = call.argument(path_at + 1);
-        let has = |flag: &[u8]| how.windows(flag.len()).any(|part| part == flag);
+        let closes_on_exec = contains(how, b"O_CLOEXEC");
         let path = match annotated {
             Some(text) if is_not_file(text) => {
                 let closed = self
                     .descriptors
-                    .open(at.table, fd, Open::NotFile, has(b"O_CLOEXEC"));
+                    .open(at.table, fd, Open::NotFile, closes_on_exec);
                 return self.closed_maybe(at, closed, emit);
             }
             Some(text) => unescaped(text),
@@ -40,7 +41,7 @@ impl Tasks {
             emit.findings.over_limit();
             return Ok(());
         };
-        let flags = match has(b"O_DIRECT") && !has(b"O_DIRECTORY") {
+        let flags = match contains(how, b"O_DIRECT") && !contains(how, b"O_DIRECTORY") {
             true => Flags::DIRECT,
             false => Flags::default(),
         };
@@ -50,7 +51,6 @@ impl Tasks {
             position_bytes: 0,
             flags,
         };
-        let closes_on_exec = has(b"O_CLOEXEC");
         let closed = self
             .descriptors
             .open(at.table, fd, Open::File(opened), closes_on_exec);
@@ -116,10 +116,8 @@ impl Tasks {
         }
         let last = call.number(1).unwrap_or(u64::from(u32::MAX));
         let last = i64::try_from(last).unwrap_or(i64::MAX);
-        let on_exec = call.argument(2).windows(7).any(|part| part == b"CLOEXEC");
-        let mut numbers = self.descriptors.numbers(at.table, i64::from(first), last);
-        numbers.sort_unstable();
-        for fd in numbers {
+        let on_exec = contains(call.argument(2), b"CLOEXEC");
+        for fd in self.descriptors.numbers(at.table, i64::from(first), last) {
             if on_exec {
                 self.descriptors.set_closes_on_exec(at.table, fd, true);
             } else {
@@ -232,7 +230,7 @@ fn bracketed(text: &[u8]) -> Option<u64> {
 /// Whether what strace says of a descriptor is no file: `pipe:[1]`, `socket:[1]`, `TCP:[...]`,
 /// `anon_inode:[eventfd]`, `/dev/null<char 1:3>`.
 fn is_not_file(text: &[u8]) -> bool {
-    !text.starts_with(b"/") || text.windows(6).any(|part| part == b"<char ")
+    !text.starts_with(b"/") || contains(text, b"<char ")
 }
 
 fn define(path: &[u8], emit: &mut Emit) -> Option<FileId> {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes and threads: who started whom, and whose descriptors each has.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::super::emit::Emit;
+use super::super::find::contains;
 use super::call::{Call, unescaped};
 use super::calls;
 use super::descriptors::{Descriptors, OpenFile, TableId};
@@ -34,11 +35,10 @@ struct Sharing {
 
 impl Sharing {
     fn of(name: &[u8], text: &[u8]) -> Self {
-        let has = |flag: &[u8]| text.windows(flag.len()).any(|part| part == flag);
         let is_clone = name.starts_with(b"clone");
         Self {
-            descriptors: is_clone && has(b"CLONE_FILES"),
-            process: is_clone && has(b"CLONE_THREAD"),
+            descriptors: is_clone && contains(text, b"CLONE_FILES"),
+            process: is_clone && contains(text, b"CLONE_THREAD"),
         }
     }
 }
@@ -50,7 +50,7 @@ fn starts_another(name: &[u8]) -> bool {
 /// Everything that lives, and what it has open.
 #[derive(Default)]
 pub(super) struct Tasks {
-    tasks: HashMap<u32, Task>,
+    tasks: BTreeMap<u32, Task>,
     /// Who entered a call that starts another, the latest last.
     starting: Vec<u32>,
     pub descriptors: Descriptors,
@@ -116,11 +116,7 @@ impl Tasks {
         match name {
             b"execve" | b"execveat" => self.exec(at, name, call, emit),
             b"unshare" => {
-                if call
-                    .argument(0)
-                    .windows(11)
-                    .any(|part| part == b"CLONE_FILES")
-                {
+                if contains(call.argument(0), b"CLONE_FILES") {
                     let own = self.descriptors.unshare(table);
                     self.set_table(tid, own);
                 }
