@@ -5,6 +5,7 @@
 //! `ffi.rs` calls the C core and is the only file here that may hold unsafe code.
 #![deny(unsafe_code)]
 
+pub mod bytes;
 mod decimal;
 mod ffi;
 mod latencies;

@@ -5,10 +5,10 @@
 //! doesn't justify: the payload is at most 256 times its stored form, and each count is
 //! held against the bytes that are left before anything is made for it.
 
+use foreread_core::bytes::{Cursor, Fault, TOO_BIG};
 use thiserror::Error;
 
 use crate::access::id_of;
-use crate::bytes::{Fault, Reader, TOO_BIG};
 use crate::format::{
     HEADER_BYTES, MAGIC, MOUNT_BYTES_MIN, NODE_BYTES_MIN, PAYLOAD_BYTES_MAX, RANGE_BYTES_MIN,
     RATIO_MAX, RUN_BYTES_MIN, VERSION, method, run_has, section,
@@ -196,29 +196,29 @@ impl Header {
 fn decode_payload(payload: &[u8]) -> Result<Profile, DecodeError> {
     let sections = Sections::read(payload)?;
     let mut profile = Profile::default();
-    sections.decode(section::PROGRAM, |reader| {
-        profile.program = program(reader)?;
+    sections.decode(section::PROGRAM, |cursor| {
+        profile.program = program(cursor)?;
         Ok(())
     })?;
-    sections.decode(section::SOURCE, |reader| {
-        profile.source = source(reader)?;
+    sections.decode(section::SOURCE, |cursor| {
+        profile.source = source(cursor)?;
         Ok(())
     })?;
-    sections.decode(section::MOUNTS, |reader| {
-        profile.mounts = mounts(reader)?;
+    sections.decode(section::MOUNTS, |cursor| {
+        profile.mounts = mounts(cursor)?;
         Ok(())
     })?;
-    sections.decode(section::NODES, |reader| {
-        profile.nodes = nodes(reader)?;
+    sections.decode(section::NODES, |cursor| {
+        profile.nodes = nodes(cursor)?;
         Ok(())
     })?;
     profile.names = sections.get(section::NAMES)?.to_vec();
-    sections.decode(section::RANGES, |reader| {
-        profile.ranges = ranges(reader, &mut profile.nodes)?;
+    sections.decode(section::RANGES, |cursor| {
+        profile.ranges = ranges(cursor, &mut profile.nodes)?;
         Ok(())
     })?;
-    sections.decode(section::RUNS, |reader| {
-        profile.runs = runs(reader)?;
+    sections.decode(section::RUNS, |cursor| {
+        profile.runs = runs(cursor)?;
         Ok(())
     })?;
     profile.validate()?;
@@ -232,11 +232,11 @@ impl<'a> Sections<'a> {
     fn read(payload: &'a [u8]) -> Result<Self, DecodeError> {
         let malformed = |why| DecodeError::Malformed { section: 0, why };
         let mut sections = Self([None; section::RUNS as usize + 1]);
-        let mut reader = Reader::new(payload);
-        while !reader.is_empty() {
-            let tag = reader.byte().map_err(malformed)?;
-            let length = reader.number().map_err(malformed)?;
-            let content = reader.take(length).map_err(malformed)?;
+        let mut cursor = Cursor::new(payload);
+        while !cursor.is_empty() {
+            let tag = cursor.byte().map_err(malformed)?;
+            let length = cursor.number().map_err(malformed)?;
+            let content = cursor.take(length).map_err(malformed)?;
             match sections.0.get_mut(usize::from(tag)) {
                 Some(place) if tag != 0 => {
                     if place.replace(content).is_some() {
@@ -265,27 +265,29 @@ impl<'a> Sections<'a> {
     fn decode(
         &self,
         tag: u8,
-        mut with: impl FnMut(&mut Reader<'a>) -> Result<(), Fault>,
+        mut with: impl FnMut(&mut Cursor<'a>) -> Result<(), Fault>,
     ) -> Result<(), DecodeError> {
-        let mut reader = Reader::new(self.get(tag)?);
-        with(&mut reader)
-            .and_then(|()| reader.end())
+        let mut cursor = Cursor::new(self.get(tag)?);
+        with(&mut cursor)
+            .and_then(|()| cursor.end())
             .map_err(|why| DecodeError::Malformed { section: tag, why })
     }
 }
 
-fn program(reader: &mut Reader) -> Result<Program, Fault> {
-    let executable = reader.text()?;
-    let directory = reader.text()?;
-    let key = reader.text()?;
-    let count = reader.count(1)?;
+fn text(cursor: &mut Cursor) -> Result<Vec<u8>, Fault> {
+    Ok(cursor.text(usize::MAX)?.to_vec())
+}
+
+fn program(cursor: &mut Cursor) -> Result<Program, Fault> {
+    let executable = text(cursor)?;
+    let directory = text(cursor)?;
+    let key = text(cursor)?;
+    let count = cursor.count(1)?;
     // A vector's header is 24 times the byte that announces it; the limit keeps that small.
     if count > crate::limits::ARGUMENTS_MAX {
         return Err(TOO_BIG);
     }
-    let arguments = (0..count)
-        .map(|_| reader.text())
-        .collect::<Result<_, _>>()?;
+    let arguments = (0..count).map(|_| text(cursor)).collect::<Result<_, _>>()?;
     Ok(Program {
         executable,
         arguments,
@@ -294,8 +296,8 @@ fn program(reader: &mut Reader) -> Result<Program, Fault> {
     })
 }
 
-fn source(reader: &mut Reader) -> Result<Source, Fault> {
-    let recorder = match reader.byte()? {
+fn source(cursor: &mut Cursor) -> Result<Source, Fault> {
+    let recorder = match cursor.byte()? {
         0 => Recorder::Bpf,
         1 => Recorder::Tracefs,
         2 => Recorder::Fanotify,
@@ -303,38 +305,38 @@ fn source(reader: &mut Reader) -> Result<Source, Fault> {
     };
     Ok(Source {
         recorder,
-        blind_spots: BlindSpots(reader.number()?),
-        events_lost: reader.varint()?,
-        recorded_unix_s: reader.varint()?,
-        kernel: reader.text()?,
+        blind_spots: BlindSpots(cursor.number()?),
+        events_lost: cursor.varint()?,
+        recorded_unix_s: cursor.varint()?,
+        kernel: text(cursor)?,
     })
 }
 
-fn mounts(reader: &mut Reader) -> Result<Vec<Mount>, Fault> {
-    let count = reader.count(MOUNT_BYTES_MIN)?;
+fn mounts(cursor: &mut Cursor) -> Result<Vec<Mount>, Fault> {
+    let count = cursor.count(MOUNT_BYTES_MIN)?;
     if count > crate::limits::MOUNTS_MAX {
         return Err(TOO_BIG);
     }
     let mount = |_| {
         Ok(Mount {
-            fs_type: reader.text()?,
-            mount_point: reader.text()?,
-            device_major: reader.number()?,
-            device_minor: reader.number()?,
+            fs_type: text(cursor)?,
+            mount_point: text(cursor)?,
+            device_major: cursor.number()?,
+            device_minor: cursor.number()?,
         })
     };
     (0..count).map(mount).collect()
 }
 
-fn nodes(reader: &mut Reader) -> Result<Vec<Node>, Fault> {
-    let count = reader.count(NODE_BYTES_MIN)?;
+fn nodes(cursor: &mut Cursor) -> Result<Vec<Node>, Fault> {
+    let count = cursor.count(NODE_BYTES_MIN)?;
     if count > NODES_MAX {
         return Err(TOO_BIG);
     }
     let mut nodes = vec![Node::default(); count];
     let mut before = 0;
     for (at, node) in nodes.iter_mut().enumerate() {
-        let parent = reader.difference(before)?;
+        let parent = cursor.difference(before)?;
         before = parent;
         if parent > at as u64 {
             return Err("names a parent that isn't there");
@@ -342,47 +344,47 @@ fn nodes(reader: &mut Reader) -> Result<Vec<Node>, Fault> {
         node.parent = (at > 0).then(|| id_of(parent as usize));
     }
     let mut name_start = 0u32;
-    for (node, length) in nodes.iter_mut().zip(reader.take(count)?) {
+    for (node, length) in nodes.iter_mut().zip(cursor.take(count)?) {
         node.name_start = name_start;
         node.name_length = *length;
         name_start = name_start.checked_add(u32::from(*length)).ok_or(TOO_BIG)?;
     }
-    for (node, byte) in nodes.iter_mut().zip(reader.take(count)?) {
+    for (node, byte) in nodes.iter_mut().zip(cursor.take(count)?) {
         node.kind = kind(*byte)?;
     }
-    for (node, byte) in nodes.iter_mut().zip(reader.take(count)?) {
+    for (node, byte) in nodes.iter_mut().zip(cursor.take(count)?) {
         node.uses = Uses(*byte);
     }
-    for (node, byte) in nodes.iter_mut().zip(reader.take(count)?) {
+    for (node, byte) in nodes.iter_mut().zip(cursor.take(count)?) {
         node.weight = *byte;
     }
     for node in &mut nodes {
-        node.mount = reader.number()?;
+        node.mount = cursor.number()?;
     }
-    identities(reader, &mut nodes)?;
+    identities(cursor, &mut nodes)?;
     let mut before = 0;
     for node in &mut nodes {
-        node.need_ns = reader.difference(before)?;
+        node.need_ns = cursor.difference(before)?;
         before = node.need_ns;
     }
     Ok(nodes)
 }
 
-fn identities(reader: &mut Reader, nodes: &mut [Node]) -> Result<(), Fault> {
+fn identities(cursor: &mut Cursor, nodes: &mut [Node]) -> Result<(), Fault> {
     let mut before = 0;
     for node in &mut *nodes {
-        node.identity.inode = reader.difference(before)?;
+        node.identity.inode = cursor.difference(before)?;
         before = node.identity.inode;
     }
     for node in &mut *nodes {
-        node.identity.generation = reader.number()?;
+        node.identity.generation = cursor.number()?;
     }
     for node in &mut *nodes {
-        node.identity.size_bytes = reader.varint()?;
+        node.identity.size_bytes = cursor.varint()?;
     }
     let mut before = 0;
     for node in nodes {
-        before = reader.difference(before)?;
+        before = cursor.difference(before)?;
         node.identity.mtime_ns = before.cast_signed();
     }
     Ok(())
@@ -398,19 +400,19 @@ fn kind(byte: u8) -> Result<NodeKind, Fault> {
     }
 }
 
-fn ranges(reader: &mut Reader, nodes: &mut [Node]) -> Result<Vec<PageRange>, Fault> {
-    let node_count: usize = reader.number()?;
+fn ranges(cursor: &mut Cursor, nodes: &mut [Node]) -> Result<Vec<PageRange>, Fault> {
+    let node_count: usize = cursor.number()?;
     if node_count != nodes.len() {
         return Err("counts other paths than there are");
     }
-    let count = reader.count(RANGE_BYTES_MIN)?;
+    let count = cursor.count(RANGE_BYTES_MIN)?;
     if count > RANGES_MAX {
         return Err(TOO_BIG);
     }
     let mut start = 0u32;
     for node in &mut *nodes {
         node.range_start = start;
-        node.range_count = reader.number()?;
+        node.range_count = cursor.number()?;
         start = start.checked_add(node.range_count).ok_or(TOO_BIG)?;
     }
     if start as usize != count {
@@ -419,10 +421,10 @@ fn ranges(reader: &mut Reader, nodes: &mut [Node]) -> Result<Vec<PageRange>, Fau
     let mut ranges = vec![PageRange::default(); count];
     // Gaps stand before lengths, and a start needs both: kept as a gap until the lengths are known.
     for range in &mut ranges {
-        range.start_page = reader.varint()?;
+        range.start_page = cursor.varint()?;
     }
     for range in &mut ranges {
-        range.pages = reader.varint()?.checked_add(1).ok_or(TOO_BIG)?;
+        range.pages = cursor.varint()?.checked_add(1).ok_or(TOO_BIG)?;
     }
     for node in nodes {
         let mut end_page = 0u64;
@@ -435,42 +437,42 @@ fn ranges(reader: &mut Reader, nodes: &mut [Node]) -> Result<Vec<PageRange>, Fau
                 return Err(TOO_BIG);
             }
             range.start_page = start_page;
-            range.need_ns = reader.difference(before)?;
+            range.need_ns = cursor.difference(before)?;
             before = range.need_ns;
         }
     }
-    for (range, byte) in ranges.iter_mut().zip(reader.take(count)?) {
+    for (range, byte) in ranges.iter_mut().zip(cursor.take(count)?) {
         range.weight = *byte;
     }
     Ok(ranges)
 }
 
-fn runs(reader: &mut Reader) -> Result<Vec<Run>, Fault> {
-    let count = reader.count(RUN_BYTES_MIN)?;
+fn runs(cursor: &mut Cursor) -> Result<Vec<Run>, Fault> {
+    let count = cursor.count(RUN_BYTES_MIN)?;
     if count > crate::types::RUNS_MAX {
         return Err(TOO_BIG);
     }
-    (0..count).map(|_| run(reader)).collect()
+    (0..count).map(|_| run(cursor)).collect()
 }
 
-fn run(reader: &mut Reader) -> Result<Run, Fault> {
-    let has = reader.byte()?;
+fn run(cursor: &mut Cursor) -> Result<Run, Fault> {
+    let has = cursor.byte()?;
     if has & !run_has::ALL != 0 {
         return Err("has an unknown field in a run");
     }
-    let mode = match reader.byte()? {
+    let mode = match cursor.byte()? {
         0 => RunMode::Recorded,
         1 => RunMode::Replayed,
         2 => RunMode::ReplayedRecorded,
         3 => RunMode::Plain,
         _ => return Err("names an unknown kind of run"),
     };
-    let started_unix_s = reader.varint()?;
-    let wall_ns = reader.varint()?;
-    let fetched_pages = reader.varint()?;
+    let started_unix_s = cursor.varint()?;
+    let wall_ns = cursor.varint()?;
+    let fetched_pages = cursor.varint()?;
     let mut optional = |bit| {
         if has & bit != 0 {
-            reader.varint().map(Some)
+            cursor.varint().map(Some)
         } else {
             Ok::<_, Fault>(None)
         }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stored form of a profile, written. See `docs/profile-format.md`.
 
-use crate::bytes::{put_difference, put_text, put_varint};
+use foreread_core::bytes::{put_difference, put_text, put_varint};
+
 use crate::format::{HEADER_BYTES, MAGIC, RATIO_MAX, VERSION, method, run_has, section};
 use crate::types::{Profile, RUNS_MAX, Run};
 

@@ -12,7 +12,6 @@
 pub mod access;
 pub mod benefit;
 pub mod builder;
-mod bytes;
 pub mod decode;
 pub mod dump;
 pub mod encode;

@@ -11,7 +11,6 @@
 //!   counts them.
 #![forbid(unsafe_code)]
 
-mod bytes;
 mod checks;
 mod distinct;
 mod error;

@@ -3,8 +3,9 @@
 
 use std::io::Read;
 
+use foreread_core::bytes::{Cursor, Fault, put_text, put_varint};
+
 use super::format::{HEADER_BYTES, HEADER_TEXTS_BYTES_MAX, MAGIC, VERSION, u16_at, u32_at, u64_at};
-use crate::bytes::{Cursor, Fault, put_text, put_varint};
 use crate::error::ReadError;
 use crate::input::fill;
 use crate::limits::{ARGUMENTS_BYTES_MAX, ARGUMENTS_MAX, TEXT_BYTES_MAX};

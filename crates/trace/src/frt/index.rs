@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The index: where blocks are, which times they hold, and which hold definitions.
 
+use foreread_core::bytes::{Cursor, Fault, TOO_BIG, put_varint};
+
 use super::format::SPANS_MAX;
-use crate::bytes::{Cursor, Fault, TOO_BIG, put_varint};
 
 /// Blocks that stand one after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
+use foreread_core::bytes::{Cursor, Fault};
 use zstd::bulk::Decompressor;
 
 use super::defined::Defined;
@@ -13,7 +14,6 @@ use super::format::{
 use super::head;
 use super::index::{Index, Span};
 use super::record::{Before, Record, take_definition};
-use crate::bytes::{Cursor, Fault};
 use crate::checks::Checks;
 use crate::error::ReadError;
 use crate::findings::{Findings, Place};

@@ -2,8 +2,9 @@
 //! The records in blocks: definitions, and accesses as differences to what came before them in the
 //! same block.
 
+use foreread_core::bytes::{Cursor, Fault, TOO_BIG, put_difference, put_text, put_varint};
+
 use super::format::RECORD_BYTES_MAX;
-use crate::bytes::{Cursor, Fault, TOO_BIG, put_difference, put_text, put_varint};
 use crate::limits::{OFFSET_BYTES_MAX, PATH_BYTES_MAX};
 use crate::types::{Access, Event, Extent, File, FileId, Flags, Kind, LeftOut, Thread, ThreadId};
 

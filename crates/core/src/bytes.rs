@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers and strings as bytes: LEB128 varints, zigzag differences, length-prefixed text.
+//! Numbers and texts as bytes, as the own file formats have them: LEB128 varints, zigzag
+//! differences, texts after their length.
 
 /// Appends `value`, seven bits a byte, the lowest first.
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+#[inline]
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
+        out.push(value as u8 | 0x80);
         value >>= 7;
     }
     out.push(value as u8);
@@ -12,53 +14,79 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 
 /// Appends `value - base` such that small differences of either sign are short. It wraps, so that
 /// any two values have a difference.
-pub(crate) fn put_difference(out: &mut Vec<u8>, value: u64, base: u64) {
+#[inline]
+pub fn put_difference(out: &mut Vec<u8>, value: u64, base: u64) {
     let difference = value.wrapping_sub(base) as i64;
     put_varint(out, ((difference << 1) ^ (difference >> 63)) as u64);
 }
 
 /// Appends the length of `text` and `text`.
-pub(crate) fn put_text(out: &mut Vec<u8>, text: &[u8]) {
+pub fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     put_varint(out, text.len() as u64);
     out.extend_from_slice(text);
 }
 
-/// Why a [`Reader`] couldn't go on, as the rest of "section N ...".
-pub(crate) type Fault = &'static str;
+/// Why a [`Cursor`] couldn't go on, as the rest of a sentence.
+pub type Fault = &'static str;
 
 const CUT_SHORT: Fault = "ends too early";
-pub(crate) const TOO_BIG: Fault = "holds a number that is out of its range";
+/// A number is larger than it may be.
+pub const TOO_BIG: Fault = "holds a number that is out of its range";
 const TOO_MANY: Fault = "counts more entries than it has room for";
 
 /// Takes values from the front of a slice; never past its end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
+pub struct Cursor<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+impl<'a> Cursor<'a> {
+    /// A cursor at the front.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// How many bytes are left.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Whether nothing is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Fault> {
+    /// So many bytes.
+    ///
+    /// # Errors
+    /// When there are fewer.
+    #[inline]
+    pub fn take(&mut self, length: usize) -> Result<&'a [u8], Fault> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or(CUT_SHORT)?;
         self.rest = rest;
         Ok(taken)
     }
 
-    pub(crate) fn byte(&mut self) -> Result<u8, Fault> {
+    /// One byte.
+    ///
+    /// # Errors
+    /// When there is none.
+    #[inline]
+    pub fn byte(&mut self) -> Result<u8, Fault> {
         let (byte, rest) = self.rest.split_first().ok_or(CUT_SHORT)?;
         self.rest = rest;
         Ok(*byte)
     }
 
+    /// A number as [`put_varint`] writes it.
+    ///
+    /// # Errors
+    /// When it is cut short or has more than 64 bits.
     #[inline]
-    pub(crate) fn varint(&mut self) -> Result<u64, Fault> {
+    pub fn varint(&mut self) -> Result<u64, Fault> {
         // Most numbers are below 128, and decoding is mostly this.
         if let Some((&byte, rest)) = self.rest.split_first()
             && byte < 0x80
@@ -90,26 +118,44 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// The same in a smaller type.
+    ///
+    /// # Errors
+    /// As [`Cursor::varint`], and [`TOO_BIG`] when it doesn't fit.
     #[inline]
-    pub(crate) fn number<T: TryFrom<u64>>(&mut self) -> Result<T, Fault> {
+    pub fn number<T: TryFrom<u64>>(&mut self) -> Result<T, Fault> {
         T::try_from(self.varint()?).map_err(|_| TOO_BIG)
     }
 
+    /// A number as [`put_difference`] writes it.
+    ///
+    /// # Errors
+    /// As [`Cursor::varint`].
     #[inline]
-    pub(crate) fn difference(&mut self, base: u64) -> Result<u64, Fault> {
+    pub fn difference(&mut self, base: u64) -> Result<u64, Fault> {
         let folded = self.varint()?;
         let difference = (folded >> 1) ^ (folded & 1).wrapping_neg();
         Ok(base.wrapping_add(difference))
     }
 
-    pub(crate) fn text(&mut self) -> Result<Vec<u8>, Fault> {
-        let length = self.number()?;
-        Ok(self.take(length)?.to_vec())
+    /// A text of at most `bytes_max`, as [`put_text`] writes it.
+    ///
+    /// # Errors
+    /// When it is longer, or cut short.
+    pub fn text(&mut self, bytes_max: usize) -> Result<&'a [u8], Fault> {
+        let length: usize = self.number()?;
+        if length > bytes_max {
+            return Err(TOO_BIG);
+        }
+        self.take(length)
     }
 
     /// A count of entries that take at least `bytes_min` each, so that nothing is allocated for
     /// entries that can't be there.
-    pub(crate) fn count(&mut self, bytes_min: usize) -> Result<usize, Fault> {
+    ///
+    /// # Errors
+    /// When there is less room, or as [`Cursor::varint`].
+    pub fn count(&mut self, bytes_min: usize) -> Result<usize, Fault> {
         let count: usize = self.number()?;
         match count.checked_mul(bytes_min) {
             Some(needed) if needed <= self.rest.len() => Ok(count),
@@ -117,7 +163,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(crate) fn end(&self) -> Result<(), Fault> {
+    /// That nothing is left.
+    ///
+    /// # Errors
+    /// When something is.
+    pub fn end(&self) -> Result<(), Fault> {
         if self.rest.is_empty() {
             Ok(())
         } else {
@@ -149,12 +199,12 @@ mod tests {
             put_varint(&mut out, value);
             put_difference(&mut out, value, 1 << 40);
         }
-        let mut reader = Reader::new(&out);
+        let mut cursor = Cursor::new(&out);
         for value in VALUES {
-            assert_eq!(reader.varint(), Ok(value));
-            assert_eq!(reader.difference(1 << 40), Ok(value));
+            assert_eq!(cursor.varint(), Ok(value));
+            assert_eq!(cursor.difference(1 << 40), Ok(value));
         }
-        assert_eq!(reader.end(), Ok(()));
+        assert_eq!(cursor.end(), Ok(()));
     }
 
     #[test]
@@ -168,15 +218,16 @@ mod tests {
 
     #[test]
     fn bad_numbers_are_faults() {
-        assert_eq!(Reader::new(&[]).varint(), Err(CUT_SHORT));
-        assert_eq!(Reader::new(&[0x80; 9]).varint(), Err(CUT_SHORT));
-        assert_eq!(Reader::new(&[0xff; 20]).varint(), Err(TOO_BIG));
+        assert_eq!(Cursor::new(&[]).varint(), Err(CUT_SHORT));
+        assert_eq!(Cursor::new(&[0x80; 9]).varint(), Err(CUT_SHORT));
+        assert_eq!(Cursor::new(&[0xff; 20]).varint(), Err(TOO_BIG));
         assert_eq!(
-            Reader::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]).varint(),
+            Cursor::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]).varint(),
             Err(TOO_BIG)
         );
-        assert_eq!(Reader::new(&[0x80, 2]).number::<u8>(), Err(TOO_BIG));
-        assert_eq!(Reader::new(&[5, 1, 2]).text(), Err(CUT_SHORT));
-        assert_eq!(Reader::new(&[3, 0, 0, 0, 0]).count(2), Err(TOO_MANY));
+        assert_eq!(Cursor::new(&[0x80, 2]).number::<u8>(), Err(TOO_BIG));
+        assert_eq!(Cursor::new(&[5, 1, 2]).text(9), Err(CUT_SHORT));
+        assert_eq!(Cursor::new(&[5, 1, 2]).text(4), Err(TOO_BIG));
+        assert_eq!(Cursor::new(&[3, 0, 0, 0, 0]).count(2), Err(TOO_MANY));
     }
 }
