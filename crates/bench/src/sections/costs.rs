@@ -442,3 +442,14 @@ pub fn elapsed_ns<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let result = work();
     (result, began.elapsed().as_nanos() as f64)
 }
+
+/// The same in time of the processor, which is less on a machine that has other work.
+pub fn processor_ns<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let now_ns = || {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
+    };
+    let start_ns = now_ns();
+    let done = work();
+    (done, now_ns() - start_ns)
+}

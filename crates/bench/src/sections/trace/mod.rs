@@ -14,7 +14,7 @@ use foreread_trace::{Event, ReadOptions, Target, copy, create, open};
 use made::{FIO_V3, FORMATS, Format};
 use serde_json::json;
 
-use super::costs::elapsed_ns;
+use super::costs::processor_ns;
 use super::memory::watch;
 use crate::context::Context;
 use crate::report::{Row, Section, Target as Aim};
@@ -46,8 +46,8 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     rows.push(memory(context)?);
     Ok(Section {
         name: "trace",
-        about: "Records that are read in a second on one core (the median of nine, and the best), \
-                from memory, with files and threads found; writing includes reading from fio. \
+        about: "Records that are read in a second of one core's time (the median of nine, and the \
+                best), from memory, with files and threads found; writing includes reading from fio. \
                 Last, the most memory that `foreread trace convert` had for a stream of 10 GB \
                 (1 GB with --quick)."
             .to_owned(),
@@ -78,7 +78,7 @@ fn accesses(bytes: &[u8]) -> Result<u64, BenchError> {
 fn reading(name: &str, bytes: &[u8], records: u64) -> Result<Row, BenchError> {
     let mut times = Vec::new();
     for _ in 0..ROUNDS {
-        let (read, ns) = elapsed_ns(|| accesses(bytes));
+        let (read, ns) = processor_ns(|| accesses(bytes));
         read?;
         times.push(ns);
     }
@@ -92,7 +92,7 @@ fn writing(fio: &[u8], records: u64) -> Result<(Vec<u8>, Row), BenchError> {
     let mut own = Vec::new();
     for _ in 0..ROUNDS {
         own.clear();
-        let (written, ns) = elapsed_ns(|| -> Result<(), BenchError> {
+        let (written, ns) = processor_ns(|| -> Result<(), BenchError> {
             let mut events = open(fio, ReadOptions::default()).map_err(failed)?;
             let mut sink = create(&mut own, Target::Frt, events.header()).map_err(failed)?;
             copy(&mut *events, &mut *sink, |_| true).map_err(failed)?;
@@ -111,7 +111,7 @@ fn speed(what: &str, of: String, records: u64, times: Vec<f64>) -> Row {
     let million_s = |ns: f64| records as f64 * 1e3 / ns.max(1.0);
     let median = million_s(sample.median());
     Row {
-        cells: vec![what.to_owned(), of, format!("{median:.1}")],
+        cells: vec![what.to_owned(), of, SPEED.rounded(median, 1)],
         value: million_s(sample.quantile(0.0)),
         digits: 1,
         target: SPEED,
