@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the fuzz targets of traces share.
 
+pub mod drawn;
+
 use std::io::Cursor;
 
 use foreread_trace::frt::Reader;

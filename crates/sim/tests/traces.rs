@@ -501,6 +501,37 @@ proptest! {
     }
 }
 
+/// As many as a trace made to do harm may have; each must not look at all others.
+#[test]
+fn threads_of_no_process_are_one_program() {
+    const THREADS: u32 = 100_000;
+    let mut events = vec![file(0, MIB)];
+    for id in 0..THREADS {
+        let thread = Thread {
+            pid: 0,
+            tid: id + 1,
+            ..Thread::default()
+        };
+        events.push(Event::Thread(ThreadId(id), Box::new(thread)));
+        events.push(Event::Access(read(id, 0, 0)));
+    }
+    let survey = Survey::read(&mut *made(TimeIs::Began, &events)).expect("a survey");
+    let threads: Vec<u64> = survey.programs.iter().map(|p| p.threads).collect();
+    assert_eq!(threads, [u64::from(THREADS)]);
+}
+
+#[test]
+fn a_run_ends_where_time_does() {
+    let mut events = vec![file(0, MIB), thread(0, None)];
+    for time_ns in [0, u64::MAX, 0, u64::MAX] {
+        events.push(Event::Access(read(0, time_ns, time_ns % 2 * 65536)));
+    }
+    let outcome = played(&events, TimeIs::Began, "hdd");
+    assert!(outcome.total.pages.balances());
+    assert!(outcome.total.pages.fetched > 0);
+    assert!(!outcome.programs[0].finished);
+}
+
 #[test]
 fn every_policy_plays_a_trace() {
     let mut events = vec![file(0, 4 * MIB), thread(0, None)];

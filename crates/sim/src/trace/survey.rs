@@ -290,20 +290,23 @@ impl Pass {
         let nobody = Thread::default();
         let mut processes: HashMap<u32, usize> = HashMap::new();
         let mut programs: Vec<Vec<ThreadId>> = Vec::new();
+        // Whether the first thread of each is there.
+        let mut has_first: Vec<bool> = Vec::new();
         for id in &self.order {
             let thread = self.known.thread(*id).unwrap_or(&nobody);
             let process = processes.get(&thread.pid).copied();
             // The number of a process that ended is given to another one some time.
-            let is_first = thread.tid == thread.pid || thread.pid == 0;
-            let has_first = |at: &usize| {
-                let mut threads = programs[*at].iter().filter_map(|id| self.known.thread(*id));
-                is_first && threads.any(|other| other.tid == other.pid)
-            };
-            match process.filter(|at| !has_first(at)) {
-                Some(at) => programs[at].push(*id),
+            let is_first = thread.tid == thread.pid;
+            let is_another = is_first || thread.pid == 0;
+            match process.filter(|at| !(is_another && has_first[*at])) {
+                Some(at) => {
+                    programs[at].push(*id);
+                    has_first[at] |= is_first;
+                }
                 None => {
                     processes.insert(thread.pid, programs.len());
                     programs.push(vec![*id]);
+                    has_first.push(is_first);
                 }
             }
         }
