@@ -16,6 +16,7 @@ pub mod interrupt;
 pub mod memory;
 pub mod mounts;
 pub mod paths;
+mod programs;
 mod read_pool;
 pub mod recorder;
 pub mod replay;

@@ -7,13 +7,13 @@ mod disk;
 pub use disk::{Disk, DiskError, find};
 
 use std::cell::RefCell;
-use std::mem::MaybeUninit;
 use std::rc::Rc;
 
 use foreread_blocktrace::Event;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject, PrintLevel, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, RingBuffer};
 
+use crate::programs;
 use crate::recorder::{BpfError, refused};
 
 #[allow(
@@ -59,14 +59,8 @@ impl BlockWatcher {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_with(disks: &[Disk], events_bytes: u32) -> Result<Self, BpfError> {
-        // libbpf prints a refused program's whole log; callers get the reason in one line.
-        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
-        // The skeleton borrows its object for as long as it lives: a few hundred bytes, once for
-        // each watcher, buy one without a lifetime.
-        let storage: &'static mut MaybeUninit<OpenObject> =
-            Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = BlockSkelBuilder::default()
-            .open(storage)
+            .open(programs::storage())
             .map_err(refused("opening the programs"))?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             let numbers = disks.iter().map(|disk| disk.device);
@@ -82,16 +76,9 @@ impl BlockWatcher {
         let skel = open.load().map_err(refused("loading the programs"))?;
         let seen = Rc::new(RefCell::new(Vec::new()));
         let receiver = Rc::clone(&seen);
-        let mut builder = RingBufferBuilder::new();
-        builder
-            .add(&skel.maps.events, move |bytes| {
-                receiver.borrow_mut().extend(abi::event(bytes));
-                0
-            })
-            .map_err(refused("mapping the ring buffer"))?;
-        let ring = builder
-            .build()
-            .map_err(refused("mapping the ring buffer"))?;
+        let ring = programs::ring(&skel.maps.events, move |bytes| {
+            receiver.borrow_mut().extend(abi::event(bytes));
+        })?;
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let mut watcher = Self {
             skel,
@@ -107,7 +94,7 @@ impl BlockWatcher {
     fn attach(&mut self) -> Result<(), BpfError> {
         let progs = &mut self.skel.progs;
         // Ends of lives first: what begins before all are there is followed to its end.
-        for program in [
+        self.links = programs::attach([
             &mut progs.completed,
             &mut progs.requeued,
             &mut progs.issued,
@@ -120,11 +107,7 @@ impl BlockWatcher {
             &mut progs.back_merged,
             &mut progs.got_request,
             &mut progs.queued,
-        ] {
-            let link = program.attach_trace();
-            self.links
-                .push(link.map_err(refused("attaching to a tracepoint"))?);
-        }
+        ])?;
         Ok(())
     }
 

@@ -3,13 +3,13 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::mem::MaybeUninit;
 use std::rc::Rc;
 
 use foreread_sim::check::{Facts, Remembered};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject, PrintLevel, ProgramInput, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, ProgramInput, RingBuffer};
 
+use crate::programs;
 use crate::recorder::{BpfError, KernelTypes, refused};
 
 #[allow(
@@ -130,12 +130,6 @@ impl Watcher {
     /// [`BpfError`] when BPF, BTF or one of the tracepoints (Linux 6.18) isn't there, or rights are
     /// missing.
     pub fn load() -> Result<Self, BpfError> {
-        // libbpf prints a refused program's whole log; callers get the reason in one line.
-        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
-        // The skeleton borrows its object for as long as it lives: a few hundred bytes, once for
-        // each watcher, buy one without a lifetime.
-        let storage: &'static mut MaybeUninit<OpenObject> =
-            Box::leak(Box::new(MaybeUninit::uninit()));
         let mut builder = CheckSkelBuilder::default();
         let types = KernelTypes::of_kernel();
         if let Some(types) = &types {
@@ -145,26 +139,18 @@ impl Watcher {
                 .map_err(refused("naming the kernel's types"))?;
         }
         let open = builder
-            .open(storage)
+            .open(programs::storage())
             .map_err(refused("opening the programs"))?;
         let mut skel = open.load().map_err(refused("loading the programs"))?;
         // libbpf reads the types while it loads.
         drop(types);
         let told = Rc::new(RefCell::new(Vec::new()));
         let receiver = Rc::clone(&told);
-        let mut builder = RingBufferBuilder::new();
-        builder
-            .add(&skel.maps.events, move |bytes| {
-                receiver.borrow_mut().extend(Told::from_bytes(bytes));
-                0
-            })
-            .map_err(refused("mapping the ring buffer"))?;
-        let ring = builder
-            .build()
-            .map_err(refused("mapping the ring buffer"))?;
+        let ring = programs::ring(&skel.maps.events, move |bytes| {
+            receiver.borrow_mut().extend(Told::from_bytes(bytes));
+        })?;
         let progs = &mut skel.progs;
-        let mut links = Vec::new();
-        for program in [
+        let links = programs::attach([
             &mut progs.inserted,
             &mut progs.removed,
             &mut progs.sync_ra,
@@ -174,10 +160,7 @@ impl Watcher {
             &mut progs.fault,
             &mut progs.taken_again,
             &mut progs.mapped,
-        ] {
-            let link = program.attach_trace();
-            links.push(link.map_err(refused("attaching to a tracepoint"))?);
-        }
+        ])?;
         Ok(Self {
             skel,
             ring,

@@ -4,22 +4,19 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
-use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd as _;
 use std::rc::Rc;
 use std::time::Instant;
 
 use foreread_profile::BlindSpots;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{
-    Link, MapCore, MapFlags, OpenObject, PrintLevel, ProgramInput, RingBuffer, RingBufferBuilder,
-    libbpf_sys,
-};
+use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, RingBuffer, libbpf_sys};
 use thiserror::Error;
 
 use super::abi::{self, AccessRecord, Chunk, Counts, InodeEntry, NodeRecord, PathRecord, Record};
 use super::btf::KernelTypes;
 use super::calls;
+use crate::programs;
 
 #[allow(
     missing_docs,
@@ -163,8 +160,6 @@ impl BpfRecorder {
     /// # Errors
     /// As [`load`](Self::load).
     pub fn load_with(watch: Watch, limits: Limits) -> Result<Self, BpfError> {
-        // libbpf prints a refused program's whole log; callers get the reason in one line.
-        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
         // A refresh does without them: what a replay brings in is no folio that a PMD could map.
         if watch == Watch::Refresh {
             return Self::load_programs(watch, limits, false);
@@ -175,10 +170,6 @@ impl BpfRecorder {
     }
 
     fn load_programs(watch: Watch, limits: Limits, extras: bool) -> Result<Self, BpfError> {
-        // The skeleton borrows its object for as long as it lives: a few hundred bytes, once for
-        // each recorder that a process ever loads, buy a recorder without a lifetime.
-        let storage: &'static mut MaybeUninit<OpenObject> =
-            Box::leak(Box::new(MaybeUninit::uninit()));
         let mut builder = RecordSkelBuilder::default();
         let types = KernelTypes::of_kernel();
         if let Some(types) = &types {
@@ -188,7 +179,7 @@ impl BpfRecorder {
                 .map_err(refused("naming the kernel's types"))?;
         }
         let mut open = builder
-            .open(storage)
+            .open(programs::storage())
             .map_err(refused("opening the programs"))?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             calls::fill(&mut rodata.syscall_class);
@@ -222,16 +213,9 @@ impl BpfRecorder {
         drop(types);
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let receiver = Rc::clone(&inbox);
-        let mut builder = RingBufferBuilder::new();
-        builder
-            .add(&skel.maps.records, move |bytes| {
-                receiver.borrow_mut().take(bytes);
-                0
-            })
-            .map_err(refused("mapping the ring buffer"))?;
-        let ring = builder
-            .build()
-            .map_err(refused("mapping the ring buffer"))?;
+        let ring = programs::ring(&skel.maps.records, move |bytes| {
+            receiver.borrow_mut().take(bytes);
+        })?;
         Ok(Self {
             skel,
             links: Vec::new(),
@@ -305,7 +289,6 @@ impl BpfRecorder {
     }
 
     fn attach_programs(&mut self, adopt: bool) -> Result<(), BpfError> {
-        let step = "attaching to a tracepoint";
         self.skel
             .progs
             .whoami
@@ -336,10 +319,7 @@ impl BpfRecorder {
             always.push(&mut progs.file_pages_mapped);
             always.push(&mut progs.ring_read_done);
         }
-        for program in always {
-            self.links
-                .push(program.attach_trace().map_err(refused(step))?);
-        }
+        self.links = programs::attach(always)?;
         self.watch_hits(true)
     }
 
