@@ -3,6 +3,20 @@
 
 use std::fmt::{Display, Write as _};
 
+/// What all pictures have in common: paper, plot, text and grid, by day and by night.
+const STYLE: &str = "
+:root { color-scheme: light dark }
+svg { font: 13px system-ui, 'Segoe UI', Helvetica, Arial, sans-serif }
+.paper { fill: #ffffff } .plot { fill: #f6f8fa; stroke: #d0d7de }
+text { fill: #1f2328 } .title { font-size: 17px; font-weight: 600 }
+.name { font-size: 14px; font-weight: 600 } .quiet { fill: #59636e }
+.grid { stroke: #d0d7de; stroke-width: 1; fill: none }
+@media (prefers-color-scheme: dark) {
+.paper { fill: #0d1117 } .plot { fill: #151b23; stroke: #3d444d }
+text { fill: #f0f6fc } .quiet { fill: #9198a1 } .grid { stroke: #3d444d }
+}
+";
+
 /// A picture as it grows.
 pub struct Svg {
     text: String,
@@ -11,7 +25,7 @@ pub struct Svg {
 
 impl Svg {
     /// An empty picture of that many units in each direction. The title is for those who can't see
-    /// it; the style sheet is CSS.
+    /// it; the style sheet is CSS, and comes after the one of all pictures.
     pub fn new(width: u32, height: u32, title: &str, style: &str) -> Self {
         let mut svg = Self {
             text: String::new(),
@@ -29,7 +43,7 @@ impl Svg {
             ],
         );
         svg.line("title", &[], title);
-        svg.line("style", &[], style);
+        svg.line("style", &[], &[STYLE, style.trim_start()].concat());
         svg
     }
 

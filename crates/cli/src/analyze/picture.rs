@@ -31,17 +31,9 @@ const BAR_HEIGHT_MIN: f64 = 3.0;
 const EDGE_HEIGHT_MIN: f64 = 8.0;
 
 const STYLE: &str = "
-:root { color-scheme: light dark }
-svg { font: 13px system-ui, 'Segoe UI', Helvetica, Arial, sans-serif }
-.paper { fill: #ffffff } .plot { fill: #f6f8fa; stroke: #d0d7de }
-text { fill: #1f2328 } .title { font-size: 17px; font-weight: 600 }
-.name { font-size: 14px; font-weight: 600 } .quiet { fill: #59636e }
-.grid { stroke: #d0d7de; stroke-width: 1; fill: none }
 .edged { stroke: #ffffff; stroke-width: 0.6 }
 .waits { fill: #9a6700 } .served { fill: #0969da } .held { fill: #cf222e }
 @media (prefers-color-scheme: dark) {
-.paper { fill: #0d1117 } .plot { fill: #151b23; stroke: #3d444d }
-text { fill: #f0f6fc } .quiet { fill: #9198a1 } .grid { stroke: #3d444d }
 .edged { stroke: #0d1117 }
 .waits { fill: #d29922 } .served { fill: #58a6ff } .held { fill: #ff7b72 }
 }

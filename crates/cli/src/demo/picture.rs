@@ -43,18 +43,10 @@ const INSET_BELOW: f64 = 0.2;
 const SPOT: f64 = 1.0;
 
 const STYLE: &str = "
-:root { color-scheme: light dark }
-svg { font: 13px system-ui, 'Segoe UI', Helvetica, Arial, sans-serif }
-.paper { fill: #ffffff } .plot { fill: #f6f8fa; stroke: #d0d7de }
-text { fill: #1f2328 } .title { font-size: 17px; font-weight: 600 }
-.name { font-size: 14px; font-weight: 600 } .quiet { fill: #59636e }
-.grid { stroke: #d0d7de; stroke-width: 1; fill: none }
 .requests { stroke: #cf222e; fill: none; stroke-width: 1.4 }
 .replay .requests { stroke: #0969da }
 .end { stroke: #59636e; stroke-dasharray: 4 3; fill: none }
 @media (prefers-color-scheme: dark) {
-.paper { fill: #0d1117 } .plot { fill: #151b23; stroke: #3d444d }
-text { fill: #f0f6fc } .quiet { fill: #9198a1 } .grid { stroke: #3d444d }
 .requests { stroke: #ff7b72 } .replay .requests { stroke: #58a6ff } .end { stroke: #9198a1 }
 }
 ";
