@@ -97,7 +97,7 @@ impl Summary {
     }
 
     /// Different pages that were used, and whether the number is exact. When there are too many to
-    /// remember, it is an estimate within 2 % nearly always.
+    /// remember, it is an estimate within 1 % nearly always.
     #[must_use]
     pub fn distinct_pages(&self) -> (u64, bool) {
         self.distinct.pages()
