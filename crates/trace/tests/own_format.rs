@@ -86,6 +86,7 @@ fn flushed(made: &Made, every: usize) -> Vec<u8> {
 #[test]
 fn what_is_odd_is_counted() {
     let mut made = small(4);
+    made.header.source = Source::Strace;
     made.events[1] = Event::File(FileId(0), sized("/a", 5000));
     made.events.push(Event::Access(read(1_000_000, 0, 8192, 1)));
     made.events

@@ -422,8 +422,7 @@ mod tests {
         for word in 1..=7u64 {
             bytes.extend(word.to_ne_bytes());
         }
-        bytes.extend(b"reader\0of sixt");
-        bytes.extend(b"een bytes");
+        bytes.extend(b"reader\0 of bytes");
         for word in 8..=10u64 {
             bytes.extend(word.to_ne_bytes());
         }
