@@ -248,4 +248,10 @@ FR_INLINE fr_u64 fr_average(fr_u64 average, fr_u64 value, fr_u32 share)
 	return fr_sub(average, fr_sub(average, value) >> share);
 }
 
+/* The same of what was never measured while it is 0: the first value stands for all before it. */
+FR_INLINE fr_u64 fr_learned(fr_u64 average, fr_u64 value, fr_u32 share)
+{
+	return average == 0 ? value : fr_average(average, value, share);
+}
+
 #endif /* FOREREAD_ARITH_H */

@@ -6,7 +6,10 @@
  * r / d requests a second, each of which costs a device its latency. Under a bound for
  * the sum of all d, the sum of all r / d is least when d is in proportion to the
  * square root of r (Lagrange; the rule of Wilson's economic order quantity). So that is
- * a stream's weight, and its share is the budget times its weight over all weights.
+ * a stream's weight, and its share is the budget times its weight over all weights. What a
+ * stream wants beyond its share it gets while that is no more than half of what is free;
+ * where it is more, it gets a quarter of its share: readers are through sooner on average
+ * when some get all that they want, one after the other, than when all get less.
  *
  * Weights are summed by epochs, since nobody tells when a stream has ended: in each
  * epoch a stream that acts adds its weight once, and the sum of the last whole epoch
@@ -104,11 +107,12 @@ FR_INLINE fr_u64 fr_budget_life_ns(const struct fr_budget *budget, fr_u64 total_
  * fr_budget_share() - a stream's part of the budget
  * @budget: shared
  * @total_pages: how large it is
+ * @want: pages ahead that it would have without this bound
  * @weight: of the stream; 0 where its rate is not known yet: the average is taken
  * @epoch: in which the stream last acted; set to the present one
  *
- * Return: pages ahead, at most @total_pages. However slow it is, a stream has a quarter of an
- * equal part, so that none starves.
+ * Return: @want, or a quarter of its share. However slow a stream is, its share is a quarter
+ * of an equal part, so that none starves.
  */
 FR_INLINE fr_u64 fr_budget_share(struct fr_budget *budget, fr_u64 total_pages, fr_u64 want,
 				 fr_u32 weight, fr_u32 *epoch)

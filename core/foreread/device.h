@@ -141,12 +141,15 @@ _Static_assert(sizeof(struct fr_done) == 24, "no hidden padding");
 _Static_assert(sizeof(struct fr_device) == 344, "no hidden padding");
 
 /* A request more. */
-FR_INLINE void fr_line_add(struct fr_line *line, fr_u32 count, fr_u64 size, fr_u64 took_ns)
+FR_INLINE void fr_line_add(struct fr_line *line, fr_u32 *count, fr_u64 size, fr_u64 took_ns)
 {
-	/* The first ones weigh as much as all before them: a plain average. */
-	fr_u32 share = count <= 1U << FR_DEVICE_WEIGHT ? fr_log2(count) : FR_DEVICE_WEIGHT;
 	fr_u64 took = took_ns >> FR_DEVICE_TIME;
+	fr_u32 share = FR_DEVICE_WEIGHT;
 
+	*count = fr_u32_of((fr_u64)*count + 1);
+	/* The first ones weigh as much as all before them: a plain average. */
+	if (*count <= 1U << FR_DEVICE_WEIGHT)
+		share = fr_log2(*count);
 	line->pages = fr_average(line->pages, size << FR_DEVICE_FRACTION, share);
 	line->took = fr_average(line->took, took << FR_DEVICE_FRACTION, share);
 	line->square = fr_average(line->square, size * size << FR_DEVICE_FRACTION, share);
@@ -202,8 +205,7 @@ FR_INLINE void fr_device_busy(struct fr_device *device, const struct fr_done *do
 	    device->busy_requests >= FR_DEVICE_BUSY_REQUESTS) {
 		page_ns = fr_div(fr_sub(done->now_ns, device->busy_since_ns), device->busy_pages);
 		page_ns = fr_clamp(page_ns, 1, FR_DEVICE_TOOK_NS_MAX);
-		device->load_ns = device->load_ns == 0 ? page_ns :
-							 fr_average(device->load_ns, page_ns, 2);
+		device->load_ns = fr_learned(device->load_ns, page_ns, 2);
 		/* Better is believed at once, worse may be the load. */
 		if (device->busy_ns == 0 || page_ns < device->busy_ns)
 			device->busy_ns = page_ns;
@@ -221,7 +223,7 @@ FR_INLINE void fr_device_busy(struct fr_device *device, const struct fr_done *do
 FR_INLINE void fr_device_fit(struct fr_device *device)
 {
 	const struct fr_line *line = &device->idle;
-	fr_u64 page_ns = 0;
+	fr_u64 page_ns = 0, idle_ns = 0;
 
 	if (device->gaps >= FR_DEVICE_GAPS_MIN) {
 		page_ns = fr_line_page_ns(&device->busy);
@@ -231,8 +233,10 @@ FR_INLINE void fr_device_fit(struct fr_device *device)
 		if (device->requests < FR_DEVICE_REQUESTS_MIN)
 			line = &device->busy;
 	}
-	if (device->requests >= FR_DEVICE_REQUESTS_MIN && fr_line_page_ns(&device->idle) != 0)
-		page_ns = fr_line_page_ns(&device->idle);
+	if (device->requests >= FR_DEVICE_REQUESTS_MIN)
+		idle_ns = fr_line_page_ns(&device->idle);
+	if (idle_ns != 0)
+		page_ns = idle_ns;
 	/* What requests of different sizes have shown holds while they are of one size. */
 	if (page_ns != 0)
 		device->line_ns = page_ns;
@@ -247,6 +251,18 @@ FR_INLINE void fr_device_fit(struct fr_device *device)
 	device->latency_ns = fr_line_latency_ns(line, device->page_ns);
 }
 
+/* An average of what requests take beyond their pages; without the time of a page, as it was. */
+FR_INLINE fr_u64 fr_device_beyond(const struct fr_device *device, fr_u64 average, fr_u64 size,
+				  fr_u64 took)
+{
+	fr_u64 beyond = fr_sub(took, fr_mul(size, fr_u32_of(device->page_ns)));
+
+	if (device->line_ns == 0)
+		return average;
+	/* The first one is at least 1, since 0 is unknown. */
+	return average == 0 ? beyond + 1 : fr_average(average, beyond, 3);
+}
+
 /**
  * fr_device_done() - a request of the device is done
  * @device: to learn
@@ -257,27 +273,19 @@ FR_INLINE void fr_device_done(struct fr_device *device, const struct fr_done *do
 	fr_u64 size = fr_min(done->pages, FR_DEVICE_PAGES_MAX);
 	fr_u64 took = fr_min(done->took_ns, FR_DEVICE_TOOK_NS_MAX);
 	fr_u64 gap = fr_min(fr_sub(done->now_ns, device->done_ns), FR_DEVICE_TOOK_NS_MAX);
-	fr_u64 alone;
 
-	device->wait_ns = device->wait_ns == 0 ? took : fr_average(device->wait_ns, took, 3);
+	device->wait_ns = fr_learned(device->wait_ns, took, 3);
 	fr_device_busy(device, done);
-	if (size != 0 && done->first && done->next && device->line_ns == 0) {
-		/* Without the time of a page, the rest says nothing. */
-	} else if (size != 0 && done->first && done->next) {
-		alone = fr_sub(took, fr_mul(size, fr_u32_of(device->page_ns)));
-		device->next_ns = device->next_ns == 0 ? alone + 1 :
-							 fr_average(device->next_ns, alone, 3);
-	} else if (size != 0 && done->first) {
-		device->requests = fr_u32_of((fr_u64)device->requests + 1);
-		fr_line_add(&device->idle, device->requests, size, took);
-	} else if (size != 0 && !done->next && device->done_ns != 0) {
-		device->gaps = fr_u32_of((fr_u64)device->gaps + 1);
-		fr_line_add(&device->busy, device->gaps, size, gap);
-	} else if (size != 0 && device->done_ns != 0 && device->line_ns != 0) {
-		alone = fr_sub(gap, fr_mul(size, fr_u32_of(device->page_ns)));
-		device->follow_ns = device->follow_ns == 0 ?
-					    alone + 1 :
-					    fr_average(device->follow_ns, alone, 3);
+	if (size != 0 && done->first) {
+		if (done->next)
+			device->next_ns = fr_device_beyond(device, device->next_ns, size, took);
+		else
+			fr_line_add(&device->idle, &device->requests, size, took);
+	} else if (size != 0 && device->done_ns != 0) {
+		if (done->next)
+			device->follow_ns = fr_device_beyond(device, device->follow_ns, size, gap);
+		else
+			fr_line_add(&device->busy, &device->gaps, size, gap);
 	}
 	device->done_ns = done->left ? done->now_ns : 0;
 	/* A request takes at least its pages' time. */

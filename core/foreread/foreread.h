@@ -112,7 +112,6 @@ FR_INLINE fr_u64 fr_foreread_memory(const struct fr_call *call, struct fr_stream
 	fr_u64 pages = limits->pages_max != 0 ? limits->pages_max : FR_U32_MAX;
 	fr_u64 rate, life_ns, consume_ns, half = limits->reclaim_pages / 2;
 	fr_u64 now_ns = call->access->time_ns;
-	fr_u64 total = half;
 
 	if (stream->ceiling_pages != 0)
 		pages = fr_min(pages, stream->ceiling_pages);
@@ -131,7 +130,7 @@ FR_INLINE fr_u64 fr_foreread_memory(const struct fr_call *call, struct fr_stream
 		consume_ns = call->budget->consume_ns;
 	if (life_ns != 0 && consume_ns != 0)
 		pages = fr_min(pages, fr_div(life_ns, consume_ns));
-	return fr_budget_share(call->budget, total, pages, fr_root(rate), &stream->epoch);
+	return fr_budget_share(call->budget, half, pages, fr_root(rate), &stream->epoch);
 }
 
 /* How far ahead: what latency and rate ask for, and every bound allows. */
@@ -295,7 +294,7 @@ FR_INLINE void fr_foreread_ask_pieces(const struct fr_call *call, struct fr_stre
 	fr_foreread_asked(call, fr_mul(piece, fr_u32_of(pieces)));
 }
 
-/* Rates. */
+/* How long the reader takes for a page, and how many it has read since this and that. */
 FR_INLINE void fr_foreread_measure(const struct fr_call *call, struct fr_stream *stream,
 				   fr_u64 pages)
 {
@@ -305,14 +304,9 @@ FR_INLINE void fr_foreread_measure(const struct fr_call *call, struct fr_stream 
 	/* What it did since its last access, it did with the pages of that. */
 	if (stream->used_ns != 0) {
 		took_ns = fr_min(fr_div(took_ns, fr_max(stream->piece_pages, 1)), FR_U32_MAX);
-		stream->consume_ns = stream->consume_ns == 0 ?
-					     fr_u32_of(took_ns) :
-					     fr_u32_of(fr_average(stream->consume_ns, took_ns, 3));
+		stream->consume_ns = fr_u32_of(fr_learned(stream->consume_ns, took_ns, 3));
 		if (call->budget)
-			call->budget->consume_ns =
-				call->budget->consume_ns == 0 ?
-					took_ns :
-					fr_average(call->budget->consume_ns, took_ns, 6);
+			call->budget->consume_ns = fr_learned(call->budget->consume_ns, took_ns, 6);
 	}
 	stream->used_ns = fr_add(now_ns, 1);
 	stream->waited_ns = 0;
@@ -604,12 +598,11 @@ FR_INLINE void fr_foreread_around(const struct fr_call *call, struct fr_decision
 {
 	struct fr_streams *streams = call->streams;
 	const struct fr_access *access = call->access;
-	fr_u32 even = fr_device_even_pages(call->device, 0);
 	fr_u64 most, start, end;
 
 	if (streams->around_pages == 0)
-		streams->around_pages =
-			(fr_u32)fr_clamp(even, FR_FOREREAD_FAULT_PAGES, FR_DEFAULT_PAGES);
+		streams->around_pages = (fr_u32)fr_clamp(fr_device_even_pages(call->device, 0),
+							 FR_FOREREAD_FAULT_PAGES, FR_DEFAULT_PAGES);
 	if (streams->around_misses >= FR_FOREREAD_AROUND_MISSES) {
 		streams->around_misses = 0;
 		streams->around_pages = (fr_u32)fr_max(streams->around_pages / 2, 1);
