@@ -132,10 +132,4 @@ impl Access {
     pub const fn force(index: u64, pages: u64) -> Self {
         Self::new(Kind::Force, index, pages)
     }
-
-    /// Its bytes, as C and BPF see them.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        crate::ffi::Plain::bytes(self)
-    }
 }

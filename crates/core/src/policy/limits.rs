@@ -88,12 +88,6 @@ impl Limits {
             reserved: 0,
         }
     }
-
-    /// Its bytes, as C and BPF see them.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        crate::ffi::Plain::bytes(self)
-    }
 }
 
 impl Default for Limits {

@@ -25,18 +25,6 @@ impl Streams {
             words: [0; STREAMS_WORDS],
         }
     }
-
-    /// Its bytes, as C and BPF see them.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        ffi::Plain::bytes(self)
-    }
-
-    /// From bytes; `None` when there are not as many as it has. Any bits are valid.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        ffi::AnyBits::from_bytes(bytes)
-    }
 }
 
 impl Default for Streams {
@@ -68,12 +56,6 @@ pub struct Done {
 }
 
 impl Done {
-    /// Its bytes, as C and BPF see them.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        ffi::Plain::bytes(self)
-    }
-
     /// A request of `pages` that is done at `now_ns` and took `took_ns`. The device had something
     /// to do when it came, has nothing left, and it started somewhere else than where the request
     /// before it ended.
@@ -172,18 +154,6 @@ pub struct Device {
 }
 
 impl Device {
-    /// Its bytes, as C and BPF see them.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        ffi::Plain::bytes(self)
-    }
-
-    /// From bytes; `None` when there are not as many as it has. Any bits are valid.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        ffi::AnyBits::from_bytes(bytes)
-    }
-
     /// A request is done.
     pub fn done(&mut self, done: &Done) {
         ffi::device_done(self, done);
@@ -215,20 +185,6 @@ pub struct Budget {
     count: u32,
     count_before: u32,
     reserved: u32,
-}
-
-impl Budget {
-    /// Its bytes, as C and BPF see them.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        ffi::Plain::bytes(self)
-    }
-
-    /// From bytes; `None` when there are not as many as it has. Any bits are valid.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        ffi::AnyBits::from_bytes(bytes)
-    }
 }
 
 /// What a decision may use and change besides the state of the open file. What is not there is

@@ -16,6 +16,7 @@
 //! ```
 
 mod access;
+mod as_bytes;
 mod decision;
 mod folios;
 mod limits;

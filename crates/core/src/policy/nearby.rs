@@ -122,14 +122,6 @@ pub struct Near {
     pub sampled_hits: u32,
 }
 
-impl Near {
-    /// Its bytes, as C and BPF see them.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        ffi::Plain::bytes(self)
-    }
-}
-
 /// What the core wants to know, from a cache.
 pub(super) fn answer<N: Nearby + ?Sized>(wants: &Wants, index: u64, nearby: &N) -> Near {
     let mut near = Near::default();

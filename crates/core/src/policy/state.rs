@@ -122,18 +122,6 @@ impl State {
         ffi::fault_mapped(self, pages);
     }
 
-    /// Its bytes, as C and BPF see them.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        ffi::Plain::bytes(self)
-    }
-
-    /// A state from its bytes; `None` when there are not 64.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        ffi::AnyBits::from_bytes(bytes)
-    }
-
     /// The page that carries the mark of the window decided last, if it has one.
     #[must_use]
     pub fn mark(&self) -> Option<u64> {

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The bytes of what the core is given and remembers, for C and BPF programs that share it.
+
+use super::{Access, Budget, Device, Done, Limits, Near, State, Streams};
+use crate::ffi;
+
+macro_rules! to_bytes {
+    ($($type:ty),+) => {$(
+        impl $type {
+            /// Its bytes, as C and BPF see them.
+            #[must_use]
+            pub fn bytes(&self) -> &[u8] {
+                ffi::Plain::bytes(self)
+            }
+        }
+    )+};
+}
+
+macro_rules! from_bytes {
+    ($($type:ty),+) => {$(
+        impl $type {
+            /// From its bytes; `None` when there are not as many as it has. Any bits are valid.
+            #[must_use]
+            pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+                ffi::AnyBits::from_bytes(bytes)
+            }
+        }
+    )+};
+}
+
+to_bytes!(Access, Budget, Device, Done, Limits, Near, State, Streams);
+from_bytes!(Budget, Device, State, Streams);
