@@ -256,6 +256,17 @@ impl PageCache {
         folio.pins = folio.pins.saturating_sub(1);
     }
 
+    /// Whether a pinned folio that a program waits for is up to date: if so it is unpinned, and
+    /// this is the stamp of its arrival.
+    pub fn arrived(&mut self, id: FolioId) -> Option<u32> {
+        let info = self.info(id);
+        if !info.up_to_date {
+            return None;
+        }
+        self.unpin(id);
+        Some(info.stamp)
+    }
+
     /// Inserts a folio whose pages are on their way.
     ///
     /// # Errors

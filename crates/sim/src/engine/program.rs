@@ -194,7 +194,7 @@ impl Simulation {
         let at = self.processes[number].program;
         let program = &self.setup.programs[at];
         let files = &self.setup.files;
-        let size = |at: usize| program.files.get(at).map_or(0, |file| files[*file].bytes);
+        let size = |at: usize| program.file_bytes(files, at);
         let Some(request) = self.processes[number].requests.next(program, size) else {
             return false;
         };

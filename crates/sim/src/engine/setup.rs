@@ -165,6 +165,11 @@ impl ProgramSetup {
             seed: 1,
         }
     }
+
+    /// The size of one of the files that it reads, of those of the setup; 0 when it has none so.
+    pub(super) fn file_bytes(&self, files: &[FileSetup], at: usize) -> u64 {
+        self.files.get(at).map_or(0, |file| files[*file].bytes)
+    }
 }
 
 /// What a program does for a while.

@@ -132,12 +132,11 @@ impl FaultCall {
         host: &mut dyn Host,
     ) -> Step {
         if let Some(folio) = self.waited {
-            if !cache.info(folio).up_to_date {
+            let Some(stamp) = cache.arrived(folio) else {
                 return Step::Wait(folio);
-            }
+            };
             self.waited = None;
-            self.late = Some(cache.info(folio).stamp);
-            cache.unpin(folio);
+            self.late = Some(stamp);
             open.tell_waited(self.waiting_since_ns, self.was_asked, 1, host);
             return self.map_and_use(cache, open, true);
         }

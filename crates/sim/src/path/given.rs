@@ -79,11 +79,10 @@ impl GivenCall {
             return Step::Done;
         }
         if let Some(folio) = self.waited {
-            if !cache.info(folio).up_to_date {
+            let Some(stamp) = cache.arrived(folio) else {
                 return Step::Wait(folio);
-            }
-            self.late = Some(cache.info(folio).stamp);
-            cache.unpin(folio);
+            };
+            self.late = Some(stamp);
         } else {
             fetch(cache, open, self.pages.clone(), true, host);
             let Some(folio) = cache.find(open.file, page) else {

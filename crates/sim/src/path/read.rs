@@ -83,12 +83,11 @@ impl ReadCall {
         host: &mut dyn Host,
     ) -> Step {
         if let Some((folio, end)) = self.waited {
-            if !cache.info(folio).up_to_date {
+            let Some(stamp) = cache.arrived(folio) else {
                 return Step::Wait(folio);
-            }
+            };
             self.waited = None;
-            self.late = Some(cache.info(folio).stamp);
-            cache.unpin(folio);
+            self.late = Some(stamp);
             let asked = self.index < self.missed_from;
             let pages = end.saturating_sub(self.index);
             open.tell_waited(self.waiting_since_ns, asked, pages, host);

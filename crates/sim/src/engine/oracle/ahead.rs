@@ -102,8 +102,8 @@ impl Ahead {
     /// more wherever it does not go on where it was, and each file once at the most.
     pub fn cost_pages(&self, program: &ProgramSetup, files: &[FileSetup], jump_pages: u64) -> u64 {
         let mut requests = self.requests.clone();
-        let next = || requests.next(program, |at| size_of(program, files, at));
-        let whole = |at| size_of(program, files, at).div_ceil(PAGE_BYTES);
+        let next = || requests.next(program, |at| program.file_bytes(files, at));
+        let whole = |at| program.file_bytes(files, at).div_ceil(PAGE_BYTES);
         let (mut all, mut cost) = (0u64, 0u64);
         let mut was_at: Option<(usize, Range<u64>)> = None;
         for request in std::iter::from_fn(next).take(COUNTED_MAX) {
@@ -198,7 +198,7 @@ impl Ahead {
                 return self.looked_pages.saturating_sub(self.begun_pages) <= pages_max;
             }
             self.coming = None;
-            let size = |at| size_of(program, files, at);
+            let size = |at| program.file_bytes(files, at);
             let Some(request) = self.requests.next(program, size) else {
                 return false;
             };
@@ -214,10 +214,6 @@ impl Ahead {
             self.looked_at += 1;
         }
     }
-}
-
-fn size_of(program: &ProgramSetup, files: &[FileSetup], at: usize) -> u64 {
-    program.files.get(at).map_or(0, |file| files[*file].bytes)
 }
 
 #[cfg(test)]
