@@ -7,6 +7,24 @@ use libbpf_rs::{Link, MapCore, OpenObject, PrintLevel, ProgramMut, RingBuffer, R
 
 use crate::recorder::{BpfError, refused};
 
+/// A module `skeleton` with what libbpf-cargo made of a BPF program at build time.
+macro_rules! skeleton {
+    ($file:literal) => {
+        #[allow(
+            missing_docs,
+            clippy::all,
+            clippy::pedantic,
+            clippy::undocumented_unsafe_blocks,
+            clippy::unwrap_used,
+            unused_qualifications
+        )]
+        mod skeleton {
+            include!(concat!(env!("OUT_DIR"), "/", $file));
+        }
+    };
+}
+pub(crate) use skeleton;
+
 /// Where a skeleton is opened.
 ///
 /// The skeleton borrows its object for as long as it lives: a few hundred bytes, once for each that

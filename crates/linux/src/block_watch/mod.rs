@@ -16,17 +16,7 @@ use libbpf_rs::{Link, RingBuffer};
 use crate::programs;
 use crate::recorder::{BpfError, refused};
 
-#[allow(
-    missing_docs,
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    unused_qualifications
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/block.skel.rs"));
-}
+programs::skeleton!("block.skel.rs");
 use skeleton::{BlockSkel, BlockSkelBuilder};
 
 /// `BLOCK_DISKS_MAX`: disks that can be watched at once.

@@ -12,17 +12,7 @@ use libbpf_rs::{Link, ProgramInput, RingBuffer};
 use crate::programs;
 use crate::recorder::{BpfError, KernelTypes, refused};
 
-#[allow(
-    missing_docs,
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    unused_qualifications
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/check.skel.rs"));
-}
+programs::skeleton!("check.skel.rs");
 use skeleton::{CheckSkel, CheckSkelBuilder};
 
 /// `enum check_kind`.

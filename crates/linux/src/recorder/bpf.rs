@@ -18,17 +18,7 @@ use super::btf::KernelTypes;
 use super::calls;
 use crate::programs;
 
-#[allow(
-    missing_docs,
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    unused_qualifications
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/record.skel.rs"));
-}
+programs::skeleton!("record.skel.rs");
 use skeleton::{RecordSkel, RecordSkelBuilder};
 
 /// Why BPF can't record here.
