@@ -8,6 +8,8 @@ mod axes;
 mod check_kernel;
 mod compare;
 mod demo;
+#[allow(dead_code)]
+mod device_state;
 mod doctor;
 mod merge;
 mod output;

@@ -4,9 +4,10 @@
 use crate::Finding;
 
 /// Crates that decide; they take values and traits, and run without root.
-const LOGIC: [&str; 7] = [
+const LOGIC: [&str; 8] = [
     "blocktrace",
     "core",
+    "device",
     "model",
     "profile",
     "replay",

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which device is meant. Names are given out again: `sdb` after a reboot, or after a stick was
+//! replaced, may be another device, and what was learned or changed of the old one is not its.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// `MAJOR:MINOR`, as the kernel names what has a readahead setting (a backing device, "bdi"): block
+/// devices by their own number, mounts without one by that of their superblock, with major 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct DeviceNumber {
+    /// 12 bits in the kernel.
+    pub major: u32,
+    /// 20 bits in the kernel.
+    pub minor: u32,
+}
+
+impl fmt::Display for DeviceNumber {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}", self.major, self.minor)
+    }
+}
+
+/// Not of the form `MAJOR:MINOR`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is no device number; one is MAJOR:MINOR, such as 8:16")]
+pub struct NoDeviceNumber(pub String);
+
+impl FromStr for DeviceNumber {
+    type Err = NoDeviceNumber;
+
+    fn from_str(text: &str) -> Result<Self, NoDeviceNumber> {
+        let digits = |part: &str| -> Option<u32> {
+            let plain = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+            plain.then(|| part.parse().ok()).flatten()
+        };
+        text.trim()
+            .split_once(':')
+            .and_then(|(major, minor)| {
+                Some(Self {
+                    major: digits(major)?,
+                    minor: digits(minor)?,
+                })
+            })
+            .ok_or_else(|| NoDeviceNumber(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for DeviceNumber {
+    type Error = NoDeviceNumber;
+
+    fn try_from(text: String) -> Result<Self, NoDeviceNumber> {
+        text.parse()
+    }
+}
+
+impl From<DeviceNumber> for String {
+    fn from(number: DeviceNumber) -> Self {
+        number.to_string()
+    }
+}
+
+/// What tells a device from others that bear its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Identity {
+    /// The kernel's name, such as `sda` or `dm-3`; of a mount without a block device its source,
+    /// such as `server:/export`.
+    pub name: String,
+    /// World-wide name, UUID of a mapping, or serial number with vendor and model: the same on every
+    /// machine and after every boot.
+    pub serial: Option<String>,
+    /// Vendor and model, as the device tells them.
+    pub model: Option<String>,
+    /// Size in bytes; `None` where it isn't known, as of a mount, or of a multipath device that says
+    /// 0.
+    pub capacity_bytes: Option<u64>,
+    /// The kernel's count of disks that appeared since the boot (`diskseq`, Linux 5.15): the one
+    /// thing that tells a stick from its successor of the same model without a serial number.
+    pub disk_sequence: Option<u64>,
+    /// The boot in which `disk_sequence` counts.
+    pub boot: Option<String>,
+}
+
+impl Identity {
+    /// Whether both are the same device at the same time: nothing known of both differs, and in the
+    /// same boot it appeared once. For undoing changes, which must not meet a successor.
+    #[must_use]
+    pub fn is_same_attachment(&self, other: &Self) -> bool {
+        self.name == other.name
+            && agree(self.serial.as_ref(), other.serial.as_ref())
+            && agree(self.model.as_ref(), other.model.as_ref())
+            && agree(self.capacity_bytes, other.capacity_bytes)
+            && (!agree_known(self.boot.as_ref(), other.boot.as_ref())
+                || agree(self.disk_sequence, other.disk_sequence))
+    }
+
+    /// Whether what was measured of one holds for the other: the same device, perhaps under another
+    /// name or after a boot.
+    #[must_use]
+    pub fn is_same_device(&self, other: &Self) -> bool {
+        let alike = self.model == other.model && self.capacity_bytes == other.capacity_bytes;
+        match (&self.serial, &other.serial) {
+            (Some(one), Some(another)) => one == another && alike,
+            (None, None) => self.is_same_attachment(other),
+            _ => false,
+        }
+    }
+}
+
+/// Nothing that is known of both differs.
+fn agree<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one == other,
+        _ => true,
+    }
+}
+
+/// It is known of both, and the same.
+fn agree_known<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
+    one.is_some() && one == other
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stick() -> Identity {
+        Identity {
+            name: "sdb".to_owned(),
+            serial: None,
+            model: Some("Generic Flash".to_owned()),
+            capacity_bytes: Some(2 << 30),
+            disk_sequence: Some(7),
+            boot: Some("a".to_owned()),
+        }
+    }
+
+    #[test]
+    fn numbers_there_and_back() {
+        let number: DeviceNumber = "8:16".parse().unwrap();
+        assert_eq!((number.major, number.minor), (8, 16));
+        assert_eq!(number.to_string(), "8:16");
+        for text in [
+            "",
+            "8",
+            "8:",
+            ":1",
+            "-1:2",
+            "+8:1",
+            "8:1:2",
+            "99999999999:1",
+            "a:b",
+        ] {
+            assert!(text.parse::<DeviceNumber>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_successor_of_the_same_model_is_another() {
+        let mut next = stick();
+        next.disk_sequence = Some(8);
+        assert!(!stick().is_same_attachment(&next));
+        assert!(!stick().is_same_device(&next));
+    }
+
+    #[test]
+    fn after_a_boot_the_sequence_means_nothing() {
+        let mut later = stick();
+        later.boot = Some("b".to_owned());
+        later.disk_sequence = Some(3);
+        assert!(stick().is_same_attachment(&later));
+        later.capacity_bytes = Some(4 << 30);
+        assert!(!stick().is_same_attachment(&later));
+    }
+
+    #[test]
+    fn a_serial_number_goes_with_the_device() {
+        let disk = Identity {
+            serial: Some("naa.5000".to_owned()),
+            ..stick()
+        };
+        let moved = Identity {
+            name: "sdq".to_owned(),
+            disk_sequence: Some(31),
+            ..disk.clone()
+        };
+        assert!(disk.is_same_device(&moved));
+        assert!(!disk.is_same_attachment(&moved));
+        let other = Identity {
+            serial: Some("naa.5001".to_owned()),
+            ..disk.clone()
+        };
+        assert!(!disk.is_same_device(&other) && !disk.is_same_attachment(&other));
+        assert!(!disk.is_same_device(&stick()));
+    }
+}
