@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where what was measured and changed of devices is kept. It belongs to the machine, not to a user:
 //! `apply` by hand and `apply` by udev must find the same.
+//!
+//! What was measured stays. What was changed lives in `/run`, which lasts from early boot, when udev
+//! already applies, until the machine stops, as the settings themselves do.
 
 use std::env;
 use std::fs;
@@ -12,20 +15,30 @@ use anyhow::{Context, Result};
 use foreread_device::{Measured, MeasuredBook};
 use foreread_linux::save;
 
-/// The directory of devices, under `$FOREREAD_STATE_DIR`, else under `/var/lib/foreread` of the
-/// tree that is looked at.
+/// A directory of files about devices.
 pub struct DeviceState {
     directory: PathBuf,
 }
 
 impl DeviceState {
-    /// Of the machine whose root directory is `sysroot`.
+    /// What stays, of the machine whose root directory is `sysroot`: `$FOREREAD_STATE_DIR/devices`,
+    /// else `/var/lib/foreread/devices`.
     pub fn of(sysroot: &Path) -> Self {
+        Self::under(sysroot, "var/lib/foreread/devices")
+    }
+
+    /// What lasts until the machine stops: `$FOREREAD_STATE_DIR/devices`, else `/run/foreread`.
+    pub fn until_stop(sysroot: &Path) -> Self {
+        Self::under(sysroot, "run/foreread")
+    }
+
+    fn under(sysroot: &Path, otherwise: &str) -> Self {
         let set = env::var_os("FOREREAD_STATE_DIR").filter(|value| !value.is_empty());
-        let top = set.map_or_else(|| sysroot.join("var/lib/foreread"), PathBuf::from);
-        Self {
-            directory: top.join("devices"),
-        }
+        let directory = set.map_or_else(
+            || sysroot.join(otherwise),
+            |top| PathBuf::from(top).join("devices"),
+        );
+        Self { directory }
     }
 
     /// A file of it.

@@ -86,28 +86,40 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Whether both are the same device at the same time: nothing known of both differs, and in the
-    /// same boot it appeared once. For undoing changes, which must not meet a successor.
+    /// Whether both are one attachment of a device: the same boot, the same appearance in it, and
+    /// nothing known of both differs. Settings live and die with an attachment.
     #[must_use]
     pub fn is_same_attachment(&self, other: &Self) -> bool {
-        self.name == other.name
-            && agree(self.serial.as_ref(), other.serial.as_ref())
-            && agree(self.model.as_ref(), other.model.as_ref())
-            && agree(self.capacity_bytes, other.capacity_bytes)
-            && (!agree_known(self.boot.as_ref(), other.boot.as_ref())
-                || agree(self.disk_sequence, other.disk_sequence))
+        self.looks_like(other)
+            && agree(self.boot.as_ref(), other.boot.as_ref())
+            && agree(self.disk_sequence, other.disk_sequence)
     }
 
     /// Whether what was measured of one holds for the other: the same device, perhaps under another
     /// name or after a boot.
     #[must_use]
     pub fn is_same_device(&self, other: &Self) -> bool {
-        let alike = self.model == other.model && self.capacity_bytes == other.capacity_bytes;
         match (&self.serial, &other.serial) {
-            (Some(one), Some(another)) => one == another && alike,
-            (None, None) => self.is_same_attachment(other),
+            (Some(one), Some(another)) => {
+                one == another
+                    && self.model == other.model
+                    && self.capacity_bytes == other.capacity_bytes
+            }
+            // The sequence counts within one boot.
+            (None, None) => {
+                let same_boot = self.boot.is_some() && self.boot == other.boot;
+                self.looks_like(other)
+                    && (!same_boot || agree(self.disk_sequence, other.disk_sequence))
+            }
             _ => false,
         }
+    }
+
+    fn looks_like(&self, other: &Self) -> bool {
+        self.name == other.name
+            && agree(self.serial.as_ref(), other.serial.as_ref())
+            && agree(self.model.as_ref(), other.model.as_ref())
+            && agree(self.capacity_bytes, other.capacity_bytes)
     }
 }
 
@@ -117,11 +129,6 @@ fn agree<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
         (Some(one), Some(other)) => one == other,
         _ => true,
     }
-}
-
-/// It is known of both, and the same.
-fn agree_known<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
-    one.is_some() && one == other
 }
 
 #[cfg(test)]
@@ -168,13 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn after_a_boot_the_sequence_means_nothing() {
+    fn after_a_boot_it_is_the_same_device_attached_anew() {
         let mut later = stick();
         later.boot = Some("b".to_owned());
         later.disk_sequence = Some(3);
-        assert!(stick().is_same_attachment(&later));
-        later.capacity_bytes = Some(4 << 30);
+        assert!(stick().is_same_device(&later));
         assert!(!stick().is_same_attachment(&later));
+        later.capacity_bytes = Some(4 << 30);
+        assert!(!stick().is_same_device(&later));
     }
 
     #[test]

@@ -4,8 +4,15 @@
 //! out as values.
 #![forbid(unsafe_code)]
 
+mod change;
 mod identity;
+mod journal;
 mod measured;
 
-pub use identity::{DeviceNumber, Identity};
+pub use change::{
+    Access, Applied, KeepError, Keeper, Knob, KnobError, Knobs, RolledBack, Wish, apply, look,
+    recover, roll_back,
+};
+pub use identity::{DeviceNumber, Identity, NoDeviceNumber};
+pub use journal::{Ending, Entry, Journal, JournalError, Origin, Standing, Step};
 pub use measured::{Measured, MeasuredBook, MeasuredBookError, SweepPoint};
