@@ -15,6 +15,7 @@ pub mod handle;
 pub mod interrupt;
 pub mod memory;
 pub mod mounts;
+pub mod open_files;
 pub mod paths;
 mod programs;
 mod read_pool;
