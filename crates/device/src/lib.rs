@@ -5,14 +5,18 @@
 #![forbid(unsafe_code)]
 
 mod change;
+mod facts;
 mod identity;
 mod journal;
 mod measured;
+mod transport;
 
 pub use change::{
     Access, Applied, KeepError, Keeper, Knob, KnobError, Knobs, RolledBack, Wish, apply, look,
     recover, roll_back,
 };
+pub use facts::{Block, Device, DeviceKind, Machine, MapperMaker, Mount, Partition, Stack};
 pub use identity::{DeviceNumber, Identity, NoDeviceNumber};
 pub use journal::{Ending, Entry, Journal, JournalError, Origin, Standing, Step};
 pub use measured::{Measured, MeasuredBook, MeasuredBookError, SweepPoint};
+pub use transport::Transport;

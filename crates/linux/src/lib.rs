@@ -9,6 +9,7 @@ pub mod block_watch;
 pub mod cache;
 pub mod check_kernel;
 pub mod child;
+pub mod devices;
 pub mod doctor;
 pub mod fiemap;
 pub mod handle;

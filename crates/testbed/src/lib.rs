@@ -24,6 +24,7 @@
 
 mod available;
 mod error;
+pub mod fake_sysfs;
 mod file_system;
 mod image;
 mod loop_device;

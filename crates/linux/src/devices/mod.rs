@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Everything with a readahead setting: what is known of it, where the setting is, and what else
+//! sets it. Read below any directory that looks like the root of a machine; nothing is changed, and
+//! nothing that is missing or broken makes the whole fail.
+
+mod attribute;
+mod block;
+mod mounted;
+
+use std::path::{Path, PathBuf};
+
+use foreread_device::{Device, DeviceKind, Machine};
+
+use attribute::{Attributes, read_text, reason};
+
+/// The machine below `sysroot`, which is `/` for this one.
+#[must_use]
+pub fn read(sysroot: &Path) -> Machine {
+    let mut unseen = Vec::new();
+    let boot = Attributes::of(sysroot.join("proc/sys/kernel/random")).text_if_any("boot_id");
+    let mut disks = block::Disks::read(sysroot, boot.as_deref(), &mut unseen);
+    let mounts = mounted::read(sysroot, &mut unseen);
+    mounted::join(&mut disks, &mounts);
+    let others = mounted::devices(sysroot, &mounts, &disks, boot.as_deref(), &mut unseen);
+    let memory_bytes = memory_bytes(sysroot, &mut unseen);
+    let mut devices = disks.devices;
+    devices.extend(others);
+    Machine {
+        devices,
+        partitions: disks.partitions,
+        memory_bytes,
+        unseen,
+    }
+}
+
+/// The file with the setting of a device, in KiB.
+#[must_use]
+pub fn setting(sysroot: &Path, device: &Device) -> PathBuf {
+    match device.kind {
+        DeviceKind::Block(_) => sysroot
+            .join("sys/block")
+            .join(&device.identity.name)
+            .join("queue/read_ahead_kb"),
+        DeviceKind::Mount(_) => sysroot
+            .join("sys/class/bdi")
+            .join(&device.bdi)
+            .join("read_ahead_kb"),
+    }
+}
+
+fn memory_bytes(sysroot: &Path, unseen: &mut Vec<String>) -> Option<u64> {
+    let text = match read_text(&sysroot.join("proc/meminfo"), 64 << 10) {
+        Ok(text) => text,
+        Err(error) => {
+            unseen.push(format!("/proc/meminfo: {}", reason(&error)));
+            return None;
+        }
+    };
+    let total = text.lines().find_map(|line| {
+        let kib = line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?;
+        kib.trim().parse::<u64>().ok()?.checked_mul(1024)
+    });
+    if total.is_none() {
+        unseen.push("/proc/meminfo: it says no MemTotal".to_owned());
+    }
+    total
+}
