@@ -13,8 +13,8 @@ pub struct Device {
     pub number: DeviceNumber,
     /// What tells it from others that bear its name.
     pub identity: Identity,
-    /// The name of its directory in `/sys/class/bdi`: mostly its number, of some file systems a name
-    /// such as `btrfs-1`.
+    /// The name of its directory in `/sys/class/bdi`: mostly its number, of some file systems a
+    /// name such as `btrfs-1`.
     pub bdi: String,
     /// A block device or a mount, with what is known of each.
     pub kind: DeviceKind,

@@ -4,19 +4,35 @@
 //! out as values.
 #![forbid(unsafe_code)]
 
+mod advice;
+mod cap;
 mod change;
+mod class;
 mod facts;
 mod identity;
 mod journal;
 mod measured;
+mod memory;
+mod others;
+mod source;
+mod stack;
 mod transport;
+mod weighing;
 
+pub use advice::{Advice, Conflict, Expected, Reason, Rule, advise};
+pub use cap::{FLOOR, capacity_cap};
 pub use change::{
     Access, Applied, KeepError, Keeper, Knob, KnobError, Knobs, RolledBack, Wish, apply, look,
     recover, roll_back,
 };
+pub use class::{Class, DEFAULT_KIB, Reading};
 pub use facts::{Block, Device, DeviceKind, Machine, MapperMaker, Mount, Partition, Stack};
 pub use identity::{DeviceNumber, Identity, NoDeviceNumber};
 pub use journal::{Ending, Entry, Journal, JournalError, Origin, Standing, Step};
 pub use measured::{Measured, MeasuredBook, MeasuredBookError, SweepPoint};
+pub use memory::{STREAMS_DEFAULT, around_max, streams_max};
+pub use others::{
+    Meant, OtherSetting, OtherValue, ProfileText, Setter, fstab, nfs_conf, tuned, udev_rules,
+};
+pub use source::Source;
 pub use transport::Transport;

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The capacity cap, and the floor above it. Small devices are slow ones, so what a device holds
+//! bounds what is worth reading ahead, as long as nobody has measured it.
+
+use foreread_core::policy::sizing::capacity_cap_pages;
+use foreread_core::{KiB, Pages, Unit};
+
+/// Below this no rule but the capacity cap brings a device, and none at all one whose capacity cap
+/// is this or more: the kernel's smallest read-around that still reads more than was asked for.
+pub const FLOOR: KiB = KiB::new(32);
+
+/// The capacity cap: 4 KiB for 2 MiB, twice as much for each fourfold capacity. `None` for an
+/// unknown capacity: no cap. A multipath device that says 0 and was taken for tiny lost 40 % of its
+/// throughput.
+#[must_use]
+pub fn capacity_cap(capacity_bytes: Option<u64>) -> Option<KiB> {
+    let pages = capacity_cap_pages(capacity_bytes?)?;
+    Pages::new(pages.into()).to_floor().ok()
+}
+
+/// Whether a device with this capacity cap has the floor.
+#[must_use]
+pub fn has_floor(cap: Option<KiB>) -> bool {
+    cap.is_none_or(|cap| cap >= FLOOR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_the_source_comes_out() {
+        for (capacity_bytes, kib) in [
+            (1, 4),
+            (505_000, 4),
+            (2 << 20, 4),
+            (8 << 20, 8),
+            (32 << 20, 16),
+            (128 << 20, 32),
+            (512 << 20, 64),
+            (2 << 30, 128),
+            (8 << 30, 256),
+            (32 << 30, 512),
+            (128 << 30, 1024),
+        ] {
+            assert_eq!(capacity_cap(Some(capacity_bytes)), Some(KiB::new(kib)));
+        }
+        assert_eq!(capacity_cap(None), None);
+        assert_eq!(capacity_cap(Some(0)), None);
+        assert!(capacity_cap(Some(u64::MAX)) > Some(KiB::new(1024)));
+    }
+
+    #[test]
+    fn small_devices_have_no_floor() {
+        assert!(!has_floor(Some(KiB::new(16))));
+        assert!(has_floor(Some(KiB::new(32))) && has_floor(None));
+    }
+}
