@@ -8,6 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use foreread_core::Bytes;
 
+use crate::advise::args::AdviseArguments;
 use crate::trace::args::{InputArguments, TraceArguments};
 
 /// Makes cold reads fast on Linux.
@@ -39,6 +40,8 @@ pub enum Verb {
     Merge(MergeArguments),
     /// Try readahead policies on modelled devices, in virtual time.
     Sim(SimArguments),
+    /// Say what the readahead of each disk and mount is, should be, and why.
+    Advise(AdviseArguments),
     /// Say where the block layer held reads back, from a trace or live.
     Analyze(AnalyzeArguments),
     /// Say what a trace of accesses holds; convert and cut traces.

@@ -2,6 +2,7 @@
 //! The `foreread` command: glue, output, exit codes.
 #![forbid(unsafe_code)]
 
+mod advise;
 mod analyze;
 mod args;
 mod axes;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Verb::Show(arguments) => show::show(&arguments),
         Verb::Merge(arguments) => merge::merge(&arguments),
         Verb::Sim(arguments) => sim::sim(&arguments),
+        Verb::Advise(arguments) => advise::advise(&arguments),
         Verb::Analyze(arguments) => analyze::analyze(&arguments),
         Verb::Trace(arguments) => trace::trace(&arguments),
         Verb::Compare(arguments) => compare::compare(&arguments),

@@ -137,11 +137,15 @@ fn stacks_are_read_down_to_their_disks() {
         0,
     ))
     .unwrap();
+    tree.mount("8:1", "/", "ext4", "/dev/sda1", "rw").unwrap();
     tree.mount("253:1", "/home", "ext4", "/dev/mapper/home", "rw")
         .unwrap();
     tree.disk(&FakeDisk::loop_device(0, Some("/home/image"), 1 << 30))
         .unwrap();
     tree.disk(&FakeDisk::loop_device(1, None, 0)).unwrap();
+    tree.write("home/image", "").unwrap();
+    tree.disk(&FakeDisk::loop_device(2, Some("/elsewhere/image"), 1 << 30))
+        .unwrap();
     let machine = devices::read(tree.top());
     let members = |name: &str| -> Vec<String> {
         named(&machine, name)
@@ -156,6 +160,8 @@ fn stacks_are_read_down_to_their_disks() {
     assert_eq!(members("/home"), ["253:0"]);
     assert_eq!(members("mpatha"), ["8:0", "8:16"]);
     assert_eq!(members("loop0"), ["253:1"]);
+    // The file is in another mount namespace.
+    assert!(members("loop2").is_empty());
     assert_eq!(named(&machine, "mpatha").identity.capacity_bytes, None);
     let raid = Stack::Raid {
         level: "raid0".to_owned(),

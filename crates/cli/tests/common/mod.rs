@@ -2,6 +2,8 @@
 //! What the tests of the built binary share.
 #![allow(dead_code)]
 
+pub mod machine;
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};

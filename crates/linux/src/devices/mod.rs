@@ -6,12 +6,15 @@
 mod attribute;
 mod block;
 mod mounted;
+mod others;
 
 use std::path::{Path, PathBuf};
 
 use foreread_device::{Device, DeviceKind, Machine};
 
 use attribute::{Attributes, read_text, reason};
+
+pub use others::others;
 
 /// The machine below `sysroot`, which is `/` for this one.
 #[must_use]
@@ -20,7 +23,7 @@ pub fn read(sysroot: &Path) -> Machine {
     let boot = Attributes::of(sysroot.join("proc/sys/kernel/random")).text_if_any("boot_id");
     let mut disks = block::Disks::read(sysroot, boot.as_deref(), &mut unseen);
     let mounts = mounted::read(sysroot, &mut unseen);
-    mounted::join(&mut disks, &mounts);
+    mounted::join(sysroot, &mut disks, &mounts);
     let others = mounted::devices(sysroot, &mounts, &disks, boot.as_deref(), &mut unseen);
     let memory_bytes = memory_bytes(sysroot, &mut unseen);
     let mut devices = disks.devices;

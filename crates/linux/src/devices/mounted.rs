@@ -28,7 +28,7 @@ pub fn read(sysroot: &Path, unseen: &mut Vec<String>) -> Mounts {
 }
 
 /// Notes mount points at their disks, and files of loop devices at theirs.
-pub fn join(disks: &mut Disks, mounts: &Mounts) {
+pub fn join(sysroot: &Path, disks: &mut Disks, mounts: &Mounts) {
     let mut at: HashMap<DeviceNumber, Vec<String>> = HashMap::new();
     for point in mounts.points() {
         let Some(disk) = disks.disk_of(number(point)) else {
@@ -40,16 +40,11 @@ pub fn join(disks: &mut Disks, mounts: &Mounts) {
             points.push(shown);
         }
     }
-    let backing = |path: &str| -> Option<DeviceNumber> {
-        let point = mounts.mount_of(path.as_bytes())?;
-        let of = number(mounts.points().get(point)?);
-        Some(disks.disk_of(of).unwrap_or(of))
-    };
     let below: Vec<Option<DeviceNumber>> = disks
         .devices
         .iter()
         .map(|device| match &device.block()?.stack {
-            Stack::Loop { backing_file } => backing(backing_file.as_ref()?),
+            Stack::Loop { backing_file } => backing(sysroot, disks, mounts, backing_file.as_ref()?),
             _ => None,
         })
         .collect();
@@ -57,6 +52,23 @@ pub fn join(disks: &mut Disks, mounts: &Mounts) {
         device.mount_points = at.remove(&device.number).unwrap_or_default();
         device.members.extend(below);
     }
+}
+
+/// The device that holds the file of a loop device. In another mount namespace the path may lead
+/// elsewhere, so a file that isn't there has none; a server isn't asked, it may not answer.
+fn backing(sysroot: &Path, disks: &Disks, mounts: &Mounts, path: &str) -> Option<DeviceNumber> {
+    let point = mounts.points().get(mounts.mount_of(path.as_bytes())?)?;
+    let of = number(point);
+    let is_local = of.major != 0;
+    let inside = sysroot.join(path.trim_start_matches('/'));
+    let is_missing = || {
+        let found = fs::symlink_metadata(&inside);
+        found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    };
+    if is_local && is_missing() {
+        return None;
+    }
+    Some(disks.disk_of(of).unwrap_or(of))
 }
 
 fn number(point: &MountPoint) -> DeviceNumber {
