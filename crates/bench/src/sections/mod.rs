@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sections of the bench.
 
+mod advice;
 mod agreement;
 mod cold;
 mod costs;
@@ -45,10 +46,12 @@ pub enum SectionName {
     Decision,
     /// How fast traces are read, and in how much memory.
     Trace,
+    /// How long advice for 1,000 block devices takes.
+    Advice,
 }
 
 impl SectionName {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,
@@ -60,6 +63,7 @@ impl SectionName {
         Self::Agreement,
         Self::Decision,
         Self::Trace,
+        Self::Advice,
     ];
 
     /// How long it takes on a machine with two processors.
@@ -71,7 +75,7 @@ impl SectionName {
             Self::Recording => 2.5,
             Self::Refresh => 3.0,
             Self::Memory => 1.0,
-            Self::Load | Self::Decision => 0.1,
+            Self::Load | Self::Decision | Self::Advice => 0.1,
             Self::Simulator => 0.3,
             Self::Agreement => 15.0,
             Self::Trace => 3.0,
@@ -98,6 +102,7 @@ impl SectionName {
             Self::Agreement => agreement::measure(context),
             Self::Decision => decision::measure(context),
             Self::Trace => trace::measure(context),
+            Self::Advice => advice::measure(context),
         }
     }
 }
