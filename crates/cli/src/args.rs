@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use foreread_core::Bytes;
 
 use crate::advise::args::AdviseArguments;
+use crate::apply::args::{ApplyArguments, RollbackArguments, StatusArguments};
 use crate::trace::args::{InputArguments, TraceArguments};
 
 /// Makes cold reads fast on Linux.
@@ -48,6 +49,12 @@ pub enum Verb {
     Trace(TraceArguments),
     /// Hold readahead policies against each other: workloads, devices and memory in one table.
     Compare(CompareArguments),
+    /// Set readahead sizes: those that are advised, or one that is named.
+    Apply(ApplyArguments),
+    /// Say what was applied and what became of it.
+    Status(StatusArguments),
+    /// Bring back what was set before `apply`.
+    Rollback(RollbackArguments),
     /// Say what this machine allows and lacks, with the remedy.
     Doctor(DoctorArguments),
     /// Show what it is worth, on a modelled disk: three programs, with and without.

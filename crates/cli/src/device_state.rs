@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where what was measured and changed of devices is kept. It belongs to the machine, not to a user:
-//! `apply` by hand and `apply` by udev must find the same.
+//! Where what was measured and changed of devices is kept. It belongs to the machine, not to a
+//! user: `apply` by hand and `apply` by udev must find the same.
 //!
-//! What was measured stays. What was changed lives in `/run`, which lasts from early boot, when udev
-//! already applies, until the machine stops, as the settings themselves do.
+//! What was measured stays. What was changed lives in `/run`, which lasts from early boot, when
+//! udev already applies, until the machine stops, as the settings themselves do.
 
 use std::env;
 use std::fs;
@@ -46,27 +46,20 @@ impl DeviceState {
         self.directory.join(name)
     }
 
-    /// Changes a file of it; one process at a time. `change` gets the old text, and gives the new
-    /// one, or `None` to leave it as it is.
-    pub fn change<T>(
-        &self,
-        name: &str,
-        change: impl FnOnce(Option<String>) -> Result<(Option<String>, T)>,
-    ) -> Result<T> {
-        let path = self.path(name);
-        let cannot = || format!("cannot keep {}", path.display());
+    /// Takes it for changing: one process at a time, others wait.
+    pub fn lock(&self) -> Result<LockedState<'_>> {
+        let cannot = || format!("cannot write to {}", self.directory.display());
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o755)
             .create(&self.directory)
             .with_context(cannot)?;
-        let _lock = save::lock(&self.directory).with_context(cannot)?;
+        let lock = save::lock(&self.directory).with_context(cannot)?;
         save::remove_leftovers(&self.directory);
-        let (text, result) = change(self.read(name)?)?;
-        if let Some(text) = text {
-            save::replace(&path, text.as_bytes()).with_context(cannot)?;
-        }
-        Ok(result)
+        Ok(LockedState {
+            state: self,
+            _lock: lock,
+        })
     }
 
     /// A file of it, or `None` when there is none yet.
@@ -90,18 +83,33 @@ impl DeviceState {
         )
     }
 
+    #[allow(dead_code)]
     /// Keeps a measurement, in place of earlier ones of the device.
     pub fn keep(&self, measured: Measured) -> Result<()> {
-        let path = self.path(MEASURED);
-        self.change(MEASURED, |text| {
-            let book = text.map_or_else(
-                || Ok(MeasuredBook::default()),
-                |text| MeasuredBook::from_json(&text),
-            );
-            let mut book = book.with_context(|| unusable(&path))?;
-            book.push(measured);
-            Ok((Some(book.to_json()?), ()))
-        })
+        let locked = self.lock()?;
+        let mut book = self.measured()?;
+        book.push(measured);
+        locked.replace(MEASURED, &book.to_json()?)
+    }
+}
+
+/// A directory of files about devices that nobody else changes meanwhile.
+pub struct LockedState<'a> {
+    state: &'a DeviceState,
+    _lock: save::Lock,
+}
+
+impl LockedState<'_> {
+    /// The directory, for reading.
+    pub fn state(&self) -> &DeviceState {
+        self.state
+    }
+
+    /// Replaces a file of it: whole, or not at all. Everybody may read it.
+    pub fn replace(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.state.path(name);
+        save::replace_for_all(&path, text.as_bytes())
+            .with_context(|| format!("cannot keep {}", path.display()))
     }
 }
 
@@ -127,10 +135,8 @@ mod tests {
         let directory = tempfile::tempdir()?;
         let state = state(directory.path());
         assert_eq!(state.read("file")?, None);
-        let old = state.change("file", |old| Ok((Some("new".to_owned()), old)))?;
-        assert_eq!(old, None);
-        let old = state.change("file", |old| Ok((None, old)))?;
-        assert_eq!(old.as_deref(), Some("new"));
+        state.lock()?.replace("file", "old")?;
+        state.lock()?.replace("file", "new")?;
         assert_eq!(state.read("file")?.as_deref(), Some("new"));
         Ok(())
     }
@@ -140,7 +146,7 @@ mod tests {
         let directory = tempfile::tempdir()?;
         let state = state(directory.path());
         assert_eq!(state.measured()?, MeasuredBook::default());
-        state.change(MEASURED, |_| Ok((Some("{".to_owned()), ())))?;
+        state.lock()?.replace(MEASURED, "{")?;
         let error = format!("{:#}", state.measured().expect_err("no book"));
         assert!(error.contains("remove it"), "{error}");
         assert_eq!(state.read(MEASURED)?.as_deref(), Some("{"));

@@ -4,12 +4,12 @@
 
 mod advise;
 mod analyze;
+mod apply;
 mod args;
 mod axes;
 mod check_kernel;
 mod compare;
 mod demo;
-#[allow(dead_code)]
 mod device_state;
 mod doctor;
 mod merge;
@@ -47,6 +47,9 @@ fn main() -> ExitCode {
         Verb::Analyze(arguments) => analyze::analyze(&arguments),
         Verb::Trace(arguments) => trace::trace(&arguments),
         Verb::Compare(arguments) => compare::compare(&arguments),
+        Verb::Apply(arguments) => apply::apply(&arguments),
+        Verb::Status(arguments) => apply::status(&arguments),
+        Verb::Rollback(arguments) => apply::rollback(&arguments),
         Verb::Doctor(arguments) => doctor::doctor(&arguments),
         Verb::Demo(arguments) => demo::demo(&arguments),
         Verb::CheckKernel(arguments) => check_kernel::check_kernel(&arguments),

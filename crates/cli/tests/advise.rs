@@ -53,7 +53,7 @@ fn the_document_says_everything_with_its_unit() {
     let stick = device(&document, "sdb");
     assert_eq!(
         (&stick["advised_kib"], &stick["bound_by"]),
-        (&4.into(), &"capacity-cap".into())
+        (&0.into(), &"capacity-cap".into())
     );
     let broken = device(&document, "sdd");
     assert!(broken["read_ahead_kib"].is_null());

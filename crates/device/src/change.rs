@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changing settings, and changing them back. Each change is written down as meant, made, looked at,
-//! and written down as made. Killed in between, the next start looks at what is set and knows.
+//! Changing settings, and changing them back. Each change is written down as meant, made, looked
+//! at, and written down as made. Killed in between, the next start looks at what is set and knows.
 
 use crate::identity::{DeviceNumber, Identity};
 use crate::journal::{Ending, Entry, Journal, Origin, Standing, Step};
@@ -308,8 +308,8 @@ fn make(journal: &mut Journal, wish: &Wish, mut knob: impl Knob, from_kib: u64) 
     }
 }
 
-/// Restores the first values of these entries, and writes that down. The answers are in the order of
-/// the numbers; `None` for a number without an open entry.
+/// Restores the first values of these entries, and writes that down. The answers are in the order
+/// of the numbers; `None` for a number without an open entry.
 ///
 /// # Errors
 /// As [`apply`].

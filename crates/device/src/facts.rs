@@ -267,3 +267,15 @@ impl Device {
         }
     }
 }
+
+impl Device {
+    /// What to type for it: its name, or its number where the name would have to be quoted.
+    #[must_use]
+    pub fn handle(&self) -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:!".contains(c);
+        match self.identity.name.chars().all(plain) {
+            true => self.identity.name.clone(),
+            false => self.number.to_string(),
+        }
+    }
+}

@@ -70,12 +70,13 @@ pub struct Identity {
     /// The kernel's name, such as `sda` or `dm-3`; of a mount without a block device its source,
     /// such as `server:/export`.
     pub name: String,
-    /// World-wide name, UUID of a mapping, or serial number with vendor and model: the same on every
-    /// machine and after every boot.
+    /// World-wide name, UUID of a mapping, or serial number with vendor and model: the same on
+    /// every machine and after every boot.
     pub serial: Option<String>,
     /// Vendor and model, as the device tells them.
     pub model: Option<String>,
-    /// Size in bytes; `None` where it isn't known, as of a mount, or of a multipath device that says
+    /// Size in bytes; `None` where it isn't known, as of a mount, or of a multipath device that
+    /// says
     /// 0.
     pub capacity_bytes: Option<u64>,
     /// The kernel's count of disks that appeared since the boot (`diskseq`, Linux 5.15): the one

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was changed: old value, new value, reason, time. A change is written down before it is made,
-//! so that whatever happens in between, it is known what to look for.
+//! What was changed: old value, new value, reason, time. A change is written down before it is
+//! made, so that whatever happens in between, it is known what to look for.
 
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +89,13 @@ impl Entry {
     #[must_use]
     pub fn origin(&self) -> Option<Origin> {
         self.steps.last().map(|step| step.origin)
+    }
+
+    /// Whether a person who says this means its device: `sda`, `/dev/sda` or `8:0`.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        let plain = name.strip_prefix("/dev/").unwrap_or(name);
+        self.identity.name == plain || self.identity.name == name || name.parse() == Ok(self.number)
     }
 
     /// What became of it, seen against what is there now: the device under that number with its

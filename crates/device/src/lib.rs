@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How far the kernel should read ahead on a device: what is known of it, what was measured, what
-//! follows from that, and what was changed. No I/O: facts come in as values, and what to write comes
-//! out as values.
+//! follows from that, and what was changed. No I/O: facts come in as values, and what to write
+//! comes out as values.
 #![forbid(unsafe_code)]
 
 mod advice;
@@ -17,6 +17,7 @@ mod others;
 mod source;
 mod stack;
 mod transport;
+mod udev_rule;
 mod weighing;
 
 pub use advice::{Advice, Conflict, Expected, Reason, Rule, advise};
@@ -36,3 +37,7 @@ pub use others::{
 };
 pub use source::Source;
 pub use transport::Transport;
+pub use udev_rule::{
+    UDEV_RULE_PATH, UdevRuleState, UnfitPath, kib_in_all_units, udev_property, udev_rule,
+    udev_rule_state,
+};

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use foreread_core::{KiB, grouped};
 
 use crate::advice::{Advice, Conflict, Expected, Reason, Rule};
-use crate::cap::{FLOOR, capacity_cap, has_floor};
+use crate::cap::{FLOOR, capacity_cap, has_floor, setting_of_cap};
 use crate::class::{Class, Reading};
 use crate::facts::{Device, Machine, Stack};
 use crate::identity::DeviceNumber;
@@ -236,8 +236,12 @@ impl<'a> Weighing<'a> {
             has_floor,
             ..
         } = suits;
-        // The kernel counts whole pages.
-        let Some(suited) = kib.map(|kib| (kib / PAGE_KIB * PAGE_KIB).max(PAGE_KIB)) else {
+        // The kernel counts whole pages. None at all is meant as such.
+        let whole_pages = |kib: u64| match kib {
+            0 => 0,
+            _ => (kib / PAGE_KIB * PAGE_KIB).max(PAGE_KIB),
+        };
+        let Some(suited) = kib.map(whole_pages) else {
             return (None, bound, reasons);
         };
         let mut advised = suited;
@@ -251,7 +255,7 @@ impl<'a> Weighing<'a> {
         }
         // Who reads at random asked for less than the floor.
         let floor = match self.expected.reading {
-            _ if !has_floor => PAGE_KIB,
+            _ if !has_floor => PAGE_KIB.min(suited),
             Reading::Mixed | Reading::Sequential => FLOOR.count(),
             Reading::Mapped | Reading::Random => FLOOR.count().min(suited),
         };
@@ -320,17 +324,21 @@ fn cap(device: &Device, suits: &mut Suits) {
     if !is_over || (suits.bound == Rule::Plateau && has_floor(Some(cap))) {
         return;
     }
-    suits.kib = Some(cap.count());
+    let kib = setting_of_cap(cap).count();
+    let why = match kib {
+        0 => "one page, and that is set as 0 KiB: beside a window of one page Linux reads as much \
+              again as a program asked for"
+            .to_owned(),
+        kib => format!("{} KiB", grouped(kib)),
+    };
+    suits.kib = Some(kib);
     suits.bound = Rule::CapacityCap;
     suits.reasons.push(Reason {
         rule: Rule::CapacityCap,
         of: None,
-        kib: Some(cap.count()),
+        kib: Some(kib),
         brief: "capacity cap".to_owned(),
-        text: format!(
-            "small devices are slow ones: for what this one holds the cap is {} KiB",
-            grouped(cap.count())
-        ),
+        text: format!("small devices are slow ones: for what this one holds the cap is {why}"),
     });
 }
 

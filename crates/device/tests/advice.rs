@@ -202,7 +202,7 @@ fn the_smallest_devices_are_read_as_they_ask() {
     );
     assert_eq!(
         (advice.advised_kib, advice.bound),
-        (Some(4), Rule::CapacityCap)
+        (Some(0), Rule::CapacityCap)
     );
     // Not even a measurement brings it above.
     let small = disk(0, Transport::Usb, true, 505_000);
@@ -212,7 +212,7 @@ fn the_smallest_devices_are_read_as_they_ask() {
         &plateau(&small, 512),
         Expected::default(),
     );
-    assert_eq!(all[0].advised_kib, Some(4));
+    assert_eq!(all[0].advised_kib, Some(0));
 }
 
 #[test]
@@ -323,8 +323,8 @@ fn memory_bounds_windows_and_read_around() {
     );
     assert_eq!(kib(8 << 20, 16, &hdd(0)), (Some(32), Rule::Floor));
     assert_eq!(
-        kib(8 << 20, 16, &disk(0, Transport::Usb, true, 2 << 20)).0,
-        Some(4)
+        kib(8 << 20, 16, &disk(0, Transport::Usb, true, 8 << 20)).0,
+        Some(8)
     );
 }
 

@@ -14,6 +14,7 @@ pub mod doctor;
 pub mod fiemap;
 pub mod handle;
 pub mod interrupt;
+pub mod knobs;
 pub mod memory;
 pub mod mounts;
 pub mod open_files;

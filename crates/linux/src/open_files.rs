@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who has files of a device open. An open file keeps the readahead size that its device had when it
-//! was opened (`file_ra_state_init`), so a changed one reaches it only when it is opened again.
+//! Who has files of a device open. An open file keeps the readahead size that its device had when
+//! it was opened (`file_ra_state_init`), so a changed one reaches it only when it is opened again.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -12,9 +12,23 @@ use rustix::fs::{FlockOperation, flock};
 /// Replaces a file by new content: written beside it, synced, renamed over it, and the directory
 /// synced. Killed at any point, or with the disk full, the file is the old or the new one, whole.
 ///
+/// Only its owner may read it.
+///
 /// # Errors
 /// As the kernel says; then the old file is untouched.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace_with_mode(path, content, 0o600)
+}
+
+/// As [`replace`], for a file that everybody may read.
+///
+/// # Errors
+/// As [`replace`].
+pub fn replace_for_all(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace_with_mode(path, content, 0o644)
+}
+
+fn replace_with_mode(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let directory = parent(path);
     let temporary = temporary_beside(path);
     let written = (|| {
@@ -22,7 +36,7 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
             .write(true)
             .create(true)
             .truncate(true)
-            .mode(0o600)
+            .mode(mode)
             .custom_flags(libc::O_NOFOLLOW)
             .open(&temporary)?;
         file.write_all(content)?;

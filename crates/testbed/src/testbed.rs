@@ -218,6 +218,20 @@ impl Testbed {
         self.server.reset_counters();
     }
 
+    /// Waits until nothing is under way: what was read ahead may still be, when the reader has what
+    /// it asked for.
+    ///
+    /// # Errors
+    /// When sysfs doesn't say.
+    pub fn wait_until_idle(&self) -> Result<(), TestbedError> {
+        let device = self.loop_device()?;
+        let is_idle = |text: String| text.split_whitespace().all(|requests| requests == "0");
+        while !device.read_attribute("inflight").map(is_idle)? {
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
     /// Begins to note each read.
     pub fn trace_start(&self) {
         self.server.trace_start();

@@ -12,6 +12,7 @@ mod memory;
 mod recording;
 mod refresh;
 mod simulator;
+mod small_device;
 mod trace;
 mod warm;
 
@@ -48,10 +49,12 @@ pub enum SectionName {
     Trace,
     /// How long advice for 1,000 block devices takes.
     Advice,
+    /// What a label probe makes a small slow device read.
+    SmallDevice,
 }
 
 impl SectionName {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,
@@ -64,6 +67,7 @@ impl SectionName {
         Self::Decision,
         Self::Trace,
         Self::Advice,
+        Self::SmallDevice,
     ];
 
     /// How long it takes on a machine with two processors.
@@ -76,7 +80,7 @@ impl SectionName {
             Self::Refresh => 3.0,
             Self::Memory => 1.0,
             Self::Load | Self::Decision | Self::Advice => 0.1,
-            Self::Simulator => 0.3,
+            Self::Simulator | Self::SmallDevice => 0.3,
             Self::Agreement => 15.0,
             Self::Trace => 3.0,
         };
@@ -103,6 +107,7 @@ impl SectionName {
             Self::Decision => decision::measure(context),
             Self::Trace => trace::measure(context),
             Self::Advice => advice::measure(context),
+            Self::SmallDevice => small_device::measure(context),
         }
     }
 }

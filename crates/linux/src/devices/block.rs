@@ -11,6 +11,8 @@ use foreread_device::{
 
 use super::attribute::{Attributes, read_text, reason};
 
+/// Between a disk and its USB device are block, target, host and interface.
+const USB_LEVELS_MAX: usize = 8;
 /// What udev has noted of a device is some lines.
 const UDEV_DATA_BYTES_MAX: u64 = 64 << 10;
 
@@ -120,6 +122,11 @@ fn is_nvme_path(name: &str) -> bool {
     !controller.is_empty() && controller.bytes().all(|b| b.is_ascii_digit()) && path.contains('n')
 }
 
+/// A disk by itself, without what it is stacked on; `None` when it has gone.
+pub fn one(sysroot: &Path, name: &str, boot: Option<&str>) -> Option<Device> {
+    disk(sysroot, name, boot).ok().map(|(device, ..)| device)
+}
+
 /// A disk, its partitions, and the names of what it is stacked on; or why it can't be told.
 fn disk(
     sysroot: &Path,
@@ -139,7 +146,9 @@ fn disk(
         .and_then(|sectors| sectors.checked_mul(512));
     let stack = stack(name, &mut all);
     let members = members(&stack, &mut all);
-    let serial = serial(&all, transport).or_else(|| udev_serial(sysroot, number));
+    let serial = serial(&all, transport)
+        .or_else(|| usb_serial(sysroot, name, transport))
+        .or_else(|| udev_serial(sysroot, number));
     let identity = Identity {
         name: name.to_owned(),
         serial,
@@ -265,7 +274,21 @@ fn serial(all: &Attributes, transport: Transport) -> Option<String> {
     names.iter().find_map(|name| all.text_if_any(name))
 }
 
-/// Where the kernel shows no serial number, as of USB sticks, udev may have asked for one.
+/// That of the USB device which a disk is a part of: the first above it that has one. It is there
+/// before udev has asked for any.
+fn usb_serial(sysroot: &Path, name: &str, transport: Transport) -> Option<String> {
+    if transport != Transport::Usb {
+        return None;
+    }
+    let disk = fs::canonicalize(sysroot.join("sys/block").join(name)).ok()?;
+    let above = disk.ancestors().skip(1).take(USB_LEVELS_MAX);
+    above
+        .filter_map(|directory| read_text(&directory.join("serial"), 256).ok())
+        .map(|text| text.trim().to_owned())
+        .find(|text| !text.is_empty())
+}
+
+/// Where the kernel shows no serial number, udev may have asked for one.
 fn udev_serial(sysroot: &Path, number: DeviceNumber) -> Option<String> {
     let path = sysroot.join(format!("run/udev/data/b{number}"));
     let text = read_text(&path, UDEV_DATA_BYTES_MAX).ok()?;

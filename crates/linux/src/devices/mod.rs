@@ -8,9 +8,10 @@ mod block;
 mod mounted;
 mod others;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use foreread_device::{Device, DeviceKind, Machine};
+use foreread_device::{Device, DeviceKind, DeviceNumber, Machine};
 
 use attribute::{Attributes, read_text, reason};
 
@@ -20,7 +21,7 @@ pub use others::others;
 #[must_use]
 pub fn read(sysroot: &Path) -> Machine {
     let mut unseen = Vec::new();
-    let boot = Attributes::of(sysroot.join("proc/sys/kernel/random")).text_if_any("boot_id");
+    let boot = boot(sysroot);
     let mut disks = block::Disks::read(sysroot, boot.as_deref(), &mut unseen);
     let mounts = mounted::read(sysroot, &mut unseen);
     mounted::join(sysroot, &mut disks, &mounts);
@@ -34,6 +35,26 @@ pub fn read(sysroot: &Path) -> Machine {
         memory_bytes,
         unseen,
     }
+}
+
+/// What has this number now. Of a disk only itself is looked at, not what it is stacked on, nor
+/// where it is mounted: for who it is and where its setting is that isn't needed.
+#[must_use]
+pub fn device(sysroot: &Path, number: DeviceNumber) -> Option<Device> {
+    if number.major == 0 {
+        return read(sysroot).device(number).cloned();
+    }
+    let link = fs::read_link(sysroot.join(format!("sys/dev/block/{number}"))).ok()?;
+    let disk = block::one(
+        sysroot,
+        link.file_name()?.to_str()?,
+        boot(sysroot).as_deref(),
+    )?;
+    (disk.number == number).then_some(disk)
+}
+
+fn boot(sysroot: &Path) -> Option<String> {
+    Attributes::of(sysroot.join("proc/sys/kernel/random")).text_if_any("boot_id")
 }
 
 /// The file with the setting of a device, in KiB.

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `status`: what was changed, and what became of it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use foreread_device::{Entry, Journal, Standing, look, recover};
+use foreread_linux::devices;
+use foreread_linux::knobs::SysfsKnobs;
+
+use super::args::StatusArguments;
+use super::persist::{self, Rule};
+use super::{document, journal_file, now_unix_s, people};
+use crate::device_state::DeviceState;
+use crate::text;
+
+/// Something isn't as it was applied.
+const EXIT_NOT_IN_FORCE: u8 = 1;
+
+/// What `status` has to tell.
+pub struct Report {
+    /// What is in the journal, and what became of it.
+    pub open: Vec<(Entry, Standing)>,
+    /// What has ended, if it was asked for.
+    pub closed: Option<Vec<Entry>>,
+    pub rule: Rule,
+    pub rule_path: PathBuf,
+}
+
+pub fn status(arguments: &StatusArguments) -> Result<ExitCode> {
+    let sysroot = &arguments.tree.sysroot;
+    let state = DeviceState::until_stop(sysroot);
+    let mut journal = journal_file::read(&state)?;
+    let mut knobs = SysfsKnobs::below(sysroot);
+    // In memory only: a look changes nothing, and another process may be at it just now.
+    recover(&mut journal, &mut knobs, now_unix_s());
+    let is_meant = meant(arguments, &journal)?;
+    let mut open = Vec::new();
+    for entry in journal.open().filter(|entry| is_meant(entry)) {
+        let present = look(&mut knobs, entry.number)?;
+        let present = present.as_ref().map(|(identity, kib)| (identity, *kib));
+        open.push((entry.clone(), entry.standing(present)));
+    }
+    let closed = journal.closed().filter(|entry| is_meant(entry)).cloned();
+    let report = Report {
+        open,
+        closed: arguments.history.then(|| closed.collect()),
+        rule: persist::look(sysroot)?,
+        rule_path: persist::path(sysroot),
+    };
+    if arguments.tree.json {
+        text::print_json(&document::status(&report))?;
+    } else {
+        text::print(&people::status(&report))?;
+    }
+    let in_force =
+        |(_, standing): &(Entry, Standing)| matches!(standing, Standing::Ours | Standing::Manual);
+    Ok(match report.open.iter().all(in_force) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(EXIT_NOT_IN_FORCE),
+    })
+}
+
+/// Which entries are of the devices that were named.
+fn meant(
+    arguments: &StatusArguments,
+    journal: &Journal,
+) -> Result<impl Fn(&Entry) -> bool + use<>> {
+    let machine = devices::read(&arguments.tree.sysroot);
+    let mut numbers = Vec::new();
+    for name in &arguments.devices {
+        let known = journal.open().chain(journal.closed());
+        let mut known = known.filter(|entry| entry.is_called(name));
+        match machine.find(name).map(|device| device.number) {
+            Some(number) => numbers.push(number),
+            None => match known.next() {
+                Some(entry) => numbers.push(entry.number),
+                None => bail!("{name}: no such device, and none in the journal"),
+            },
+        }
+    }
+    let all = arguments.devices.is_empty();
+    Ok(move |entry: &Entry| all || numbers.contains(&entry.number))
+}
