@@ -10,6 +10,12 @@ pub(crate) fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
+/// `value * part / whole`, rounded up. A whole of 0 counts as 1.
+pub(crate) fn scaled(value: u64, part: u64, whole: u64) -> u64 {
+    let scaled = (u128::from(value) * u128::from(part)).div_ceil(u128::from(whole.max(1)));
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
 /// The time between two starts at `per_s` requests a second, rounded up; 0 means no cap.
 pub(crate) fn interval_ns(per_s: u64) -> u64 {
     if per_s == 0 {

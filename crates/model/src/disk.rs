@@ -343,6 +343,10 @@ impl Disk {
     }
 
     fn transfer_ns(&self, bytes: u64) -> u64 {
-        transfer_ns(bytes, self.parameters.bandwidth_bytes_per_s)
+        let by_bandwidth = || transfer_ns(bytes, self.parameters.bandwidth_bytes_per_s);
+        self.parameters
+            .transfer_times
+            .ns(bytes)
+            .unwrap_or_else(by_bandwidth)
     }
 }

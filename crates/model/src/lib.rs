@@ -24,8 +24,10 @@ mod disk;
 mod limit;
 mod parameters;
 mod quantity;
+mod transfer;
 
 pub use disk::{Completion, Counters, Disk, Request};
 pub use limit::{Extent, distinct_extents, limit_ns};
 pub use parameters::{DiskModel, DiskParameters, PARAMETER_HELP, PRESET_NAMES, ParameterError};
 pub use quantity::time_ns;
+pub use transfer::TransferTimes;

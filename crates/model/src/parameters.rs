@@ -2,6 +2,7 @@
 //! What a modelled disk is like.
 
 use crate::quantity::{self, COUNT, SIZE, TIME};
+use crate::transfer::TransferTimes;
 
 /// The names [`DiskParameters::preset`] knows.
 pub const PRESET_NAMES: &[&str] = &["hdd", "usb", "cloud", "nvme", "nfs", "instant"];
@@ -11,6 +12,7 @@ pub const PARAMETER_HELP: &str = "\
 model=head|parallel|instant  how requests are served
 capacity_bytes=SIZE          a full-stroke seek is this far; 0: as large as the device
 bandwidth_bytes_per_s=SIZE   what all transfers together can reach
+transfer_times=TABLE         how long a transfer takes by size, in place of the bandwidth
 latency_ns=TIME              parallel: from the start of a request to its first byte
 parallel_requests=COUNT      parallel: served at once
 rate_requests_per_s=COUNT    parallel: starts per second at most; 0: no cap
@@ -20,6 +22,7 @@ half_turn_ns=TIME            head: the mean wait for the sector, on every seek
 gap_limit_bytes=SIZE         head: a forward gap below this is read over, not sought over
 gap_ns=TIME                  head: what such a gap costs besides its transfer
 SIZE: a number of bytes, or with K, M, G, T (binary) or KB, MB, GB, TB (decimal)
+TABLE: SIZE:TIME,SIZE:TIME,... with sizes that grow, or nothing
 TIME: a number of nanoseconds, or with ns, us, ms, s";
 
 /// How a disk serves its requests.
@@ -43,6 +46,8 @@ pub struct DiskParameters {
     pub capacity_bytes: u64,
     /// What all transfers together can reach. At least 1.
     pub bandwidth_bytes_per_s: u64,
+    /// How long a transfer takes by the size of its request, where the bandwidth doesn't say it.
+    pub transfer_times: TransferTimes,
     /// From the start of a request to its first byte. Used by [`DiskModel::Parallel`].
     pub latency_ns: u64,
     /// Requests served at once, at least 1. Used by [`DiskModel::Parallel`].
@@ -116,6 +121,7 @@ impl DiskParameters {
             model: DiskModel::Head,
             capacity_bytes: 0,
             bandwidth_bytes_per_s: 120_000_000,
+            transfer_times: TransferTimes::default(),
             latency_ns: 0,
             parallel_requests: 1,
             rate_requests_per_s: 0,
@@ -143,6 +149,11 @@ impl DiskParameters {
             value: value.to_owned(),
             wanted,
         };
+        if key == "transfer_times" {
+            self.transfer_times = TransferTimes::parse(value)
+                .ok_or_else(|| bad("SIZE:TIME,... with sizes that grow"))?;
+            return Ok(());
+        }
         let kind = Kind::of(key).ok_or_else(|| unknown_key(key))?;
         let number = quantity::parse(value, kind.units()).ok_or_else(|| bad(kind.wanted()))?;
         let field = self.field_mut(key).ok_or_else(|| unknown_key(key))?;
@@ -268,7 +279,11 @@ mod tests {
             let key = line.split_once('=').unwrap().0;
             let mut parameters = DiskParameters::preset("hdd").unwrap();
             let before = parameters.clone();
-            let value = if key == "model" { "instant" } else { "12345" };
+            let value = match key {
+                "model" => "instant",
+                "transfer_times" => "4K:1ms",
+                _ => "12345",
+            };
             parameters.set(key, value).unwrap();
             assert_ne!(parameters, before, "{key}");
         }

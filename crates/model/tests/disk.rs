@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The disk against numbers computed by hand, and its properties on any input.
 
-use foreread_model::{Completion, Disk, DiskModel, DiskParameters, Request};
+use foreread_model::{Completion, Disk, DiskModel, DiskParameters, Request, TransferTimes};
 use proptest::prelude::*;
 
 fn preset(name: &str) -> DiskParameters {
@@ -214,6 +214,7 @@ fn any_parameters() -> impl Strategy<Value = DiskParameters> {
         model,
         capacity_bytes: n[0],
         bandwidth_bytes_per_s: n[1],
+        transfer_times: TransferTimes::default(),
         latency_ns: n[2],
         parallel_requests: n[3],
         rate_requests_per_s: n[4],

@@ -17,6 +17,7 @@ use std::ffi::{CString, OsStr};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -89,6 +90,7 @@ struct Pending {
     reply: ReplyData,
     offset_bytes: u64,
     length_bytes: u32,
+    fails: bool,
 }
 
 struct Due {
@@ -108,6 +110,8 @@ struct Core {
     /// What the timer sleeps for; `None` while it is awake or sleeps without end.
     timer_until_ns: Option<u64>,
     stopping: bool,
+    /// Reads that touch these bytes fail.
+    failing: Range<u64>,
 }
 
 impl Core {
@@ -187,6 +191,7 @@ impl Server {
             completions: Vec::new(),
             timer_until_ns: None,
             stopping: false,
+            failing: 0..0,
         };
         Arc::new(Self {
             core: Mutex::new(core),
@@ -243,6 +248,11 @@ impl Server {
     /// The memfd that holds the bytes.
     pub(crate) fn store(&self) -> &File {
         &self.store
+    }
+
+    /// Reads that touch these bytes fail from now on, in the time they would take.
+    pub(crate) fn fail_reads(&self, bytes: Range<u64>) {
+        self.lock().failing = bytes;
     }
 
     fn stop_timer(&self) {
@@ -392,6 +402,10 @@ impl Server {
                 .all(|pair| pair[0].done_ns <= pair[1].done_ns)
         );
         for Due { pending, .. } in due.drain(..) {
+            if pending.fails {
+                pending.reply.error(Errno::EIO);
+                continue;
+            }
             let length = pending.length_bytes as usize;
             if buffer.len() < length {
                 buffer.resize(length, 0);
@@ -413,12 +427,15 @@ impl Server {
             let mut core = self.lock();
             let id = core.next_id;
             core.next_id += 1;
+            let end_bytes = offset_bytes.saturating_add(u64::from(length_bytes));
+            let fails = offset_bytes < core.failing.end && core.failing.start < end_bytes;
             core.pending.insert(
                 id,
                 Pending {
                     reply,
                     offset_bytes,
                     length_bytes,
+                    fails,
                 },
             );
             core.disk.submit(

@@ -3,6 +3,7 @@
 
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -186,6 +187,12 @@ impl Testbed {
         let result = work();
         self.server.set_parameters(before);
         result
+    }
+
+    /// Reads that touch these bytes of the disk fail from now on, in the time they would take; an
+    /// empty range ends that.
+    pub fn fail_reads(&self, bytes: Range<u64>) {
+        self.server.fail_reads(bytes);
     }
 
     /// File systems allocate differently on disks that turn. Linux 6.18 also gives those windows of

@@ -303,3 +303,19 @@ fn xfs_btrfs_and_overlay_mount() {
         testbed.unmount().unwrap();
     }
 }
+
+#[test]
+fn reads_fail_where_and_while_they_are_told_to() {
+    let Some(testbed) = testbed_or_skip("usb", 16 << 20) else {
+        return;
+    };
+    testbed.fail_reads(1 << 20..2 << 20);
+    let device = open_direct(testbed.device());
+    let mut buffer = Aligned::new(4096);
+    let mut read = |at: u64| device.read_exact_at(buffer.slice(4096), at).is_ok();
+    assert!(read(4 << 20));
+    assert!(!read((2 << 20) - 4096));
+    assert!(read(2 << 20));
+    testbed.fail_reads(0..0);
+    assert!(read(1 << 20));
+}
