@@ -4,7 +4,7 @@
 use crate::Finding;
 
 /// Crates that decide; they take values and traits, and run without root.
-const LOGIC: [&str; 8] = [
+const LOGIC: [&str; 9] = [
     "blocktrace",
     "core",
     "device",
@@ -13,6 +13,7 @@ const LOGIC: [&str; 8] = [
     "replay",
     "sim",
     "trace",
+    "watch",
 ];
 /// Crates that act on the machine, and those that put everything together.
 const MACHINE: [&str; 4] = [
