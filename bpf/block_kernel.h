@@ -26,18 +26,31 @@ struct request_queue {
 struct bvec_iter {
 	u64 bi_sector;
 	unsigned int bi_size;
+	unsigned int bi_idx;
 } __attribute__((packed));
+
+struct page {
+	unsigned long compound_head;
+	atomic_t _mapcount;
+};
+
+struct bio_vec {
+	struct page *bv_page;
+	unsigned int bv_offset;
+};
 
 struct bio {
 	struct block_device *bi_bdev;
 	u32 bi_opf;
 	struct bvec_iter bi_iter;
+	struct bio_vec *bi_io_vec;
 };
 
 struct request {
 	struct request_queue *q;
 	u32 cmd_flags;
 	unsigned int __data_len;
+	struct bio *bio;
 	u64 __sector;
 };
 

@@ -50,6 +50,7 @@ struct inode {
 	unsigned int i_nlink;
 	u32 i_rdev;
 	s64 i_size;
+	struct address_space *i_mapping;
 	struct hlist_head i_dentry;
 };
 
@@ -159,8 +160,10 @@ struct io_uring_cqe {
 struct task_struct {
 	int pid;
 	int tgid;
+	unsigned int flags;
 	unsigned in_iowait:1;
 	u64 start_time;
+	char comm[16];
 	struct mm_struct *mm;
 	struct fs_struct *fs;
 	struct files_struct *files;
@@ -179,6 +182,7 @@ struct folio {
 	struct address_space *mapping;
 	unsigned long index;
 	unsigned long _flags_1;
+	atomic_t _entire_mapcount;
 };
 
 struct buffer_head {
@@ -224,7 +228,9 @@ struct pt_regs {
 
 enum pageflags {
 	PG_locked,
+	PG_uptodate,
 	PG_head,
+	PG_reclaim,
 };
 
 enum mapping_flags {

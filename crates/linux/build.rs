@@ -6,7 +6,7 @@ use std::{env, process};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const PROGRAMS: [&str; 4] = ["record", "core_test", "check", "block"];
+const PROGRAMS: [&str; 5] = ["record", "core_test", "check", "block", "stat"];
 
 fn main() {
     let bpf =

@@ -51,6 +51,12 @@ impl Capabilities {
         )
     }
 
+    /// Those of a set of bits.
+    #[cfg(test)]
+    pub(crate) const fn of_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// Whether this one is among them.
     #[must_use]
     pub const fn has(self, capability: Capability) -> bool {

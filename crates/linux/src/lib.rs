@@ -24,5 +24,6 @@ mod read_pool;
 pub mod recorder;
 pub mod replay;
 pub mod save;
+pub mod stat;
 pub mod uring;
 pub mod warm;

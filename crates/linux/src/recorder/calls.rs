@@ -79,7 +79,7 @@ const OLD: [(c_long, Class); 7] = [
 const OLD: [(c_long, Class); 0] = [];
 
 /// Fills the table of `SYSCALLS_MAX` classes by call number.
-pub(super) fn fill(classes: &mut [u8]) {
+pub(crate) fn fill(classes: &mut [u8]) {
     for (number, class) in COMMON.iter().chain(&OLD) {
         if let Some(slot) = usize::try_from(*number)
             .ok()

@@ -23,6 +23,7 @@ pub use any::{AnyRecorder, Choice, Recorded};
 pub(crate) use bpf::refused;
 pub use bpf::{BpfError, BpfRecorder, Limits, Recording, Watch};
 pub(crate) use btf::KernelTypes;
+pub(crate) use calls::fill as fill_syscall_classes;
 pub use fanotify::{FanotifyError, FanotifyRecorder};
 pub use refresh::{Refreshed, Watched, Watcher, in_first_pid_namespace};
 pub use resolve::{Unresolved, resolve};

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What stat.bpf.c asks of the page cache: the folio of a page, whether it is ready or mapped. */
+#ifndef FOREREAD_STAT_CACHE_H
+#define FOREREAD_STAT_CACHE_H
+
+#include "stat_tables.h"
+
+static __always_inline u64 folio_flags(struct folio *folio)
+{
+	u64 flags = 0;
+
+	/* The flags come first, whatever their type is called. */
+	bpf_probe_read_kernel(&flags, sizeof(flags), folio);
+	return flags;
+}
+
+#define HAS_FLAG(flags, flag) ((flags)&1ULL << bpf_core_enum_value(enum pageflags, flag))
+
+static __always_inline u64 folio_pages(struct folio *folio, u64 flags)
+{
+	if (!HAS_FLAG(flags, PG_head))
+		return 1;
+	return 1ULL << (BPF_CORE_READ(folio, _flags_1) & 0xff & 31);
+}
+
+/* Entries of the page cache's tree, as <linux/xarray.h> has them. */
+#define TREE_MASK 63
+#define TREE_LEVELS_MAX 8
+
+static __always_inline bool tree_is_node(u64 entry)
+{
+	return (entry & 3) == 2 && entry > 4096;
+}
+
+static __always_inline u64 tree_slot(struct xa_node *node, u64 slot)
+{
+	u64 entry = 0;
+
+	bpf_probe_read_kernel(&entry, sizeof(entry),
+			      (void *)node + bpf_core_field_offset(struct xa_node, slots) +
+				      (slot & TREE_MASK) * sizeof(entry));
+	return entry;
+}
+
+struct found {
+	u64 folio;
+	u64 start_page;
+	u64 end_page;
+	u64 flags;
+};
+
+/* The folio of a page in the page cache; false when there is none. */
+__noinline int cached_folio(u64 inode_pointer, u64 page, struct found *found)
+{
+	struct inode *inode = (struct inode *)inode_pointer;
+	u64 entry = (u64)BPF_CORE_READ(inode, i_mapping, i_pages.xa_head);
+	struct xa_node *node;
+	struct folio *folio;
+	u64 flags, index, pages, slot;
+	u32 level;
+
+	if (!found)
+		return false;
+	for (level = 0; level < TREE_LEVELS_MAX && tree_is_node(entry); level++) {
+		node = (struct xa_node *)(entry - 2);
+		slot = page >> (BPF_CORE_READ(node, shift) & TREE_MASK);
+		if (level == 0 && slot > TREE_MASK)
+			return false;
+		entry = tree_slot(node, slot);
+		/* A large folio stands in its first slot, the others point there. */
+		if ((entry & 3) == 2 && !tree_is_node(entry))
+			entry = tree_slot(node, entry >> 2);
+	}
+	if (!entry || (entry & 3))
+		return false;
+	folio = (struct folio *)entry;
+	flags = folio_flags(folio);
+	index = BPF_CORE_READ(folio, index);
+	pages = folio_pages(folio, flags);
+	if (page < index || page - index >= pages)
+		return false;
+	found->folio = entry;
+	found->start_page = index;
+	found->end_page = index + pages;
+	found->flags = flags;
+	return true;
+}
+
+struct look {
+	u64 inode;
+	u64 number; /* of the chunk */
+	u64 left;
+	u64 ready; /* up to date */
+	u64 mapped; /* in a page table of somebody */
+	u64 uptodate; /* the flag */
+	u32 asks_mapped;
+	u32 pad;
+};
+
+/* Whether a page is in somebody's page table, by itself or in a folio that a PMD maps. */
+static __always_inline bool is_mapped(const struct found *found, u64 page)
+{
+	u64 struct_bytes = bpf_core_type_size(struct page);
+	u64 of_page = found->folio + (page - found->start_page) * struct_bytes;
+	struct folio *folio = (struct folio *)found->folio;
+
+	/* Counts begin at -1. */
+	if (BPF_CORE_READ((struct page *)of_page, _mapcount.counter) >= 0)
+		return true;
+	return HAS_FLAG(found->flags, PG_head) && bpf_core_field_exists(folio->_entire_mapcount) &&
+	       BPF_CORE_READ(folio, _entire_mapcount.counter) >= 0;
+}
+
+static long look_at_folio(u64 step, struct look *look)
+{
+	struct found found;
+	u64 page, bits;
+
+	if (!look->left)
+		return 1;
+	bits = look->left & -look->left;
+	page = (look->number << CHUNK_SHIFT) + (lowest(look->left) & 63);
+	if (!cached_folio(look->inode, page, &found)) {
+		look->left &= ~bits;
+		return 0;
+	}
+	/* Whether it is mapped is each page's own. */
+	if (look->asks_mapped && is_mapped(&found, page))
+		look->mapped |= bits;
+	if (!look->asks_mapped)
+		bits = chunk_bits(look->number, found.start_page, found.end_page) & look->left;
+	if (found.flags & look->uptodate)
+		look->ready |= bits;
+	look->left &= ~bits;
+	return 0;
+}
+
+static __always_inline void look_at(struct look *look, u64 inode, u64 number, u64 bits)
+{
+	look->inode = inode;
+	look->number = number;
+	look->left = bits;
+	look->uptodate = 1ULL << bpf_core_enum_value(enum pageflags, PG_uptodate);
+	bpf_loop(STAT_CHUNK_PAGES, look_at_folio, look, 0);
+}
+
+/* Of these pages of a chunk, those that are cached and up to date. */
+static __always_inline u64 ready_pages(u64 inode, u64 number, u64 bits)
+{
+	struct look look = {};
+
+	look_at(&look, inode, number, bits);
+	return look.ready;
+}
+
+/* Of these pages of a chunk, those that are mapped. */
+static __always_inline u64 mapped_pages(u64 inode, u64 number, u64 bits)
+{
+	struct look look = { .asks_mapped = true };
+
+	look_at(&look, inode, number, bits);
+	return look.mapped;
+}
+
+#endif

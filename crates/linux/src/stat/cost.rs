@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What following pages costs the machine, as the kernel measures it.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{MapCore, ProgramMut, libbpf_sys};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::error::StatError;
+
+/// What one program cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramCost {
+    /// Its name, that of a tracepoint or near it.
+    pub name: String,
+    /// How often it ran.
+    pub calls: u64,
+    /// How long, all calls together.
+    pub run_ns: u64,
+}
+
+/// What all of it cost since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// The programs in the kernel, dearest first.
+    pub programs: Vec<ProgramCost>,
+    /// Processor time of this process.
+    pub process_ns: u64,
+    /// Time since the start.
+    pub elapsed_ns: u64,
+    /// Memory of the tables in the kernel.
+    pub kernel_bytes: u64,
+    /// Chunks of 64 pages in the table of pages.
+    pub chunks: u64,
+}
+
+impl Cost {
+    /// Processor time of all programs.
+    #[must_use]
+    pub fn programs_ns(&self) -> u64 {
+        self.programs.iter().map(|program| program.run_ns).sum()
+    }
+}
+
+/// The kernel measures programs for as long as this is there.
+pub(super) struct Measured {
+    _switch: OwnedFd,
+    started: Instant,
+    process_ns: u64,
+}
+
+impl Measured {
+    pub fn start() -> Result<Self, StatError> {
+        // SAFETY: a system call that takes a number.
+        let descriptor = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+        if descriptor < 0 {
+            let error = std::io::Error::from_raw_os_error(-descriptor);
+            return Err(StatError::Refused {
+                step: "measuring programs",
+                reason: error.to_string(),
+            });
+        }
+        Ok(Self {
+            // SAFETY: the call has returned a new descriptor, which is nobody else's.
+            _switch: unsafe { OwnedFd::from_raw_fd(descriptor) },
+            started: Instant::now(),
+            process_ns: process_ns(),
+        })
+    }
+
+    pub fn cost(&self, programs: Vec<&ProgramMut<'_>>) -> Cost {
+        let mut programs: Vec<ProgramCost> = programs.into_iter().filter_map(program).collect();
+        programs.sort_by_key(|program| std::cmp::Reverse(program.run_ns));
+        Cost {
+            programs,
+            process_ns: process_ns().saturating_sub(self.process_ns),
+            elapsed_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            ..Cost::default()
+        }
+    }
+}
+
+fn program(program: &ProgramMut<'_>) -> Option<ProgramCost> {
+    // SAFETY: plain data, for which all zeros are a value.
+    let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
+    let mut bytes = u32::try_from(size_of_val(&info)).unwrap_or(0);
+    // SAFETY: the kernel writes at most so many bytes into what is there for it. All addresses in
+    // it are null, so nothing else is written.
+    let asked = unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(
+            program.as_fd().as_raw_fd(),
+            (&raw mut info).cast(),
+            &raw mut bytes,
+        )
+    };
+    (asked == 0).then(|| ProgramCost {
+        name: program.name().to_string_lossy().into_owned(),
+        calls: info.run_cnt,
+        run_ns: info.run_time_ns,
+    })
+}
+
+/// Processor time of this process, in all its threads.
+fn process_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let time = Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or(0),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    );
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Memory of a map, as the kernel says; 0 where it doesn't.
+pub(super) fn kernel_bytes(map: &impl MapCore) -> u64 {
+    let path = format!("/proc/self/fdinfo/{}", map.as_fd().as_raw_fd());
+    let text = fs::read_to_string(path).unwrap_or_default();
+    memlock(&text)
+}
+
+fn memlock(fdinfo: &str) -> u64 {
+    let line = fdinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("memlock:"));
+    line.and_then(|bytes| bytes.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_a_map_is_a_line_of_its_descriptor() {
+        assert_eq!(memlock("map_type:\t1\nmemlock:\t4096\nfrozen:\t0\n"), 4096);
+        assert_eq!(memlock("memlock: many"), 0);
+        assert_eq!(memlock(""), 0);
+    }
+}

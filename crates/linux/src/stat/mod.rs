@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Live accounts of readahead: `bpf/stat.bpf.c`, loaded, attached, read out.
+//!
+//! [`Accounting::start`] follows every page that is brought in for reading from then on, by the whole
+//! machine or by one process tree; [`Accounting::snapshot`] says what became of them, in accounts
+//! whose pages add up exactly, see [`Counts`].
+
+mod abi;
+mod cost;
+mod error;
+mod names;
+
+pub use cost::{Cost, ProgramCost};
+pub use error::StatError;
+pub use names::Names;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use foreread_watch::{By, Counters, Counts, Process, Subject};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, ProgramMut, RingBuffer};
+
+use crate::programs;
+use crate::recorder::fill_syscall_classes;
+use abi::{KEY_BYTES, Key, Named};
+use cost::Measured;
+use error::refused;
+
+programs::skeleton!("stat.skel.rs");
+use skeleton::{StatSkel, StatSkelBuilder};
+
+/// Chunks of 64 pages that are followed at once; more are counted as not followed.
+const CHUNKS_MAX: u32 = 1 << 18;
+
+/// What to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Following {
+    /// What accounts are told apart by; kinds always are.
+    pub by: By,
+    /// Only what the next child of this thread and its own children bring in.
+    pub only_next_child: bool,
+    /// Chunks of 64 pages at once.
+    pub chunks_max: u32,
+    /// Whether what it costs is measured, which costs a little itself.
+    pub measure: bool,
+}
+
+impl Default for Following {
+    fn default() -> Self {
+        Self {
+            by: By::default(),
+            only_next_child: false,
+            chunks_max: CHUNKS_MAX,
+            measure: false,
+        }
+    }
+}
+
+/// What the programs see here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// All.
+    Full,
+    /// No requests of devices, no metadata, and of io_uring not all: their tracepoints lack.
+    PagesOnly,
+}
+
+/// What found no room, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Pages that were brought in and are not in any account.
+    pub unfollowed_pages: u64,
+    /// Times that account "other" was used for one of its own.
+    pub shared_accounts: u64,
+    /// Accounts that have numbers and no names.
+    pub unnamed_accounts: u64,
+    /// Processes that don't count as children of the command.
+    pub processes: u64,
+}
+
+/// What became of pages until now.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Accounts in no order. None of them is of the same subject as another.
+    pub accounts: Vec<(Subject, Counts)>,
+    /// What found no room.
+    pub losses: Losses,
+}
+
+/// What names say, as they come from the ring buffer.
+#[derive(Default)]
+struct Inbox {
+    accounts: HashMap<u32, Subject>,
+    names: Names,
+}
+
+/// The programs in the kernel. Detached when dropped.
+pub struct Accounting {
+    // Detached before what they use goes.
+    links: Vec<Link>,
+    skel: StatSkel<'static>,
+    ring: RingBuffer<'static>,
+    inbox: Rc<RefCell<Inbox>>,
+    following: Following,
+    sight: Sight,
+    measured: Option<Measured>,
+    /// Of the table of chunks, when it was last looked at.
+    chunks: u64,
+}
+
+impl Accounting {
+    /// Follows pages from now on.
+    ///
+    /// # Errors
+    /// [`StatError`] when the kernel can't or rights are missing.
+    pub fn start(following: Following) -> Result<Self, StatError> {
+        Self::start_with(following, Sight::Full)
+            .or_else(|_| Self::start_with(following, Sight::PagesOnly))
+    }
+
+    /// The same, seeing no more than this.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), and when a tracepoint lacks that this needs.
+    pub fn start_with(following: Following, sight: Sight) -> Result<Self, StatError> {
+        let mut open = StatSkelBuilder::default()
+            .open(programs::storage())
+            .map_err(refused("opening the programs"))?;
+        let by = following.by;
+        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            fill_syscall_classes(&mut rodata.syscall_class);
+            rodata.by_device = u32::from(by.device);
+            rodata.by_process = u32::from(by.process);
+            rodata.by_file = u32::from(by.file);
+            rodata.by_cgroup = u32::from(by.cgroup);
+            rodata.only_tree = u32::from(following.only_next_child);
+        }
+        let progs = &mut open.progs;
+        progs.forked.set_autoload(following.only_next_child);
+        progs.exited.set_autoload(following.only_next_child);
+        progs.executed.set_autoload(by.process);
+        let is_full = sight == Sight::Full;
+        progs.issued.set_autoload(is_full);
+        progs.block_touched.set_autoload(is_full);
+        progs.ring_read_done.set_autoload(is_full);
+        open.maps
+            .chunk_table
+            .set_max_entries(following.chunks_max.max(1))
+            .map_err(refused("sizing the tables"))?;
+        let skel = open.load().map_err(refused("loading the programs"))?;
+        let inbox = Rc::new(RefCell::new(Inbox::default()));
+        let receiver = Rc::clone(&inbox);
+        let ring = programs::ring(&skel.maps.names, move |bytes| {
+            receiver.borrow_mut().take(bytes, by);
+        })
+        .map_err(|error| StatError::Refused {
+            step: "mapping the ring buffer",
+            reason: error.to_string(),
+        })?;
+        let mut accounting = Self {
+            links: Vec::new(),
+            skel,
+            ring,
+            inbox,
+            following,
+            sight,
+            measured: None,
+            chunks: 0,
+        };
+        if following.measure {
+            accounting.measured = Some(Measured::start()?);
+        }
+        accounting.attach()?;
+        Ok(accounting)
+    }
+
+    fn attach(&mut self) -> Result<(), StatError> {
+        if self.following.only_next_child {
+            self.skel
+                .progs
+                .whoami
+                .test_run(ProgramInput::default())
+                .map_err(refused("asking for the process number"))?;
+            if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+                bss.adopt_pid = bss.whoami_pid;
+            }
+        }
+        let (following, is_full) = (self.following, self.sight == Sight::Full);
+        // Ends of lives first: what begins before all are there is followed to its end.
+        let programs = self.programs(following, is_full).into_iter();
+        let links: Result<_, _> = programs.map(|program| program.attach_trace()).collect();
+        self.links = links.map_err(refused("attaching to a tracepoint"))?;
+        Ok(())
+    }
+
+    /// Those that are attached, in this order.
+    fn programs(&self, following: Following, is_full: bool) -> Vec<&ProgramMut<'static>> {
+        let progs = &self.skel.progs;
+        let mut programs = vec![
+            &progs.removed,
+            &progs.get_pages,
+            &progs.map_pages,
+            &progs.switched,
+            &progs.inserted,
+            &progs.fault,
+            &progs.ra_unbounded,
+            &progs.ra_order,
+            &progs.async_ra,
+            &progs.sync_ra,
+        ];
+        if following.by.process {
+            programs.push(&progs.executed);
+        }
+        if following.only_next_child {
+            programs.extend([&progs.exited, &progs.forked]);
+        }
+        if is_full {
+            programs.extend([&progs.block_touched, &progs.ring_read_done, &progs.issued]);
+        }
+        programs
+    }
+
+    /// What is seen.
+    #[must_use]
+    pub fn sight(&self) -> Sight {
+        self.sight
+    }
+
+    /// What accounts are told apart by.
+    #[must_use]
+    pub fn by(&self) -> By {
+        self.following.by
+    }
+
+    /// Takes what has come, and makes room where that is due; to be called a few times in a second.
+    ///
+    /// # Errors
+    /// When the kernel refuses to run a program.
+    pub fn keep_up(&mut self) -> Result<(), StatError> {
+        // An error here is a damaged ring: what it held has numbers and no names.
+        let _ = self.ring.consume();
+        self.survey()?;
+        if self.chunks * 2 >= u64::from(self.following.chunks_max) {
+            self.sweep()?;
+        }
+        Ok(())
+    }
+
+    /// What became of pages until now. In each account, fetched pages are in exactly one place.
+    ///
+    /// # Errors
+    /// When the kernel refuses to run a program, or counters contradict each other.
+    pub fn snapshot(&mut self) -> Result<Snapshot, StatError> {
+        self.keep_up()?;
+        let accounts = self.counters()?;
+        let _ = self.ring.consume();
+        if (1..accounts.len()).any(|n| !self.inbox.borrow().accounts.contains_key(&(n as u32))) {
+            self.find_unnamed();
+        }
+        let inbox = self.inbox.borrow();
+        let of = |number: u32| match number {
+            0 => Some(Subject {
+                is_other: true,
+                ..Subject::default()
+            }),
+            _ => inbox.accounts.get(&number).copied(),
+        };
+        let mut losses = self.losses();
+        let accounts = (0u32..).zip(accounts).filter_map(|(number, counts)| {
+            let is_used = number > 0 || counts != Counts::default();
+            is_used.then(|| {
+                // Lost with the ring and not in the table either: between the two, at this moment.
+                let subject = of(number).unwrap_or(Subject {
+                    is_other: true,
+                    ..Subject::default()
+                });
+                (subject, counts)
+            })
+        });
+        let accounts = accounts.collect();
+        losses.unnamed_accounts = inbox.names.unnamed();
+        Ok(Snapshot { accounts, losses })
+    }
+
+    /// Names of what accounts are of, as far as they are known now.
+    pub fn with_names<T>(&self, look: impl FnOnce(&mut Names) -> T) -> T {
+        look(&mut self.inbox.borrow_mut().names)
+    }
+
+    /// What the programs cost until now; `None` when that isn't measured.
+    #[must_use]
+    pub fn cost(&self) -> Option<Cost> {
+        let measured = self.measured.as_ref()?;
+        let is_full = self.sight == Sight::Full;
+        let programs = self.programs(self.following, is_full);
+        let mut cost = measured.cost(programs);
+        cost.chunks = self.chunks;
+        cost.kernel_bytes = cost::kernel_bytes(&self.skel.maps.account_table)
+            + cost::kernel_bytes(&self.skel.maps.bss_accounts)
+            + cost::kernel_bytes(&self.skel.maps.bss_filter)
+            + cost::kernel_bytes(&self.skel.maps.chunk_table)
+            + cost::kernel_bytes(&self.skel.maps.names);
+        Some(cost)
+    }
+
+    /// Looks at which pages have arrived.
+    fn survey(&mut self) -> Result<(), StatError> {
+        run(&self.skel.progs.survey, "looking at what has arrived")?;
+        self.chunks = self
+            .skel
+            .maps
+            .bss_data
+            .as_deref()
+            .map_or(0, |bss| bss.chunk_count);
+        Ok(())
+    }
+
+    /// Removes chunks of which no page is unused any more.
+    fn sweep(&mut self) -> Result<(), StatError> {
+        run(&self.skel.progs.sweep, "making room in a table")?;
+        let dead = self
+            .skel
+            .maps
+            .bss_data
+            .as_deref()
+            .map_or(0, |bss| bss.chunks_dead);
+        if dead > 0 {
+            wait_for_programs();
+            run(&self.skel.progs.remove_dead, "making room in a table")?;
+        }
+        Ok(())
+    }
+
+    /// All counters, those of later steps first: a page that moves meanwhile is then in the step
+    /// before or in the one after, never in both.
+    fn counters(&self) -> Result<Vec<Counts>, StatError> {
+        /// A page that another processor is moving at this moment is there in some nanoseconds.
+        const READINGS_MAX: u32 = 1000;
+        for _ in 0..READINGS_MAX {
+            if let Some(counts) = self.read_counters() {
+                return Ok(counts);
+            }
+            std::thread::yield_now();
+        }
+        Err(StatError::Unbalanced)
+    }
+
+    fn read_counters(&self) -> Option<Vec<Counts>> {
+        let accounts = &self.skel.maps.bss_accounts_data.as_deref()?.accounts;
+        let used = self.skel.maps.bss_data.as_deref()?.accounts_used as usize + 1;
+        let accounts = accounts.get(..used.min(accounts.len()))?;
+        // SAFETY: of each use: the counter is in memory that is mapped for as long as the maps are,
+        // and aligned; the kernel's programs write it meanwhile, so it is read as it is, once.
+        let read = |counter: &u64| unsafe { std::ptr::read_volatile(counter) };
+        let mut counters: Vec<Counters> = accounts
+            .iter()
+            .map(|account| Counters {
+                used_on_time: read(&account.used_on_time),
+                used_late: read(&account.used_late),
+                wasted: read(&account.wasted),
+                windows: read(&account.windows),
+                requests: read(&account.requests),
+                request_bytes: read(&account.request_bytes),
+                stall_ns: read(&account.stall_ns),
+                stalls: read(&account.stalls),
+                ..Counters::default()
+            })
+            .collect();
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        for (counters, account) in counters.iter_mut().zip(accounts) {
+            counters.arrived = read(&account.arrived);
+        }
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        for (counters, account) in counters.iter_mut().zip(accounts) {
+            counters.fetched = read(&account.fetched);
+        }
+        counters.into_iter().map(Counts::new).collect()
+    }
+
+    /// Accounts whose names were lost with the ring: what they are of is in the table.
+    fn find_unnamed(&self) {
+        let table = &self.skel.maps.account_table;
+        let mut inbox = self.inbox.borrow_mut();
+        for bytes in table.keys() {
+            let number = table.lookup(&bytes, MapFlags::ANY).ok().flatten();
+            let number = number.and_then(|n| Some(u32::from_ne_bytes(n.try_into().ok()?)));
+            let key = bytes.get(..KEY_BYTES).and_then(Key::from_bytes);
+            if let (Some(number), Some(key)) = (number, key)
+                && !inbox.accounts.contains_key(&number)
+            {
+                inbox
+                    .accounts
+                    .insert(number, key.subject(self.following.by));
+                inbox.names.note_unnamed();
+            }
+        }
+    }
+
+    fn losses(&self) -> Losses {
+        let Some(bss) = self.skel.maps.bss_data.as_deref() else {
+            return Losses::default();
+        };
+        Losses {
+            unfollowed_pages: bss.losses.unfollowed_pages,
+            shared_accounts: bss.losses.shared_accounts,
+            unnamed_accounts: 0,
+            processes: bss.losses.processes,
+        }
+    }
+}
+
+impl Inbox {
+    fn take(&mut self, bytes: &[u8], by: By) {
+        let Some(named) = Named::from_bytes(bytes) else {
+            return;
+        };
+        let process: Process = named.key.process();
+        if by.process {
+            self.names.name_process(process, named.comm);
+        }
+        if named.account == 0 {
+            return;
+        }
+        let subject = named.key.subject(by);
+        if let Some(file) = subject.file
+            && !named.path.is_empty()
+        {
+            self.names.name_file(file, named.path);
+        }
+        self.accounts.insert(named.account, subject);
+    }
+}
+
+fn run(program: &ProgramMut<'_>, step: &'static str) -> Result<(), StatError> {
+    let done = program.test_run(ProgramInput::default());
+    done.map(drop).map_err(refused(step))
+}
+
+/// Waits until each program that ran when this was called has ended.
+fn wait_for_programs() {
+    /// `MEMBARRIER_CMD_GLOBAL`: synchronize_rcu(), and programs run inside of that.
+    const GLOBAL: libc::c_long = 1;
+    // SAFETY: a system call with numbers only. Where it isn't there, programs have had the time of
+    // a system call, which is more than they take.
+    unsafe {
+        libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0);
+    }
+}

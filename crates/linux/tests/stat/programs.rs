@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Random programs, with accounts held against a reference count: pages are fetched, used and dropped
+//! as residency and page tables show after each step, without BPF.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use foreread_linux::check_kernel::{By as Sight, Files, Kernel};
+use foreread_linux::stat::{Accounting, Following};
+use foreread_sim::check::{DESCRIPTORS, FILE_BYTES, Machine, Program, Run, Seen, Step, generate};
+use foreread_testbed::FileSystem;
+use foreread_watch::{Counts, Ledger};
+
+use crate::bed::{BY, Bed, PAGE_BYTES, of_file, on_bed, on_disk, start};
+
+/// On each of three file systems: 1,000 and some more.
+const PROGRAMS: u64 = 340;
+
+/// What residency and the page table show of one program's file.
+struct Reference {
+    ledger: Ledger<u64>,
+    cached: BTreeSet<u64>,
+    mapped: BTreeSet<u64>,
+    /// Where each descriptor stands, in bytes.
+    positions: [Option<u64>; DESCRIPTORS],
+    file_bytes: u64,
+}
+
+/// Whether a step came to pages that weren't there before it.
+struct Missed {
+    /// To the one that it came to first: it was waited for.
+    first: bool,
+    /// To any. Those behind the first may have been read ahead in time.
+    any: bool,
+}
+
+fn pages(runs: &[Run]) -> BTreeSet<u64> {
+    runs.iter()
+        .flat_map(|(first, pages)| *first..first + pages)
+        .collect()
+}
+
+impl Reference {
+    fn new(program: &Program) -> Self {
+        Self {
+            ledger: Ledger::default(),
+            cached: BTreeSet::new(),
+            mapped: BTreeSet::new(),
+            positions: [None; DESCRIPTORS],
+            file_bytes: program.file_bytes(),
+        }
+    }
+
+    /// Bytes that a read is for; moves the descriptor where that is how it reads.
+    fn read(&mut self, step: &Step) -> Option<(u64, u64)> {
+        match *step {
+            Step::Open { descriptor } => {
+                self.positions[descriptor] = Some(0);
+                None
+            }
+            Step::Seek {
+                descriptor,
+                offset_bytes,
+            } => {
+                let position = self.positions[descriptor].as_mut()?;
+                *position = offset_bytes;
+                None
+            }
+            Step::Read {
+                descriptor,
+                offset_bytes,
+                bytes,
+            } => self.positions[descriptor].map(|_| (offset_bytes, bytes)),
+            Step::ReadOn { descriptor, bytes } => {
+                let position = self.positions[descriptor].as_mut()?;
+                let from = *position;
+                *position = (from + bytes).min(self.file_bytes).max(from);
+                Some((from, bytes))
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes a step.
+    fn step(&mut self, step: &Step, seen: &Seen) -> Missed {
+        let (cached, mapped) = (pages(&seen.cached), pages(&seen.mapped));
+        let read = self.read(step);
+        let mut come_to: BTreeSet<u64> = mapped.difference(&self.mapped).copied().collect();
+        if let Some((from, bytes)) = read {
+            let end = (from + bytes).min(self.file_bytes);
+            if from < end {
+                come_to.extend(from / PAGE_BYTES..end.div_ceil(PAGE_BYTES));
+            }
+        }
+        let first = match *step {
+            Step::Touch { page } => mapped.contains(&page).then_some(page),
+            _ => come_to.first().copied(),
+        };
+        for page in cached.difference(&self.cached) {
+            self.ledger.fetch(*page);
+            self.ledger.arrive(page);
+        }
+        let missed = Missed {
+            first: first.is_some_and(|page| !self.cached.contains(&page)),
+            any: come_to.iter().any(|page| !self.cached.contains(page)),
+        };
+        for page in &come_to {
+            self.ledger.use_page(page);
+        }
+        for page in self.cached.difference(&cached) {
+            self.ledger.drop_page(page);
+        }
+        (self.cached, self.mapped) = (cached, mapped);
+        missed
+    }
+}
+
+/// How often the page cache of the machine was dropped, and how many pages were reclaimed: what goes
+/// and comes within one step residency doesn't show.
+fn disturbances() -> Vec<String> {
+    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let is_one =
+        |line: &&str| line.starts_with("drop_pagecache ") || line.starts_with("pgsteal_file");
+    text.lines().filter(is_one).map(str::to_owned).collect()
+}
+
+/// Whether there was any since. The kernel counts what it has reclaimed some time after it was gone.
+fn is_disturbed(before: &[String]) -> bool {
+    (0..100).any(|_| {
+        thread::sleep(Duration::from_millis(10));
+        before != disturbances()
+    })
+}
+
+/// Of one file since the beginning of its program: fetched, used, wasted, resident and unused; and
+/// how many were used late.
+fn counted(accounting: &mut Accounting, inode: u64, base: &Counts) -> ([u64; 4], u64) {
+    let snapshot = accounting.snapshot().expect("a snapshot");
+    let all: Counts = of_file(&snapshot, inode)
+        .iter()
+        .map(|(_, counts)| *counts)
+        .sum();
+    let change = all.since(base);
+    assert!(change.balances());
+    assert_eq!(change.in_flight, 0, "all has settled");
+    let four = [
+        change.fetched,
+        change.used_on_time + change.used_late,
+        change.wasted,
+        change.resident_unused.unsigned_abs(),
+    ];
+    (four, change.used_late)
+}
+
+fn run(kernel: &mut Kernel<'_>, accounting: &mut Accounting, inodes: &[u64], program: &Program) {
+    kernel.begin(program).expect("it begins");
+    let inode = inodes[program.file];
+    let snapshot = accounting.snapshot().expect("a snapshot");
+    let base: Counts = of_file(&snapshot, inode)
+        .iter()
+        .map(|(_, counts)| *counts)
+        .sum();
+    assert_eq!(base.held(), 0, "nothing of the file is cached");
+    let mut reference = Reference::new(program);
+    let mut late = 0;
+    let before = disturbances();
+    for (number, step) in program.steps.iter().enumerate() {
+        let seen = kernel.step(step).expect("it runs");
+        if seen.is_unsure {
+            // Something else dropped pages: what they were when it did is not known.
+            return;
+        }
+        let missed = reference.step(step, &seen);
+        let counts = reference.ledger.counts();
+        let expected = [
+            counts.counters().fetched,
+            counts.used(),
+            counts.counters().wasted,
+            counts.resident_unused(),
+        ];
+        let (four, late_now) = counted(accounting, inode, &base);
+        let of = format!("program {}, step {number} ({step})", program.number);
+        if four != expected && is_disturbed(&before) {
+            println!("{of}: proves nothing, something else dropped pages");
+            return;
+        }
+        assert_eq!(four, expected, "{of}: {seen:?}");
+        let is_late = late_now > late;
+        assert!(is_late || !missed.first, "{of}: what was missing is late");
+        assert!(!is_late || missed.any, "{of}: what was there is on time");
+        late = late_now;
+    }
+}
+
+fn inodes(directory: &Path) -> Vec<u64> {
+    let entries = fs::read_dir(directory).expect("a directory").flatten();
+    let own = entries.map(|entry| entry.path()).find(|path| {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy()
+            .starts_with(".foreread-check-kernel-")
+    });
+    let own = own.expect("the directory of the files");
+    (0..FILE_BYTES.len())
+        .map(|number| {
+            fs::metadata(own.join(format!("file-{number}")))
+                .expect("a file")
+                .ino()
+        })
+        .collect()
+}
+
+fn check(bed: &Bed, programs: u64) {
+    let files = Files::make(&bed.directory).expect("files");
+    let inodes = inodes(&bed.directory);
+    let set = |kib| {
+        bed.testbed
+            .set_read_ahead_kib(kib)
+            .map_err(io::Error::other)
+    };
+    let following = Following {
+        by: BY,
+        ..Following::default()
+    };
+    let Some(mut accounting) = start(following) else {
+        return;
+    };
+    let mut kernel = Kernel::new(files, Some(&set), Sight::Residency).expect("a machine");
+    for number in 0..programs {
+        run(&mut kernel, &mut accounting, &inodes, &generate(23, number));
+    }
+}
+
+#[test]
+fn on_ext4_random_programs_come_out_as_residency_says() {
+    on_bed(FileSystem::Ext4, |bed| check(bed, PROGRAMS));
+}
+
+#[test]
+fn on_xfs_random_programs_come_out_as_residency_says() {
+    on_bed(FileSystem::Xfs, |bed| check(bed, PROGRAMS));
+}
+
+#[test]
+fn on_btrfs_random_programs_come_out_as_residency_says() {
+    on_bed(FileSystem::Btrfs, |bed| check(bed, PROGRAMS));
+}
+
+/// Where every miss sleeps, and folios are met on their way.
+#[test]
+fn on_a_slow_disk_they_do_too() {
+    for file_system in FileSystem::ALL {
+        on_disk("cloud", file_system, |bed| check(bed, 12));
+    }
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! 23 files of 23 pages, read in each way that there is.
+
+use std::os::unix::fs::FileExt;
+
+use foreread_linux::cache::cached_pages;
+use foreread_linux::stat::{Accounting, Following};
+use foreread_testbed::FileSystem;
+use foreread_watch::Kind;
+use rustix::fs::{Advice, fadvise};
+
+use crate::bed::{
+    BY, FILES, Mapped, PAGE_BYTES, PAGES, Watched, five, of_file, on_bed, settled, start, sum,
+};
+
+/// What is to come out for each file: the pages, and those that each kind fetched.
+struct Expected {
+    five: [u64; 5],
+    kinds: &'static [(Kind, u64)],
+}
+
+/// Does something with each of 23 files on each file system, and holds every counter against what is
+/// to come out.
+fn check(way: impl Fn(&Watched, &mut Accounting), expected: &Expected) {
+    for file_system in FileSystem::ALL {
+        on_bed(file_system, |bed| {
+            let files = bed.files();
+            let following = Following {
+                by: BY,
+                ..Following::default()
+            };
+            let Some(mut accounting) = start(following) else {
+                return;
+            };
+            for file in &files {
+                way(file, &mut accounting);
+                let snapshot = settled(&mut accounting, file.inode);
+                let of = of_file(&snapshot, file.inode);
+                let all = sum(&of);
+                let name = file_system.name();
+                assert_eq!(
+                    five(&all),
+                    expected.five,
+                    "{name}, {}: {of:?}",
+                    file.path.display()
+                );
+                let fetched = of
+                    .iter()
+                    .filter(|(_, counts)| counts.counters().fetched > 0);
+                let fetched: Vec<_> = fetched
+                    .map(|(kind, counts)| (*kind, counts.counters().fetched))
+                    .collect();
+                assert_eq!(fetched, expected.kinds, "{name}");
+                assert_eq!(
+                    all.request_bytes,
+                    all.fetched * PAGE_BYTES,
+                    "{name}: {of:?}"
+                );
+            }
+            let snapshot = accounting.snapshot().expect("a snapshot");
+            assert_eq!(snapshot.losses.unfollowed_pages, 0);
+            let fetched: u64 = files
+                .iter()
+                .map(|file| sum(&of_file(&snapshot, file.inode)).fetched)
+                .sum();
+            assert_eq!(fetched, expected.five[0] * FILES);
+        });
+    }
+}
+
+fn read_pages(file: &Watched, first: u64, pages: u64) {
+    let mut bytes = vec![0; (pages * PAGE_BYTES) as usize];
+    let got = file
+        .file
+        .read_at(&mut bytes, first * PAGE_BYTES)
+        .expect("a read");
+    assert_eq!(got, bytes.len());
+}
+
+fn will_need(file: &Watched) {
+    fadvise(&file.file, 0, None, Advice::WillNeed).expect("advice");
+}
+
+#[test]
+fn read_page_by_page_the_first_is_late_and_the_others_on_time() {
+    let read = |file: &Watched, accounting: &mut Accounting| {
+        for page in 0..PAGES {
+            read_pages(file, page, 1);
+            settled(accounting, file.inode);
+        }
+    };
+    check(
+        read,
+        &Expected {
+            five: [23, 22, 1, 0, 0],
+            kinds: &[(Kind::Initial, 4), (Kind::Subsequent, 19)],
+        },
+    );
+}
+
+#[test]
+fn read_at_once_all_is_used() {
+    // How many of them the reader waits for is up to the device.
+    for file_system in FileSystem::ALL {
+        on_bed(file_system, |bed| {
+            let files = bed.files();
+            let following = Following {
+                by: BY,
+                ..Following::default()
+            };
+            let Some(mut accounting) = start(following) else {
+                return;
+            };
+            for file in &files {
+                read_pages(file, 0, PAGES);
+                let snapshot = settled(&mut accounting, file.inode);
+                let all = sum(&of_file(&snapshot, file.inode));
+                assert_eq!((all.fetched, all.used_on_time + all.used_late), (23, 23));
+                assert!(all.used_late > 0);
+            }
+        });
+    }
+}
+
+#[test]
+fn prefetched_and_never_read_it_is_unused() {
+    check(
+        |file, _| will_need(file),
+        &Expected {
+            five: [23, 0, 0, 0, 23],
+            kinds: &[(Kind::Forced, 23)],
+        },
+    );
+}
+
+#[test]
+fn prefetched_and_dropped_it_is_wasted() {
+    let way = |file: &Watched, accounting: &mut Accounting| {
+        will_need(file);
+        settled(accounting, file.inode);
+        file.forget();
+    };
+    check(
+        way,
+        &Expected {
+            five: [23, 0, 0, 23, 0],
+            kinds: &[(Kind::Forced, 23)],
+        },
+    );
+}
+
+#[test]
+fn prefetched_and_read_in_part_the_rest_is_wasted() {
+    let way = |file: &Watched, accounting: &mut Accounting| {
+        will_need(file);
+        settled(accounting, file.inode);
+        read_pages(file, 3, 7);
+        // Again is not once more.
+        read_pages(file, 3, 7);
+        file.forget();
+    };
+    check(
+        way,
+        &Expected {
+            five: [23, 7, 0, 16, 0],
+            kinds: &[(Kind::Forced, 23)],
+        },
+    );
+}
+
+#[test]
+fn read_at_random_each_page_is_late() {
+    let way = |file: &Watched, accounting: &mut Accounting| {
+        fadvise(&file.file, 0, None, Advice::Random).expect("advice");
+        for page in 0..PAGES {
+            read_pages(file, page * 7 % PAGES, 1);
+            settled(accounting, file.inode);
+        }
+    };
+    check(
+        way,
+        &Expected {
+            five: [23, 0, 23, 0, 0],
+            kinds: &[(Kind::Random, 23)],
+        },
+    );
+}
+
+#[test]
+fn fetched_again_it_counts_again() {
+    let way = |file: &Watched, accounting: &mut Accounting| {
+        for _ in 0..3 {
+            will_need(file);
+            settled(accounting, file.inode);
+            file.forget();
+        }
+    };
+    check(
+        way,
+        &Expected {
+            five: [69, 0, 0, 69, 0],
+            kinds: &[(Kind::Forced, 69)],
+        },
+    );
+}
+
+#[test]
+fn mapped_and_touched_the_first_is_late_and_the_others_on_time() {
+    let way = |file: &Watched, accounting: &mut Accounting| {
+        let mapped = Mapped::new(&file.file, PAGES, Advice::Normal);
+        for page in 0..PAGES {
+            mapped.touch(page);
+            settled(accounting, file.inode);
+        }
+    };
+    check(
+        way,
+        &Expected {
+            five: [23, 22, 1, 0, 0],
+            kinds: &[(Kind::Around, 23)],
+        },
+    );
+}
+
+#[test]
+fn mapped_at_random_each_page_is_missed_by_itself() {
+    let way = |file: &Watched, accounting: &mut Accounting| {
+        let mapped = Mapped::new(&file.file, PAGES, Advice::Random);
+        for page in 0..PAGES {
+            mapped.touch(page * 7 % PAGES);
+            settled(accounting, file.inode);
+        }
+    };
+    check(
+        way,
+        &Expected {
+            five: [23, 0, 23, 0, 0],
+            kinds: &[(Kind::Demand, 23)],
+        },
+    );
+}
+
+#[test]
+fn cut_off_before_it_is_read_it_is_wasted() {
+    let way = |file: &Watched, accounting: &mut Accounting| {
+        will_need(file);
+        settled(accounting, file.inode);
+        read_pages(file, 0, 5);
+        let writable = std::fs::OpenOptions::new().write(true).open(&file.path);
+        writable
+            .and_then(|file| file.set_len(11 * PAGE_BYTES))
+            .expect("a cut");
+    };
+    check(
+        way,
+        &Expected {
+            five: [23, 5, 0, 12, 6],
+            kinds: &[(Kind::Forced, 23)],
+        },
+    );
+}
+
+#[test]
+fn what_is_written_is_not_fetched() {
+    let way = |file: &Watched, _: &mut Accounting| {
+        let writable = std::fs::OpenOptions::new().write(true).open(&file.path);
+        let bytes = vec![7; (PAGES * PAGE_BYTES) as usize];
+        writable
+            .and_then(|file| file.write_all_at(&bytes, 0))
+            .expect("a write");
+        read_pages(file, 0, PAGES);
+    };
+    check(
+        way,
+        &Expected {
+            five: [0; 5],
+            kinds: &[],
+        },
+    );
+}
+
+/// 230 pages, so that windows are in large folios where the file system has them.
+#[test]
+fn in_large_folios_each_page_counts() {
+    for file_system in FileSystem::ALL {
+        on_bed(file_system, |bed| {
+            let file = bed.file(0, 230);
+            let following = Following {
+                by: BY,
+                ..Following::default()
+            };
+            let Some(mut accounting) = start(following) else {
+                return;
+            };
+            for page in 0..97 {
+                read_pages(&file, page, 1);
+                settled(&mut accounting, file.inode);
+            }
+            let snapshot = settled(&mut accounting, file.inode);
+            let all = sum(&of_file(&snapshot, file.inode));
+            // How far windows reach is the kernel's business; that all of it is cached isn't.
+            let cached = cached_pages(&file.file, 0, 230).expect("a count");
+            assert!(cached > 97, "{cached}");
+            assert_eq!(
+                five(&all),
+                [cached, 96, 1, 0, cached - 97],
+                "{}",
+                file_system.name()
+            );
+            file.forget();
+            let snapshot = accounting.snapshot().expect("a snapshot");
+            let all = sum(&of_file(&snapshot, file.inode));
+            assert_eq!(
+                five(&all),
+                [cached, 96, 1, cached - 97, 0],
+                "{}",
+                file_system.name()
+            );
+        });
+    }
+}
