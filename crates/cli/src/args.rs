@@ -10,6 +10,7 @@ use foreread_core::Bytes;
 
 use crate::advise::args::AdviseArguments;
 use crate::apply::args::{ApplyArguments, RollbackArguments, StatusArguments};
+use crate::stat::args::StatArguments;
 use crate::trace::args::{InputArguments, TraceArguments};
 
 /// Makes cold reads fast on Linux.
@@ -59,6 +60,8 @@ pub enum Verb {
     Doctor(DoctorArguments),
     /// Show what it is worth, on a modelled disk: three programs, with and without.
     Demo(DemoArguments),
+    /// Say what becomes of pages that are read ahead, live: by device, process, file or cgroup.
+    Stat(StatArguments),
     /// Check that this kernel reads ahead as the simulator's model of it does.
     CheckKernel(CheckKernelArguments),
 }

@@ -19,6 +19,7 @@ mod run;
 mod runs;
 mod show;
 mod sim;
+mod stat;
 mod store;
 mod svg;
 mod table;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Verb::Rollback(arguments) => apply::rollback(&arguments),
         Verb::Doctor(arguments) => doctor::doctor(&arguments),
         Verb::Demo(arguments) => demo::demo(&arguments),
+        Verb::Stat(arguments) => stat::stat(&arguments),
         Verb::CheckKernel(arguments) => check_kernel::check_kernel(&arguments),
     };
     done.unwrap_or_else(|error| {

@@ -200,8 +200,8 @@ pub struct Line {
     pub counts: Counts,
 }
 
-/// Puts accounts together by what is to be told apart. By nothing, there is one line, whatever there
-/// is.
+/// Puts accounts together by what is to be told apart. By nothing, there is one line, whatever
+/// there is.
 #[must_use]
 pub fn lines(accounts: impl IntoIterator<Item = (Subject, Counts)>, by: By) -> Vec<Line> {
     let mut sums: BTreeMap<Subject, Counts> = BTreeMap::new();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Live accounts of readahead: `bpf/stat.bpf.c`, loaded, attached, read out.
 //!
-//! [`Accounting::start`] follows every page that is brought in for reading from then on, by the whole
-//! machine or by one process tree; [`Accounting::snapshot`] says what became of them, in accounts
-//! whose pages add up exactly, see [`Counts`].
+//! [`Accounting::start`] follows every page that is brought in for reading from then on, by the
+//! whole machine or by one process tree; [`Accounting::snapshot`] says what became of them, in
+//! accounts whose pages add up exactly, see [`Counts`].
 
 mod abi;
 mod cost;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random programs, with accounts held against a reference count: pages are fetched, used and dropped
-//! as residency and page tables show after each step, without BPF.
+//! Random programs, with accounts held against a reference count: pages are fetched, used and
+//! dropped as residency and page tables show after each step, without BPF.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -120,8 +120,8 @@ impl Reference {
     }
 }
 
-/// How often the page cache of the machine was dropped, and how many pages were reclaimed: what goes
-/// and comes within one step residency doesn't show.
+/// How often the page cache of the machine was dropped, and how many pages were reclaimed: what
+/// goes and comes within one step residency doesn't show.
 fn disturbances() -> Vec<String> {
     let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
     let is_one =
@@ -129,7 +129,7 @@ fn disturbances() -> Vec<String> {
     text.lines().filter(is_one).map(str::to_owned).collect()
 }
 
-/// Whether there was any since. The kernel counts what it has reclaimed some time after it was gone.
+/// Whether there was any since. The kernel counts what it has reclaimed after it is gone.
 fn is_disturbed(before: &[String]) -> bool {
     (0..100).any(|_| {
         thread::sleep(Duration::from_millis(10));

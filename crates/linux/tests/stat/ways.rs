@@ -19,8 +19,8 @@ struct Expected {
     kinds: &'static [(Kind, u64)],
 }
 
-/// Does something with each of 23 files on each file system, and holds every counter against what is
-/// to come out.
+/// Does something with each of 23 files on each file system, and holds every counter against what
+/// is to come out.
 fn check(way: impl Fn(&Watched, &mut Accounting), expected: &Expected) {
     for file_system in FileSystem::ALL {
         on_bed(file_system, |bed| {

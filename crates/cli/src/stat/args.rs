@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `foreread stat`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+use foreread_watch::By;
+
+use super::columns::Column;
+
+/// Shorter intervals would show little but foreread itself.
+const INTERVAL_NS_MIN: u64 = 10_000_000;
+
+#[derive(Debug, Args)]
+#[command(override_usage = "foreread stat [OPTIONS] [INTERVAL [COUNT]]\n       \
+    foreread stat [OPTIONS] [INTERVAL [COUNT]] -- COMMAND...")]
+#[command(after_help = "Examples:\n  \
+    sudo foreread stat 1s                        by device, every second\n  \
+    sudo foreread stat --by process,kind 5s 12   who reads ahead, how, for a minute\n  \
+    sudo foreread stat --by file -- make         what make fetched, and what became of it\n  \
+    sudo foreread stat --listen /run/foreread.sock 1m   metrics for whoever asks there\n\n\
+    Exit status: 0 done, 64 when something could not be followed, 2 when nothing can; with a \
+    command, its own where that isn't 0. Nothing is changed.")]
+pub struct StatArguments {
+    /// How often to tell, such as 1s or 500ms; by default once, at the end or at Ctrl-C.
+    #[arg(value_name = "INTERVAL", value_parser = interval_ns)]
+    pub interval_ns: Option<u64>,
+    /// How often in all.
+    #[arg(value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// What lines are told apart by: machine, device, process, file, cgroup, kind, or several.
+    #[arg(
+        long,
+        value_name = "WORDS",
+        value_delimiter = ',',
+        default_value = "device"
+    )]
+    pub by: Vec<By>,
+    /// The columns, such as device,fetched,wasted; an unknown one lists all.
+    #[arg(short = 'o', long, value_name = "NAMES", value_delimiter = ',', value_parser = column)]
+    pub columns: Vec<Column>,
+    /// How many lines at most, those that fetched most first.
+    #[arg(long, value_name = "N", default_value_t = 20,
+        value_parser = clap::value_parser!(u16).range(1..))]
+    pub top: u16,
+    /// Print one JSON document a line.
+    #[arg(long, conflicts_with_all = ["openmetrics", "columns"])]
+    pub json: bool,
+    /// Print OpenMetrics.
+    #[arg(long, conflicts_with = "columns")]
+    pub openmetrics: bool,
+    /// Answer with OpenMetrics, by HTTP, whoever connects to this UNIX socket.
+    #[arg(long, value_name = "PATH")]
+    pub listen: Option<PathBuf>,
+    /// Write to this file; by default to standard output, or, with a command, to standard error.
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Measure what this costs, and tell it too.
+    #[arg(long = "self")]
+    pub measure: bool,
+    /// Follow only what this command and its children bring in, until it ends.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+impl StatArguments {
+    /// What lines are told apart by, all words together.
+    pub fn by(&self) -> By {
+        self.by.iter().fold(By::default(), |all, one| all.and(*one))
+    }
+}
+
+fn interval_ns(text: &str) -> Result<u64, String> {
+    let wanted = || format!("{text}: an interval has a unit, as in 500ms, 1s or 1m");
+    let minutes = || {
+        text.strip_suffix('m')?
+            .parse::<u64>()
+            .ok()?
+            .checked_mul(60_000_000_000)
+    };
+    let ns = foreread_model::time_ns(text)
+        .or_else(minutes)
+        .ok_or_else(wanted)?;
+    if ns < INTERVAL_NS_MIN {
+        return Err(format!(
+            "{text} is too short: an interval is 10ms or longer"
+        ));
+    }
+    Ok(ns)
+}
+
+fn column(name: &str) -> Result<Column, String> {
+    let found = Column::ALL.into_iter().find(|column| column.name() == name);
+    found.ok_or_else(|| {
+        let names = Column::ALL.map(Column::name);
+        format!("{name} is none of {}", names.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_have_units() {
+        assert_eq!(interval_ns("1s"), Ok(1_000_000_000));
+        assert_eq!(interval_ns("2m"), Ok(120_000_000_000));
+        for wrong in ["1", "", "m", "-1s", "1ms", "99999999999999999999m"] {
+            assert!(interval_ns(wrong).is_err(), "{wrong}");
+        }
+    }
+}

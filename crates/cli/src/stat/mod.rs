@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread stat`: what becomes of pages that are read ahead, live.
+
+pub mod args;
+mod columns;
+mod report;
+mod said;
+mod socket;
+
+use std::fs::File;
+use std::io::Write;
+use std::process::{ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use foreread_linux::child::{self, Running};
+use foreread_linux::interrupt::Interrupt;
+use foreread_linux::stat::{Accounting, Following, Sight, StatError};
+use indicatif::ProgressBar;
+
+use args::StatArguments;
+use report::{Once, Telling};
+use socket::Socket;
+
+use crate::{output, text};
+
+/// Something could not be followed.
+const EXIT_PARTLY: u8 = 64;
+/// How often names are taken and room is made in the tables.
+const KEEP_UP_EVERY: Duration = Duration::from_millis(250);
+/// How often it is looked whether somebody asks at the socket.
+const ANSWER_EVERY: Duration = Duration::from_millis(50);
+
+/// `foreread stat`.
+pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
+    let following = Following {
+        by: arguments.by(),
+        only_next_child: !arguments.command.is_empty(),
+        measure: arguments.measure,
+        ..Following::default()
+    };
+    let socket = arguments
+        .listen
+        .as_deref()
+        .map(Socket::listen)
+        .transpose()?;
+    let accounting = Accounting::start(following).map_err(explained)?;
+    if accounting.sight() == Sight::PagesOnly {
+        output::note(
+            "this kernel lacks tracepoints of the block layer or of io_uring: pages are followed, \
+             requests are not counted, and of io_uring's reads not all are seen",
+        );
+    }
+    let output = match &arguments.output {
+        Some(path) => {
+            Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))?)
+        }
+        None => None,
+    };
+    let mut session = Session {
+        arguments,
+        output,
+        accounting,
+        telling: Telling::new(arguments.interval_ns.is_some()),
+        // What the socket tells is since the start.
+        answering: Telling::new(false),
+        once: Once::default(),
+        socket,
+        told: 0,
+        has_losses: false,
+    };
+    let status = match arguments.command.is_empty() {
+        true => {
+            session.until_interrupted()?;
+            None
+        }
+        false => match child::spawn(&arguments.command) {
+            Ok(running) => Some(session.during(running)?),
+            Err(error) => {
+                output::note(&error.to_string());
+                return Ok(ExitCode::from(error.exit_code()));
+            }
+        },
+    };
+    let has_losses = session.has_losses;
+    drop(session);
+    if let Some(status) = status.filter(|status| !status.success()) {
+        child::end_as(status);
+    }
+    Ok(match has_losses {
+        true => ExitCode::from(EXIT_PARTLY),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// Why not, and what works all the same.
+fn explained(error: StatError) -> anyhow::Error {
+    match error {
+        StatError::NoRights | StatError::Unbalanced => error.into(),
+        error => anyhow::anyhow!(
+            "{error}; what still works: foreread analyze --live DEVICE, for requests, and \
+             /proc/pressure/io, for stalls"
+        ),
+    }
+}
+
+struct Session<'a> {
+    arguments: &'a StatArguments,
+    output: Option<File>,
+    accounting: Accounting,
+    telling: Telling,
+    answering: Telling,
+    once: Once,
+    socket: Option<Socket>,
+    /// How often.
+    told: u64,
+    has_losses: bool,
+}
+
+impl Session<'_> {
+    fn until_interrupted(&mut self) -> Result<()> {
+        let interrupt = Interrupt::hold().context("cannot wait for Ctrl-C")?;
+        // Hides itself where stderr is no terminal.
+        let bar = ProgressBar::new_spinner();
+        if self.arguments.interval_ns.is_none() {
+            bar.set_message("following; Ctrl-C ends it");
+            bar.enable_steady_tick(Duration::from_millis(500));
+        }
+        let mut wait = |limit| {
+            let is_over = interrupt.wait(limit).context("cannot wait for Ctrl-C")?;
+            Ok(is_over.then_some(()))
+        };
+        self.follow(&mut wait)?;
+        bar.finish_and_clear();
+        if self.arguments.interval_ns.is_none() {
+            self.tell()?;
+        }
+        Ok(())
+    }
+
+    fn during(&mut self, mut running: Running) -> Result<ExitStatus> {
+        let mut wait = |limit| {
+            let ended = running.wait(Some(limit));
+            ended.context("cannot wait for the command")
+        };
+        let status = match self.follow(&mut wait)? {
+            Some(status) => status,
+            // All has been told before it ended.
+            None => loop {
+                if let Some(status) = wait(KEEP_UP_EVERY)? {
+                    return Ok(status);
+                }
+            },
+        };
+        self.tell()?;
+        Ok(status)
+    }
+
+    /// Tells at every interval; until `wait` gives something, or all has been told.
+    fn follow<T>(
+        &mut self,
+        wait: &mut impl FnMut(Duration) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let interval = self.arguments.interval_ns.map(Duration::from_nanos);
+        let tick = match self.socket {
+            Some(_) => ANSWER_EVERY,
+            None => KEEP_UP_EVERY,
+        };
+        let mut next = Instant::now();
+        let mut kept_up = next;
+        loop {
+            if let Some(interval) = interval {
+                next += interval;
+            }
+            loop {
+                let now = Instant::now();
+                let left = match interval {
+                    Some(_) if next <= now => break,
+                    Some(_) => (next - now).min(tick),
+                    None => tick,
+                };
+                if let Some(over) = wait(left)? {
+                    return Ok(Some(over));
+                }
+                if kept_up.elapsed() >= KEEP_UP_EVERY {
+                    self.accounting.keep_up()?;
+                    kept_up = Instant::now();
+                }
+                self.answer()?;
+            }
+            self.tell()?;
+            if self.arguments.count.is_some_and(|count| self.told >= count) {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn answer(&mut self) -> Result<()> {
+        let Some(socket) = &self.socket else {
+            return Ok(());
+        };
+        let (accounting, answering) = (&mut self.accounting, &mut self.answering);
+        socket.answer(|| {
+            let snapshot = accounting.snapshot()?;
+            Ok(answering.all(&snapshot, accounting).openmetrics())
+        })
+    }
+
+    fn tell(&mut self) -> Result<()> {
+        let snapshot = self.accounting.snapshot()?;
+        if self.arguments.openmetrics {
+            let told = self.answering.all(&snapshot, &self.accounting);
+            self.write(&told.openmetrics())?;
+        }
+        let told = self.telling.tell(&snapshot, &self.accounting);
+        if self.arguments.json {
+            self.write(&format!("{}\n", told.document()))?;
+        } else if !self.arguments.openmetrics {
+            let top = usize::from(self.arguments.top);
+            let by = self.accounting.by();
+            let mut table = told.people(&self.arguments.columns, top, by);
+            if self.told > 0 {
+                table.insert(0, '\n');
+            }
+            self.write(&table)?;
+        }
+        self.told += 1;
+        self.has_losses |= told.has_losses();
+        self.once.say(&told);
+        Ok(())
+    }
+
+    /// What a command prints is its own, so what is told of it goes elsewhere.
+    fn write(&mut self, what: &str) -> Result<()> {
+        match &mut self.output {
+            Some(file) => file
+                .write_all(what.as_bytes())
+                .context("cannot write what was asked for"),
+            None if self.arguments.command.is_empty() => text::print(what),
+            None => {
+                // Nobody may be there to read it any more; the command's end is told all the same.
+                let _ = std::io::stderr().lock().write_all(what.as_bytes());
+                Ok(())
+            }
+        }
+    }
+}

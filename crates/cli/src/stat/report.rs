@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A snapshot as rows: for people, as JSON, as OpenMetrics.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use foreread_linux::stat::{Accounting, Cost, Losses, Sight, Snapshot};
+use foreread_watch::{Change, Counts, Subject, lines, openmetrics};
+use serde_json::{Value, json};
+
+use super::columns::{Column, Row, usual};
+use super::said::Said;
+use crate::{output, table};
+
+/// What was told last, so that the next time tells what has changed.
+pub struct Telling {
+    started: Instant,
+    last: BTreeMap<Subject, Counts>,
+    told: Instant,
+    is_interval: bool,
+}
+
+/// A snapshot, with what has changed since the last one that was told.
+pub struct Told {
+    rows: Vec<Row>,
+    losses: Losses,
+    cost: Option<Cost>,
+    sight: Sight,
+    since_start: Duration,
+    interval: Duration,
+}
+
+impl Telling {
+    /// `is_interval`: whether more than one thing will be told.
+    pub fn new(is_interval: bool) -> Self {
+        let now = Instant::now();
+        Self {
+            started: now,
+            last: BTreeMap::new(),
+            told: now,
+            is_interval,
+        }
+    }
+
+    /// Every row since the start, the quiet ones too: a metric that was there stays.
+    pub fn all(&self, snapshot: &Snapshot, accounting: &Accounting) -> Told {
+        self.told(snapshot, accounting, true)
+    }
+
+    /// Rows of a snapshot, those that fetched most first. Those where nothing happened and of which
+    /// nothing is held are left out.
+    pub fn tell(&mut self, snapshot: &Snapshot, accounting: &Accounting) -> Told {
+        let told = self.told(snapshot, accounting, false);
+        let lines = lines(snapshot.accounts.iter().copied(), accounting.by());
+        self.last = lines
+            .iter()
+            .map(|line| (line.subject, line.counts))
+            .collect();
+        self.told = Instant::now();
+        told
+    }
+
+    fn told(&self, snapshot: &Snapshot, accounting: &Accounting, with_quiet: bool) -> Told {
+        let lines = lines(snapshot.accounts.iter().copied(), accounting.by());
+        let mut rows: Vec<Row> = accounting.with_names(|names| {
+            names.refresh();
+            let row = |line: &foreread_watch::Line| {
+                let before = self.last.get(&line.subject).copied().unwrap_or_default();
+                let change = line.counts.since(&before);
+                let is_quiet = change.is_nothing() && line.counts.held() == 0;
+                (with_quiet || !is_quiet || lines.len() == 1).then(|| Row {
+                    said: Said::of(&line.subject, names),
+                    counts: line.counts,
+                    change,
+                    is_interval: self.is_interval,
+                })
+            };
+            lines.iter().filter_map(row).collect()
+        });
+        rows.sort_by_key(|row| {
+            let most = (row.change.fetched, row.counts.held(), row.change.stall_ns);
+            std::cmp::Reverse(most)
+        });
+        let now = Instant::now();
+        Told {
+            rows,
+            losses: snapshot.losses,
+            cost: accounting.cost(),
+            sight: accounting.sight(),
+            since_start: now - self.started,
+            interval: now - self.told,
+        }
+    }
+}
+
+impl Told {
+    /// A table, and what it cost.
+    pub fn people(&self, columns: &[Column], top: usize, by: foreread_watch::By) -> String {
+        let usual = usual(by);
+        let columns = if columns.is_empty() { &usual } else { columns };
+        let heads: Vec<&str> = columns.iter().map(|column| column.head()).collect();
+        let mut table = table::table(&heads);
+        for row in self.rows.iter().take(top) {
+            table.add_row(columns.iter().map(|column| column.value(row)));
+        }
+        let left: Vec<usize> = (0..columns.len())
+            .filter(|n| columns[*n].is_subject())
+            .collect();
+        let mut text = table::finished(table, &left);
+        if self.rows.len() > top {
+            text += &format!(
+                "and {} more lines; --top shows more\n",
+                self.rows.len() - top
+            );
+        }
+        if let Some(cost) = &self.cost {
+            text += &cost_for_people(cost);
+        }
+        text
+    }
+
+    /// One document: `foreread.stat/1`.
+    pub fn document(&self) -> Value {
+        let rows = self.rows.iter().map(|row| {
+            let said = &row.said;
+            json!({
+                "device": said.device,
+                "process": said.process,
+                "pid": said.process_id,
+                "file": said.file,
+                "cgroup": said.cgroup,
+                "kind": said.kind,
+                "since_start": pages(&row.counts.since(&Counts::default())),
+                "interval": pages(&row.change),
+            })
+        });
+        json!({
+            "schema": "foreread.stat/1",
+            "since_start_ns": ns(self.since_start),
+            "interval_ns": ns(self.interval),
+            "sight": match self.sight {
+                Sight::Full => "full",
+                Sight::PagesOnly => "pages-only",
+            },
+            "lines": rows.collect::<Vec<_>>(),
+            "lost": self.lost().into_iter().collect::<BTreeMap<_, _>>(),
+            "self": self.cost.as_ref().map(cost_document),
+        })
+    }
+
+    /// All rows since the start.
+    pub fn openmetrics(&self) -> String {
+        let rows: Vec<_> = self
+            .rows
+            .iter()
+            .map(|row| (row.said.labels(), row.counts))
+            .collect();
+        openmetrics::text(&rows, &self.lost())
+    }
+
+    fn lost(&self) -> [(&'static str, u64); 4] {
+        [
+            ("unfollowed_pages", self.losses.unfollowed_pages),
+            ("shared_accounts", self.losses.shared_accounts),
+            ("unnamed_accounts", self.losses.unnamed_accounts),
+            ("unfollowed_processes", self.losses.processes),
+        ]
+    }
+
+    /// Whether something was not followed.
+    pub fn has_losses(&self) -> bool {
+        self.losses != Losses::default()
+    }
+
+    /// Words for what was lost, each kind of it.
+    pub fn words(&self) -> Vec<(&'static str, String)> {
+        let Losses {
+            unfollowed_pages,
+            shared_accounts,
+            unnamed_accounts,
+            processes,
+        } = self.losses;
+        let words = [
+            (
+                unfollowed_pages,
+                "pages",
+                format!(
+                    "{unfollowed_pages} pages or more found no room and are in no line; all others \
+                     are exact"
+                ),
+            ),
+            (
+                shared_accounts,
+                "accounts",
+                "there are too many to tell apart: some are in the line (other); fewer words in \
+                 --by, or others, need fewer"
+                    .to_owned(),
+            ),
+            (
+                unnamed_accounts,
+                "names",
+                format!(
+                    "{unnamed_accounts} lines have numbers in place of names: too many at once"
+                ),
+            ),
+            (
+                processes,
+                "processes",
+                format!("{processes} children of the command could not be followed"),
+            ),
+        ];
+        let lost = words.into_iter().filter(|(number, _, _)| *number > 0);
+        lost.map(|(_, what, words)| (what, words)).collect()
+    }
+}
+
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn pages(change: &Change) -> Value {
+    json!({
+        "fetched_pages": change.fetched,
+        "used_on_time_pages": change.used_on_time,
+        "used_late_pages": change.used_late,
+        "wasted_pages": change.wasted,
+        "resident_unused_pages": change.resident_unused,
+        "in_flight_pages": change.in_flight,
+        "amplification": change.amplification(),
+        "windows": change.windows,
+        "requests": change.requests,
+        "request_bytes": change.request_bytes,
+        "stall_ns": change.stall_ns,
+        "stalls": change.stalls,
+    })
+}
+
+fn cost_document(cost: &Cost) -> Value {
+    let programs = cost.programs.iter().map(
+        |program| json!({ "name": program.name, "calls": program.calls, "run_ns": program.run_ns }),
+    );
+    json!({
+        "programs_ns": cost.programs_ns(),
+        "process_ns": cost.process_ns,
+        "elapsed_ns": cost.elapsed_ns,
+        "kernel_bytes": cost.kernel_bytes,
+        "chunks": cost.chunks,
+        "programs": programs.collect::<Vec<_>>(),
+    })
+}
+
+/// How many programs are told.
+const DEAREST: usize = 3;
+
+fn cost_for_people(cost: &Cost) -> String {
+    let of_cpu = |ns: u64| match cost.elapsed_ns {
+        0 => "0 %".to_owned(),
+        elapsed => format!("{:.3} %", ns as f64 * 100.0 / elapsed as f64),
+    };
+    let ran = cost.programs.iter().filter(|program| program.calls > 0);
+    let dearest = ran.take(DEAREST).map(|program| {
+        let mean_ns = program.run_ns / program.calls.max(1);
+        format!("{} {} calls of {mean_ns} ns", program.name, program.calls)
+    });
+    format!(
+        "self: {} of a processor in the kernel, {} in foreread, {} of tables; dearest: {}\n",
+        of_cpu(cost.programs_ns()),
+        of_cpu(cost.process_ns),
+        foreread_core::Bytes::new(cost.kernel_bytes).human(),
+        dearest.collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// Says each kind of loss once.
+#[derive(Default)]
+pub struct Once(Vec<&'static str>);
+
+impl Once {
+    pub fn say(&mut self, told: &Told) {
+        for (what, words) in told.words() {
+            if !self.0.contains(&what) {
+                self.0.push(what);
+                output::note(&words);
+            }
+        }
+    }
+}
