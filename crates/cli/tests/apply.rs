@@ -282,6 +282,33 @@ fn udev_sets_new_devices_and_is_quiet() {
 }
 
 #[test]
+fn udev_is_told_the_same_as_everybody() {
+    let machine = Machine::new();
+    machine
+        .tree
+        .partition("sda", 1, "8:1")
+        .expect("a partition");
+    let stacked = [
+        FakeDisk::raid(0, "raid0", 512 << 10, &["sda", "nvme0n1"], 5 << 40),
+        FakeDisk::mapping(0, "home", "CRYPT-LUKS2-1", &["md0"], 5 << 40),
+        FakeDisk::loop_device(3, Some("/srv/image"), 1 << 30),
+    ];
+    for disk in stacked {
+        machine.tree.disk(&disk).expect("a disk");
+    }
+    for disk in ["dm-0", "md0", "sda", "nvme0n1", "loop3"] {
+        let advice = machine.json(&["advise", disk]);
+        let advised = &advice["devices"][0]["advised_kib"];
+        let said = machine.ok(&["apply", "--udev", disk]);
+        assert_eq!(
+            said,
+            format!("FOREREAD_READ_AHEAD_KB={advised}\n"),
+            "{disk}"
+        );
+    }
+}
+
+#[test]
 fn udev_leaves_to_others_what_they_set() {
     let machine = Machine::new();
     let rule = "ACTION==\"add\", KERNEL==\"sd[a-z]\", ATTR{queue/read_ahead_kb}=\"64\"\n";

@@ -28,7 +28,18 @@ pub struct Advised {
 impl Advised {
     /// Reads the machine below `sysroot` and weighs what it finds.
     pub fn read(sysroot: &Path, expected: Expected) -> Self {
-        let machine = devices::read(sysroot);
+        Self::weigh(sysroot, devices::read(sysroot), expected)
+    }
+
+    /// The same with no more of the machine than one device needs, where that is possible: udev asks
+    /// for each of perhaps a thousand disks.
+    pub fn read_for(sysroot: &Path, name: &str, expected: Expected) -> Self {
+        let machine = devices::read_below(sysroot, name);
+        let machine = machine.unwrap_or_else(|| devices::read(sysroot));
+        Self::weigh(sysroot, machine, expected)
+    }
+
+    fn weigh(sysroot: &Path, machine: Machine, expected: Expected) -> Self {
         let (others, unseen) = devices::others(sysroot);
         let mut notes: Vec<String> = machine.unseen.iter().chain(&unseen).cloned().collect();
         // Advice without what was measured is better than none.

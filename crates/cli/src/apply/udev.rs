@@ -56,7 +56,7 @@ fn set(name: &str, sysroot: &Path) -> Result<()> {
 fn find(name: &str, sysroot: &Path) -> Option<(Advised, DeviceNumber)> {
     let mut waited = Duration::ZERO;
     loop {
-        let advised = Advised::read(sysroot, Expected::default());
+        let advised = Advised::read_for(sysroot, name, Expected::default());
         if let Some(device) = advised.machine.find(name) {
             let is_ready = !device.is_idle() && device.read_ahead_kib.is_some();
             let number = device.number;

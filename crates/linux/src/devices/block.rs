@@ -28,6 +28,38 @@ pub struct Disks {
 impl Disks {
     /// Reads `/sys/block`. What can't be read is named in `unseen`.
     pub fn read(sysroot: &Path, boot: Option<&str>, unseen: &mut Vec<String>) -> Self {
+        let all = names(&sysroot.join("sys/block"), "/sys/block", unseen);
+        Self::of(sysroot, all, boot, unseen)
+    }
+
+    /// Reads one disk and all that it is stacked on.
+    pub fn read_below(
+        sysroot: &Path,
+        name: &str,
+        boot: Option<&str>,
+        unseen: &mut Vec<String>,
+    ) -> Self {
+        let mut found = vec![name.to_owned()];
+        let mut next = 0;
+        while let Some(name) = found.get(next) {
+            let slaves = sysroot.join("sys/block").join(name).join("slaves");
+            for slave in names(&slaves, "slaves", &mut Vec::new()) {
+                let disk = disk_of_part(&slaves.join(&slave)).unwrap_or(slave);
+                if !found.contains(&disk) {
+                    found.push(disk);
+                }
+            }
+            next += 1;
+        }
+        Self::of(sysroot, found, boot, unseen)
+    }
+
+    fn of(
+        sysroot: &Path,
+        names: Vec<String>,
+        boot: Option<&str>,
+        unseen: &mut Vec<String>,
+    ) -> Self {
         let mut disks = Self {
             devices: Vec::new(),
             partitions: Vec::new(),
@@ -35,7 +67,7 @@ impl Disks {
             by_name: HashMap::new(),
         };
         let mut below: Vec<Vec<String>> = Vec::new();
-        for name in names(&sysroot.join("sys/block"), "/sys/block", unseen) {
+        for name in names {
             // A path of a multipath NVMe disk, which has no number and nothing to set.
             if is_nvme_path(&name) {
                 continue;
@@ -81,6 +113,15 @@ impl Disks {
     pub fn disk_named(&self, name: &str) -> Option<DeviceNumber> {
         self.by_name.get(name).copied()
     }
+}
+
+/// The disk that a partition is on, from the directory of the partition.
+fn disk_of_part(directory: &Path) -> Option<String> {
+    let part = fs::canonicalize(directory).ok()?;
+    if !part.join("partition").exists() {
+        return None;
+    }
+    Some(part.parent()?.file_name()?.to_str()?.to_owned())
 }
 
 /// The sorted names in a directory; one that isn't there has none.

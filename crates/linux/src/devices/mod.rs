@@ -11,7 +11,7 @@ mod others;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use foreread_device::{Device, DeviceKind, DeviceNumber, Machine};
+use foreread_device::{Device, DeviceKind, DeviceNumber, Machine, Stack};
 
 use attribute::{Attributes, read_text, reason};
 
@@ -35,6 +35,29 @@ pub fn read(sysroot: &Path) -> Machine {
         memory_bytes,
         unseen,
     }
+}
+
+/// As much of the machine as advice for one disk needs: the disk, what it is stacked on, and the
+/// memory, whatever else there is. `None` when only [`read`] can tell: of mounts, and of loop devices,
+/// which lie on the disk of their file.
+#[must_use]
+pub fn read_below(sysroot: &Path, name: &str) -> Option<Machine> {
+    let mut unseen = Vec::new();
+    let boot = boot(sysroot);
+    let disks = block::Disks::read_below(sysroot, name, boot.as_deref(), &mut unseen);
+    let is_loop = |device: &Device| {
+        let block = device.block();
+        block.is_some_and(|block| matches!(block.stack, Stack::Loop { .. }))
+    };
+    if disks.devices.is_empty() || disks.devices.iter().any(is_loop) {
+        return None;
+    }
+    Some(Machine {
+        devices: disks.devices,
+        partitions: disks.partitions,
+        memory_bytes: memory_bytes(sysroot, &mut unseen),
+        unseen,
+    })
 }
 
 /// What has this number now. Of a disk only itself is looked at, not what it is stacked on, nor
