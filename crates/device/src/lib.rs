@@ -8,14 +8,18 @@ mod advice;
 mod cap;
 mod change;
 mod class;
+mod estimate;
 mod facts;
+mod fit;
 mod identity;
 mod journal;
 mod measured;
 mod memory;
 mod others;
+mod plateau;
 mod source;
 mod stack;
+mod sweep;
 mod transport;
 mod udev_rule;
 mod weighing;
@@ -27,7 +31,9 @@ pub use change::{
     recover, roll_back,
 };
 pub use class::{Class, DEFAULT_KIB, Reading};
+pub use estimate::{Estimate, median};
 pub use facts::{Block, Device, DeviceKind, Machine, MapperMaker, Mount, Partition, Stack};
+pub use fit::Fit;
 pub use identity::{DeviceNumber, Identity, NoDeviceNumber};
 pub use journal::{Ending, Entry, Journal, JournalError, Origin, Standing, Step};
 pub use measured::{Measured, MeasuredBook, MeasuredBookError, SweepPoint};
@@ -35,7 +41,9 @@ pub use memory::{STREAMS_DEFAULT, around_max, streams_max};
 pub use others::{
     Meant, OtherSetting, OtherValue, ProfileText, Setter, fstab, nfs_conf, tuned, udev_rules,
 };
+pub use plateau::{PLATEAU_SHARE, Plateau};
 pub use source::Source;
+pub use sweep::{Pass, SIZES_KIB, Skipped, Sweep, SweepLimits};
 pub use transport::Transport;
 pub use udev_rule::{
     UDEV_RULE_PATH, UdevRuleState, UnfitPath, kib_in_all_units, udev_property, udev_rule,

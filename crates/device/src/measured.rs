@@ -16,7 +16,7 @@ const MEASURED_MAX: usize = 4096;
 pub struct SweepPoint {
     /// The kernel's maximum window while it was read, in KiB.
     pub read_ahead_kib: u64,
-    /// Median throughput of its passes, in bytes a second.
+    /// Throughput, in bytes a second: the median of the faster half of its passes.
     pub bytes_per_s: f64,
     /// Lower end of the 95 % confidence interval of that.
     pub bytes_per_s_low: f64,

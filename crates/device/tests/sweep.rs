@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sweeps of made-up devices, in virtual time.
+
+use std::time::Duration;
+
+use foreread_core::KiB;
+use foreread_device::{PLATEAU_SHARE, Pass, SIZES_KIB, Skipped, Sweep, SweepLimits};
+use proptest::prelude::*;
+
+/// A device by its throughput over readahead, whose passes vary.
+struct Device<F> {
+    bytes_per_s: F,
+    /// One standard deviation, as a share.
+    noise: f64,
+    seed: u64,
+}
+
+impl<F: Fn(f64) -> f64> Device<F> {
+    /// Nearly normal, around 0, with a deviation of 1.
+    fn random(&mut self) -> f64 {
+        let mut sum = 0.0;
+        for _ in 0..12 {
+            self.seed = self
+                .seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            sum += (self.seed >> 40) as f64 / f64::from(1 << 24);
+        }
+        sum - 6.0
+    }
+
+    fn time(&mut self, pass: Pass) -> Duration {
+        let bytes = (pass.windows * pass.read_ahead.count() * 1024) as f64;
+        let rate = (self.bytes_per_s)(pass.read_ahead.count() as f64 * 1024.0);
+        let noise = 1.0 + self.noise * self.random();
+        Duration::from_secs_f64(bytes / rate * noise.max(0.1))
+    }
+
+    /// The sweep with the time it took.
+    fn sweep(&mut self, region_bytes_max: u64) -> (Sweep, Duration) {
+        let mut sweep = Sweep::new(SweepLimits {
+            sizes: SIZES_KIB.map(KiB::new).to_vec(),
+            region_bytes_max,
+            time: Duration::from_secs(9),
+            time_slow: Duration::from_secs(55),
+        });
+        let mut elapsed = Duration::ZERO;
+        while let Some(pass) = sweep.next(elapsed) {
+            let time = self.time(pass);
+            let around =
+                pass.region_bytes() as f64 / (pass.windows * pass.read_ahead.count() * 1024) as f64;
+            elapsed += time.mul_f64(around);
+            let parts = u32::try_from(pass.windows.min(8)).expect("a few");
+            let bytes = pass.windows * pass.read_ahead.count() * 1024;
+            let part = time / parts;
+            sweep.record(pass, bytes / u64::from(parts), &vec![part; parts as usize]);
+        }
+        (sweep, elapsed)
+    }
+
+    /// The place of the true plateau among the sizes that were measured.
+    fn plateau(&self, sweep: &Sweep) -> usize {
+        let rate = |kib: &u64| (self.bytes_per_s)(*kib as f64 * 1024.0);
+        let measured = &SIZES_KIB[..sweep.estimates().len()];
+        let best = measured.iter().map(rate).fold(0.0, f64::max);
+        let place = measured
+            .iter()
+            .position(|kib| rate(kib) >= best * PLATEAU_SHARE);
+        place.expect("the best itself")
+    }
+}
+
+fn place(size: KiB) -> usize {
+    SIZES_KIB
+        .iter()
+        .position(|kib| *kib == size.count())
+        .expect("a size of the sweep")
+}
+
+const NO_END: u64 = u64::MAX / 4;
+
+proptest! {
+    #[test]
+    fn the_plateau_is_the_right_one_or_its_neighbour(
+        cost_us in 1.0..3_000.0f64,
+        megabytes_per_s in 1.0..3_000.0f64,
+        noise in 0.0..0.01f64,
+        seed in any::<u64>(),
+    ) {
+        let rate = move |bytes: f64| bytes / (cost_us * 1e-6 + bytes / (megabytes_per_s * 1e6));
+        let mut device = Device { bytes_per_s: rate, noise, seed };
+        let (sweep, elapsed) = device.sweep(NO_END);
+        let plateau = sweep.plateau().unwrap();
+        let off = device.plateau(&sweep).abs_diff(place(plateau.read_ahead));
+        prop_assert!(off <= 1, "{:?} {:?}", plateau, sweep.points());
+        let reached = rate(plateau.read_ahead.count() as f64 * 1024.0);
+        prop_assert!(reached >= 0.96 * rate(plateau.best.count() as f64 * 1024.0));
+        let fastest = rate(16384.0 * 1024.0);
+        let limit = if fastest > 21e6 { 9.5 } else { 56.0 };
+        prop_assert!(elapsed.as_secs_f64() < limit, "{elapsed:?}");
+    }
+
+    #[test]
+    fn any_region_and_any_noise_end_in_time(
+        region in any::<u64>(),
+        rate in 1.0..1e10f64,
+        noise in 0.0..2.0f64,
+        seed in any::<u64>(),
+    ) {
+        let mut device = Device { bytes_per_s: move |_| rate, noise, seed };
+        let (sweep, _) = device.sweep(region);
+        prop_assert_eq!(sweep.estimates().len() + sweep.skipped().len(), SIZES_KIB.len());
+        for (size, skipped) in sweep.skipped() {
+            if skipped == Skipped::Region {
+                prop_assert!(size.count() * 1024 * 6 > region);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sweep_without_noise_is_certain_and_measures_nothing_twice_far_below() {
+    let rate = |bytes: f64| bytes / (0.5e-3 + bytes / 60e6);
+    let mut device = Device {
+        bytes_per_s: rate,
+        noise: 0.0,
+        seed: 1,
+    };
+    let (sweep, elapsed) = device.sweep(NO_END);
+    let plateau = sweep.plateau().unwrap();
+    assert_eq!(plateau.read_ahead, KiB::new(2048));
+    assert!(plateau.is_certain(), "{plateau:?} {elapsed:?}");
+    let passes: Vec<u64> = sweep.points().iter().map(|point| point.passes).collect();
+    assert!(passes[..6].iter().all(|passes| *passes == 1), "{passes:?}");
+    assert!(
+        passes[7..=9].iter().all(|passes| *passes >= 3),
+        "{passes:?}"
+    );
+}
+
+#[test]
+fn a_disturbed_pass_is_not_the_last_word() {
+    let mut device = Device {
+        bytes_per_s: |bytes: f64| 1e8f64.min(bytes * 2e3),
+        noise: 0.0,
+        seed: 1,
+    };
+    let mut sweep = Sweep::new(SweepLimits {
+        sizes: SIZES_KIB.map(KiB::new).to_vec(),
+        region_bytes_max: NO_END,
+        time: Duration::from_secs(9),
+        time_slow: Duration::from_secs(55),
+    });
+    let mut count = 0;
+    while let Some(pass) = sweep.next(Duration::from_millis(count * 200)) {
+        count += 1;
+        let slowed = pass.read_ahead == KiB::new(64) && count < 14;
+        let time = device.time(pass).mul_f64(if slowed { 1.07 } else { 1.0 });
+        sweep.record(pass, pass.windows * pass.read_ahead.count() * 1024, &[time]);
+    }
+    assert_eq!(sweep.plateau().unwrap().read_ahead, KiB::new(64));
+}
+
+#[test]
+fn sizes_larger_than_the_device_are_left_out() {
+    let mut device = Device {
+        bytes_per_s: |_| 1e6,
+        noise: 0.0,
+        seed: 1,
+    };
+    let (sweep, _) = device.sweep(505 << 10);
+    let last = sweep.estimates().last().unwrap().0;
+    assert_eq!(last, KiB::new(64));
+    assert_eq!(sweep.skipped().len(), 8);
+    assert!(
+        sweep
+            .skipped()
+            .iter()
+            .all(|skipped| skipped.1 == Skipped::Region)
+    );
+    let (none, _) = device.sweep(4096);
+    assert!(none.plateau().is_none());
+}
