@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Holds back SIGINT and SIGTERM, for this thread and those that it starts.
+/// Holds back SIGINT, SIGTERM and SIGHUP (a terminal that is closed), for this thread and those
+/// that it starts.
 #[derive(Debug)]
 pub struct Interrupt {
     fd: OwnedFd,
@@ -26,6 +27,7 @@ impl Interrupt {
             libc::sigemptyset(&raw mut set);
             libc::sigaddset(&raw mut set, libc::SIGINT);
             libc::sigaddset(&raw mut set, libc::SIGTERM);
+            libc::sigaddset(&raw mut set, libc::SIGHUP);
             let refused =
                 libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
             if refused != 0 {

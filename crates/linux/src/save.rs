@@ -51,6 +51,21 @@ fn replace_with_mode(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
+/// Replaces a file by new content, whole or not at all for whoever reads it, but without waiting
+/// for the disk: for what means nothing after a reboot.
+///
+/// # Errors
+/// As the kernel says; then the old file is untouched.
+pub fn replace_until_reboot(path: &Path, content: &[u8]) -> io::Result<()> {
+    let temporary = temporary_beside(path);
+    let written = fs::write(&temporary, content).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        // It may not exist: then there is nothing to remove.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
 fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -115,6 +130,26 @@ pub fn lock(directory: &Path) -> io::Result<Lock> {
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+/// Takes the lock that a file stands for, without waiting. `None` when somebody else has it; the
+/// kernel takes it from a process that dies. The file is made if need be, and stays.
+///
+/// # Errors
+/// When the file can't be made.
+pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(Lock { _file: file })),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
