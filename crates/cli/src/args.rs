@@ -10,6 +10,7 @@ use foreread_core::Bytes;
 
 use crate::advise::args::AdviseArguments;
 use crate::apply::args::{ApplyArguments, RollbackArguments, StatusArguments};
+use crate::probe::args::ProbeArguments;
 use crate::stat::args::StatArguments;
 use crate::trace::args::{InputArguments, TraceArguments};
 
@@ -62,6 +63,8 @@ pub enum Verb {
     Demo(DemoArguments),
     /// Say what becomes of pages that are read ahead, live: by device, process, file or cgroup.
     Stat(StatArguments),
+    /// Measure which readahead size a device is best read with.
+    Probe(ProbeArguments),
     /// Check that this kernel reads ahead as the simulator's model of it does.
     CheckKernel(CheckKernelArguments),
 }

@@ -41,6 +41,11 @@ impl DeviceState {
         Self { directory }
     }
 
+    /// Where its files are; it may not be there yet.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// A file of it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
@@ -83,7 +88,6 @@ impl DeviceState {
         )
     }
 
-    #[allow(dead_code)]
     /// Keeps a measurement, in place of earlier ones of the device.
     pub fn keep(&self, measured: Measured) -> Result<()> {
         let locked = self.lock()?;

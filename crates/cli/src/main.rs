@@ -15,6 +15,8 @@ mod doctor;
 mod merge;
 mod output;
 mod positions;
+mod probe;
+mod probing;
 mod run;
 mod runs;
 mod show;
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Verb::Doctor(arguments) => doctor::doctor(&arguments),
         Verb::Demo(arguments) => demo::demo(&arguments),
         Verb::Stat(arguments) => stat::stat(&arguments),
+        Verb::Probe(arguments) => probe::probe(&arguments),
         Verb::CheckKernel(arguments) => check_kernel::check_kernel(&arguments),
     };
     done.unwrap_or_else(|error| {

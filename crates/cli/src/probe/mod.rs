@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread probe`: which readahead size a device is best read with, measured.
+
+pub mod args;
+mod document;
+mod measure;
+mod people;
+mod picture;
+mod progress;
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, bail};
+use foreread_core::KiB;
+use foreread_device::{Fit, Identity, Measured, Plateau, Skipped, SweepPoint};
+use foreread_linux::interrupt::Interrupt;
+use foreread_linux::probe::{Kind, Latency, Stop, Target, identity};
+
+use crate::device_state::DeviceState;
+use crate::probing::{HeldSetting, put_back_interrupted};
+use crate::{output, text};
+
+use args::ProbeArguments;
+
+/// It was interrupted, or something could not be read.
+const EXIT_PARTLY: u8 = 64;
+/// How long what is under way may take to end after an interrupt, before the setting is put back
+/// over its head.
+const END_PATIENCE: Duration = Duration::from_secs(2);
+
+/// One size read past the page cache.
+struct DirectPoint {
+    read_ahead: KiB,
+    bytes_per_s: f64,
+}
+
+/// Several readers at one size.
+struct ReadersPoint {
+    readers: u64,
+    read_ahead: KiB,
+    bytes_per_s: f64,
+    latency_ns_max: f64,
+}
+
+/// What a probe found.
+struct Found {
+    identity: Identity,
+    kind: Kind,
+    path: String,
+    pieces: Option<usize>,
+    before_kib: u64,
+    request_max_kib: u64,
+    points: Vec<SweepPoint>,
+    skipped: Vec<(KiB, Skipped)>,
+    plateau: Plateau,
+    fit: Option<Fit>,
+    latency: Option<Latency>,
+    direct: Vec<DirectPoint>,
+    readers: Vec<ReadersPoint>,
+    elapsed: Duration,
+    read_errors: u64,
+    is_interrupted: bool,
+    /// What people should know, a sentence each.
+    notes: Vec<String>,
+}
+
+/// A setting that the thread that watches for signals can put back, too.
+#[derive(Clone)]
+struct SharedSetting(Arc<Mutex<HeldSetting>>);
+
+impl SharedSetting {
+    fn lock(&self) -> MutexGuard<'_, HeldSetting> {
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// `foreread probe`.
+pub fn probe(arguments: &ProbeArguments) -> Result<ExitCode> {
+    let root = Path::new("/");
+    let until_stop = DeviceState::until_stop(root);
+    for done in put_back_interrupted(&until_stop) {
+        output::note(&done);
+    }
+    let named = text::escaped_path(&arguments.target);
+    let target = Target::of(&arguments.target).with_context(|| named.clone())?;
+    // Held from before the first change on, also for the threads that are started later.
+    let interrupt = Interrupt::hold().context("cannot hold back signals")?;
+    let setting = HeldSetting::take(&until_stop, &target.setting).with_context(|| named.clone())?;
+    let setting = SharedSetting(Arc::new(Mutex::new(setting)));
+    let stop = Stop::default();
+    watch(interrupt, stop.clone(), setting.clone())?;
+    let begun = Instant::now();
+    let found = measure::measure(arguments, target, &setting, &stop, begun);
+    let put_back = setting.lock().put_back();
+    let mut found = found.with_context(|| named.clone())?;
+    if let Err(error) = put_back {
+        found.notes.push(format!("{error:#}"));
+    }
+    found.elapsed = begun.elapsed();
+    if !found.is_interrupted
+        && let Err(error) = DeviceState::of(root).keep(measured(&found))
+    {
+        found
+            .notes
+            .push(format!("not remembered for advice: {error:#}"));
+    }
+    tell(arguments, &found)
+}
+
+fn tell(arguments: &ProbeArguments, found: &Found) -> Result<ExitCode> {
+    if let Some(path) = &arguments.svg {
+        fs::write(path, picture::picture(found))
+            .with_context(|| format!("cannot write {}", text::escaped_path(path)))?;
+    }
+    if arguments.json {
+        text::print_json(&document::document(found))?;
+    } else {
+        text::print(&people::people(found))?;
+    }
+    for note in &found.notes {
+        output::note(note);
+    }
+    let partly = found.is_interrupted || found.read_errors > 0;
+    Ok(if partly {
+        ExitCode::from(EXIT_PARTLY)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Ends the probe when the user says so. A read that hangs holds up everything but this thread.
+fn watch(interrupt: Interrupt, stop: Stop, setting: SharedSetting) -> Result<()> {
+    let wait = move || {
+        while !matches!(interrupt.wait(Duration::from_secs(3600)), Ok(true) | Err(_)) {}
+        stop.stop();
+        thread::sleep(END_PATIENCE);
+        let _ = setting.lock().put_back();
+    };
+    thread::Builder::new()
+        .name("interrupt".to_owned())
+        .spawn(wait)
+        .context("cannot start a thread")?;
+    Ok(())
+}
+
+/// What is kept for advice.
+fn measured(found: &Found) -> Measured {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let latency = found.latency.as_ref();
+    Measured {
+        identity: found.identity.clone(),
+        unix_s: since.map_or(0, |since| since.as_secs()),
+        sweep: found.points.clone(),
+        plateau_kib: found.plateau.read_ahead.count(),
+        request_cost_ns: found.fit.map_or(0.0, |fit| fit.request_cost_ns),
+        bandwidth_bytes_per_s: found.fit.map_or(0.0, |fit| fit.bandwidth_bytes_per_s),
+        latency_ns: latency.map(|latency| latency.latency_ns),
+        speed_up: latency.map(Latency::speed_up),
+    }
+}
+
+impl Found {
+    /// The throughput of the best size, in bytes a second.
+    fn best_bytes_per_s(&self) -> f64 {
+        let rates = self.points.iter().map(|point| point.bytes_per_s);
+        rates.fold(0.0, f64::max)
+    }
+
+    /// A target that gave nothing at all.
+    fn nothing(stop: &Stop) -> Result<Self> {
+        if stop.is_stopped() {
+            bail!("interrupted before anything was measured; the setting is as it was");
+        }
+        bail!("nothing could be measured");
+    }
+}
+
+/// What the probed device is called.
+fn identity_of(target: &Target) -> Identity {
+    identity(&target.setting)
+}
