@@ -12,6 +12,7 @@ mod memory;
 mod recording;
 mod refresh;
 mod simulator;
+mod sizing;
 mod small_device;
 mod trace;
 mod warm;
@@ -51,10 +52,12 @@ pub enum SectionName {
     Advice,
     /// What a label probe makes a small slow device read.
     SmallDevice,
+    /// Whether `probe` finds the plateau of ten devices, and how long it takes.
+    Sizing,
 }
 
 impl SectionName {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,
@@ -68,6 +71,7 @@ impl SectionName {
         Self::Trace,
         Self::Advice,
         Self::SmallDevice,
+        Self::Sizing,
     ];
 
     /// How long it takes on a machine with two processors.
@@ -83,6 +87,7 @@ impl SectionName {
             Self::Simulator | Self::SmallDevice => 0.3,
             Self::Agreement => 15.0,
             Self::Trace => 3.0,
+            Self::Sizing => 13.0,
         };
         match (quick, self) {
             (false, _) => minutes,
@@ -108,6 +113,7 @@ impl SectionName {
             Self::Trace => trace::measure(context),
             Self::Advice => advice::measure(context),
             Self::SmallDevice => small_device::measure(context),
+            Self::Sizing => sizing::measure(context),
         }
     }
 }

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A long sweep, as `dd bs=4k` makes one: every readahead size, and time enough for each.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use foreread_bench::BenchError;
+use foreread_bench::sample::Sample;
+use foreread_testbed::Testbed;
+use rustix::fs::{Advice, fadvise};
+use serde_json::{Value, json};
+
+/// 4 KiB to 16 MiB.
+pub const SIZES_KIB: [u64; 13] = [
+    4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384,
+];
+const PAGE_BYTES: u64 = 4096;
+/// How long each size is read, and so many windows at least.
+const TIME: Duration = Duration::from_millis(600);
+const WINDOWS_MIN: u64 = 3;
+/// Windows that are read before: they grow from small ones.
+const WINDOWS_BEFORE: u64 = 3;
+/// Below this, one round is exact enough, and long enough.
+const SLOW_BYTES_PER_S: f64 = 50e6;
+/// How much of the best a size must reach to be on the plateau.
+const PLATEAU_SHARE: f64 = 0.98;
+
+/// Throughput by readahead size, in bytes a second.
+pub struct Swept {
+    rates: Vec<f64>,
+}
+
+impl Swept {
+    /// Of a testbed's device, whose readahead is left as the testbed began with.
+    pub fn of(testbed: &Testbed, rounds: usize) -> Result<Self, BenchError> {
+        let mut all: Vec<Vec<f64>> = vec![Vec::new(); SIZES_KIB.len()];
+        let mut start_bytes = 0;
+        for round in 0..rounds {
+            for (rates, kib) in all.iter_mut().zip(SIZES_KIB) {
+                if round > 0 && rates.iter().all(|rate| *rate < SLOW_BYTES_PER_S) {
+                    continue;
+                }
+                testbed.set_read_ahead_kib(kib)?;
+                let (rate, end_bytes) = read(testbed, start_bytes, kib * 1024)
+                    .map_err(BenchError::system("read the modelled disk"))?;
+                rates.push(rate);
+                // Far enough that what was read ahead is not met again.
+                start_bytes = end_bytes.next_multiple_of(64 << 20) + (64 << 20);
+                if start_bytes > super::CAPACITY_BYTES / 2 {
+                    start_bytes = 0;
+                }
+            }
+        }
+        testbed.set_read_ahead_kib(foreread_testbed::READ_AHEAD_KIB_DEFAULT)?;
+        let medians = all.into_iter().map(|rates| Sample::new(rates).median());
+        Ok(Self {
+            rates: medians.collect(),
+        })
+    }
+
+    pub fn best_bytes_per_s(&self) -> f64 {
+        self.rates.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// The smallest size within 2 % of the best.
+    pub fn plateau_kib(&self) -> u64 {
+        let enough = self.best_bytes_per_s() * PLATEAU_SHARE;
+        let mut points = SIZES_KIB.iter().zip(&self.rates);
+        points
+            .find(|(_, rate)| **rate >= enough)
+            .map_or(0, |point| *point.0)
+    }
+
+    /// The throughput at a size, in percent of the best.
+    pub fn percent_at(&self, kib: u64) -> f64 {
+        let mut points = SIZES_KIB.iter().zip(&self.rates);
+        let rate = points
+            .find(|point| *point.0 == kib)
+            .map_or(0.0, |point| *point.1);
+        rate / self.best_bytes_per_s() * 100.0
+    }
+
+    pub fn document(&self) -> Value {
+        let points = SIZES_KIB.iter().zip(&self.rates);
+        points
+            .map(|(kib, rate)| json!({ "read_ahead_kib": kib, "bytes_per_s": rate }))
+            .collect()
+    }
+}
+
+/// Reads sequentially; returns bytes a second and where it ended.
+fn read(testbed: &Testbed, start_bytes: u64, window_bytes: u64) -> std::io::Result<(f64, u64)> {
+    let file = File::open(testbed.device())?;
+    // The sweep before, or another, may have been here.
+    fadvise(&file, 0, None, Advice::DontNeed)?;
+    let mut page = [0; PAGE_BYTES as usize];
+    let mut at = start_bytes;
+    let grown = start_bytes + WINDOWS_BEFORE * window_bytes;
+    while at < grown {
+        file.read_exact_at(&mut page, at)?;
+        at += PAGE_BYTES;
+    }
+    let begun = Instant::now();
+    let mut windows = 0;
+    // Two windows are under way in turn: an odd number of them would measure one of the two.
+    while windows < WINDOWS_MIN || windows % 2 == 1 || begun.elapsed() < TIME {
+        let end = at + window_bytes;
+        while at < end {
+            file.read_exact_at(&mut page, at)?;
+            at += PAGE_BYTES;
+        }
+        windows += 1;
+    }
+    let bytes = (windows * window_bytes) as f64;
+    let rate = bytes / begun.elapsed().as_secs_f64();
+    Ok((rate, at + 2 * window_bytes))
+}
