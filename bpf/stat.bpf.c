@@ -277,11 +277,18 @@ int BPF_PROG(map_pages, struct address_space *mapping, unsigned long start_pgoff
 SEC("tp_btf/mm_filemap_fault")
 int BPF_PROG(fault, struct address_space *mapping, unsigned long index)
 {
-	struct task_state *t = state_now(true);
 	u64 inode = (u64)BPF_CORE_READ(mapping, host);
 	u64 number = index >> CHUNK_SHIFT, bits;
+	bool is_cached, is_ready;
 	struct found found;
+	struct task_state *t;
 
+	is_cached = cached_folio(inode, index, &found);
+	is_ready = is_cached && HAS_FLAG(found.flags, PG_uptodate);
+	/* Almost every fault: its page is there, and was used before or isn't followed. */
+	if (is_ready && !*filter_at(inode, number))
+		return 0;
+	t = state_now(true);
 	if (!t)
 		return 0;
 	t->cause = CAUSE_NONE;
@@ -290,14 +297,14 @@ int BPF_PROG(fault, struct address_space *mapping, unsigned long index)
 	t->read_inode = 0;
 	t->fault_inode = inode;
 	t->fault_ns = bpf_ktime_get_ns();
-	if (!cached_folio(inode, index, &found)) {
+	if (!is_cached) {
 		t->miss.inode = inode;
 		t->miss.start_page = index;
 		t->miss.end_page = (u64)index + 1;
 		return 0;
 	}
 	bits = chunk_bits(number, index, (u64)index + 1);
-	if (!HAS_FLAG(found.flags, PG_uptodate)) {
+	if (!is_ready) {
 		t->late.inode = inode;
 		t->late.start_page = found.start_page;
 		t->late.end_page = found.end_page;
@@ -324,8 +331,9 @@ static __always_inline u64 waited_for(struct task_struct *task, struct task_stat
 	if (!span.inode)
 		return 0;
 	start = span.start_page;
-	if (t->progress.inode == span.inode && t->progress.start_page > start &&
-	    t->progress.start_page < span.end_page)
+	/* Of a call that reads so much, the event before it tells how far it has come. */
+	if (t->progress.inode == span.inode && t->progress.start_page < span.end_page &&
+	    t->progress.start_page > start + PAGES_PER_EVENT_MAX)
 		start = t->progress.start_page;
 	use_pages(span.inode, start, span.end_page, USE_UNTIL_WAIT, t);
 	return span.inode;

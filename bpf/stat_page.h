@@ -7,6 +7,7 @@
 
 /* filemap_get_pages() returns at most 31 folios, of 512 pages at most where a PMD maps 2 MiB. */
 #define CHUNKS_PER_EVENT_MAX 250
+#define PAGES_PER_EVENT_MAX ((CHUNKS_PER_EVENT_MAX - 1) * STAT_CHUNK_PAGES)
 
 enum end {
 	END_ON_TIME,

@@ -65,19 +65,10 @@ static __always_inline bool read_now(struct task_struct *task, struct span *span
 	return true;
 }
 
-/* Unused pages of the chunk of a page, before it. */
-static __always_inline u64 unused_before(u64 inode, u64 page)
-{
-	struct chunk_place key = { .inode = inode, .chunk = (page - 1) >> CHUNK_SHIFT };
-	struct stat_chunk *chunk = bpf_map_lookup_elem(&chunk_table, &key);
-
-	return chunk ? chunk->unused & chunk_bits(key.chunk, 0, page) : 0;
-}
-
 /*
  * filemap_get_pages() returns without its event when the last folio it found wasn't ready and
- * others came before it; the event that follows covers the rest only. So when unused pages lie
- * before an event, where the read began is asked of the system call.
+ * others came before it; the event that follows covers the rest only. So where the read began is
+ * asked of the system call.
  */
 __noinline int use_read(u64 inode, u64 start_page, u64 end_page)
 {
@@ -93,9 +84,12 @@ __noinline int use_read(u64 inode, u64 start_page, u64 end_page)
 	t->read_inode = 0;
 	t->miss.inode = 0;
 	t->window.inode = 0;
-	if (start_page && unused_before(inode, start_page) && read_now(task, &span) &&
-	    (span.inode == inode || !span.inode) && span.start_page < start_page)
+	if (read_now(task, &span) && (span.inode == inode || !span.inode) &&
+	    span.start_page < start_page) {
+		if (start_page - span.start_page > PAGES_PER_EVENT_MAX)
+			span.start_page = start_page - PAGES_PER_EVENT_MAX;
 		use_pages(inode, span.start_page, start_page, USE_READY, t);
+	}
 	t->progress.inode = inode;
 	t->progress.start_page = start_page;
 	if (use_pages(inode, start_page, end_page, USE_READY, t))
@@ -103,8 +97,8 @@ __noinline int use_read(u64 inode, u64 start_page, u64 end_page)
 	clean->inode = inode;
 	clean->start_page = start_page;
 	clean->end_page = end_page;
-	if (end_page - start_page > (CHUNKS_PER_EVENT_MAX - 1) * STAT_CHUNK_PAGES)
-		clean->end_page = start_page + (CHUNKS_PER_EVENT_MAX - 1) * STAT_CHUNK_PAGES;
+	if (end_page - start_page > PAGES_PER_EVENT_MAX)
+		clean->end_page = start_page + PAGES_PER_EVENT_MAX;
 	clean->windows_seen = seen;
 	return 0;
 }

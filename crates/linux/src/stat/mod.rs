@@ -9,10 +9,12 @@ mod abi;
 mod cost;
 mod error;
 mod names;
+mod types;
 
 pub use cost::{Cost, ProgramCost};
 pub use error::StatError;
 pub use names::Names;
+pub use types::{Following, Losses, Sight, Snapshot};
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -30,64 +32,6 @@ use error::refused;
 
 programs::skeleton!("stat.skel.rs");
 use skeleton::{StatSkel, StatSkelBuilder};
-
-/// Chunks of 64 pages that are followed at once; more are counted as not followed.
-const CHUNKS_MAX: u32 = 1 << 18;
-
-/// What to follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Following {
-    /// What accounts are told apart by; kinds always are.
-    pub by: By,
-    /// Only what the next child of this thread and its own children bring in.
-    pub only_next_child: bool,
-    /// Chunks of 64 pages at once.
-    pub chunks_max: u32,
-    /// Whether what it costs is measured, which costs a little itself.
-    pub measure: bool,
-}
-
-impl Default for Following {
-    fn default() -> Self {
-        Self {
-            by: By::default(),
-            only_next_child: false,
-            chunks_max: CHUNKS_MAX,
-            measure: false,
-        }
-    }
-}
-
-/// What the programs see here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
-    /// All.
-    Full,
-    /// No requests of devices, no metadata, and of io_uring not all: their tracepoints lack.
-    PagesOnly,
-}
-
-/// What found no room, since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Losses {
-    /// Pages that were brought in and are not in any account.
-    pub unfollowed_pages: u64,
-    /// Times that account "other" was used for one of its own.
-    pub shared_accounts: u64,
-    /// Accounts that have numbers and no names.
-    pub unnamed_accounts: u64,
-    /// Processes that don't count as children of the command.
-    pub processes: u64,
-}
-
-/// What became of pages until now.
-#[derive(Clone, Debug, Default)]
-pub struct Snapshot {
-    /// Accounts in no order. None of them is of the same subject as another.
-    pub accounts: Vec<(Subject, Counts)>,
-    /// What found no room.
-    pub losses: Losses,
-}
 
 /// What names say, as they come from the ring buffer.
 #[derive(Default)]

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What lines are told apart by, what is followed, and what finds no room.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use foreread_linux::stat::{Accounting, Following, Sight, Snapshot};
 use foreread_testbed::FileSystem;
@@ -158,14 +162,15 @@ fn pages_that_find_no_room_are_counted_and_in_no_line() {
     });
 }
 
-/// The table has room for 8 chunks; 23 files of one each come and go.
+/// Files of 92 chunks in all are read one after the other; the table has room for 48.
 #[test]
 fn room_is_made_for_what_comes_next() {
+    const ALL_PAGES: u64 = FILES * 230;
     on_bed(FileSystem::Ext4, |bed| {
-        let files = bed.files();
+        let files: Vec<Watched> = (0..FILES).map(|number| bed.file(number, 230)).collect();
         let following = Following {
             by: BY,
-            chunks_max: 64,
+            chunks_max: 48,
             only_next_child: true,
             ..Following::default()
         };
@@ -173,12 +178,8 @@ fn room_is_made_for_what_comes_next() {
             return;
         };
         let names: Vec<String> = files.iter().map(|f| f.path.display().to_string()).collect();
-        let forget = "dd of=$f oflag=nocache conv=notrunc,fdatasync count=0 2> /dev/null";
-        let script = format!(
-            "for i in 1 2 3 4 5 6 7 8; do for f in {}; do cat $f; {forget}; done > /dev/null; \
-             sleep 0.05; done",
-            names.join(" ")
-        );
+        let names = names.join(" ");
+        let script = format!("for f in {names}; do cat $f > /dev/null; sleep 0.05; done");
         let mut shell = Command::new("sh")
             .args(["-c", &script])
             .spawn()
@@ -198,11 +199,9 @@ fn room_is_made_for_what_comes_next() {
         let fetched: u64 = files.iter().map(|f| of(f.inode).counters().fetched).sum();
         let used: u64 = files.iter().map(|f| of(f.inode).used()).sum();
         assert_eq!(fetched, used);
-        assert_eq!(
-            fetched + snapshot.losses.unfollowed_pages,
-            8 * FILES * PAGES
-        );
-        assert_eq!(snapshot.losses.unfollowed_pages, 0);
+        // What didn't find room, on a machine that was too slow, is counted.
+        assert!(fetched + snapshot.losses.unfollowed_pages >= ALL_PAGES);
+        assert!(fetched > 48 * 64, "{fetched}: nothing was ever removed");
     });
 }
 
@@ -253,5 +252,57 @@ fn what_it_costs_is_measured() {
             cost.kernel_bytes > 1 << 20 && cost.elapsed_ns > 0,
             "{cost:?}"
         );
+    });
+}
+
+/// Four threads read and drop files while snapshots are taken: in each of them every account
+/// balances, and nothing that was counted is taken back.
+#[test]
+fn while_pages_move_every_snapshot_balances() {
+    on_bed(FileSystem::Ext4, |bed| {
+        let files = bed.files();
+        let following = Following {
+            by: BY,
+            ..Following::default()
+        };
+        let Some(mut accounting) = start(following) else {
+            return;
+        };
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for number in 0..4 {
+                let (files, is_over) = (&files, &is_over);
+                scope.spawn(move || {
+                    let mut bytes = vec![0; 5 * 4096];
+                    for file in files.iter().cycle().skip(number * 5) {
+                        if is_over.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        let _ = file.file.read_at(&mut bytes, number as u64 * 4096);
+                        file.forget();
+                    }
+                });
+            }
+            let mut before: BTreeMap<Subject, Counts> = BTreeMap::new();
+            for _ in 0..300 {
+                let snapshot = accounting.snapshot().expect("a snapshot");
+                for (subject, counts) in snapshot.accounts {
+                    let earlier = before.insert(subject, counts).unwrap_or_default();
+                    assert!(counts.since(&earlier).balances());
+                    let (now, then) = (counts.counters(), earlier.counters());
+                    assert!(now.fetched >= then.fetched && now.wasted >= then.wasted);
+                    assert!(now.arrived >= then.arrived && counts.used() >= earlier.used());
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let fetched: u64 = {
+            let snapshot = accounting.snapshot().expect("a snapshot");
+            files
+                .iter()
+                .map(|file| sum(&of_file(&snapshot, file.inode)).fetched)
+                .sum()
+        };
+        assert!(fetched > 1000, "{fetched}");
     });
 }
