@@ -129,8 +129,8 @@ fn disturbances() -> Vec<String> {
     text.lines().filter(is_one).map(str::to_owned).collect()
 }
 
-/// Whether there was any since, or pages of the file are gone. The kernel counts what it has dropped
-/// when all of it is gone.
+/// Whether there was any since, or pages of the file are gone. The kernel counts what it has
+/// dropped when all of it is gone.
 fn is_disturbed(before: &[String], file: &Watched, seen: &Seen) -> bool {
     let were = pages(&seen.cached).len() as u64;
     (0..100).any(|_| {
@@ -160,8 +160,8 @@ fn counted(accounting: &mut Accounting, inode: u64, base: &Counts) -> ([u64; 4],
     (four, change.used_late)
 }
 
-/// Runs a program and holds each step against the reference; false when something else dropped pages
-/// meanwhile, so that it proves nothing.
+/// Runs a program and holds each step against the reference; false when something else dropped
+/// pages meanwhile, so that it proves nothing.
 fn run(
     kernel: &mut Kernel<'_>,
     accounting: &mut Accounting,
