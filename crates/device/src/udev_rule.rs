@@ -3,8 +3,9 @@
 
 use foreread_core::grouped;
 
-/// Where it goes. Before `60-persistent-storage.rules`, whose label probe is the first to read a new
-/// device; `IMPORT` runs its program right there, while `RUN` would wait for the end of all rules.
+/// Where it goes. Before `60-persistent-storage.rules`, whose label probe is the first to read a
+/// new device; `IMPORT` runs its program right there, while `RUN` would wait for the end of all
+/// rules.
 pub const UDEV_RULE_PATH: &str = "etc/udev/rules.d/59-foreread-read-ahead.rules";
 
 /// The first words of the line that tells whether the rest was edited.

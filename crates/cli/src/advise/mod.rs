@@ -31,8 +31,8 @@ impl Advised {
         Self::weigh(sysroot, devices::read(sysroot), expected)
     }
 
-    /// The same with no more of the machine than one device needs, where that is possible: udev asks
-    /// for each of perhaps a thousand disks.
+    /// The same with no more of the machine than one device needs, where that is possible: udev
+    /// asks for each of perhaps a thousand disks.
     pub fn read_for(sysroot: &Path, name: &str, expected: Expected) -> Self {
         let machine = devices::read_below(sysroot, name);
         let machine = machine.unwrap_or_else(|| devices::read(sysroot));

@@ -12,6 +12,7 @@ mod status;
 mod udev;
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,6 +23,7 @@ use foreread_linux::open_files::{self, OpenFiles};
 
 use crate::advise::{Advised, Shown};
 use crate::device_state::DeviceState;
+use crate::probing::put_back_interrupted;
 use crate::{EXIT_FAILURE, output, text};
 use args::ApplyArguments;
 use journal_file::JournalFile;
@@ -30,6 +32,13 @@ pub use status::status;
 
 /// Part of what was asked for was done.
 const EXIT_PART: u8 = 64;
+
+/// A value that a killed probe has left is nobody's.
+fn put_back_probed(state: &DeviceState) {
+    for done in put_back_interrupted(state) {
+        output::note(&done);
+    }
+}
 
 /// What was wished for one device, and what came of it.
 pub struct Done {
@@ -85,7 +94,7 @@ pub struct Report {
     pub holders: OpenFiles,
     /// Whether the udev rule was changed, if it was asked for.
     pub installed: Option<bool>,
-    pub rule: std::path::PathBuf,
+    pub rule: PathBuf,
 }
 
 fn wished(machine: &Machine, wishes: &[Wish]) -> Vec<(Device, Wish)> {
@@ -134,8 +143,9 @@ fn make(
 }
 
 /// Changes settings and writes that into the journal.
-fn change(sysroot: &std::path::Path, wishes: &[Wish]) -> Result<Vec<Applied>> {
+fn change(sysroot: &Path, wishes: &[Wish]) -> Result<Vec<Applied>> {
     let state = DeviceState::until_stop(sysroot);
+    put_back_probed(&state);
     let locked = state
         .lock()
         .context("nothing is changed that can't be journalled")?;

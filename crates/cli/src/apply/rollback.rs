@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `rollback`: changes back what was changed, unless somebody else has changed it since.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -10,7 +11,7 @@ use foreread_linux::knobs::SysfsKnobs;
 
 use super::args::RollbackArguments;
 use super::journal_file::{self, JournalFile};
-use super::{EXIT_PART, document, now_unix_s, people, persist};
+use super::{EXIT_PART, document, now_unix_s, people, persist, put_back_probed};
 use crate::device_state::DeviceState;
 use crate::{EXIT_FAILURE, text};
 
@@ -23,7 +24,7 @@ pub struct Report {
     pub undone: Vec<(Entry, RolledBack)>,
     /// Whether the udev rule was there, if its removal was asked for.
     pub removed: Option<bool>,
-    pub rule: std::path::PathBuf,
+    pub rule: PathBuf,
 }
 
 pub fn rollback(arguments: &RollbackArguments) -> Result<ExitCode> {
@@ -67,6 +68,7 @@ fn exit(report: &Report) -> ExitCode {
 fn undo(arguments: &RollbackArguments) -> Result<Vec<(Entry, RolledBack)>> {
     let sysroot = &arguments.tree.sysroot;
     let state = DeviceState::until_stop(sysroot);
+    put_back_probed(&state);
     // Nothing was ever changed: nothing to lock, and no directory to make.
     if journal_file::read(&state)?.open().next().is_none() {
         return named(arguments, &Journal::default()).map(|_| Vec::new());

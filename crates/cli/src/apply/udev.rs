@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `apply --udev`: what the udev rule calls for a device that has just appeared.
 //!
-//! It is quiet, for its output goes into udev's database, and it never fails: a device without a size
-//! of its own keeps the kernel's.
+//! It is quiet, for its output goes into udev's database, and it never fails: a device without a
+//! size of its own keeps the kernel's.
 
 use std::path::Path;
 use std::process::ExitCode;

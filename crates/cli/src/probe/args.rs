@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line of `probe`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ const SIZE_KIB_STEP: u64 = 4;
 #[command(after_help = "Examples:\n  \
     sudo foreread probe /dev/sdb\n  \
     sudo foreread probe /mnt/data --svg data.svg      through a file of the mounted file system\n  \
-    sudo foreread probe /dev/sdb --readers 1,2,4,8,16 --sizes 128K,512K\n\n\
+    sudo foreread probe /dev/sdb --readers 1,2,4,8,16 --sizes 128K,512K\n  \
+    sudo foreread probe /srv --workload grep -rq needle /srv\n\n\
     While it measures, some seconds, the readahead setting of the device changes, for everybody who \
     opens a file there meanwhile. Then the old setting is back: also after Ctrl-C and SIGTERM, and \
     after SIGKILL with the next start. Nothing is written to the device, but to a mounted file \
@@ -42,6 +44,11 @@ pub struct ProbeArguments {
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',',
         value_parser = clap::value_parser!(u64).range(1..=256))]
     pub readers: Vec<u64>,
+    /// Run this command at each size instead: its time, what it used of what was read ahead, and
+    /// the memory that took. Comes last.
+    #[arg(long, value_name = "COMMAND", num_args = 1.., allow_hyphen_values = true,
+        conflicts_with_all = ["readers", "direct", "svg"])]
+    pub workload: Vec<OsString>,
     /// Draw throughput over readahead, as SVG.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,

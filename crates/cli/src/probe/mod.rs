@@ -7,6 +7,7 @@ mod measure;
 mod people;
 mod picture;
 mod progress;
+mod workload;
 
 use std::fs;
 use std::path::Path;
@@ -74,6 +75,10 @@ struct Found {
 struct SharedSetting(Arc<Mutex<HeldSetting>>);
 
 impl SharedSetting {
+    fn new(setting: HeldSetting) -> Self {
+        Self(Arc::new(Mutex::new(setting)))
+    }
+
     fn lock(&self) -> MutexGuard<'_, HeldSetting> {
         self.0
             .lock()
@@ -88,12 +93,15 @@ pub fn probe(arguments: &ProbeArguments) -> Result<ExitCode> {
     for done in put_back_interrupted(&until_stop) {
         output::note(&done);
     }
+    if !arguments.workload.is_empty() {
+        return workload::probe(arguments);
+    }
     let named = text::escaped_path(&arguments.target);
     let target = Target::of(&arguments.target).with_context(|| named.clone())?;
     // Held from before the first change on, also for the threads that are started later.
     let interrupt = Interrupt::hold().context("cannot hold back signals")?;
     let setting = HeldSetting::take(&until_stop, &target.setting).with_context(|| named.clone())?;
-    let setting = SharedSetting(Arc::new(Mutex::new(setting)));
+    let setting = SharedSetting::new(setting);
     let stop = Stop::default();
     watch(interrupt, stop.clone(), setting.clone())?;
     let begun = Instant::now();

@@ -10,6 +10,7 @@ mod identity;
 mod pass;
 mod readers;
 mod target;
+pub mod workload;
 
 pub use direct::{Direct, Latency};
 pub use identity::identity;

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `probe --workload`: a command at several readahead sizes: its time, what of the readahead it
+//! used, and the memory that it took.
+
+use std::ffi::OsString;
+use std::fs;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use foreread_core::{Bytes, KiB};
+use foreread_device::median;
+use foreread_linux::interrupt::Interrupt;
+use foreread_linux::probe::Stop;
+use foreread_linux::probe::workload::{self, WorkloadError, WorkloadRun};
+use foreread_linux::read_ahead::ReadAheadSetting;
+use foreread_profile::{PAGE_BYTES, Profile};
+use serde_json::{Value, json};
+
+use super::args::ProbeArguments;
+use super::progress::Progress;
+use super::{EXIT_PARTLY, SharedSetting};
+use crate::device_state::DeviceState;
+use crate::probing::HeldSetting;
+use crate::store;
+use crate::table::{finished, table};
+use crate::{output, text};
+
+/// Sizes where none are named; the one that is set is tried besides.
+const SIZES_KIB: [u64; 5] = [32, 128, 512, 1024, 2048];
+/// Rounds over all sizes, as long as there is time: the median of fewer says little.
+const ROUNDS: usize = 5;
+/// Time after which no further round begins.
+const TIME: Duration = Duration::from_secs(60);
+
+/// A command at one size.
+struct Point {
+    size: KiB,
+    runs: Vec<WorkloadRun>,
+}
+
+impl Point {
+    fn median(&self, of: impl Fn(&WorkloadRun) -> u64) -> f64 {
+        let values: Vec<f64> = self.runs.iter().map(|run| of(run) as f64).collect();
+        median(&values).unwrap_or(0.0)
+    }
+
+    fn fetched(&self) -> f64 {
+        self.median(|run| run.fetched_pages)
+    }
+
+    fn used(&self) -> f64 {
+        self.median(|run| run.used_pages)
+    }
+
+    /// Of what was read ahead, what was used.
+    fn hit_ratio(&self) -> Option<f64> {
+        (self.fetched() > 0.0).then(|| self.used() / self.fetched())
+    }
+}
+
+/// `foreread probe TARGET --workload COMMAND`.
+pub fn probe(arguments: &ProbeArguments) -> Result<ExitCode> {
+    let named = text::escaped_path(&arguments.target);
+    let target = workload::open_quietly(&arguments.target).with_context(|| named.clone())?;
+    let setting = ReadAheadSetting::of(&target)
+        .with_context(|| named.clone())?
+        .with_context(|| format!("{named}: nothing is read ahead there"))?;
+    let profile = learn(&arguments.workload)?;
+    // Held from before the first change on, also for the threads that are started later.
+    let interrupt = Interrupt::hold().context("cannot hold back signals")?;
+    let until_stop = DeviceState::until_stop(std::path::Path::new("/"));
+    let held = HeldSetting::take(&until_stop, &setting).with_context(|| named.clone())?;
+    let before_kib = held.before_kib();
+    let held = SharedSetting::new(held);
+    let stop = Stop::default();
+    super::watch(interrupt, stop.clone(), held.clone())?;
+    let measured = measure(arguments, &profile, &held, before_kib, &stop);
+    let put_back = held.lock().put_back();
+    let (points, is_interrupted) = measured?;
+    put_back?;
+    if points.iter().any(|point| point.runs.is_empty()) {
+        bail!("interrupted before each size was tried once; the setting is as it was");
+    }
+    if arguments.json {
+        text::print_json(&document(arguments, &points, before_kib))?;
+    } else {
+        text::print(&people(&points, before_kib))?;
+    }
+    Ok(match is_interrupted || notes(&points) {
+        true => ExitCode::from(EXIT_PARTLY),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// What the command reads, found out by a run that is recorded: to be dropped before each run that
+/// is measured.
+fn learn(command: &[OsString]) -> Result<Profile> {
+    let directory = tempfile_directory()?;
+    let path = directory.join("workload.frp");
+    let foreread = std::env::current_exe().context("cannot tell where foreread is")?;
+    let recorded = Command::new(foreread)
+        .args(["record", "--quiet", "-o"])
+        .arg(&path)
+        .arg("--")
+        .args(command)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .context("cannot record what the command reads");
+    let profile = recorded.and_then(|status| {
+        store::read(&path).with_context(|| {
+            format!("cannot find out what the command reads: recording it ended with {status}")
+        })
+    });
+    // It holds names only, and goes with its directory.
+    let _ = fs::remove_dir_all(&directory);
+    profile
+}
+
+fn tempfile_directory() -> Result<std::path::PathBuf> {
+    let path = std::env::temp_dir().join(format!("foreread-workload-{}", std::process::id()));
+    std::os::unix::fs::DirBuilderExt::mode(&mut fs::DirBuilder::new(), 0o700)
+        .create(&path)
+        .with_context(|| format!("cannot make {}", path.display()))?;
+    Ok(path)
+}
+
+fn measure(
+    arguments: &ProbeArguments,
+    profile: &Profile,
+    setting: &SharedSetting,
+    before_kib: u64,
+    stop: &Stop,
+) -> Result<(Vec<Point>, bool)> {
+    let mut points = points(arguments, before_kib);
+    let progress = Progress::new();
+    let begun = Instant::now();
+    let time = arguments.max_time.unwrap_or(TIME);
+    let all = (ROUNDS * points.len()) as f64;
+    for round in 0..ROUNDS {
+        if round > 0 && begun.elapsed() >= time {
+            break;
+        }
+        for index in 0..points.len() {
+            let size = points[index].size;
+            let done = (round * points.len() + index) as f64;
+            progress.at(format!("with {size}"), done / all);
+            setting.lock().set(size.count())?;
+            workload::forget(profile);
+            match workload::run(&arguments.workload, stop) {
+                Ok(run) => points[index].runs.push(run),
+                Err(WorkloadError::Stopped) => return Ok((points, true)),
+                Err(error) => return Err(error).context("the command"),
+            }
+        }
+    }
+    Ok((points, false))
+}
+
+fn points(arguments: &ProbeArguments, before_kib: u64) -> Vec<Point> {
+    let mut sizes: Vec<KiB> = match arguments.sizes.is_empty() {
+        true => SIZES_KIB.map(KiB::new).to_vec(),
+        false => arguments.sizes(),
+    };
+    sizes.push(KiB::new(before_kib));
+    sizes.sort_unstable();
+    sizes.dedup();
+    let point = |size| Point {
+        size,
+        runs: Vec::new(),
+    };
+    sizes.into_iter().map(point).collect()
+}
+
+/// Says what people should know of the runs; whether something of them could not be followed.
+fn notes(points: &[Point]) -> bool {
+    let runs = || points.iter().flat_map(|point| &point.runs);
+    if let Some(run) = runs().find(|run| !run.status.success()) {
+        output::note(&format!("the command ended with {}", run.status));
+    }
+    let unfollowed: u64 = runs().map(|run| run.losses.unfollowed_pages).sum();
+    if unfollowed > 0 {
+        output::note(&format!("pages that could not be followed: {unfollowed}"));
+    }
+    unfollowed > 0
+}
+
+fn people(points: &[Point], before_kib: u64) -> String {
+    let mut rows = table(&[
+        "read-ahead",
+        "time",
+        "waited",
+        "read ahead",
+        "used",
+        "hit ratio",
+        "held at most",
+        "",
+    ]);
+    for point in points {
+        let ratio = point
+            .hit_ratio()
+            .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+        let is_now = point.size.count() == before_kib;
+        rows.add_row([
+            point.size.to_string(),
+            output::time(point.median(|run| run.wall_ns) as u64),
+            output::time(point.median(|run| run.stall_ns) as u64),
+            size(point.fetched()),
+            size(point.used()),
+            ratio,
+            size(point.median(|run| run.held_pages_max)),
+            if is_now { "as it is" } else { "" }.to_owned(),
+        ]);
+    }
+    let fewest = points.iter().map(|point| point.runs.len()).min();
+    format!(
+        "{}\nMedians of {} runs of each size, its files dropped from memory before, names and inodes \
+         not.\n",
+        finished(rows, &[7]),
+        fewest.unwrap_or(0)
+    )
+}
+
+fn size(pages: f64) -> String {
+    Bytes::new((pages * PAGE_BYTES as f64) as u64)
+        .human()
+        .to_string()
+}
+
+fn document(arguments: &ProbeArguments, points: &[Point], before_kib: u64) -> Value {
+    let words = arguments.workload.iter();
+    let words: Vec<String> = words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    json!({
+        "schema": "foreread.workload/1",
+        "command": words,
+        "read_ahead_kib_before": before_kib,
+        "sizes": points.iter().map(|point| json!({
+            "read_ahead_kib": point.size.count(),
+            "wall_ns": point.median(|run| run.wall_ns),
+            "stall_ns": point.median(|run| run.stall_ns),
+            "fetched_pages": point.fetched(),
+            "used_pages": point.used(),
+            "hit_ratio": point.hit_ratio(),
+            "held_pages_max": point.median(|run| run.held_pages_max),
+            "runs": point.runs.iter().map(|run| json!({
+                "wall_ns": run.wall_ns,
+                "stall_ns": run.stall_ns,
+                "fetched_pages": run.fetched_pages,
+                "used_pages": run.used_pages,
+                "held_pages_max": run.held_pages_max,
+                "exit_status": run.status.code(),
+                "unfollowed_pages": run.losses.unfollowed_pages,
+            })).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+    })
+}
