@@ -218,17 +218,9 @@ impl Sweep {
     fn noise(&self) -> f64 {
         let within = median(&self.noises).unwrap_or(NOISE_FIRST);
         let repeated = self.rows.iter().filter(|row| row.passes.len() > 1);
-        let (mut squares, mut freedom) = (0.0, 0.0);
-        for row in repeated {
-            let own = row.passes.len() as f64 - 1.0;
-            squares += own * spread(&row.passes).powi(2);
-            freedom += own;
-        }
-        let between = if freedom > 0.0 {
-            f64::sqrt(squares / freedom)
-        } else {
-            0.0
-        };
+        let spreads: Vec<f64> = repeated.map(|row| spread(&row.passes)).collect();
+        // A size that was disturbed says little of the others.
+        let between = median(&spreads).unwrap_or(0.0);
         within.max(between).max(NOISE_MIN)
     }
 

@@ -33,7 +33,7 @@ pub struct ProbeArguments {
     /// Readahead sizes to try, in place of 4K to 16M.
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = read_ahead)]
     pub sizes: Vec<KiB>,
-    /// Measure no longer than that; by default 8s, or 52s on devices below 20 MB/s.
+    /// Measure no longer than that; by default 7.5s, or 52s on devices below 20 MB/s.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub max_time: Option<Duration>,
     /// Read past the page cache, too, and show both.

@@ -17,7 +17,7 @@ use super::progress::Progress;
 use super::{DirectPoint, Found, ReadersPoint, SharedSetting, identity_of};
 
 /// Time of a sweep, on devices that reach 20 MB/s and on others.
-const TIME: Duration = Duration::from_secs(8);
+const TIME: Duration = Duration::from_millis(7500);
 const TIME_SLOW: Duration = Duration::from_secs(52);
 /// Time for reads one at a time, and for many at once.
 const LATENCY_TIME: Duration = Duration::from_millis(200);

@@ -80,7 +80,7 @@ fn summary(found: &Found) -> String {
     );
     if let Some(fit) = found.fit {
         text += &format!(
-            "A request costs {} and a bandwidth of {} MB/s, as far as a line fits.\n",
+            "A request costs {} besides its transfer at {} MB/s, as far as a line fits.\n",
             time(fit.request_cost_ns),
             megabytes(fit.bandwidth_bytes_per_s)
         );
