@@ -38,11 +38,12 @@ pub fn udev_rule(program: &str) -> Result<String, UnfitPath> {
     }
     let rules = format!(
         "\
-# Devices get the readahead size that suits them as they appear; see `foreread status`. A device for
-# which another rule, TuneD or a person has set one is left alone. Made by `foreread apply --persist`,
-# removed by `foreread rollback --persist`. If you edit this file, it is yours and stays.
+# Devices get the readahead size that suits them as they appear; see `foreread status`. A device
+# for which another rule, TuneD or a person has set one is left alone. Made by
+# `foreread apply --persist`, removed by `foreread rollback --persist`. If you edit this file, it is
+# yours and stays.
 
-# Loop and dm devices have a size from their first \"change\" on. What is in memory needs no readahead.
+# Loop and dm devices have a size from their first \"change\" on. Memory needs no readahead.
 ACTION==\"add|change\", SUBSYSTEM==\"block\", ENV{{DEVTYPE}}==\"disk\", \\
   KERNEL!=\"ram*|zram*|fd*|sr*|nullb*\", IMPORT{{program}}=\"{program} apply --udev $kernel\"
 

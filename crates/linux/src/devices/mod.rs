@@ -38,8 +38,8 @@ pub fn read(sysroot: &Path) -> Machine {
 }
 
 /// As much of the machine as advice for one disk needs: the disk, what it is stacked on, and the
-/// memory, whatever else there is. `None` when only [`read`] can tell: of mounts, and of loop devices,
-/// which lie on the disk of their file.
+/// memory, whatever else there is. `None` when only [`read`] can tell: of mounts, and of loop
+/// devices, which lie on the disk of their file.
 #[must_use]
 pub fn read_below(sysroot: &Path, name: &str) -> Option<Machine> {
     let mut unseen = Vec::new();
