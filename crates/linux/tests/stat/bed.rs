@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use foreread_linux::stat::{Accounting, Following, Snapshot, StatError};
@@ -56,12 +57,18 @@ pub fn on_bed(file_system: FileSystem, run: impl FnOnce(&Bed)) {
     });
 }
 
+/// One at a time: files on disks that were made alike have the same inode numbers, and are read by
+/// the same process.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// Runs something on a file system of a modelled disk.
 pub fn on_disk(disk: &str, file_system: FileSystem, run: impl FnOnce(&Bed)) {
     if let Err(lacking) = Testbed::available().and_then(|()| file_system.available()) {
         println!("skipped: {lacking}");
         return;
     }
+    // A test that failed has said so.
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let parameters = DiskParameters::preset(disk).expect("a preset");
     let testbed = Testbed::start(TestbedConfig::new(parameters, 512 << 20)).expect("a disk");
     testbed.make_file_system(file_system, &[]).expect("mkfs");

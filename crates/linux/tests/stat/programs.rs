@@ -160,14 +160,23 @@ fn counted(accounting: &mut Accounting, inode: u64, base: &Counts) -> ([u64; 4],
     (four, change.used_late)
 }
 
-/// Runs a program and holds each step against the reference; false when something else dropped
-/// pages meanwhile, so that it proves nothing.
+/// What a run of a program has shown.
+enum Shown {
+    /// That all is counted right.
+    Right,
+    /// Nothing: something else dropped pages meanwhile.
+    Nothing,
+    /// That something is counted otherwise, or that something else dropped pages unseen.
+    Otherwise(String),
+}
+
+/// Runs a program and holds each step against the reference.
 fn run(
     kernel: &mut Kernel<'_>,
     accounting: &mut Accounting,
     files: &[Watched],
     program: &Program,
-) -> bool {
+) -> Shown {
     kernel.begin(program).expect("it begins");
     let file = &files[program.file];
     let inode = file.inode;
@@ -184,7 +193,7 @@ fn run(
         let seen = kernel.step(step).expect("it runs");
         if seen.is_unsure {
             // Something else dropped pages: what they were when it did is not known.
-            return false;
+            return Shown::Nothing;
         }
         let missed = reference.step(step, &seen);
         let counts = reference.ledger.counts();
@@ -198,15 +207,44 @@ fn run(
         let of = format!("program {}, step {number} ({step})", program.number);
         if four != expected && is_disturbed(&before, file, &seen) {
             println!("{of}: proves nothing, something else dropped pages");
-            return false;
+            return Shown::Nothing;
         }
-        assert_eq!(four, expected, "{of}: {seen:?}");
+        if four != expected {
+            let what = "fetched, used, wasted, unused";
+            return Shown::Otherwise(format!(
+                "{of}: {what}: {four:?}, not {expected:?}: {seen:?}"
+            ));
+        }
         let is_late = late_now > late;
         assert!(is_late || !missed.first, "{of}: what was missing is late");
         assert!(!is_late || missed.any, "{of}: what was there is on time");
         late = late_now;
     }
-    true
+    Shown::Right
+}
+
+/// Whether a program has shown that all is counted right. One that comes out otherwise is run again:
+/// the same program makes the same mistake, while whoever dropped pages, which vmstat tells only
+/// when he is done with all of the machine, has gone by.
+fn is_proved(
+    kernel: &mut Kernel<'_>,
+    accounting: &mut Accounting,
+    files: &[Watched],
+    program: &Program,
+) -> bool {
+    const RUNS_MAX: usize = 3;
+    let mut otherwise = Vec::new();
+    while otherwise.len() < RUNS_MAX {
+        match run(kernel, accounting, files, program) {
+            Shown::Right => return true,
+            Shown::Nothing => return false,
+            Shown::Otherwise(how) => {
+                println!("{how}");
+                otherwise.push(how);
+            }
+        }
+    }
+    panic!("{RUNS_MAX} times otherwise: {otherwise:#?}");
 }
 
 fn opened(directory: &Path) -> Vec<Watched> {
@@ -242,7 +280,7 @@ fn check(bed: &Bed, programs: u64) {
     let mut proved = 0;
     for number in 0..programs {
         let program = generate(23, number);
-        proved += u64::from(run(&mut kernel, &mut accounting, &opened, &program));
+        proved += u64::from(is_proved(&mut kernel, &mut accounting, &opened, &program));
     }
     println!("{proved} of {programs} programs were not disturbed");
     assert!(proved * 2 > programs);
