@@ -223,9 +223,9 @@ fn run(
     Shown::Right
 }
 
-/// Whether a program has shown that all is counted right. One that comes out otherwise is run again:
-/// the same program makes the same mistake, while whoever dropped pages, which vmstat tells only
-/// when he is done with all of the machine, has gone by.
+/// Whether a program has shown that all is counted right. One that comes out otherwise is run
+/// again: the same program makes the same mistake, while whoever dropped pages, which vmstat tells
+/// only when he is done with all of the machine, has gone by.
 fn is_proved(
     kernel: &mut Kernel<'_>,
     accounting: &mut Accounting,
