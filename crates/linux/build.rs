@@ -6,7 +6,7 @@ use std::{env, process};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const PROGRAMS: [&str; 5] = ["record", "core_test", "check", "block", "stat"];
+const PROGRAMS: [&str; 6] = ["record", "core_test", "check", "block", "stat", "watch"];
 
 fn main() {
     let bpf =

@@ -13,6 +13,7 @@ use crate::apply::args::{ApplyArguments, RollbackArguments, StatusArguments};
 use crate::probe::args::ProbeArguments;
 use crate::stat::args::StatArguments;
 use crate::trace::args::{InputArguments, TraceArguments};
+use crate::watch::args::WatchArguments;
 
 /// Makes cold reads fast on Linux.
 ///
@@ -65,6 +66,8 @@ pub enum Verb {
     Stat(StatArguments),
     /// Measure which readahead size a device is best read with.
     Probe(ProbeArguments),
+    /// Walk ahead of programs that read directory trees.
+    Watch(WatchArguments),
     /// Check that this kernel reads ahead as the simulator's model of it does.
     CheckKernel(CheckKernelArguments),
 }
@@ -457,7 +460,7 @@ impl DemoArguments {
     }
 }
 
-fn size(text: &str) -> Result<Bytes, String> {
+pub fn size(text: &str) -> Result<Bytes, String> {
     foreread_core::parse_size(text).map_err(|error| error.to_string())
 }
 

@@ -27,6 +27,7 @@ mod svg;
 mod table;
 mod text;
 mod trace;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Verb::Demo(arguments) => demo::demo(&arguments),
         Verb::Stat(arguments) => stat::stat(&arguments),
         Verb::Probe(arguments) => probe::probe(&arguments),
+        Verb::Watch(arguments) => watch::watch(&arguments),
         Verb::CheckKernel(arguments) => check_kernel::check_kernel(&arguments),
     };
     done.unwrap_or_else(|error| {

@@ -2,7 +2,7 @@
 //! Ctrl-C as an event: for what ends when the user says so, and then still has something to tell.
 
 use std::io;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -41,6 +41,12 @@ impl Interrupt {
                 fd: OwnedFd::from_raw_fd(fd),
             })
         }
+    }
+
+    /// Readable when one of them has come.
+    #[must_use]
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     /// Waits so long, or until one of them comes. Returns whether one has come.

@@ -29,3 +29,4 @@ pub mod save;
 pub mod stat;
 pub mod uring;
 pub mod warm;
+pub mod watch;

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What becomes of pages that are read ahead on a live machine: accounts, what they are of, and the
-//! lines and metrics that they make. No I/O: counters come in as values.
+//! What happens on a live machine, as values. For `stat`: accounts of what becomes of pages that
+//! are read ahead, and the lines and metrics that they make. For `watch`: which programs walk
+//! through directory trees, and what to fetch ahead of them. No I/O.
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod detect;
 pub mod ledger;
 pub mod line;
+pub mod note;
 pub mod openmetrics;
+pub mod order;
+pub mod paths;
+pub mod walk;
+pub mod window;
 
 pub use account::{Change, Counters, Counts};
 pub use ledger::Ledger;

@@ -16,6 +16,7 @@ mod sizing;
 mod small_device;
 mod trace;
 mod warm;
+mod watch;
 
 use clap::ValueEnum;
 use foreread_bench::BenchError;
@@ -54,10 +55,12 @@ pub enum SectionName {
     SmallDevice,
     /// Whether `probe` finds the plateau of ten devices, and how long it takes.
     Sizing,
+    /// Programs that walk through a tree, with `foreread watch` and without.
+    Watch,
 }
 
 impl SectionName {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,
@@ -72,6 +75,7 @@ impl SectionName {
         Self::Advice,
         Self::SmallDevice,
         Self::Sizing,
+        Self::Watch,
     ];
 
     /// How long it takes on a machine with two processors.
@@ -88,11 +92,12 @@ impl SectionName {
             Self::Agreement => 15.0,
             Self::Trace => 3.0,
             Self::Sizing => 13.0,
+            Self::Watch => 6.0,
         };
         match (quick, self) {
             (false, _) => minutes,
             // The long starts can't be had shorter.
-            (true, Self::Cold | Self::FileSystems) => minutes * 0.7,
+            (true, Self::Cold | Self::FileSystems | Self::Watch) => minutes * 0.7,
             (true, Self::Agreement) => minutes * 0.5,
             (true, _) => minutes * 0.3,
         }
@@ -114,6 +119,7 @@ impl SectionName {
             Self::Advice => advice::measure(context),
             Self::SmallDevice => small_device::measure(context),
             Self::Sizing => sizing::measure(context),
+            Self::Watch => watch::measure(context),
         }
     }
 }

@@ -89,7 +89,7 @@ fn explained(types: &[u8], capabilities: Capabilities, has_types: bool) -> Optio
 }
 
 /// Whether the kernel's types have that of a tracepoint: a typedef `btf_trace_NAME`.
-fn has_tracepoint(types: &[u8], name: &str) -> bool {
+pub(crate) fn has_tracepoint(types: &[u8], name: &str) -> bool {
     let wanted = format!("\0btf_trace_{name}\0").into_bytes();
     types.windows(wanted.len()).any(|bytes| bytes == wanted)
 }

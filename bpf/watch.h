@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What watch.bpf.c tells user space: crates/linux/src/watch/abi.rs mirrors it. */
+#ifndef FOREREAD_WATCH_H
+#define FOREREAD_WATCH_H
+
+#include <linux/types.h>
+
+#define WATCH_PATH_BYTES 2048
+
+enum watch_kind {
+	WATCH_MISS = 1, /* a file's page was not in memory; the names follow */
+	WATCH_HIT = 2, /* the start of a file was read from memory, by a process that walks */
+	WATCH_EXIT = 3, /* a process that walks has ended */
+};
+
+struct watch_seen {
+	__u64 inode;
+	__u32 device; /* as in the kernel: 12 bits major, 20 bits minor */
+	__u32 process;
+	__u32 kind;
+	__u32 path_bytes; /* names from the file up, each with a NUL */
+	__u8 path[WATCH_PATH_BYTES + 256];
+};
+
+#endif

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs that walk through a tree, from a cold disk and without a profile: the kernel alone, and
+//! `foreread watch`, in turn.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use foreread_bench::disk::{Layout, ModelledDisk, preset};
+use foreread_bench::foreread::Foreread;
+use foreread_bench::host::{HostFiles, executable};
+use foreread_bench::programs::made_up_tree;
+use foreread_bench::sample::Sample;
+use foreread_bench::{BenchError, process};
+use foreread_testbed::workload::SMALL_FILES;
+use serde_json::{Value, json};
+
+use super::cold::seconds;
+use crate::context::Context;
+use crate::report::{Row, Section, Target};
+
+const PROGRAMS: [&str; 3] = ["grep", "tar", "cp"];
+
+pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+    let mut section = Section {
+        name: "watch",
+        about: "Programs that go through 8,000 small files (139 MB with metadata) on ext4, from a \
+                cold disk, without a profile, in seconds; medians. tar and cp write to memory."
+            .to_owned(),
+        header: vec![
+            "program",
+            "disk",
+            "kernel alone",
+            "watch",
+            "requests",
+            "with watch",
+            "missed files",
+            "wasted",
+            "times faster",
+        ],
+        rows: Vec::new(),
+        notes: Vec::new(),
+    };
+    let foreread = Foreread::new(&context.foreread)?;
+    for device in context.devices.clone() {
+        let mut disk = ModelledDisk::start(preset(&device)?, Layout::Ext4)?;
+        disk.fill(|root| made_up_tree(&root.join("tree"), SMALL_FILES))?;
+        for program in context.programs_of(&PROGRAMS) {
+            let Some(path) = executable(&program) else {
+                section
+                    .notes
+                    .push(format!("{program} is left out: there is none here."));
+                continue;
+            };
+            context.say(&format!("watch: {program} on {device}"));
+            let cold = Cold {
+                disk: &disk,
+                program: &program,
+                host: HostFiles::of(&[path, foreread.executable().to_owned()]),
+                foreread: &foreread,
+            };
+            section.rows.push(row(context, &cold, &device)?);
+        }
+    }
+    Ok(section)
+}
+
+/// How much faster it should be.
+fn target(program: &str, device: &str) -> Target {
+    match (program, device) {
+        ("grep", "hdd") => Target::AtLeast(7.0),
+        ("grep", "cloud") => Target::AtLeast(5.0),
+        ("grep", "nvme" | "usb") => Target::AtLeast(2.5),
+        ("tar" | "cp", "hdd" | "cloud") => Target::AtLeast(4.0),
+        _ => Target::None,
+    }
+}
+
+fn row(context: &Context, cold: &Cold<'_>, device: &str) -> Result<Row, BenchError> {
+    let rounds = context.rounds(1, Duration::from_secs(15));
+    let (mut alone, mut watched) = (Vec::new(), Vec::new());
+    let began = Instant::now();
+    while rounds.wants_more(alone.len(), began) {
+        alone.push(cold.start(false)?);
+        watched.push(cold.start(true)?);
+    }
+    let median = |of: &dyn Fn(&Start) -> u64, starts: &[Start]| {
+        Sample::of_ns(starts.iter().map(of)).median_ns()
+    };
+    let wall = |start: &Start| start.wall_ns;
+    let requests = |start: &Start| start.requests;
+    let said =
+        |name: &'static str| move |start: &Start| start.said[name].as_u64().unwrap_or_default();
+    let (kernel_ns, watch_ns) = (median(&wall, &alone), median(&wall, &watched));
+    let documents = |starts: &[Start]| starts.iter().map(Start::document).collect::<Value>();
+    Ok(Row {
+        cells: vec![
+            cold.program.to_owned(),
+            device.to_owned(),
+            seconds(kernel_ns),
+            seconds(watch_ns),
+            median(&requests, &alone).to_string(),
+            median(&requests, &watched).to_string(),
+            median(&said("missed_files"), &watched).to_string(),
+            median(&said("wasted_files"), &watched).to_string(),
+        ],
+        value: kernel_ns as f64 / watch_ns.max(1) as f64,
+        digits: 1,
+        target: target(cold.program, device),
+        details: json!({
+            "program": cold.program,
+            "disk": device,
+            "kernel_alone": documents(&alone),
+            "watch": documents(&watched),
+        }),
+    })
+}
+
+/// One program on a disk.
+struct Cold<'a> {
+    disk: &'a ModelledDisk,
+    program: &'a str,
+    host: HostFiles,
+    foreread: &'a Foreread,
+}
+
+struct Start {
+    wall_ns: u64,
+    requests: u64,
+    bytes: u64,
+    /// What `foreread watch` said.
+    said: Value,
+}
+
+impl Start {
+    fn document(&self) -> Value {
+        json!({
+            "wall_ns": self.wall_ns,
+            "requests": self.requests,
+            "bytes": self.bytes,
+            "watch": self.said,
+        })
+    }
+}
+
+impl Cold<'_> {
+    fn start(&self, is_watched: bool) -> Result<Start, BenchError> {
+        let output = Output::new();
+        let mut words: Vec<OsString> = Vec::new();
+        if is_watched {
+            words.push(self.foreread.executable().into());
+            words.extend(["watch", "--json", "--"].map(OsString::from));
+        }
+        words.extend(self.words(&output.0));
+        let testbed = self.disk.testbed();
+        let mut command = testbed.command(&words[0]);
+        command
+            .args(&words[1..])
+            .current_dir(self.disk.root().join("tree"));
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        testbed.drop_caches()?;
+        self.host.read();
+        testbed.reset_counters();
+        let ended = process::run(&mut command)?;
+        // grep tells with 1 that it found nothing.
+        if ended.status.code() != Some(i32::from(self.program == "grep")) {
+            return Err(ended.failure(&command));
+        }
+        let last = ended.stderr.lines().next_back().unwrap_or_default();
+        let said = match is_watched {
+            true => serde_json::from_str(last)
+                .map_err(|_| BenchError::Report("say what it did", last.to_owned()))?,
+            false => Value::Null,
+        };
+        let counters = testbed.counters();
+        Ok(Start {
+            wall_ns: ended.elapsed_ns(),
+            requests: counters.requests,
+            bytes: counters.bytes,
+            said,
+        })
+    }
+
+    /// In the tree. To /dev/null tar would write nothing, and so read nothing.
+    fn words(&self, output: &Path) -> Vec<OsString> {
+        let output = output.as_os_str();
+        let words: [&std::ffi::OsStr; 4] = match self.program {
+            "grep" => [
+                "grep".as_ref(),
+                "-rq".as_ref(),
+                "NOWHERE".as_ref(),
+                ".".as_ref(),
+            ],
+            "tar" => ["tar".as_ref(), "cf".as_ref(), output, ".".as_ref()],
+            _ => ["cp".as_ref(), "-r".as_ref(), ".".as_ref(), output],
+        };
+        words.map(OsString::from).to_vec()
+    }
+}
+
+/// Where a program writes, in memory where there is a place for that; removed at the end.
+struct Output(PathBuf);
+
+impl Output {
+    fn new() -> Self {
+        let memory = Path::new("/dev/shm");
+        let directory = match memory.is_dir() {
+            true => memory.to_owned(),
+            false => std::env::temp_dir(),
+        };
+        Self(directory.join(format!("foreread-bench-{}", std::process::id())))
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        // It is one or the other, or was never made.
+        let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

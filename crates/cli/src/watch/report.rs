@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `foreread watch` tells: lines of its log, and what it came to.
+
+use std::time::Duration;
+
+use foreread_linux::watch::Summary;
+use foreread_watch::note::{Note, What};
+use foreread_watch::walk::Tally;
+use serde_json::{Value, json};
+
+use crate::output;
+
+/// Version of the documents.
+const SCHEMA: &str = "foreread.watch/1";
+/// Version of the log's lines.
+const LOG_SCHEMA: &str = "foreread.watch.log/1";
+
+/// A line of the log.
+pub fn line(note: &Note, since_start: Duration) -> Value {
+    let mut line = json!({
+        "schema": LOG_SCHEMA,
+        "since_start_ns": u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX),
+        "process": note.process,
+    });
+    let what = match &note.what {
+        What::Refused { directory } => json!({
+            "what": "refused",
+            "directory": String::from_utf8_lossy(directory),
+        }),
+        What::Begun { top, order } | What::Raised { top, order } => json!({
+            "what": match note.what {
+                What::Begun { .. } => "begun",
+                _ => "raised",
+            },
+            "top": String::from_utf8_lossy(top),
+            "order": order.name(),
+        }),
+        What::Listed {
+            directories,
+            entries,
+            took_ns,
+        } => json!({
+            "what": "listed",
+            "directories": directories,
+            "entries": entries,
+            "took_ns": took_ns,
+        }),
+        What::Fetched {
+            files,
+            pages,
+            window_files,
+            took_ns,
+        } => json!({
+            "what": "fetched",
+            "files": files,
+            "pages": pages,
+            "window_files": window_files,
+            "took_ns": took_ns,
+        }),
+        What::Ended { why, tally } => {
+            let mut what = document_of(tally);
+            what["what"] = "ended".into();
+            what["why"] = why.name().into();
+            what
+        }
+    };
+    if let (Value::Object(line), Value::Object(what)) = (&mut line, what) {
+        line.extend(what);
+    }
+    line
+}
+
+fn document_of(tally: &Tally) -> Value {
+    json!({
+        "listed_directories": tally.directories,
+        "fetched_files": tally.fetched_files,
+        "fetched_pages": tally.fetched_pages,
+        "used_files": tally.used_files,
+        "wasted_files": tally.wasted_files(),
+        "missed_files": tally.missed_files,
+    })
+}
+
+/// All of it, as one document.
+pub fn document(summary: &Summary, is_dry_run: bool) -> Value {
+    let mut document = document_of(&summary.tally);
+    document["schema"] = SCHEMA.into();
+    document["dry_run"] = is_dry_run.into();
+    document["misses"] = summary.misses.into();
+    document["walks"] = summary.walks.into();
+    document["refused"] = summary.refused.into();
+    document["lost"] = summary.lost.into();
+    document
+}
+
+/// All of it, as one line.
+pub fn people(summary: &Summary, is_dry_run: bool) -> String {
+    let tally = &summary.tally;
+    let walks = match summary.walks {
+        1 => "1 walk".to_owned(),
+        walks => format!("{walks} walks"),
+    };
+    let lost = match summary.lost {
+        0 => String::new(),
+        lost => format!("; {lost} records were lost on the way"),
+    };
+    if is_dry_run {
+        return format!("{walks} seen, {} files missed{lost}", summary.misses);
+    }
+    format!(
+        "{walks}: {} files fetched in {} directories ({}), {} used, {} wasted; {} files missed{lost}",
+        tally.fetched_files,
+        tally.directories,
+        output::pages(tally.fetched_pages),
+        tally.used_files,
+        tally.wasted_files(),
+        summary.misses,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreread_watch::walk::Why;
+
+    fn summary() -> Summary {
+        Summary {
+            misses: 40,
+            walks: 1,
+            tally: Tally {
+                directories: 3,
+                fetched_files: 100,
+                fetched_pages: 256,
+                used_files: 90,
+                missed_files: 12,
+            },
+            lost: 2,
+            ..Summary::default()
+        }
+    }
+
+    #[test]
+    fn what_it_came_to_is_one_line() {
+        assert_eq!(
+            people(&summary(), false),
+            "1 walk: 100 files fetched in 3 directories (1 MiB), 90 used, 10 wasted; 40 files \
+             missed; 2 records were lost on the way"
+        );
+        let quiet = Summary::default();
+        assert_eq!(people(&quiet, true), "0 walks seen, 0 files missed");
+        let document = document(&summary(), false);
+        assert_eq!(document["wasted_files"], 10);
+        assert_eq!(document["schema"], "foreread.watch/1");
+    }
+
+    #[test]
+    fn each_line_of_the_log_says_who_and_what() {
+        let note = Note {
+            process: 7,
+            what: What::Ended {
+                why: Why::Exited,
+                tally: summary().tally,
+            },
+        };
+        let line = line(&note, Duration::from_micros(5));
+        assert_eq!(
+            (&line["process"], &line["since_start_ns"]),
+            (&json!(7), &json!(5000))
+        );
+        assert_eq!(
+            (&line["what"], &line["why"]),
+            (&json!("ended"), &json!("exited"))
+        );
+    }
+}

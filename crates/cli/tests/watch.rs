@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread watch` on a modelled disk: who is walked ahead of, who is not, what it leaves alone.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use common::{World, assert_fails_in_one_line, binary_for_all, is_root, stderr, stdout};
+use foreread_model::DiskParameters;
+use foreread_testbed::workload::small_files;
+use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const FILES: usize = 600;
+/// Slow enough that misses are the time, fast enough for a test.
+const DISK: &str = "cloud";
+
+/// A tree of files on a disk, none of which is in memory; `None` where that can't be had or
+/// nothing can be watched, and says so.
+fn cold_tree(world: &World) -> Option<(Testbed, PathBuf)> {
+    if !is_root() {
+        return None;
+    }
+    if let Err(lacking) = Testbed::available() {
+        println!("skipped: {lacking}");
+        return None;
+    }
+    let output = world.output(&["watch", "--", "true"]);
+    if output.status.code() != Some(0) {
+        println!("skipped: {}", stderr(&output).trim_end());
+        // On the kernel that it is made for it must work.
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let is_defect = stderr(&output).contains("refused") && release.starts_with("6.18.");
+        assert!(!is_defect, "{}", stderr(&output));
+        return None;
+    }
+    let disk = DiskParameters::preset(DISK).expect("a disk");
+    let testbed = Testbed::start(TestbedConfig::new(disk, 128 << 20)).expect("a disk");
+    testbed
+        .make_file_system(FileSystem::Ext4, &[])
+        .expect("a file system");
+    let root = testbed
+        .mount(FileSystem::Ext4, "noatime")
+        .expect("it mounts");
+    testbed
+        .instantly(|| small_files(&root.join("tree"), FILES, 6_000_000, 1))
+        .expect("files");
+    make_cold(&testbed);
+    Some((testbed, root.join("tree")))
+}
+
+fn make_cold(testbed: &Testbed) {
+    testbed
+        .remount(FileSystem::Ext4, "noatime")
+        .expect("it mounts again");
+    testbed.drop_caches().expect("a cold cache");
+}
+
+/// The documents at the end and of the log, of a command under `watch` with these options.
+fn watched(world: &World, options: &[&str], command: &[&str]) -> (Value, Vec<Value>) {
+    let log = world.path("log");
+    let output = world
+        .foreread(&["watch", "--json", "--log"])
+        .arg(&log)
+        .args(options)
+        .arg("--")
+        .args(command)
+        .output()
+        .expect("it starts");
+    let text = stderr(&output);
+    let said = text.lines().last().unwrap_or_default();
+    let document = serde_json::from_str(said).unwrap_or_else(|error| panic!("{error}: {text}"));
+    (document, lines(&log))
+}
+
+fn lines(log: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(log).expect("a log");
+    let line = |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+    text.lines().map(line).collect()
+}
+
+fn count(document: &Value, name: &str) -> u64 {
+    let number = document[name].as_u64();
+    number.unwrap_or_else(|| panic!("{name}: {document}"))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("text")
+}
+
+#[test]
+fn a_program_that_walks_finds_its_files_in_memory() {
+    let world = World::new();
+    let Some((testbed, tree)) = cold_tree(&world) else {
+        return;
+    };
+    let copy = world.path("copy");
+    let archive = world.path("archive");
+    let commands: [&[&str]; 3] = [
+        &["grep", "-rq", "NOWHERE", text(&tree)],
+        &["tar", "cf", text(&archive), "-C", text(&tree), "."],
+        &["cp", "-r", text(&tree), text(&copy)],
+    ];
+    for command in commands {
+        make_cold(&testbed);
+        let (document, log) = watched(&world, &[], command);
+        assert_eq!(document["schema"], "foreread.watch/1");
+        let missed = count(&document, "missed_files");
+        let used = count(&document, "used_files");
+        let what = format!("{command:?}: {document} {log:#?}");
+        assert!(used > FILES as u64 * 3 / 4, "{what}");
+        assert!(missed < FILES as u64 / 6, "{what}");
+        assert!(
+            count(&document, "wasted_files") < FILES as u64 / 10,
+            "{what}"
+        );
+        assert_eq!(count(&document, "lost"), 0, "{what}");
+        let whats: Vec<&str> = log
+            .iter()
+            .filter_map(|line| line["what"].as_str())
+            .collect();
+        for expected in ["begun", "listed", "fetched", "ended"] {
+            assert!(whats.contains(&expected), "{command:?}: {whats:?}");
+        }
+        // Nothing is held open: what it has just read can be unmounted, which this does.
+        make_cold(&testbed);
+    }
+}
+
+#[test]
+fn a_program_that_reads_here_and_there_is_not_walked_ahead_of() {
+    let world = World::new();
+    let Some((testbed, tree)) = cold_tree(&world) else {
+        return;
+    };
+    let found = Command::new("find")
+        .arg(&tree)
+        .args(["-type", "f"])
+        .output();
+    let found = stdout(&found.expect("find runs"));
+    let mut files: Vec<&str> = found.lines().collect();
+    files.sort_unstable();
+    // 127 and the number of files have no divisor in common: each is read once.
+    let order: Vec<&str> = (0..150).map(|n| files[n * 127 % files.len()]).collect();
+    make_cold(&testbed);
+    let (document, log) = watched(&world, &[], &[&["cat"], &order[..]].concat());
+    assert!(count(&document, "misses") >= 140, "{document}");
+    assert!(
+        count(&document, "fetched_files") <= 60,
+        "{document}\n{log:#?}"
+    );
+}
+
+#[test]
+fn a_dry_run_says_who_walks_and_fetches_nothing() {
+    let world = World::new();
+    let Some((testbed, tree)) = cold_tree(&world) else {
+        return;
+    };
+    make_cold(&testbed);
+    let grep = ["grep", "-rq", "NOWHERE", text(&tree)];
+    let (document, log) = watched(&world, &["--dry-run"], &grep);
+    assert!(count(&document, "walks") >= 1, "{document}");
+    assert_eq!(count(&document, "fetched_files"), 0, "{document}");
+    assert_eq!(count(&document, "listed_directories"), 0, "{document}");
+    assert!(count(&document, "misses") >= FILES as u64, "{document}");
+    let begun = log.iter().find(|line| line["what"] == "begun");
+    assert!(
+        begun.is_some_and(|line| line["order"] == "listed"),
+        "{log:?}"
+    );
+    assert!(!log.iter().any(|line| line["what"] == "fetched"), "{log:?}");
+}
+
+#[test]
+fn a_budget_bounds_what_is_fetched_ahead() {
+    let world = World::new();
+    let Some((testbed, tree)) = cold_tree(&world) else {
+        return;
+    };
+    make_cold(&testbed);
+    let grep = ["grep", "-rq", "NOWHERE", text(&tree)];
+    let (document, log) = watched(&world, &["--budget", "256K"], &grep);
+    let fetched: Vec<u64> = log
+        .iter()
+        .filter(|line| line["what"] == "fetched")
+        .map(|line| count(line, "pages"))
+        .collect();
+    assert!(fetched.iter().all(|pages| *pages <= 64), "{fetched:?}");
+    assert!(fetched.len() > 4, "{document}");
+}
+
+/// `foreread watch` without a command, until it is told to end.
+fn until_told(world: &World, options: &[&str], meanwhile: impl FnOnce()) -> Output {
+    let mut child = world
+        .foreread(&["watch", "--json", "--log", "-"])
+        .args(options)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    // Programs are loaded in some tens of milliseconds; what comes first is only not seen.
+    std::thread::sleep(Duration::from_millis(500));
+    meanwhile();
+    let pid = Pid::from_raw(child.id() as i32).expect("a number");
+    kill_process(pid, Signal::INT).expect("it is told");
+    let mut said = String::new();
+    for line in BufReader::new(child.stdout.take().expect("a pipe")).lines() {
+        said.push_str(&line.expect("text"));
+    }
+    let mut output = child.wait_with_output().expect("it ends");
+    output.stdout = said.into_bytes();
+    output
+}
+
+#[test]
+fn the_machine_is_watched_and_deleted_and_unmounted_trees_do_no_harm() {
+    let world = World::new();
+    let Some((testbed, tree)) = cold_tree(&world) else {
+        return;
+    };
+    make_cold(&testbed);
+    let output = until_told(&world, &["--all"], || {
+        let mut grep = Command::new("grep")
+            .args(["-rq", "NOWHERE"])
+            .arg(&tree)
+            .spawn()
+            .expect("grep starts");
+        let status = Command::new("rm").arg("-rf").arg(&tree).status();
+        assert!(status.expect("rm runs").success());
+        // It misses files that are gone, as it would without us.
+        grep.wait().expect("it ends");
+        make_cold(&testbed);
+    });
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
+    assert!(count(&document, "misses") > 0, "{document}");
+    assert!(!stderr(&output).contains("panicked"), "{}", stderr(&output));
+}
+
+#[test]
+fn others_than_the_one_named_are_not_watched() {
+    let world = World::new();
+    let Some((testbed, tree)) = cold_tree(&world) else {
+        return;
+    };
+    make_cold(&testbed);
+    let mut idle = Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .expect("sleep starts");
+    let output = until_told(&world, &["--pid", &idle.id().to_string()], || {
+        let grep = Command::new("grep")
+            .args(["-rq", "NOWHERE"])
+            .arg(&tree)
+            .status();
+        grep.expect("grep runs");
+    });
+    idle.kill().expect("it ends");
+    idle.wait().expect("it has ended");
+    let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
+    assert_eq!(count(&document, "misses"), 0, "{document}");
+}
+
+#[test]
+fn wrong_usage_is_told_in_a_line() {
+    let world = World::new();
+    for wrong in [
+        &["watch", "--pid", "2147483647"][..],
+        &["watch", "--cgroup", "/no/such/group"],
+        &["watch", "--cgroup", "/"],
+        &["watch", "--log", "/no/such/directory/log"],
+    ] {
+        assert_fails_in_one_line(&world.output(wrong), &format!("{wrong:?}"));
+    }
+    for wrong in [
+        &["watch", "--budget", "512", "--", "true"][..],
+        &["watch", "--pid", "1", "--all"],
+        &["watch", "--pid", "0"],
+        &["watch", "--all", "--", "true"],
+    ] {
+        assert_eq!(world.output(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn without_rights_it_says_what_is_needed() {
+    if !is_root() {
+        return;
+    }
+    let world = World::new();
+    let binary = binary_for_all(&world);
+    let output = Command::new("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .arg(&binary)
+        .args(["watch", "--", "true"])
+        .output()
+        .expect("setpriv starts");
+    assert_fails_in_one_line(&output, "without rights");
+    assert!(stderr(&output).contains("CAP_BPF"), "{}", stderr(&output));
+}
+
+#[test]
+fn how_the_command_ended_is_passed_on() {
+    let world = World::new();
+    if !is_root() || world.output(&["watch", "--", "true"]).status.code() != Some(0) {
+        return;
+    }
+    let code = |words: &[&str]| world.output(words).status.code();
+    assert_eq!(code(&["watch", "--", "sh", "-c", "exit 7"]), Some(7));
+    assert_eq!(code(&["watch", "--", "no-such-command-here"]), Some(127));
+    let said = world.output(&["watch", "--", "echo", "mine"]);
+    assert_eq!(stdout(&said), "mine\n");
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `bpf/watch.bpf.c`, loaded and attached.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, RingBuffer};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::abi::Seen;
+use super::error::{WatchError, refused};
+use crate::programs;
+
+programs::skeleton!("watch.skel.rs");
+use skeleton::{WatchSkel, WatchSkelBuilder};
+
+/// Who is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// Every process.
+    All,
+    /// The next child of this thread, and its children.
+    NextChild,
+    /// A process and its children.
+    Process(u32),
+    /// A cgroup and those below it.
+    Cgroup {
+        /// Its number.
+        id: u64,
+        /// How far below the root of the hierarchy it is.
+        level: u32,
+    },
+}
+
+/// The programs in the kernel. Detached when dropped.
+pub(super) struct Seeing {
+    // Detached before what they use goes.
+    _links: Vec<Link>,
+    /// While somebody is walked ahead of.
+    hits: Option<Link>,
+    walkers: HashSet<u32>,
+    skel: WatchSkel<'static>,
+    ring: RingBuffer<'static>,
+    inbox: Rc<RefCell<Vec<Seen>>>,
+    /// Whether the kernel's process numbers are those of our `/proc`.
+    pub numbers_are_ours: bool,
+}
+
+impl Seeing {
+    pub fn start(whom: Whom) -> Result<Self, WatchError> {
+        let mut open = WatchSkelBuilder::default()
+            .open(programs::storage())
+            .map_err(refused("opening the programs"))?;
+        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            rodata.only_tree = u32::from(matches!(whom, Whom::NextChild | Whom::Process(_)));
+            if let Whom::Cgroup { id, level } = whom {
+                rodata.only_cgroup = id;
+                rodata.cgroup_level = level;
+            }
+        }
+        let mut skel = open.load().map_err(refused("loading the programs"))?;
+        let inbox = Rc::new(RefCell::new(Vec::new()));
+        let receiver = Rc::clone(&inbox);
+        let ring = programs::ring(&skel.maps.ring, move |bytes| {
+            receiver.borrow_mut().extend(Seen::from_bytes(bytes));
+        })
+        .map_err(refused("mapping the ring buffer"))?;
+        skel.progs
+            .whoami
+            .test_run(ProgramInput::default())
+            .map_err(refused("asking for the process number"))?;
+        let mut numbers_are_ours = false;
+        if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
+            numbers_are_ours = bss.whoami_tgid == std::process::id();
+            if whom == Whom::NextChild {
+                bss.adopt_pid = bss.whoami_pid;
+            }
+        }
+        let progs = &mut skel.progs;
+        // Children first, so that none is born unseen.
+        let links = programs::attach([&mut progs.forked, &mut progs.exited, &mut progs.missed])
+            .map_err(refused("attaching to a tracepoint"))?;
+        if let Whom::Process(process) = whom {
+            if !numbers_are_ours {
+                return Err(WatchError::Container);
+            }
+            for member in tree_of(process) {
+                let key = member.to_ne_bytes();
+                let added = skel.maps.tree.update(&key, &[1], MapFlags::ANY);
+                added.map_err(refused("naming the processes"))?;
+            }
+        }
+        Ok(Self {
+            _links: links,
+            hits: None,
+            walkers: HashSet::new(),
+            skel,
+            ring,
+            inbox,
+            numbers_are_ours,
+        })
+    }
+
+    /// Waits so long at most for something to be seen or for `also`, and takes what was seen.
+    pub fn wait(&self, also: BorrowedFd<'_>, limit: Duration) -> Vec<Seen> {
+        let timeout = Timespec {
+            tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(limit.subsec_nanos()),
+        };
+        // SAFETY: the ring's descriptor is open for as long as the ring is.
+        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) };
+        let mut fds = [
+            PollFd::from_borrowed_fd(ring, PollFlags::IN),
+            PollFd::from_borrowed_fd(also, PollFlags::IN),
+        ];
+        // Interrupted or not, what is there is taken.
+        let _ = poll(&mut fds, Some(&timeout));
+        self.take()
+    }
+
+    /// What was seen since.
+    pub fn take(&self) -> Vec<Seen> {
+        // An error is a damaged ring, of which nothing more can be had.
+        let _ = self.ring.consume();
+        std::mem::take(&mut *self.inbox.borrow_mut())
+    }
+
+    /// Sees also what this process reads from memory.
+    pub fn follow(&mut self, process: u32) -> Result<(), WatchError> {
+        let walkers = &self.skel.maps.walkers;
+        let added = walkers.update(&process.to_ne_bytes(), &[1], MapFlags::ANY);
+        added.map_err(refused("naming the process"))?;
+        self.walkers.insert(process);
+        if self.hits.is_none() {
+            let hits = self.skel.progs.hit.attach_trace();
+            self.hits = Some(hits.map_err(refused("attaching to a tracepoint"))?);
+        }
+        Ok(())
+    }
+
+    /// Sees no more what this process reads from memory; without any, no read passes by us.
+    pub fn leave(&mut self, process: u32) {
+        let _ = self.skel.maps.walkers.delete(&process.to_ne_bytes());
+        self.walkers.remove(&process);
+        if self.walkers.is_empty() {
+            self.hits = None;
+        }
+    }
+
+    /// Whether reads from memory pass by us.
+    pub fn sees_hits(&self) -> bool {
+        self.hits.is_some()
+    }
+
+    /// Records that found no room.
+    pub fn lost(&self) -> u64 {
+        self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.lost)
+    }
+}
+
+/// A process and all below it.
+fn tree_of(process: u32) -> Vec<u32> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let id = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        let text = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // The name before it may hold anything, also parentheses.
+        let rest = text.rsplit_once(") ").map(|(_, rest)| rest);
+        let parent = rest.and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
+        if let (Some(id), Some(parent)) = (id, parent) {
+            children.entry(parent).or_default().push(id);
+        }
+    }
+    let mut tree = vec![process];
+    let mut at = 0;
+    while let Some(parent) = tree.get(at) {
+        tree.extend(children.remove(parent).unwrap_or_default());
+        at += 1;
+    }
+    tree
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_are_found() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let tree = tree_of(std::process::id());
+        let is_found = tree.contains(&child.id()) && tree.contains(&std::process::id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(is_found, "{tree:?}");
+    }
+}

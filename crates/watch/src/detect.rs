@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether a process that misses file after file may be walking a directory tree.
+//!
+//! What is said here is a suspicion: [`Orders`](crate::order::Orders) confirm it with the list
+//! of the directory.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::line::Device;
+use crate::paths::{child_below, common, depth};
+
+/// Files that are remembered of a process.
+const RECENT_FILES: usize = 8;
+/// Files of one directory that make it suspect.
+const FILES_MIN: usize = 3;
+/// Files in different directories that make what is above them suspect.
+const SCATTERED_FILES_MIN: usize = 4;
+/// How far below that they may be.
+const NEAR_LEVELS: usize = 2;
+/// Processes that are remembered.
+const PROCESSES_MAX: usize = 1024;
+/// After a wrong suspicion, so many misses pass unseen; twice as many after each further one.
+const PATIENCE_MISSES: u32 = 8;
+const PATIENCE_MISSES_MAX: u32 = 4096;
+
+/// A file that was not in memory when a process read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missed {
+    /// Who read it.
+    pub process: u32,
+    /// Of its file system.
+    pub device: Device,
+    /// Its number there.
+    pub inode: u64,
+    /// Path of its directory, from the root of the file system.
+    pub directory: Vec<u8>,
+    /// Its name there.
+    pub name: Vec<u8>,
+}
+
+/// What a process may be walking through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspicion {
+    /// Who.
+    pub process: u32,
+    /// The file system.
+    pub device: Device,
+    /// The directory, from the root of the file system.
+    pub directory: Vec<u8>,
+    /// Its entries that were come through, in that order, none twice in a row.
+    pub children: Vec<Vec<u8>>,
+}
+
+#[derive(Debug, Default)]
+struct Recent {
+    files: VecDeque<Missed>,
+    /// Misses that pass before it is suspected again.
+    pause: u32,
+    patience: u32,
+    last_seen: u64,
+}
+
+/// All processes.
+#[derive(Debug, Default)]
+pub struct Detector {
+    processes: HashMap<u32, Recent>,
+    misses: u64,
+}
+
+impl Detector {
+    /// Takes a miss; says what its process may be walking through.
+    pub fn missed(&mut self, file: Missed) -> Option<Suspicion> {
+        self.misses += 1;
+        if self.processes.len() >= PROCESSES_MAX && !self.processes.contains_key(&file.process) {
+            self.forget_oldest();
+        }
+        let recent = self.processes.entry(file.process).or_default();
+        recent.last_seen = self.misses;
+        recent.take(file)
+    }
+
+    /// A suspicion was wrong, or following it brought nothing.
+    pub fn was_wrong(&mut self, process: u32) {
+        if let Some(recent) = self.processes.get_mut(&process) {
+            let patience = recent.patience.max(PATIENCE_MISSES / 2) * 2;
+            recent.patience = patience.min(PATIENCE_MISSES_MAX);
+            recent.pause = recent.patience;
+            recent.files.clear();
+        }
+    }
+
+    /// A process has ended.
+    pub fn ended(&mut self, process: u32) {
+        self.processes.remove(&process);
+    }
+
+    fn forget_oldest(&mut self) {
+        let oldest = self.processes.iter().min_by_key(|(_, r)| r.last_seen);
+        if let Some(process) = oldest.map(|(process, _)| *process) {
+            self.processes.remove(&process);
+        }
+    }
+}
+
+impl Recent {
+    fn take(&mut self, file: Missed) -> Option<Suspicion> {
+        if self.pause > 0 {
+            self.pause -= 1;
+            return None;
+        }
+        if self.files.back() == Some(&file) {
+            return None;
+        }
+        if self.files.len() == RECENT_FILES {
+            self.files.pop_front();
+        }
+        self.files.push_back(file);
+        let suspicion = self.of_one_directory().or_else(|| self.of_several())?;
+        // The same three files are asked about once.
+        self.files.pop_front();
+        Some(suspicion)
+    }
+
+    fn of_one_directory(&self) -> Option<Suspicion> {
+        let newest = self.files.back()?;
+        let beside = self
+            .files
+            .iter()
+            .filter(|file| (file.device, &file.directory) == (newest.device, &newest.directory));
+        let mut children: Vec<Vec<u8>> = beside.map(|file| file.name.clone()).collect();
+        children.dedup();
+        (children.len() >= FILES_MIN).then(|| Suspicion {
+            process: newest.process,
+            device: newest.device,
+            directory: newest.directory.clone(),
+            children,
+        })
+    }
+
+    fn of_several(&self) -> Option<Suspicion> {
+        let newest = self.files.back()?;
+        let last = self.files.len().checked_sub(SCATTERED_FILES_MIN)?;
+        let files: Vec<&Missed> = self.files.range(last..).collect();
+        if files.iter().any(|file| file.device != newest.device) {
+            return None;
+        }
+        let above = files
+            .iter()
+            .fold(newest.directory.as_slice(), |above, file| {
+                common(above, &file.directory)
+            });
+        let is_near = |file: &&Missed| depth(&file.directory) <= depth(above) + NEAR_LEVELS;
+        if !files.iter().all(is_near) {
+            return None;
+        }
+        let of_file = |file: &&Missed| {
+            let child = child_below(above, &file.directory);
+            child.map_or_else(|| file.name.clone(), <[u8]>::to_vec)
+        };
+        let mut children: Vec<Vec<u8>> = files.iter().map(of_file).collect();
+        children.dedup();
+        (children.len() >= FILES_MIN).then(|| Suspicion {
+            process: newest.process,
+            device: newest.device,
+            directory: above.to_vec(),
+            children,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn miss(directory: &str, name: &str) -> Missed {
+        Missed {
+            process: 1,
+            device: Device::default(),
+            inode: 1,
+            directory: directory.into(),
+            name: name.into(),
+        }
+    }
+
+    fn play(files: &[(&str, &str)]) -> Option<Suspicion> {
+        let mut detector = Detector::default();
+        let mut last = None;
+        for (directory, name) in files {
+            last = detector.missed(miss(directory, name)).or(last);
+        }
+        last
+    }
+
+    #[test]
+    fn three_files_of_a_directory_make_it_suspect() {
+        let found = play(&[("/a", "1"), ("/b", "x"), ("/a", "2"), ("/a", "3")]).unwrap();
+        assert_eq!(found.directory, b"/a");
+        assert_eq!(found.children, [b"1", b"2", b"3"]);
+        assert!(play(&[("/a", "1"), ("/a", "2"), ("/a", "2")]).is_none());
+    }
+
+    #[test]
+    fn files_of_near_directories_make_what_is_above_suspect() {
+        let found = play(&[("/t/a", "1"), ("/t/b", "1"), ("/t/c/d", "1"), ("/t/e", "1")]);
+        let found = found.unwrap();
+        assert_eq!(found.directory, b"/t");
+        assert_eq!(found.children, [b"a", b"b", b"c", b"e"]);
+        let far = [
+            ("/t/a/b/c", "1"),
+            ("/t/b", "1"),
+            ("/t/c", "1"),
+            ("/u/e/f", "1"),
+        ];
+        assert!(play(&far).is_none());
+    }
+
+    #[test]
+    fn after_a_wrong_suspicion_more_and_more_misses_pass() {
+        let mut detector = Detector::default();
+        let mut suspicions = Vec::new();
+        for n in 0..200 {
+            if detector.missed(miss("/a", &n.to_string())).is_some() {
+                suspicions.push(n);
+                detector.was_wrong(1);
+            }
+        }
+        assert_eq!(
+            suspicions,
+            [2, 2 + 8 + 3, 13 + 16 + 3, 32 + 32 + 3, 67 + 64 + 3]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn memory_is_bounded_and_what_is_suspect_lies_above_the_newest(
+            files in prop::collection::vec((0u32..2000, "(/[ab]){0,4}", "[xyz]"), 0..3000)
+        ) {
+            let mut detector = Detector::default();
+            for (process, directory, name) in files {
+                let file = Missed { process, ..miss(&directory, &name) };
+                if let Some(found) = detector.missed(file.clone()) {
+                    prop_assert!(file.directory.starts_with(&found.directory));
+                    prop_assert!(found.children.len() >= FILES_MIN);
+                }
+                prop_assert!(detector.processes.len() <= PROCESSES_MAX);
+            }
+        }
+    }
+}

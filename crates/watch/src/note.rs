@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was decided, and what came of it, for a log.
+
+use crate::order::Order;
+use crate::walk::{Tally, Why};
+
+/// One thing that happened to a walk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Whose walk.
+    pub process: u32,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Files of this directory were missed, but in no order.
+    Refused {
+        /// Its path.
+        directory: Vec<u8>,
+    },
+    /// The process walks below this directory.
+    Begun {
+        /// Its path.
+        top: Vec<u8>,
+        /// How it goes.
+        order: Order,
+    },
+    /// It walks below this one further up.
+    Raised {
+        /// Its path.
+        top: Vec<u8>,
+        /// How it goes.
+        order: Order,
+    },
+    /// Directories have been listed.
+    Listed {
+        /// How many.
+        directories: u64,
+        /// Their entries.
+        entries: u64,
+        /// How long it took.
+        took_ns: u64,
+    },
+    /// Files have been fetched.
+    Fetched {
+        /// How many were asked for.
+        files: u64,
+        /// Pages that came in.
+        pages: u64,
+        /// How many files may be ahead of the program.
+        window_files: u64,
+        /// How long it took.
+        took_ns: u64,
+    },
+    /// It is over.
+    Ended {
+        /// Why.
+        why: Why,
+        /// What it was worth.
+        tally: Tally,
+    },
+}

@@ -1,0 +1,730 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A walk through a directory tree, and how far ahead of its program what is fetched.
+//!
+//! Whoever carries a walk out asks it what to do ([`Walk::decide`]), does that, and tells it what
+//! came of it, and what the program has read meanwhile. It does no I/O, so what it is told decides
+//! alone what it answers.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::order::{Entry, Order};
+use crate::paths::{child_below, common, depth, is_within, joined};
+use crate::window::Window;
+
+/// Directories that are listed in one go.
+const LISTS_MAX: usize = 64;
+/// Steps behind the program that are kept, for programs that don't go quite in order.
+const STEPS_BEHIND: usize = 4096;
+/// Levels that the top may rise at once.
+const RISE_LEVELS: usize = 3;
+/// After so many files read or passed, it is seen what the fetching was worth.
+const FILES_PER_REVIEW: u64 = 256;
+/// One of so many files that are read, or more, must be a fetched one.
+const READS_PER_USE_MAX: u64 = 8;
+/// Files read elsewhere, without one of this tree between them, that end the walk.
+const STRAYS_MAX: u32 = 4;
+
+/// A file to fetch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileToFetch {
+    /// Its directory.
+    pub directory: Arc<[u8]>,
+    /// Its name there.
+    pub name: Vec<u8>,
+    /// Its inode number.
+    pub inode: u64,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// List these directories, and those below them as far as there is room.
+    List(Vec<Vec<u8>>),
+    /// Fetch these files, in this order of need, of so many bytes at most.
+    Fetch(Vec<FileToFetch>, u64),
+    /// The program isn't near enough to the end of what is fetched.
+    Wait,
+    /// Nothing is worth doing any more.
+    End(Why),
+}
+
+/// Why a walk has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The program reads elsewhere.
+    Left,
+    /// What was fetched was not what it read.
+    Unused,
+    /// It has read nothing for a while.
+    Idle,
+    /// The program has ended.
+    Exited,
+    /// Memory runs short.
+    Memory,
+    /// Whoever watches was told to stop.
+    Stopped,
+}
+
+impl Why {
+    /// As a log has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Left => "left",
+            Self::Unused => "unused",
+            Self::Idle => "idle",
+            Self::Exited => "exited",
+            Self::Memory => "memory",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// Where a file that was read lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Met {
+    /// Among those that the walk knows.
+    Known,
+    /// Below its top, and not known, or known no longer.
+    Below,
+    /// Elsewhere.
+    Outside,
+}
+
+/// Files, and pages of 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Directories listed.
+    pub directories: u64,
+    /// Files asked for.
+    pub fetched_files: u64,
+    /// Pages that came in for them.
+    pub fetched_pages: u64,
+    /// Of the files asked for, read from memory by the program.
+    pub used_files: u64,
+    /// Files below the top that were not fetched when the program came to them.
+    pub missed_files: u64,
+}
+
+impl Tally {
+    /// Files that were fetched, and the program didn't come to them.
+    #[must_use]
+    pub fn wasted_files(&self) -> u64 {
+        self.fetched_files.saturating_sub(self.used_files)
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            directories: self.directories + other.directories,
+            fetched_files: self.fetched_files + other.fetched_files,
+            fetched_pages: self.fetched_pages + other.fetched_pages,
+            used_files: self.used_files + other.used_files,
+            missed_files: self.missed_files + other.missed_files,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Fetched,
+    Used,
+    Missed,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    File(FileToFetch),
+    /// A directory of which nothing is known yet.
+    Unlisted(Vec<u8>),
+}
+
+/// One process on its way through one tree.
+#[derive(Debug)]
+pub struct Walk {
+    top: Vec<u8>,
+    order: Order,
+    window: Window,
+    steps: VecDeque<Step>,
+    /// Number of the first step: those before it are forgotten.
+    front: u64,
+    /// Number of the first step after the program that isn't fetched.
+    next: u64,
+    /// Number of the step behind the one that the program has come to last.
+    reached: u64,
+    places: HashMap<u64, u64>,
+    states: HashMap<u64, State>,
+    tally: Tally,
+    /// Since the last review: files read, of them fetched ones.
+    read_files: u64,
+    read_fetched_files: u64,
+    /// Since the last review: fetched files that the program passed, of them unread ones.
+    passed_files: u64,
+    passed_unread_files: u64,
+    /// Whether the window has grown since the last fetch.
+    has_grown: bool,
+    strays: u32,
+    /// The file that was read last.
+    last_read: u64,
+    over: Option<Why>,
+}
+
+impl Walk {
+    /// A walk below `top`, of which nothing is listed yet.
+    #[must_use]
+    pub fn new(top: &[u8], order: Order, budget_bytes: u64) -> Self {
+        Self {
+            top: top.to_vec(),
+            order,
+            window: Window::new(budget_bytes),
+            steps: VecDeque::from([Step::Unlisted(top.to_vec())]),
+            front: 0,
+            next: 0,
+            reached: 0,
+            places: HashMap::new(),
+            states: HashMap::new(),
+            tally: Tally::default(),
+            read_files: 0,
+            read_fetched_files: 0,
+            passed_files: 0,
+            passed_unread_files: 0,
+            has_grown: false,
+            strays: 0,
+            last_read: 0,
+            over: None,
+        }
+    }
+
+    /// The directory below which it goes.
+    #[must_use]
+    pub fn top(&self) -> &[u8] {
+        &self.top
+    }
+
+    /// The order in which it goes.
+    #[must_use]
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// What came of it so far.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Files that may be in memory ahead of the program.
+    #[must_use]
+    pub fn window_files(&self) -> u64 {
+        self.window.files()
+    }
+
+    /// What to do next.
+    pub fn decide(&mut self) -> Decision {
+        if let Some(why) = self.over {
+            return Decision::End(why);
+        }
+        // The program may go back, to what was passed over.
+        self.next = self.reached;
+        while let Some(Step::File(file)) = self.step(self.next)
+            && self.states.contains_key(&file.inode)
+        {
+            self.next += 1;
+        }
+        let (ahead, window) = (self.next - self.reached, self.window.files());
+        match self.step(self.next) {
+            // The next files fit once half of these are used: a batch that is worth its order.
+            Some(Step::File(_)) if ahead < window.div_ceil(2) => self.fetch(window - ahead, ahead),
+            Some(Step::Unlisted(_)) if ahead <= window => {
+                Decision::List(self.unlisted(self.next).take(LISTS_MAX).collect())
+            }
+            // It may go on outside.
+            _ => Decision::Wait,
+        }
+    }
+
+    fn fetch(&self, files_max: u64, ahead: u64) -> Decision {
+        let from = usize::try_from(self.next - self.front).unwrap_or(usize::MAX);
+        let files = self.steps.range(from..).map_while(|step| match step {
+            Step::File(file) => Some(file),
+            Step::Unlisted(_) => None,
+        });
+        let files_max = usize::try_from(files_max).unwrap_or(usize::MAX);
+        let files = files.filter(|file| !self.states.contains_key(&file.inode));
+        Decision::Fetch(
+            files.take(files_max).cloned().collect(),
+            self.window.bytes_left(ahead),
+        )
+    }
+
+    fn unlisted(&self, from: u64) -> impl Iterator<Item = Vec<u8>> + '_ {
+        let from = usize::try_from(from - self.front).unwrap_or(usize::MAX);
+        self.steps.range(from..).filter_map(|step| match step {
+            Step::Unlisted(path) => Some(path.clone()),
+            Step::File(_) => None,
+        })
+    }
+
+    fn step(&self, number: u64) -> Option<&Step> {
+        let at = usize::try_from(number.checked_sub(self.front)?).ok()?;
+        self.steps.get(at)
+    }
+
+    /// Directories as they are listed. One that was tried and isn't here can't be.
+    pub fn listed(&mut self, tried: &[Vec<u8>], lists: &HashMap<Vec<u8>, Vec<Entry>>) {
+        self.tally.directories += lists.len() as u64;
+        let at = usize::try_from(self.next.saturating_sub(self.front)).unwrap_or(usize::MAX);
+        let rest = self.steps.split_off(at.min(self.steps.len()));
+        for step in rest {
+            match step {
+                Step::Unlisted(path) if lists.contains_key(&path) => self.append(path, lists),
+                Step::Unlisted(path) if tried.contains(&path) => {}
+                other => self.steps.push_back(other),
+            }
+        }
+        self.find_places(at);
+    }
+
+    /// Appends what is below a directory, in the order of the walk.
+    fn append(&mut self, directory: Vec<u8>, lists: &HashMap<Vec<u8>, Vec<Entry>>) {
+        enum Rest {
+            Directory(Vec<u8>),
+            File(FileToFetch),
+        }
+        let mut stack = vec![Rest::Directory(directory)];
+        while let Some(rest) = stack.pop() {
+            let path = match rest {
+                Rest::File(file) => {
+                    self.steps.push_back(Step::File(file));
+                    continue;
+                }
+                Rest::Directory(path) => path,
+            };
+            let Some(entries) = lists.get(&path) else {
+                self.steps.push_back(Step::Unlisted(path));
+                continue;
+            };
+            let mut entries = entries.clone();
+            self.order.sort(&mut entries);
+            let directory: Arc<[u8]> = path.into();
+            stack.extend(entries.into_iter().rev().map(|entry| {
+                if entry.is_directory {
+                    Rest::Directory(joined(&directory, &entry.name))
+                } else {
+                    Rest::File(FileToFetch {
+                        directory: Arc::clone(&directory),
+                        name: entry.name,
+                        inode: entry.inode,
+                    })
+                }
+            }));
+        }
+    }
+
+    /// Notes where files are, from a step on; where the program is may lie there.
+    fn find_places(&mut self, from: usize) {
+        let front = self.front;
+        for (at, step) in self.steps.iter().enumerate().skip(from) {
+            if let Step::File(file) = step {
+                let number = front + at as u64;
+                self.places.insert(file.inode, number);
+                if file.inode == self.last_read {
+                    self.reached = number + 1;
+                }
+            }
+        }
+    }
+
+    /// So many files were asked for, and so many pages came in for them.
+    pub fn fetched(&mut self, files: u64, pages: u64) {
+        self.tally.fetched_files += files;
+        self.tally.fetched_pages += pages;
+        self.window.fetched(files, pages);
+        self.has_grown = false;
+    }
+
+    /// These files are being fetched from now on: what of them is missed is missed no longer.
+    pub fn fetching(&mut self, files: &[FileToFetch]) {
+        for file in files {
+            self.states.insert(file.inode, State::Fetched);
+        }
+    }
+
+    /// The program has read a file from memory.
+    pub fn hit(&mut self, inode: u64) -> Met {
+        self.last_read = inode;
+        let Some(number) = self.places.get(&inode).copied() else {
+            return Met::Below;
+        };
+        match self.states.get(&inode) {
+            Some(State::Fetched) => {
+                self.tally.used_files += 1;
+                self.read_fetched_files += 1;
+                self.read_files += 1;
+            }
+            // What it missed it reads next; what was in memory before all this is no gain.
+            Some(State::Used | State::Missed) => return Met::Known,
+            None => self.read_files += 1,
+        }
+        self.states.insert(inode, State::Used);
+        self.come_to(number);
+        Met::Known
+    }
+
+    /// The program has read a file that was not in memory.
+    pub fn missed(&mut self, directory: &[u8], inode: u64) -> Met {
+        if !is_within(&self.top, directory) {
+            self.strays += 1;
+            if self.strays > STRAYS_MAX {
+                self.over = Some(Why::Left);
+            }
+            return Met::Outside;
+        }
+        self.strays = 0;
+        self.last_read = inode;
+        self.read_files += 1;
+        // One that is under way is waited for, and so was of use: it counts when it is there.
+        if self.states.get(&inode) != Some(&State::Fetched) {
+            self.tally.missed_files += 1;
+            self.states.insert(inode, State::Missed);
+            if !self.has_grown {
+                self.window.grow();
+                self.has_grown = true;
+            }
+        }
+        let Some(number) = self.places.get(&inode).copied() else {
+            self.review();
+            return Met::Below;
+        };
+        self.come_to(number);
+        Met::Known
+    }
+
+    fn come_to(&mut self, number: u64) {
+        self.strays = 0;
+        for passed in self.reached..number {
+            let Some(Step::File(file)) = self.step(passed) else {
+                continue;
+            };
+            if self.states.get(&file.inode) == Some(&State::Fetched) {
+                self.passed_files += 1;
+                self.passed_unread_files += 1;
+            }
+        }
+        self.passed_files += 1;
+        self.reached = number + 1;
+        self.review();
+        self.forget();
+    }
+
+    fn review(&mut self) {
+        if self.passed_files >= FILES_PER_REVIEW {
+            if self.passed_unread_files * 2 > self.passed_files {
+                self.window.shrink();
+            }
+            self.passed_files = 0;
+            self.passed_unread_files = 0;
+        }
+        if self.read_files >= FILES_PER_REVIEW {
+            let is_unused = self.read_fetched_files * READS_PER_USE_MAX < self.read_files;
+            if is_unused && self.tally.fetched_files > FILES_PER_REVIEW {
+                self.over = Some(Why::Unused);
+            }
+            self.read_files = 0;
+            self.read_fetched_files = 0;
+        }
+    }
+
+    /// Forgets steps that lie far behind.
+    fn forget(&mut self) {
+        let behind = usize::try_from(self.reached - self.front).unwrap_or(usize::MAX);
+        let Some(far) = behind.checked_sub(STEPS_BEHIND * 2) else {
+            return;
+        };
+        let steps: Vec<Step> = self.steps.drain(..far + STEPS_BEHIND).collect();
+        for step in &steps {
+            if let Step::File(file) = step {
+                self.places.remove(&file.inode);
+                self.states.remove(&file.inode);
+            }
+        }
+        self.front += steps.len() as u64;
+    }
+
+    /// Where its top may rise to, when the program reads in this directory outside of it; with the
+    /// names there, of the old top and of the new place.
+    #[must_use]
+    pub fn rise(&self, directory: &[u8]) -> Option<(Vec<u8>, [Vec<u8>; 2])> {
+        let above = common(&self.top, directory);
+        // From there a program may go down to any depth before it comes to a file.
+        if depth(&self.top) > depth(above) + RISE_LEVELS {
+            return None;
+        }
+        let names = [
+            child_below(above, &self.top)?.to_vec(),
+            child_below(above, directory)?.to_vec(),
+        ];
+        Some((above.to_vec(), names))
+    }
+
+    /// Goes on below a directory further up.
+    pub fn raise(&mut self, top: &[u8], order: Order) {
+        self.top = top.to_vec();
+        self.order = order;
+        self.front = 0;
+        self.next = 0;
+        self.reached = 0;
+        self.strays = 0;
+        self.places.clear();
+        self.steps = VecDeque::from([Step::Unlisted(top.to_vec())]);
+    }
+
+    /// Ends it.
+    pub fn end_for(&mut self, why: Why) {
+        self.over.get_or_insert(why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    const LARGE_BYTES: u64 = 1 << 40;
+
+    /// Directories of directories, `files` in each.
+    fn tree(top: &str, levels: u32, directories: u64, files: u64) -> HashMap<Vec<u8>, Vec<Entry>> {
+        let mut lists = HashMap::new();
+        let mut inode = 1;
+        let mut level = vec![top.as_bytes().to_vec()];
+        for depth in 0..=levels {
+            let mut next = Vec::new();
+            for path in level {
+                let mut entries = Vec::new();
+                for n in 0..files + if depth < levels { directories } else { 0 } {
+                    inode += 1;
+                    let is_directory = n >= files;
+                    let name = format!("{n:02}").into_bytes();
+                    if is_directory {
+                        next.push(joined(&path, &name));
+                    }
+                    entries.push(Entry {
+                        name,
+                        inode,
+                        is_directory,
+                    });
+                }
+                lists.insert(path, entries);
+            }
+            level = next;
+        }
+        lists
+    }
+
+    /// All files in the order in which a program goes that sorts by name.
+    fn files_of(lists: &HashMap<Vec<u8>, Vec<Entry>>, top: &str) -> Vec<FileToFetch> {
+        let mut walk = Walk::new(top.as_bytes(), Order::Name, LARGE_BYTES);
+        walk.listed(&[], lists);
+        let files = walk.steps.into_iter().map(|step| match step {
+            Step::File(file) => file,
+            Step::Unlisted(path) => panic!("{path:?} is not listed"),
+        });
+        files.collect()
+    }
+
+    /// Carries out what a walk decides until it waits. Lists no deeper than one level a time.
+    fn serve(
+        walk: &mut Walk,
+        lists: &HashMap<Vec<u8>, Vec<Entry>>,
+        fetched: &mut Vec<FileToFetch>,
+    ) -> Option<Why> {
+        loop {
+            match walk.decide() {
+                Decision::Wait => return None,
+                Decision::End(why) => return Some(why),
+                Decision::List(asked) => {
+                    assert!(!asked.is_empty() && asked.len() <= LISTS_MAX);
+                    let of = |path: &Vec<u8>| Some((path.clone(), lists.get(path)?.clone()));
+                    walk.listed(&asked, &asked.iter().filter_map(of).collect());
+                }
+                Decision::Fetch(files, _) => {
+                    assert!(!files.is_empty());
+                    walk.fetching(&files);
+                    walk.fetched(files.len() as u64, 4 * files.len() as u64);
+                    fetched.extend(files);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_that_walks_finds_all_but_its_first_files() {
+        let lists = tree("/t", 3, 5, 10);
+        let files = files_of(&lists, "/t");
+        assert_eq!(files.len(), 1560);
+        let mut walk = Walk::new(b"/t", Order::Name, LARGE_BYTES);
+        let mut fetched = Vec::new();
+        for (at, file) in files.iter().enumerate() {
+            if at > 20 {
+                assert_eq!(serve(&mut walk, &lists, &mut fetched), None);
+            }
+            if fetched.contains(file) {
+                assert_eq!(walk.hit(file.inode), Met::Known);
+            } else {
+                walk.missed(&file.directory, file.inode);
+                assert!(at <= 20, "{at}");
+            }
+        }
+        let tally = walk.tally();
+        assert_eq!((tally.missed_files, tally.wasted_files()), (21, 0));
+        assert_eq!(tally.used_files, 1560 - 21);
+        // What it came through before the walk is not fetched.
+        assert!(!fetched.contains(&files[5]));
+    }
+
+    #[test]
+    fn a_program_that_leaves_is_left() {
+        let lists = tree("/t", 1, 2, 10);
+        let mut walk = Walk::new(b"/t", Order::Name, LARGE_BYTES);
+        let mut fetched = Vec::new();
+        serve(&mut walk, &lists, &mut fetched);
+        for inode in 1000..1000 + u64::from(STRAYS_MAX) {
+            assert_eq!(walk.missed(b"/elsewhere", inode), Met::Outside);
+            assert_eq!(walk.decide(), Decision::Wait);
+        }
+        walk.missed(b"/elsewhere", 2000);
+        assert_eq!(walk.decide(), Decision::End(Why::Left));
+        assert_eq!(walk.tally().wasted_files(), 30);
+    }
+
+    #[test]
+    fn a_program_that_reads_something_else_of_the_tree_ends_it() {
+        let lists = tree("/t", 1, 8, 90);
+        let mut walk = Walk::new(b"/t", Order::Name, LARGE_BYTES);
+        let mut fetched = Vec::new();
+        serve(&mut walk, &lists, &mut fetched);
+        // New files, which no list has.
+        for inode in 10_000..10_000 + FILES_PER_REVIEW {
+            walk.missed(b"/t/90", inode);
+        }
+        assert_eq!(walk.decide(), Decision::End(Why::Unused));
+    }
+
+    #[test]
+    fn of_what_is_passed_unread_less_is_fetched() {
+        let lists = tree("/t", 0, 0, 4000);
+        let files = files_of(&lists, "/t");
+        let mut walk = Walk::new(b"/t", Order::Name, LARGE_BYTES);
+        let mut fetched = Vec::new();
+        for file in files.iter().step_by(10) {
+            serve(&mut walk, &lists, &mut fetched);
+            walk.hit(file.inode);
+        }
+        assert_eq!(walk.window_files(), 64);
+    }
+
+    #[test]
+    fn what_there_was_no_room_for_is_asked_for_again_and_what_fails_is_not() {
+        let lists = tree("/t", 1, 3, 2);
+        let mut walk = Walk::new(b"/t", Order::Name, LARGE_BYTES);
+        let only = |path: &str| {
+            let path = path.as_bytes().to_vec();
+            HashMap::from([(path.clone(), lists[&path].clone())])
+        };
+        walk.listed(&[b"/t".to_vec()], &only("/t"));
+        walk.missed(b"/t", 3);
+        let below = ["/t/02", "/t/03", "/t/04"].map(|path| path.as_bytes().to_vec());
+        assert_eq!(walk.decide(), Decision::List(below.to_vec()));
+        // The first can't be listed, the second could, for the third there was no room.
+        walk.listed(&below[..2], &only("/t/03"));
+        let Decision::Fetch(files, _) = walk.decide() else {
+            panic!("{:?}", walk.decide());
+        };
+        assert_eq!(files.len(), 2);
+        walk.fetching(&files);
+        assert_eq!(walk.decide(), Decision::List(below[2..].to_vec()));
+    }
+
+    #[test]
+    fn it_rises_to_what_holds_both_and_not_too_far() {
+        let walk = Walk::new(b"/a/b/c", Order::Name, LARGE_BYTES);
+        let names = ["b", "x"].map(|name| name.as_bytes().to_vec());
+        assert_eq!(walk.rise(b"/a/x/y/z/z/z"), Some((b"/a".to_vec(), names)));
+        // The top's own parent, where no child is left; and one below the top.
+        assert_eq!(walk.rise(b"/a/b"), None);
+        assert_eq!(walk.rise(b"/a/b/c/d"), None);
+        let deep = Walk::new(b"/a/b/c/d/e", Order::Name, LARGE_BYTES);
+        assert_eq!(deep.rise(b"/a/x"), None);
+    }
+
+    #[test]
+    fn what_was_fetched_below_the_old_top_is_not_fetched_again() {
+        let lists = tree("/t", 2, 3, 5);
+        let mut walk = Walk::new(b"/t/05", Order::Name, LARGE_BYTES);
+        let mut fetched = Vec::new();
+        serve(&mut walk, &lists, &mut fetched);
+        assert_eq!(fetched.len(), 4 * 5);
+        walk.raise(b"/t", Order::Name);
+        serve(&mut walk, &lists, &mut fetched);
+        let distinct: HashSet<u64> = fetched.iter().map(|file| file.inode).collect();
+        assert_eq!((distinct.len(), fetched.len()), (13 * 5, 13 * 5));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_program_does_the_bounds_hold(
+            budget_pages in 0u64..20_000,
+            reads in prop::collection::vec((0usize..2000, any::<bool>(), 0u8..20), 0..600)
+        ) {
+            let lists = tree("/t", 2, 6, 30);
+            let files = files_of(&lists, "/t");
+            let budget_bytes = budget_pages * foreread_profile::PAGE_BYTES;
+            let mut walk = Walk::new(b"/t", Order::Name, budget_bytes);
+            let mut fetched = Vec::new();
+            let mut next = 0;
+            for (jump, is_hit, luck) in reads {
+                let held = walk.tally().wasted_files();
+                let before = fetched.len();
+                let is_over = serve(&mut walk, &lists, &mut fetched).is_some();
+                prop_assert!(!is_over || fetched.len() == before);
+                // Not more at once than the window has room for.
+                let brought = (fetched.len() - before) as u64;
+                prop_assert!(brought <= walk.window_files().max(512), "{brought} {held}");
+                next = if luck == 0 { jump } else { next + 1 } % files.len();
+                let file = &files[next];
+                if is_hit {
+                    walk.hit(file.inode);
+                } else {
+                    walk.missed(&file.directory, file.inode);
+                }
+            }
+            let distinct: HashSet<u64> = fetched.iter().map(|file| file.inode).collect();
+            prop_assert_eq!(distinct.len(), fetched.len());
+            let tally = walk.tally();
+            prop_assert_eq!(tally.fetched_files, fetched.len() as u64);
+            prop_assert!(tally.used_files <= tally.fetched_files);
+            prop_assert!(budget_pages >= 8 || fetched.is_empty());
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn steps_far_behind_are_forgotten(files in 1u64..60_000, step in 1usize..50) {
+            let lists = tree("/t", 0, 0, files);
+            let mut walk = Walk::new(b"/t", Order::Listed, LARGE_BYTES);
+            walk.listed(&[], &lists);
+            let inodes: Vec<u64> = lists[&b"/t"[..]].iter().map(|entry| entry.inode).collect();
+            for inode in inodes.into_iter().step_by(step) {
+                walk.hit(inode);
+                let behind = walk.reached - walk.front;
+                prop_assert!(behind <= (STEPS_BEHIND * 2 + step) as u64);
+            }
+            prop_assert!(walk.states.len() <= walk.places.len());
+        }
+    }
+}
