@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use foreread_core::Bytes;
+use foreread_core::{Bytes, KiB, Pages, Sectors, Unit};
 use foreread_profile::PAGE_BYTES;
 
 use crate::text::printable;
@@ -23,6 +23,17 @@ pub fn pages(pages: u64) -> String {
     Bytes::new(pages.saturating_mul(PAGE_BYTES))
         .human()
         .to_string()
+}
+
+/// A readahead size in the units of all tools of the field, each labelled: `4 KiB = 4,096 bytes = 8
+/// sectors = 1 page`.
+pub fn in_all_units(size: KiB) -> String {
+    let other = |text: Option<String>| text.unwrap_or_else(|| "too many".to_owned());
+    let bytes = other(size.to_bytes().ok().map(|bytes| bytes.to_string()));
+    let sectors = size.to_floor::<Sectors>().ok();
+    let sectors = other(sectors.map(|sectors| sectors.to_string()));
+    let pages = other(size.to_floor::<Pages>().ok().map(|pages| pages.to_string()));
+    format!("{size} = {bytes} = {sectors} = {pages}")
 }
 
 /// A time with its unit: `42.8 s`, `310 ms`.

@@ -93,7 +93,7 @@ fn what_is_applied_is_shown_and_rolled_back() {
     machine.ok(&["apply", "sdb"]);
     let said = machine.ok(&["rollback", "sdb"]);
     assert!(
-        said.contains("128 KiB (256 sectors of 512 bytes, 32 pages"),
+        said.contains("128 KiB = 131,072 bytes = 256 sectors = 32 pages"),
         "{said}"
     );
     assert_eq!(machine.kib("sdb"), "128");

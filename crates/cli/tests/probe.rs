@@ -6,7 +6,7 @@ mod common;
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -17,6 +17,7 @@ use common::{World, assert_fails_in_one_line, binary_for_all, stderr, stdout};
 use foreread_linux::cache::cached_pages;
 use foreread_model::DiskParameters;
 use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// What the setting is before a probe; no size that a probe tries.
@@ -339,6 +340,16 @@ fn a_very_small_device_is_measured_as_far_as_it_goes() {
     assert_eq!(document["skipped"][0]["why"], "region");
 }
 
+/// Another node of the device, which everybody may read; the one in `/dev` stays as it is.
+fn readable_by_all(world: &World, testbed: &Testbed) -> PathBuf {
+    let node = world.path("disk");
+    let number = fs::metadata(testbed.device()).expect("a device").rdev();
+    let (kind, mode) = (FileType::BlockDevice, Mode::from_raw_mode(0o644));
+    mknodat(CWD, &node, kind, mode, number).expect("a node");
+    fs::set_permissions(&node, fs::Permissions::from_mode(0o644)).expect("open to all");
+    node
+}
+
 #[test]
 fn without_the_right_to_change_the_setting_it_says_so() {
     let Some(testbed) = disk() else { return };
@@ -356,13 +367,9 @@ fn without_the_right_to_change_the_setting_it_says_so() {
     assert!(stderr(&output).contains("read-only"), "{}", stderr(&output));
 
     let binary = binary_for_all(&world);
-    fs::set_permissions(testbed.device(), fs::Permissions::from_mode(0o644)).unwrap();
+    let readable = readable_by_all(&world, &testbed);
     let mut command = testbed.command(&binary);
-    command
-        .arg("probe")
-        .arg(testbed.device())
-        .uid(65534)
-        .gid(65534);
+    command.arg("probe").arg(readable).uid(65534).gid(65534);
     let output = command.output().unwrap();
     assert_fails_in_one_line(&output, "no root");
     assert!(stderr(&output).contains("as root"), "{}", stderr(&output));

@@ -46,6 +46,5 @@ pub use source::Source;
 pub use sweep::{Pass, SIZES_KIB, Skipped, Sweep, SweepLimits};
 pub use transport::Transport;
 pub use udev_rule::{
-    UDEV_RULE_PATH, UdevRuleState, UnfitPath, kib_in_all_units, udev_property, udev_rule,
-    udev_rule_state,
+    UDEV_RULE_PATH, UdevRuleState, UnfitPath, udev_property, udev_rule, udev_rule_state,
 };

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The udev rule by which new devices get their size as they appear.
 
-use foreread_core::grouped;
-
 /// Where it goes. Before `60-persistent-storage.rules`, whose label probe is the first to read a
 /// new device; `IMPORT` runs its program right there, while `RUN` would wait for the end of all
 /// rules.
@@ -78,18 +76,6 @@ pub fn udev_property(kib: u64) -> String {
     format!("FOREREAD_READ_AHEAD_KB={kib}")
 }
 
-/// A value in all units that tools of the field use, each labelled: `512 KiB (1,024 sectors, 128
-/// pages)`.
-#[must_use]
-pub fn kib_in_all_units(kib: u64) -> String {
-    format!(
-        "{} KiB ({} sectors of 512 bytes, {} pages of 4 KiB)",
-        grouped(kib),
-        grouped(kib.saturating_mul(2)),
-        grouped(kib / 4)
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,13 +107,5 @@ mod tests {
         for path in ["/a b/foreread", "/a\"/foreread", "/$kernel", "/%k", "/a\n"] {
             assert!(udev_rule(path).is_err(), "{path}");
         }
-    }
-
-    #[test]
-    fn units_are_labelled() {
-        assert_eq!(
-            kib_in_all_units(4096),
-            "4,096 KiB (8,192 sectors of 512 bytes, 1,024 pages of 4 KiB)"
-        );
     }
 }

@@ -80,8 +80,9 @@ fn place(size: KiB) -> usize {
 const NO_END: u64 = u64::MAX / 4;
 
 proptest! {
+    /// Or else it is said that it isn't certain, and the right one is among those that it may be.
     #[test]
-    fn the_plateau_is_the_right_one_or_its_neighbour(
+    fn a_plateau_that_is_certain_is_the_right_one_or_its_neighbour(
         cost_us in 1.0..3_000.0f64,
         megabytes_per_s in 1.0..3_000.0f64,
         noise in 0.0..0.01f64,
@@ -91,8 +92,15 @@ proptest! {
         let mut device = Device { bytes_per_s: rate, noise, seed };
         let (sweep, elapsed) = device.sweep(NO_END);
         let plateau = sweep.plateau().unwrap();
-        let off = device.plateau(&sweep).abs_diff(place(plateau.read_ahead));
-        prop_assert!(off <= 1, "{:?} {:?}", plateau, sweep.points());
+        let right = device.plateau(&sweep);
+        let is_near = |size: &KiB| right.abs_diff(place(*size)) <= 1;
+        let may_be = plateau.open.iter().any(is_near);
+        prop_assert!(
+            is_near(&plateau.read_ahead) || may_be,
+            "{:?} {:?}",
+            plateau,
+            sweep.points()
+        );
         let reached = rate(plateau.read_ahead.count() as f64 * 1024.0);
         prop_assert!(reached >= 0.96 * rate(plateau.best.count() as f64 * 1024.0));
         let fastest = rate(16384.0 * 1024.0);
@@ -116,6 +124,30 @@ proptest! {
             }
         }
     }
+}
+
+/// Always the same devices, so that it is right or wrong always.
+#[test]
+fn of_many_devices_nearly_all_plateaus_are_right_or_next_to_it() {
+    const DEVICES: u64 = 1000;
+    let mut wrong = 0;
+    for seed in 0..DEVICES {
+        // Costs from 1 us to 3 ms, and 1 MB/s to 3 GB/s, each as likely as ten times as much.
+        let (cost, bandwidth) = (seed % 32, seed / 32);
+        let cost_s = 1e-6 * 3000f64.powf(cost as f64 / 31.0);
+        let bytes_per_s = 1e6 * 3000f64.powf(bandwidth as f64 / 31.0);
+        let rate = move |bytes: f64| bytes / (cost_s + bytes / bytes_per_s);
+        let mut device = Device {
+            bytes_per_s: rate,
+            noise: 0.005,
+            seed,
+        };
+        let (sweep, _) = device.sweep(NO_END);
+        let found = sweep.plateau().map(|plateau| place(plateau.read_ahead));
+        let right = device.plateau(&sweep);
+        wrong += u64::from(found.is_none_or(|found| found.abs_diff(right) > 1));
+    }
+    assert!(wrong * 100 <= DEVICES, "{wrong} of {DEVICES} are wrong");
 }
 
 #[test]

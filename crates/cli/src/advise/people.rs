@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Advice for people: a table, and prose.
 
-use foreread_core::{Bytes, KiB, Pages, Sectors, Unit, grouped};
+use foreread_core::{Bytes, KiB, grouped};
 use foreread_device::{
     Advice, Class, Conflict, Device, DeviceKind, Machine, MapperMaker, OtherValue, Reason, Rule,
     Stack,
 };
 
 use super::Shown;
+use crate::output;
 use crate::table::{self, finished};
 use crate::text::printable;
 
@@ -263,16 +264,7 @@ fn conclusion(advice: &Advice) -> String {
     let Some(kib) = advice.advised_kib else {
         return "So it should be left alone".to_owned();
     };
-    let size = KiB::new(kib);
-    let other = |text: Option<String>| text.unwrap_or_else(|| "too many".to_owned());
-    let bytes = other(size.to_bytes().ok().map(|bytes| bytes.to_string()));
-    let sectors = other(
-        size.to_floor::<Sectors>()
-            .ok()
-            .map(|sectors| sectors.to_string()),
-    );
-    let pages = other(size.to_floor::<Pages>().ok().map(|pages| pages.to_string()));
-    let units = format!("{size} = {bytes} = {sectors} = {pages}");
+    let units = output::in_all_units(KiB::new(kib));
     match advice.is_change() {
         true => format!("So it should be {units}"),
         false => format!("So it is as it should be: {units}"),

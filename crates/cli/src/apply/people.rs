@@ -3,14 +3,15 @@
 
 use std::fmt::Write as _;
 
-use foreread_core::grouped;
-use foreread_device::{Applied, Entry, Origin, RolledBack, Standing, kib_in_all_units};
+use foreread_core::{KiB, grouped};
+use foreread_device::{Applied, Entry, Origin, RolledBack, Standing};
 use foreread_linux::open_files::OpenFiles;
 
 use super::persist::Rule;
 use super::rollback::Report as RollbackReport;
 use super::status::Report as StatusReport;
 use super::{Done, Report};
+use crate::output::in_all_units;
 use crate::table::{finished, table};
 use crate::text::{date, escaped, escaped_path};
 
@@ -237,13 +238,13 @@ pub fn rolled_back(report: &RollbackReport) -> String {
         let name = shown(&entry.identity.name);
         let what = match answer {
             RolledBack::Restored { from_kib, to_kib } => format!(
-                "{} as before, {} KiB until now",
-                kib_in_all_units(*to_kib),
+                "as before, {}; {} KiB until now",
+                in_all_units(KiB::new(*to_kib)),
                 grouped(*from_kib)
             ),
             RolledBack::Foreign { now_kib } => format!(
-                "stays at {}, which somebody else has set since",
-                kib_in_all_units(*now_kib)
+                "stays as somebody else has set it since, {}",
+                in_all_units(KiB::new(*now_kib))
             ),
             RolledBack::Gone { replaced } => format!("{}; nothing to undo", gone(*replaced)),
             RolledBack::Failed(error) => shown(&error.to_string()),

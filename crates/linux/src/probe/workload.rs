@@ -151,7 +151,8 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Whether a file can be opened for looking at its setting, without waiting for a FIFO's other end.
+/// Opens what a person named, to see whose setting it has: without waiting for the other end of a
+/// FIFO, and without making a terminal ours.
 ///
 /// # Errors
 /// As the kernel says.
