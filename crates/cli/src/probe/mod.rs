@@ -18,15 +18,19 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use foreread_core::KiB;
-use foreread_device::{Fit, Identity, Measured, Plateau, Skipped, SweepPoint};
+use foreread_device::{
+    Expected, Fit, Identity, Measured, Plateau, Skipped, SweepPoint, capacity_cap,
+};
 use foreread_linux::interrupt::Interrupt;
 use foreread_linux::probe::{Kind, Latency, Stop, Target, identity};
 
+use crate::advise::{Advised, Shown};
 use crate::device_state::DeviceState;
 use crate::probing::{HeldSetting, put_back_interrupted};
 use crate::{output, text};
 
 use args::ProbeArguments;
+use picture::Marks;
 
 /// It was interrupted, or something could not be read.
 const EXIT_PARTLY: u8 = 64;
@@ -122,9 +126,20 @@ pub fn probe(arguments: &ProbeArguments) -> Result<ExitCode> {
     tell(arguments, &found)
 }
 
+/// What else is known of the size for the device.
+fn marks(found: &Found) -> Marks {
+    let advised = Advised::read(Path::new("/"), Expected::default());
+    let own = |(device, _): &Shown<'_>| device.identity.is_same_attachment(&found.identity);
+    let advice = advised.all().find(own).map(|(_, advice)| advice);
+    Marks {
+        capacity_cap_kib: capacity_cap(found.identity.capacity_bytes).map(KiB::count),
+        advised_kib: advice.and_then(|advice| advice.advised_kib),
+    }
+}
+
 fn tell(arguments: &ProbeArguments, found: &Found) -> Result<ExitCode> {
     if let Some(path) = &arguments.svg {
-        fs::write(path, picture::picture(found))
+        fs::write(path, picture::picture(found, marks(found)))
             .with_context(|| format!("cannot write {}", text::escaped_path(path)))?;
     }
     if arguments.json {

@@ -41,7 +41,16 @@ struct Scale {
     top_bytes_per_s: f64,
 }
 
-pub fn picture(found: &Found) -> String {
+/// What else is known of the size for a device, in KiB.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Marks {
+    /// For what it holds.
+    pub capacity_cap_kib: Option<u64>,
+    /// What `advise` says, this probe among what it knows.
+    pub advised_kib: Option<u64>,
+}
+
+pub fn picture(found: &Found, marks: Marks) -> String {
     let title = format!("Throughput of {} by readahead size", found.identity.name);
     let mut svg = Svg::new(WIDTH, HEIGHT, &title, STYLE);
     let paper: [(&str, &dyn Display); 3] =
@@ -56,6 +65,15 @@ pub fn picture(found: &Found) -> String {
     svg.begin("g", &[("transform", &translate)]);
     background(&mut svg, found, &scale);
     upright(&mut svg, &scale, found.before_kib, "before", "set now", 2.0);
+    let others = [
+        (marks.advised_kib, "advised", 3.0),
+        (marks.capacity_cap_kib, "capacity cap", 4.0),
+    ];
+    for (kib, name, line) in others {
+        if let Some(kib) = kib {
+            upright(&mut svg, &scale, kib, "before", name, line);
+        }
+    }
     let plateau_kib = found.plateau.read_ahead.count();
     upright(&mut svg, &scale, plateau_kib, "plateau", "plateau", 1.0);
     curve(&mut svg, found, &scale);
@@ -278,7 +296,13 @@ mod tests {
         let rates: Vec<(u64, f64)> = (2..15)
             .map(|power| (1 << power, 1e6 * power as f64))
             .collect();
-        let svg = picture(&found(&rates));
+        let marks = Marks {
+            capacity_cap_kib: Some(64),
+            advised_kib: Some(0),
+        };
+        let svg = picture(&found(&rates), marks);
+        // No reads of nothing are drawn.
+        assert!(svg.contains("capacity cap") && !svg.contains("advised"));
         assert!(assert_well_formed(&svg) > 40);
         for part in svg.split("cx=\"").skip(1) {
             let x: f64 = part.split('"').next().unwrap().parse().unwrap();
@@ -291,7 +315,7 @@ mod tests {
     #[test]
     fn odd_numbers_are_drawn_too() {
         for rates in [&[(4, 0.0)][..], &[(4, 1e30), (1 << 20, 1.0)]] {
-            let svg = picture(&found(rates));
+            let svg = picture(&found(rates), Marks::default());
             assert_well_formed(&svg);
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         }
