@@ -17,6 +17,9 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "record.h"
+#include "folio.h"
+#include "open_file.h"
+#include "whoami.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -28,11 +31,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define MAP_POPULATE 0x8000
 #define AT_SYMLINK_NOFOLLOW 0x100
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
-
-/* Of <linux/io_uring.h>. */
-#define IORING_OP_READV 1
-#define IORING_OP_READ_FIXED 4
-#define IORING_OP_READ 22
 
 /* Set before loading. */
 const volatile u8 syscall_class[SYSCALLS_MAX];
@@ -54,9 +52,6 @@ u32 replay_tgid;
 u32 adopt_pid;
 /* Whether get_pages isn't attached: hits are not seen. */
 u32 misses_only;
-/* What whoami() found. */
-u32 whoami_tgid;
-u32 whoami_pid;
 /* Raised whenever a process becomes traced; makes caches ask again. */
 u32 epoch;
 u32 next_id = 1;
@@ -858,75 +853,6 @@ int BPF_PROG(get_pages, struct address_space *mapping, unsigned long index,
 	return 0;
 }
 
-static __always_inline u64 folio_pages(struct folio *folio)
-{
-	u64 flags = 0;
-
-	bpf_probe_read_kernel(&flags, sizeof(flags), folio);
-	if (!(flags & (1ULL << bpf_core_enum_value(enum pageflags, PG_head))))
-		return 1;
-	return 1ULL << (BPF_CORE_READ(folio, _flags_1) & 0xff & 31);
-}
-
-/* Entries of the page cache's tree, as <linux/xarray.h> has them. */
-#define TREE_SHIFT 6
-#define TREE_MASK 63
-#define TREE_LEVELS_MAX 8
-
-static __always_inline bool tree_is_node(u64 entry)
-{
-	return (entry & 3) == 2 && entry > 4096;
-}
-
-static __always_inline u64 tree_slot(struct xa_node *node, u64 slot)
-{
-	u64 entry = 0;
-
-	bpf_probe_read_kernel(&entry, sizeof(entry),
-			      (void *)node + bpf_core_field_offset(struct xa_node, slots) +
-				      (slot & TREE_MASK) * sizeof(entry));
-	return entry;
-}
-
-struct pages {
-	u64 start_page;
-	u64 end_page;
-};
-
-/* The folio of a page in the page cache; false when there is none. */
-__noinline int cached_folio(u64 mapping_pointer, u64 page, struct pages *found)
-{
-	struct address_space *mapping = (struct address_space *)mapping_pointer;
-	u64 entry = (u64)BPF_CORE_READ(mapping, i_pages.xa_head);
-	struct xa_node *node;
-	struct folio *folio;
-	u64 index, pages, slot;
-	u32 level;
-
-	if (!found)
-		return false;
-	for (level = 0; level < TREE_LEVELS_MAX && tree_is_node(entry); level++) {
-		node = (struct xa_node *)(entry - 2);
-		slot = page >> (BPF_CORE_READ(node, shift) & TREE_MASK);
-		if (level == 0 && slot > TREE_MASK)
-			return false;
-		entry = tree_slot(node, slot);
-		/* A large folio stands in its first slot, the others point there. */
-		if ((entry & 3) == 2 && !tree_is_node(entry))
-			entry = tree_slot(node, entry >> 2);
-	}
-	if (!entry || (entry & 3))
-		return false;
-	folio = (struct folio *)entry;
-	index = BPF_CORE_READ(folio, index);
-	pages = folio_pages(folio);
-	if (page < index || page - index >= pages)
-		return false;
-	found->start_page = index;
-	found->end_page = index + pages;
-	return true;
-}
-
 /* Pages that a PMD maps. */
 #define HUGE_PAGES 512
 
@@ -952,7 +878,7 @@ int BPF_PROG(map_pages, struct address_space *mapping, unsigned long start_pgoff
 	u64 start_page = start_pgoff, end_page = (u64)end_pgoff + 1;
 	struct inode_key key = {};
 	struct inode *host;
-	struct pages folio;
+	struct found folio;
 
 	if (!recent)
 		return 0;
@@ -982,8 +908,8 @@ SEC("tp_btf/mm_filemap_fault")
 int BPF_PROG(fault, struct address_space *mapping, unsigned long index)
 {
 	struct recent *recent = traced_now();
-	struct pages mapped = { .start_page = index, .end_page = index + 1 };
-	struct pages folio;
+	struct found mapped = { .start_page = index, .end_page = index + 1 };
+	struct found folio;
 	u64 how = BY_MAPPING;
 
 	if (!recent)
@@ -1037,7 +963,7 @@ __noinline int note_huge(u64 address, struct recent *recent)
 {
 	struct huge huge = { .address = address };
 	struct address_space *mapping;
-	struct pages folio;
+	struct found folio;
 
 	if (!recent)
 		return true;
@@ -1157,7 +1083,7 @@ int BPF_PROG(page_added, struct folio *folio)
 		return 0;
 	inode = BPF_CORE_READ(folio, mapping, host);
 	mode = BPF_CORE_READ(inode, i_mode) & S_IFMT;
-	pages = folio_pages(folio);
+	pages = folio_pages(folio, folio_flags(folio));
 	if (mode == S_IFBLK) {
 		if (is_replay)
 			c->fetched_metadata_pages += pages;
@@ -1326,18 +1252,6 @@ int BPF_PROG(exited, struct task_struct *task)
 	if (BPF_CORE_READ(task, signal, live.counter) == 0)
 		bpf_map_delete_elem(&traced, &tgid);
 	return 0;
-}
-
-static __always_inline struct file *file_of(struct task_struct *task, long fd)
-{
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **slots = BPF_CORE_READ(table, fd);
-	struct file *file = NULL;
-
-	if (fd < 0 || (unsigned long)fd >= BPF_CORE_READ(table, max_fds))
-		return NULL;
-	bpf_probe_read_kernel(&file, sizeof(file), slots + fd);
-	return file;
 }
 
 static __always_inline u32 note_dentry(struct dentry *dentry, u32 uses)
@@ -1662,27 +1576,14 @@ int BPF_PROG(call_done, struct pt_regs *regs, long ret)
 SEC("tp_btf/io_uring_complete")
 int BPF_PROG(ring_read_done, struct io_ring_ctx *ring, void *request, struct io_uring_cqe *cqe)
 {
-	struct io_kiocb *io = request;
-	/* The kernel keeps the read's own struct at the start of the request. */
-	struct kiocb *kiocb = request;
-	struct recent *recent;
+	struct recent *recent = traced_now();
+	u64 start, end;
 	struct file *file;
-	s64 bytes, end;
-	u8 opcode;
 
-	recent = traced_now();
-	if (!recent)
+	if (!recent || !ring_has_read(request, cqe, &file, &start, &end))
 		return 0;
-	opcode = BPF_CORE_READ(io, opcode);
-	if (opcode != IORING_OP_READ && opcode != IORING_OP_READV && opcode != IORING_OP_READ_FIXED)
-		return 0;
-	bytes = BPF_CORE_READ(cqe, res);
-	end = BPF_CORE_READ(kiocb, ki_pos);
-	file = BPF_CORE_READ(kiocb, ki_filp);
-	if (bytes <= 0 || end < bytes || !file)
-		return 0;
-	note_pages((u64)BPF_CORE_READ(file, f_mapping, host), (u64)(end - bytes) >> 12,
-		   ((u64)end + 4095) >> 12, BY_READ_CALL, recent);
+	note_pages((u64)BPF_CORE_READ(file, f_mapping, host), start >> 12, (end + 4095) >> 12,
+		   BY_READ_CALL, recent);
 	return 0;
 }
 
@@ -1723,16 +1624,5 @@ int BPF_PROG(executed, struct task_struct *task, int old_pid, struct linux_binpr
 	/* A script's interpreter, by the name that the script gives. */
 	if (bprm->interp != bprm->filename)
 		send_executed(task, bprm->interp, recent);
-	return 0;
-}
-
-/* Run once by user space: its own number as the kernel sees it, in any PID namespace. */
-SEC("raw_tp")
-int whoami(void *context)
-{
-	u64 both = bpf_get_current_pid_tgid();
-
-	whoami_tgid = both >> 32;
-	whoami_pid = (u32)both;
 	return 0;
 }

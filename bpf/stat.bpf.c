@@ -20,10 +20,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Of a block's request. */
 #define REQ_OP_MASK 0xff
 #define REQ_OP_READ 0
-/* Of <linux/io_uring.h>. */
-#define IORING_OP_READV 1
-#define IORING_OP_READ_FIXED 4
-#define IORING_OP_READ 22
 /* A wait that begins later than this is not for the fault before it. */
 #define FAULT_FRESH_NS 10000000
 
@@ -87,7 +83,7 @@ int BPF_PROG(async_ra, struct inode *inode, unsigned long index, struct file_ra_
 	if (!t)
 		return 0;
 	expected -= BPF_CORE_READ(ra, async_size);
-	if (cached_folio(number_of(inode, t), index, &found))
+	if (inode_folio(number_of(inode, t), index, &found))
 		pages = found.end_page - found.start_page;
 	t->cause = CAUSE_ASYNC;
 	t->cause_kind = index == (expected & ~(pages - 1)) ? STAT_SUBSEQUENT : STAT_CONTEXT;
@@ -245,9 +241,9 @@ __noinline int use_mapped(u64 inode, u64 start_page, u64 end_page)
 
 	if (!t)
 		return 0;
-	if (cached_folio(inode, start_page, &found) && found.start_page < start_page)
+	if (inode_folio(inode, start_page, &found) && found.start_page < start_page)
 		start_page = found.start_page;
-	if (cached_folio(inode, end_page - 1, &found) && found.end_page > end_page)
+	if (inode_folio(inode, end_page - 1, &found) && found.end_page > end_page)
 		end_page = found.end_page;
 	use_pages(inode, start_page, end_page, USE_IF_MAPPED, t);
 	t->fault_inode = 0;
@@ -283,7 +279,7 @@ int BPF_PROG(fault, struct address_space *mapping, unsigned long index)
 	struct found found;
 	struct task_state *t;
 
-	is_cached = cached_folio(inode, index, &found);
+	is_cached = inode_folio(inode, index, &found);
 	is_ready = is_cached && HAS_FLAG(found.flags, PG_uptodate);
 	/* Almost every fault: its page is there, and was used before or isn't followed. */
 	if (is_ready && !*filter_at(inode, number))
@@ -440,43 +436,23 @@ int BPF_PROG(block_touched, struct buffer_head *buffer)
 SEC("tp_btf/io_uring_complete")
 int BPF_PROG(ring_read_done, struct io_ring_ctx *ring, void *request, struct io_uring_cqe *cqe)
 {
-	struct io_kiocb *io = request;
-	/* The kernel keeps the read's own struct at the start of the request. */
-	struct kiocb *kiocb = request;
+	u64 start, end;
 	struct inode *inode;
 	struct file *file;
-	s64 bytes, end;
-	u8 opcode;
 
-	opcode = BPF_CORE_READ(io, opcode);
-	if (opcode != IORING_OP_READ && opcode != IORING_OP_READV && opcode != IORING_OP_READ_FIXED)
-		return 0;
-	bytes = BPF_CORE_READ(cqe, res);
-	end = BPF_CORE_READ(kiocb, ki_pos);
-	file = BPF_CORE_READ(kiocb, ki_filp);
-	if (bytes <= 0 || end < bytes || !file)
+	if (!ring_has_read(request, cqe, &file, &start, &end))
 		return 0;
 	inode = BPF_CORE_READ(file, f_mapping, host);
-	if (!*filter_at((u64)inode, (u64)(end - bytes) >> 18) &&
-	    !*filter_at((u64)inode, (u64)(end - 1) >> 18))
+	if (!*filter_at((u64)inode, start >> 18) && !*filter_at((u64)inode, (end - 1) >> 18))
 		return 0;
-	use_read((u64)inode, (u64)(end - bytes) >> 12, ((u64)end + 4095) >> 12);
+	use_read((u64)inode, start >> 12, (end + 4095) >> 12);
 	return 0;
 }
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
 {
-	u32 parent_tgid = parent->tgid, child_tgid = child->tgid;
-	u8 one = 1;
-
-	if (parent_tgid == child_tgid)
-		return 0;
-	if (adopt_pid && (u32)parent->pid == adopt_pid)
-		adopt_pid = 0;
-	else if (!bpf_map_lookup_elem(&tree, &parent_tgid))
-		return 0;
-	if (bpf_map_update_elem(&tree, &child_tgid, &one, BPF_ANY))
+	if (!take_in(parent, child))
 		__sync_fetch_and_add(&losses.processes, 1);
 	return 0;
 }
@@ -486,8 +462,7 @@ int BPF_PROG(exited, struct task_struct *task)
 {
 	u32 tgid = task->tgid;
 
-	/* The last thread, which need not be the leader. */
-	if (BPF_CORE_READ(task, signal, live.counter) == 0)
+	if (is_last_thread(task))
 		bpf_map_delete_elem(&tree, &tgid);
 	return 0;
 }
@@ -500,16 +475,5 @@ int BPF_PROG(executed, struct task_struct *task, int old_pid, struct linux_binpr
 
 	key.started_ns = BPF_CORE_READ(task, group_leader, start_time);
 	tell_name(0, 0, &key);
-	return 0;
-}
-
-/* Run once by user space: its own number as the kernel sees it, in any PID namespace. */
-SEC("raw_tp")
-int whoami(void *context)
-{
-	u64 both = bpf_get_current_pid_tgid();
-
-	whoami_tgid = both >> 32;
-	whoami_pid = (u32)both;
 	return 0;
 }

@@ -4,86 +4,14 @@
 #define FOREREAD_STAT_CACHE_H
 
 #include "stat_tables.h"
+#include "folio.h"
 
-static __always_inline u64 folio_flags(struct folio *folio)
-{
-	u64 flags = 0;
-
-	/* The flags come first, whatever their type is called. */
-	bpf_probe_read_kernel(&flags, sizeof(flags), folio);
-	return flags;
-}
-
-#define HAS_FLAG(flags, flag) ((flags)&1ULL << bpf_core_enum_value(enum pageflags, flag))
-
-static __always_inline u64 folio_pages(struct folio *folio, u64 flags)
-{
-	if (!HAS_FLAG(flags, PG_head))
-		return 1;
-	return 1ULL << (BPF_CORE_READ(folio, _flags_1) & 0xff & 31);
-}
-
-/* Entries of the page cache's tree, as <linux/xarray.h> has them. */
-#define TREE_MASK 63
-#define TREE_LEVELS_MAX 8
-
-static __always_inline bool tree_is_node(u64 entry)
-{
-	return (entry & 3) == 2 && entry > 4096;
-}
-
-static __always_inline u64 tree_slot(struct xa_node *node, u64 slot)
-{
-	u64 entry = 0;
-
-	bpf_probe_read_kernel(&entry, sizeof(entry),
-			      (void *)node + bpf_core_field_offset(struct xa_node, slots) +
-				      (slot & TREE_MASK) * sizeof(entry));
-	return entry;
-}
-
-struct found {
-	u64 folio;
-	u64 start_page;
-	u64 end_page;
-	u64 flags;
-};
-
-/* The folio of a page in the page cache; false when there is none. */
-__noinline int cached_folio(u64 inode_pointer, u64 page, struct found *found)
+/* The folio of a page of a file in the page cache; false when there is none. */
+static __always_inline int inode_folio(u64 inode_pointer, u64 page, struct found *found)
 {
 	struct inode *inode = (struct inode *)inode_pointer;
-	u64 entry = (u64)BPF_CORE_READ(inode, i_mapping, i_pages.xa_head);
-	struct xa_node *node;
-	struct folio *folio;
-	u64 flags, index, pages, slot;
-	u32 level;
 
-	if (!found)
-		return false;
-	for (level = 0; level < TREE_LEVELS_MAX && tree_is_node(entry); level++) {
-		node = (struct xa_node *)(entry - 2);
-		slot = page >> (BPF_CORE_READ(node, shift) & TREE_MASK);
-		if (level == 0 && slot > TREE_MASK)
-			return false;
-		entry = tree_slot(node, slot);
-		/* A large folio stands in its first slot, the others point there. */
-		if ((entry & 3) == 2 && !tree_is_node(entry))
-			entry = tree_slot(node, entry >> 2);
-	}
-	if (!entry || (entry & 3))
-		return false;
-	folio = (struct folio *)entry;
-	flags = folio_flags(folio);
-	index = BPF_CORE_READ(folio, index);
-	pages = folio_pages(folio, flags);
-	if (page < index || page - index >= pages)
-		return false;
-	found->folio = entry;
-	found->start_page = index;
-	found->end_page = index + pages;
-	found->flags = flags;
-	return true;
+	return cached_folio((u64)BPF_CORE_READ(inode, i_mapping), page, found);
 }
 
 struct look {
@@ -120,7 +48,7 @@ static long look_at_folio(u64 step, struct look *look)
 		return 1;
 	bits = look->left & -look->left;
 	page = (look->number << CHUNK_SHIFT) + (lowest(look->left) & 63);
-	if (!cached_folio(look->inode, page, &found)) {
+	if (!inode_folio(look->inode, page, &found)) {
 		look->left &= ~bits;
 		return 0;
 	}

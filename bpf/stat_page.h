@@ -131,7 +131,7 @@ static long use_chunk(u64 step, struct use_span *span)
 	if (span->use != USE_UNTIL_WAIT || !unready)
 		return 0;
 	bits = unready & -unready;
-	if (cached_folio(span->inode, (number << CHUNK_SHIFT) + (lowest(unready) & 63), &found)) {
+	if (inode_folio(span->inode, (number << CHUNK_SHIFT) + (lowest(unready) & 63), &found)) {
 		span->late_start_page = found.start_page;
 		span->late_end_page = found.end_page;
 		bits = unready & chunk_bits(number, found.start_page, found.end_page);

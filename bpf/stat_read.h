@@ -4,23 +4,12 @@
 #define FOREREAD_STAT_READ_H
 
 #include "stat_page.h"
+#include "open_file.h"
 
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
 /* Of task_struct.flags: such a thread is in no system call of its own. */
 #define PF_IO_WORKER 0x00000010
 #define PF_KTHREAD 0x00200000
-
-static __always_inline struct file *file_of(struct task_struct *task, long fd)
-{
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **slots = BPF_CORE_READ(table, fd);
-	struct file *file = NULL;
-
-	if (fd < 0 || (unsigned long)fd >= BPF_CORE_READ(table, max_fds))
-		return NULL;
-	bpf_probe_read_kernel(&file, sizeof(file), slots + fd);
-	return file;
-}
 
 /*
  * What the read that a thread is in asks for. The file's position is moved when it ends. Of an

@@ -8,6 +8,8 @@
 #include <bpf/bpf_core_read.h>
 #include "record.h"
 #include "stat.h"
+#include "children.h"
+#include "whoami.h"
 
 #define S_IFMT 0170000
 #define S_IFREG 0100000
@@ -25,10 +27,6 @@ const volatile u8 syscall_class[SYSCALLS_MAX];
 struct bpf_map;
 
 struct stat_losses losses;
-/* The thread whose next child is the tree's first process, 0 none. */
-u32 adopt_pid;
-u32 whoami_tgid;
-u32 whoami_pid;
 /* Accounts in use, but for account 0. */
 u32 accounts_used;
 /* Raised by each sweep(). */
@@ -65,14 +63,6 @@ struct {
 	__type(key, struct stat_key);
 	__type(value, u32);
 } account_table SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, u32);
-	__type(value, u8);
-} tree SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

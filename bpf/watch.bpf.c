@@ -8,6 +8,8 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "watch.h"
+#include "children.h"
+#include "whoami.h"
 
 #define S_IFMT 0170000
 #define S_IFREG 0100000
@@ -21,19 +23,7 @@ const volatile u32 only_tree;
 const volatile u64 only_cgroup;
 const volatile u32 cgroup_level;
 
-/* The thread whose next child is the tree's first process, 0 none. */
-u32 adopt_pid;
-u32 whoami_tgid;
-u32 whoami_pid;
 u64 lost;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, u32);
-	__type(value, u8);
-} tree SEC(".maps");
 
 /* Processes that are walked ahead of. */
 struct {
@@ -178,16 +168,7 @@ int BPF_PROG(hit, struct address_space *mapping, unsigned long index)
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
 {
-	u32 parent_tgid = parent->tgid, child_tgid = child->tgid;
-	u8 one = 1;
-
-	if (parent_tgid == child_tgid)
-		return 0;
-	if (adopt_pid && (u32)parent->pid == adopt_pid)
-		adopt_pid = 0;
-	else if (!bpf_map_lookup_elem(&tree, &parent_tgid))
-		return 0;
-	if (bpf_map_update_elem(&tree, &child_tgid, &one, BPF_ANY))
+	if (!take_in(parent, child))
 		__sync_fetch_and_add(&lost, 1);
 	return 0;
 }
@@ -198,8 +179,7 @@ int BPF_PROG(exited, struct task_struct *task)
 	struct watch_seen *seen;
 	u32 tgid = task->tgid;
 
-	/* The last thread, which need not be the leader. */
-	if (BPF_CORE_READ(task, signal, live.counter) != 0)
+	if (!is_last_thread(task))
 		return 0;
 	bpf_map_delete_elem(&tree, &tgid);
 	if (!bpf_map_lookup_elem(&walkers, &tgid))
@@ -211,16 +191,5 @@ int BPF_PROG(exited, struct task_struct *task)
 	seen->process = tgid;
 	seen->path_bytes = 0;
 	tell(seen, 0);
-	return 0;
-}
-
-/* Run once by user space: its own number as the kernel sees it, in any PID namespace. */
-SEC("raw_tp")
-int whoami(void *context)
-{
-	u64 both = bpf_get_current_pid_tgid();
-
-	whoami_tgid = both >> 32;
-	whoami_pid = (u32)both;
 	return 0;
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What all BPF programs need to be loaded, to tell what they see, and to be attached.
 
+use std::fs;
 use std::mem::MaybeUninit;
 
 use libbpf_rs::{Link, MapCore, OpenObject, PrintLevel, ProgramMut, RingBuffer, RingBufferBuilder};
 
+use crate::doctor::{BTF, Capabilities, Capability, btf_bytes};
 use crate::recorder::{BpfError, refused};
 
 /// A module `skeleton` with what libbpf-cargo made of a BPF program at build time.
@@ -33,6 +35,56 @@ pub(crate) fn storage() -> &'static mut MaybeUninit<OpenObject> {
     // libbpf prints a refused program's whole log; callers get the reason in one line.
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
     Box::leak(Box::new(MaybeUninit::uninit()))
+}
+
+/// What a kernel, or whoever asks it, lacks for programs to be loaded.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// Rights.
+    Rights,
+    /// A description of the kernel's types.
+    Types,
+    /// This tracepoint.
+    Tracepoint(&'static str),
+}
+
+impl Lack {
+    /// What is lacking here for programs that need these tracepoints; looked for when the kernel
+    /// has refused them, and says less.
+    pub fn here(needed: &[&'static str]) -> Option<Self> {
+        Self::of(
+            &fs::read(BTF).unwrap_or_default(),
+            Capabilities::of_self(),
+            btf_bytes().is_ok(),
+            needed,
+        )
+    }
+
+    /// The same of a kernel with these types.
+    pub fn of(
+        types: &[u8],
+        capabilities: Capabilities,
+        has_types: bool,
+        needed: &[&'static str],
+    ) -> Option<Self> {
+        let may_load = capabilities.has(Capability::SysAdmin)
+            || capabilities.has(Capability::Bpf) && capabilities.has(Capability::Perfmon);
+        if !may_load {
+            return Some(Self::Rights);
+        }
+        if !has_types {
+            return Some(Self::Types);
+        }
+        let mut needed = needed.iter().copied();
+        let tracepoint = needed.find(|name| !has_tracepoint(types, name));
+        tracepoint.map(Self::Tracepoint)
+    }
+}
+
+/// Whether the kernel's types have that of a tracepoint: a typedef `btf_trace_NAME`.
+fn has_tracepoint(types: &[u8], name: &str) -> bool {
+    let wanted = format!("\0btf_trace_{name}\0").into_bytes();
+    types.windows(wanted.len()).any(|bytes| bytes == wanted)
 }
 
 /// The ring buffer of a map; each record is given to `receive` when it is consumed.

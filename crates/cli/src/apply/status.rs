@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use foreread_device::{Entry, Journal, Standing, look, recover};
+use foreread_device::{Entry, Journal, Machine, Standing, look, recover};
 use foreread_linux::devices;
 use foreread_linux::knobs::SysfsKnobs;
 
@@ -67,8 +67,13 @@ fn meant(
     arguments: &StatusArguments,
     journal: &Journal,
 ) -> Result<impl Fn(&Entry) -> bool + use<>> {
-    let machine = devices::read(&arguments.tree.sysroot);
     let mut numbers = Vec::new();
+    let all = arguments.devices.is_empty();
+    // All need not be found.
+    let machine = match all {
+        true => Machine::default(),
+        false => devices::read(&arguments.tree.sysroot),
+    };
     for name in &arguments.devices {
         let known = journal.open().chain(journal.closed());
         let mut known = known.filter(|entry| entry.is_called(name));
@@ -80,6 +85,5 @@ fn meant(
             },
         }
     }
-    let all = arguments.devices.is_empty();
     Ok(move |entry: &Entry| all || numbers.contains(&entry.number))
 }

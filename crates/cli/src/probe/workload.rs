@@ -3,7 +3,6 @@
 //! used, and the memory that it took.
 
 use std::ffi::OsString;
-use std::fs;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -96,8 +95,9 @@ pub fn probe(arguments: &ProbeArguments) -> Result<ExitCode> {
 /// What the command reads, found out by a run that is recorded: to be dropped before each run that
 /// is measured.
 fn learn(command: &[OsString]) -> Result<Profile> {
-    let directory = tempfile_directory()?;
-    let path = directory.join("workload.frp");
+    // It holds names only, is closed to others, and goes with this.
+    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let path = directory.path().join("workload.frp");
     let foreread = std::env::current_exe().context("cannot tell where foreread is")?;
     let recorded = Command::new(foreread)
         .args(["record", "--quiet", "-o"])
@@ -108,22 +108,10 @@ fn learn(command: &[OsString]) -> Result<Profile> {
         .stdout(Stdio::null())
         .status()
         .context("cannot record what the command reads");
-    let profile = recorded.and_then(|status| {
-        store::read(&path).with_context(|| {
-            format!("cannot find out what the command reads: recording it ended with {status}")
-        })
-    });
-    // It holds names only, and goes with its directory.
-    let _ = fs::remove_dir_all(&directory);
-    profile
-}
-
-fn tempfile_directory() -> Result<std::path::PathBuf> {
-    let path = std::env::temp_dir().join(format!("foreread-workload-{}", std::process::id()));
-    std::os::unix::fs::DirBuilderExt::mode(&mut fs::DirBuilder::new(), 0o700)
-        .create(&path)
-        .with_context(|| format!("cannot make {}", path.display()))?;
-    Ok(path)
+    let status = recorded?;
+    store::read(&path).with_context(|| {
+        format!("cannot find out what the command reads: recording it ended with {status}")
+    })
 }
 
 fn measure(

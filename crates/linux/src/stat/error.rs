@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why there are no accounts here, in words.
 
-use std::fs;
-
 use thiserror::Error;
 
-use crate::doctor::{BTF, Capabilities, Capability, btf_bytes, kernel_release};
+use crate::doctor::{BTF, kernel_release};
+use crate::programs::Lack;
 
 /// Why pages can't be followed on this machine.
 #[derive(Debug, Error)]
@@ -60,43 +59,37 @@ const NEEDED: [&str; 8] = [
 /// What libbpf says, as the reason behind it where that can be found out.
 pub(super) fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> StatError {
     move |error| {
-        explained(
-            &fs::read(BTF).unwrap_or_default(),
-            Capabilities::of_self(),
-            btf_bytes().is_ok(),
+        Lack::here(&NEEDED).map_or_else(
+            || StatError::Refused {
+                step,
+                reason: format!("{error:#}"),
+            },
+            StatError::from,
         )
-        .unwrap_or_else(|| StatError::Refused {
-            step,
-            reason: format!("{error:#}"),
-        })
     }
 }
 
-fn explained(types: &[u8], capabilities: Capabilities, has_types: bool) -> Option<StatError> {
-    let may_load = capabilities.has(Capability::SysAdmin)
-        || capabilities.has(Capability::Bpf) && capabilities.has(Capability::Perfmon);
-    if !may_load {
-        return Some(StatError::NoRights);
+impl From<Lack> for StatError {
+    fn from(lack: Lack) -> Self {
+        match lack {
+            Lack::Rights => Self::NoRights,
+            Lack::Types => Self::NoTypes(kernel_release()),
+            Lack::Tracepoint(tracepoint) => Self::NoTracepoint {
+                release: kernel_release(),
+                tracepoint,
+            },
+        }
     }
-    if !has_types {
-        return Some(StatError::NoTypes(kernel_release()));
-    }
-    let tracepoint = NEEDED.into_iter().find(|name| !has_tracepoint(types, name));
-    tracepoint.map(|tracepoint| StatError::NoTracepoint {
-        release: kernel_release(),
-        tracepoint,
-    })
-}
-
-/// Whether the kernel's types have that of a tracepoint: a typedef `btf_trace_NAME`.
-pub(crate) fn has_tracepoint(types: &[u8], name: &str) -> bool {
-    let wanted = format!("\0btf_trace_{name}\0").into_bytes();
-    types.windows(wanted.len()).any(|bytes| bytes == wanted)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::Capabilities;
+
+    fn explained(types: &[u8], capabilities: Capabilities, has_types: bool) -> Option<StatError> {
+        Lack::of(types, capabilities, has_types, &NEEDED).map(StatError::from)
+    }
 
     fn types(of: &[&str]) -> Vec<u8> {
         let mut bytes = b"\0inode".to_vec();

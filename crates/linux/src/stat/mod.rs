@@ -13,7 +13,7 @@ mod types;
 
 pub use cost::{Cost, ProgramCost};
 pub use error::StatError;
-pub(crate) use error::has_tracepoint;
+
 pub use names::Names;
 pub use types::{Following, Losses, Sight, Snapshot};
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why nothing can be watched here, in words.
 
-use std::fs;
-
 use thiserror::Error;
 
-use crate::doctor::{BTF, Capabilities, Capability, btf_bytes, kernel_release};
-use crate::stat::has_tracepoint;
+use crate::doctor::{BTF, kernel_release};
+use crate::programs::Lack;
 
 /// Why programs can't be watched on this machine.
 #[derive(Debug, Error)]
@@ -49,27 +47,24 @@ const NEEDED: [&str; 2] = ["page_cache_sync_ra", "mm_filemap_get_pages"];
 /// What libbpf says, as the reason behind it where that can be found out.
 pub(super) fn refused<E: std::fmt::Display>(step: &'static str) -> impl FnOnce(E) -> WatchError {
     move |error| {
-        let capabilities = Capabilities::of_self();
-        let may_load = capabilities.has(Capability::SysAdmin)
-            || capabilities.has(Capability::Bpf) && capabilities.has(Capability::Perfmon);
-        if !may_load {
-            return WatchError::NoRights;
-        }
-        if btf_bytes().is_err() {
-            return WatchError::NoTypes(kernel_release());
-        }
-        let types = fs::read(BTF).unwrap_or_default();
-        let lacking = NEEDED
-            .into_iter()
-            .find(|name| !has_tracepoint(&types, name));
-        match lacking {
-            Some(tracepoint) => WatchError::NoTracepoint {
-                release: kernel_release(),
-                tracepoint,
-            },
-            None => WatchError::Refused {
+        Lack::here(&NEEDED).map_or_else(
+            || WatchError::Refused {
                 step,
                 reason: format!("{error:#}"),
+            },
+            WatchError::from,
+        )
+    }
+}
+
+impl From<Lack> for WatchError {
+    fn from(lack: Lack) -> Self {
+        match lack {
+            Lack::Rights => Self::NoRights,
+            Lack::Types => Self::NoTypes(kernel_release()),
+            Lack::Tracepoint(tracepoint) => Self::NoTracepoint {
+                release: kernel_release(),
+                tracepoint,
             },
         }
     }

@@ -44,6 +44,14 @@ pub fn start(following: Following) -> Option<Accounting> {
     }
 }
 
+/// The same, told apart by file and by process.
+pub fn start_by_file() -> Option<Accounting> {
+    start(Following {
+        by: BY,
+        ..Following::default()
+    })
+}
+
 /// A directory on a disk of its own, and the accounts of this process's reads there.
 pub struct Bed {
     pub directory: PathBuf,

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use foreread_linux::cache::cached_pages;
 use foreread_linux::check_kernel::{By as Sight, Files, Kernel};
-use foreread_linux::stat::{Accounting, Following};
+use foreread_linux::stat::Accounting;
 use foreread_sim::check::{DESCRIPTORS, FILE_BYTES, Machine, Program, Run, Seen, Step, generate};
 use foreread_testbed::FileSystem;
 use foreread_watch::{Counts, Ledger};
 
-use crate::bed::{BY, Bed, PAGE_BYTES, Watched, of_file, on_bed, on_disk, start};
+use crate::bed::{Bed, PAGE_BYTES, Watched, of_file, on_bed, on_disk, start_by_file};
 
 /// On each of three file systems: 1,000 and some more.
 const PROGRAMS: u64 = 340;
@@ -269,11 +269,7 @@ fn check(bed: &Bed, programs: u64) {
             .set_read_ahead_kib(kib)
             .map_err(io::Error::other)
     };
-    let following = Following {
-        by: BY,
-        ..Following::default()
-    };
-    let Some(mut accounting) = start(following) else {
+    let Some(mut accounting) = start_by_file() else {
         return;
     };
     let mut kernel = Kernel::new(files, Some(&set), Sight::Residency).expect("a machine");

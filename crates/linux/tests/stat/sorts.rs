@@ -13,7 +13,9 @@ use foreread_testbed::FileSystem;
 use foreread_watch::{By, Counts, Line, Subject, lines};
 use rustix::fs::{Advice, fadvise};
 
-use crate::bed::{BY, FILES, PAGES, Watched, five, of_file, on_bed, settled, start, sum};
+use crate::bed::{
+    BY, FILES, PAGES, Watched, five, of_file, on_bed, settled, start, start_by_file, sum,
+};
 
 fn will_need(file: &Watched) {
     fadvise(&file.file, 0, None, Advice::WillNeed).expect("advice");
@@ -39,11 +41,7 @@ fn by(word: &str) -> By {
 fn lines_by_device_process_and_file_hold_the_same_pages() {
     on_bed(FileSystem::Ext4, |bed| {
         let files = bed.files();
-        let following = Following {
-            by: BY,
-            ..Following::default()
-        };
-        let Some(mut accounting) = start(following) else {
+        let Some(mut accounting) = start_by_file() else {
             return;
         };
         for file in &files {
@@ -261,11 +259,7 @@ fn what_it_costs_is_measured() {
 fn while_pages_move_every_snapshot_balances() {
     on_bed(FileSystem::Ext4, |bed| {
         let files = bed.files();
-        let following = Following {
-            by: BY,
-            ..Following::default()
-        };
-        let Some(mut accounting) = start(following) else {
+        let Some(mut accounting) = start_by_file() else {
             return;
         };
         let is_over = AtomicBool::new(false);

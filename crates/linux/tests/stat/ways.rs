@@ -4,13 +4,13 @@
 use std::os::unix::fs::FileExt;
 
 use foreread_linux::cache::cached_pages;
-use foreread_linux::stat::{Accounting, Following};
+use foreread_linux::stat::Accounting;
 use foreread_testbed::FileSystem;
 use foreread_watch::Kind;
 use rustix::fs::{Advice, fadvise};
 
 use crate::bed::{
-    BY, FILES, Mapped, PAGE_BYTES, PAGES, Watched, five, of_file, on_bed, settled, start, sum,
+    FILES, Mapped, PAGE_BYTES, PAGES, Watched, five, of_file, on_bed, settled, start_by_file, sum,
 };
 
 /// What is to come out for each file: the pages, and those that each kind fetched.
@@ -25,11 +25,7 @@ fn check(way: impl Fn(&Watched, &mut Accounting), expected: &Expected) {
     for file_system in FileSystem::ALL {
         on_bed(file_system, |bed| {
             let files = bed.files();
-            let following = Following {
-                by: BY,
-                ..Following::default()
-            };
-            let Some(mut accounting) = start(following) else {
+            let Some(mut accounting) = start_by_file() else {
                 return;
             };
             for file in &files {
@@ -104,11 +100,7 @@ fn read_at_once_all_is_used() {
     for file_system in FileSystem::ALL {
         on_bed(file_system, |bed| {
             let files = bed.files();
-            let following = Following {
-                by: BY,
-                ..Following::default()
-            };
-            let Some(mut accounting) = start(following) else {
+            let Some(mut accounting) = start_by_file() else {
                 return;
             };
             for file in &files {
@@ -285,11 +277,7 @@ fn in_large_folios_each_page_counts() {
     for file_system in FileSystem::ALL {
         on_bed(file_system, |bed| {
             let file = bed.file(0, 230);
-            let following = Following {
-                by: BY,
-                ..Following::default()
-            };
-            let Some(mut accounting) = start(following) else {
+            let Some(mut accounting) = start_by_file() else {
                 return;
             };
             for page in 0..97 {

@@ -8,13 +8,14 @@ use std::process::Stdio;
 use foreread_bench::BenchError;
 use foreread_bench::disk::preset;
 use foreread_bench::foreread::Foreread;
+use foreread_device::SIZES_KIB;
 use foreread_model::DiskParameters;
 use foreread_testbed::{Testbed, TestbedConfig};
 use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::report::{Row, Section, Target};
-use sweep::{SIZES_KIB, Swept};
+use sweep::Swept;
 
 /// Published sweeps of 400 MiB by readahead size, as the time of a request of that size, and the
 /// size that was marked as the plateau (Message-ID <20100301052651.857984880@intel.com>).

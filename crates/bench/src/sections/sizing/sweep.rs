@@ -7,15 +7,12 @@ use std::time::{Duration, Instant};
 
 use foreread_bench::BenchError;
 use foreread_bench::sample::Sample;
+use foreread_device::{PLATEAU_SHARE, SIZES_KIB};
 use foreread_testbed::Testbed;
 use rustix::fs::{Advice, fadvise};
 use rustix::process::{getpriority_process, setpriority_process};
 use serde_json::{Value, json};
 
-/// 4 KiB to 16 MiB.
-pub const SIZES_KIB: [u64; 13] = [
-    4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384,
-];
 const PAGE_BYTES: u64 = 4096;
 /// How long each size is read, and so many windows at least.
 const TIME: Duration = Duration::from_millis(600);
@@ -24,8 +21,6 @@ const WINDOWS_MIN: u64 = 3;
 const WINDOWS_BEFORE: u64 = 3;
 /// Below this, one round is exact enough, and long enough.
 const SLOW_BYTES_PER_S: f64 = 50e6;
-/// How much of the best a size must reach to be on the plateau.
-const PLATEAU_SHARE: f64 = 0.98;
 
 /// Throughput by readahead size, in bytes a second.
 pub struct Swept {
