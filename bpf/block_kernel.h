@@ -52,6 +52,7 @@ struct request {
 	unsigned int __data_len;
 	struct bio *bio;
 	u64 __sector;
+	u64 start_time_ns;
 };
 
 enum req_op {

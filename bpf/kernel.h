@@ -36,10 +36,13 @@ struct backing_dev_info {
 	unsigned long io_pages;
 };
 
+struct block_device;
+
 struct super_block {
 	u32 s_dev;
 	unsigned long s_magic;
 	struct backing_dev_info *s_bdi;
+	struct block_device *s_bdev;
 };
 
 struct inode {
@@ -108,6 +111,7 @@ struct file {
 	struct path f_path;
 	struct address_space *f_mapping;
 	s64 f_pos;
+	unsigned int f_mode;
 	struct file_ra_state f_ra;
 };
 

@@ -10,7 +10,8 @@
 
 /**
  * struct fr_sight - an access, as a policy sees it that is told of each
- * @pages: how many it is of, at least 1, within the file; a fault is of one
+ * @pages: how many it is of, at least 1, within the file; a fault is of one, or of those that
+ *	were mapped with it
  * @fault: whether it is one
  * @missed: whether something of it is not cached
  */
@@ -43,9 +44,12 @@ FR_INLINE fr_u32 fr_see(const struct fr_call *call, struct fr_decision *decision
 		sight->missed = (access->flags & FR_ACCESS_MISSED) != 0;
 		pages = fr_max(access->req_pages, 1);
 		break;
+	case FR_FAULT_HIT:
+		/* Fault-around may be over. */
+		pages = fr_max(access->req_pages, 1);
+		break;
 	case FR_FAULT_MISS:
 	case FR_FAULT_MARK:
-	case FR_FAULT_HIT:
 		break;
 	case FR_READ_MISS:
 		/* What a look had asked for was evicted before it was used. */

@@ -100,7 +100,9 @@ enum fr_kind {
  * struct fr_access - one access
  * @index: page read or faulted; for FR_READ_MARK the first page of the marked folio
  * @req_pages: for reads, pages from @index to the end of what is left of the
- *	system call; for FR_FORCE, pages asked for; else ignored
+ *	system call; for FR_FORCE, pages asked for; for FR_FAULT_HIT, pages that
+ *	fault-around has mapped from @index on, where the caller sees that, else 0
+ *	or 1; ignored for other faults
  * @vma_start: first page of the file that the mapping covers; faults only
  * @vma_end: page after the last one that the mapping covers; 0 means unknown
  * @hit_pages: pages that this stream has read since its last window, where the

@@ -6,7 +6,15 @@ use std::{env, process};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const PROGRAMS: [&str; 6] = ["record", "core_test", "check", "block", "stat", "watch"];
+const PROGRAMS: [&str; 7] = [
+    "record",
+    "core_test",
+    "check",
+    "block",
+    "stat",
+    "watch",
+    "streams",
+];
 
 fn main() {
     let bpf =

@@ -14,6 +14,17 @@ pub struct Interrupt {
     fd: OwnedFd,
 }
 
+/// Leaves all signals to the other threads, for this one and those that it starts.
+pub(crate) fn leave_to_others() {
+    // SAFETY: the set is initialised by sigfillset before use.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut set);
+        // It fails for a wrong request only.
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+    }
+}
+
 impl Interrupt {
     /// From now on they don't end this process.
     ///

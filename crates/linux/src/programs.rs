@@ -111,7 +111,7 @@ pub(crate) fn ring(
 pub(crate) fn attach<'p, 'o: 'p>(
     programs: impl IntoIterator<Item = &'p mut ProgramMut<'o>>,
 ) -> Result<Vec<Link>, BpfError> {
-    let links = programs.into_iter().map(|program| program.attach_trace());
+    let links = programs.into_iter().map(|program| program.attach());
     let links: Result<_, _> = links.collect();
     links.map_err(refused("attaching to a tracepoint"))
 }

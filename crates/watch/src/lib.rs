@@ -12,6 +12,7 @@ pub mod note;
 pub mod openmetrics;
 pub mod order;
 pub mod paths;
+pub mod stream;
 pub mod walk;
 pub mod window;
 

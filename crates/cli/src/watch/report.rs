@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use foreread_linux::watch::Summary;
+use foreread_linux::watch::{StreamsSummary, Summary};
 use foreread_watch::note::{Note, What};
 use foreread_watch::walk::Tally;
 use serde_json::{Value, json};
@@ -90,6 +90,15 @@ pub fn document(summary: &Summary, is_dry_run: bool) -> Value {
     document["walks"] = summary.walks.into();
     document["refused"] = summary.refused.into();
     document["lost"] = summary.lost.into();
+    document["streams"] = summary.streams.as_ref().map_or(Value::Null, |streams| {
+        json!({
+            "accesses": streams.accesses,
+            "windows": streams.windows,
+            "asked_pages": streams.asked_pages,
+            "fetched_pages": streams.fetched_pages,
+            "untold": streams.untold,
+        })
+    });
     document
 }
 
@@ -104,11 +113,18 @@ pub fn people(summary: &Summary, is_dry_run: bool) -> String {
         0 => String::new(),
         lost => format!("; {lost} records were lost on the way"),
     };
+    let streams = summary
+        .streams
+        .as_ref()
+        .map_or_else(String::new, of_streams);
     if is_dry_run {
-        return format!("{walks} seen, {} files missed{lost}", summary.misses);
+        return format!(
+            "{walks} seen, {} files missed{streams}{lost}",
+            summary.misses
+        );
     }
     format!(
-        "{walks}: {} files fetched in {} directories ({}), {} used, {} wasted; {} files missed{lost}",
+        "{walks}: {} files fetched in {} directories ({}), {} used, {} wasted; {} files missed{streams}{lost}",
         tally.fetched_files,
         tally.directories,
         output::pages(tally.fetched_pages),
@@ -116,6 +132,17 @@ pub fn people(summary: &Summary, is_dry_run: bool) -> String {
         tally.wasted_files(),
         summary.misses,
     )
+}
+
+/// What was asked for in large files; nothing where nothing was.
+fn of_streams(streams: &StreamsSummary) -> String {
+    match streams.windows {
+        0 => String::new(),
+        windows => format!(
+            "; in large files {windows} windows asked for, {} fetched",
+            output::pages(streams.fetched_pages)
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -146,6 +173,15 @@ mod tests {
             "1 walk: 100 files fetched in 3 directories (1 MiB), 90 used, 10 wasted; 40 files \
              missed; 2 records were lost on the way"
         );
+        let reading = Summary {
+            streams: Some(StreamsSummary {
+                windows: 3,
+                fetched_pages: 512,
+                ..StreamsSummary::default()
+            }),
+            ..Summary::default()
+        };
+        assert!(people(&reading, true).ends_with("large files 3 windows asked for, 2 MiB fetched"));
         let quiet = Summary::default();
         assert_eq!(people(&quiet, true), "0 walks seen, 0 files missed");
         let document = document(&summary(), false);

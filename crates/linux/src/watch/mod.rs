@@ -13,10 +13,12 @@ mod listing;
 mod opened;
 mod place;
 mod seeing;
+mod streams;
 mod walker;
 
 pub use error::WatchError;
 pub use seeing::Whom;
+pub use streams::StreamsSummary;
 
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
@@ -35,6 +37,7 @@ use foreread_watch::walk::{Tally, Why};
 use crate::memory::memory;
 use abi::Seen;
 use seeing::Seeing;
+use streams::Streams;
 use walker::{Read, Start};
 
 /// Programs that are walked ahead of at once.
@@ -67,6 +70,8 @@ pub struct Summary {
     pub refused: u64,
     /// Of all walks that have ended.
     pub tally: Tally,
+    /// Of streams in large files; `None` where the kernel refuses to follow them.
+    pub streams: Option<StreamsSummary>,
     /// Records of reads, or of processes, that found no room.
     pub lost: u64,
 }
@@ -85,6 +90,7 @@ pub struct Watching {
     seeing: Seeing,
     detector: Detector,
     walks: HashMap<u32, Walking>,
+    streams: Option<Streams>,
     notes: (Sender<Note>, Receiver<Note>),
     summary: Summary,
     lost_reads: u64,
@@ -96,11 +102,22 @@ impl Watching {
     /// # Errors
     /// [`WatchError`] when the kernel can't or rights are missing.
     pub fn start(options: Options) -> Result<Self, WatchError> {
+        let seeing = Seeing::start(options.whom)?;
+        let streams = seeing.tree().ok().and_then(|tree| {
+            let options = streams::Options {
+                whom: options.whom,
+                tree,
+                budget_bytes: options.budget_bytes,
+                is_dry_run: options.is_dry_run,
+            };
+            Streams::start(options).ok()
+        });
         Ok(Self {
             options,
-            seeing: Seeing::start(options.whom)?,
+            seeing,
             detector: Detector::default(),
             walks: HashMap::new(),
+            streams,
             notes: channel(),
             summary: Summary::default(),
             lost_reads: 0,
@@ -244,6 +261,11 @@ impl Watching {
         let notes: Vec<Note> = self.notes.1.try_iter().collect();
         notes.iter().for_each(|note| self.take(note));
         self.summary.lost = self.seeing.lost() + self.lost_reads;
+        let streams = self.streams.take().and_then(Streams::finish);
+        if let Some(Ok(streams)) = streams {
+            self.summary.streams = Some(streams);
+            self.summary.lost += streams.lost;
+        }
         (self.summary, notes)
     }
 }

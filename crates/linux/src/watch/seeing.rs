@@ -4,7 +4,8 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::os::fd::BorrowedFd;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -155,6 +156,11 @@ impl Seeing {
     /// Whether reads from memory pass by us.
     pub fn sees_hits(&self) -> bool {
         self.hits.is_some()
+    }
+
+    /// The map of the processes that are watched, where not all are.
+    pub fn tree(&self) -> io::Result<OwnedFd> {
+        self.skel.maps.tree.as_fd().try_clone_to_owned()
     }
 
     /// Records that found no room.

@@ -1,0 +1,713 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The policy `foreread` at work inside the kernel: it is told of each read and fault of large
+ * files, and of each request of their disks, and what it asks for goes to user space, which is
+ * woken for nothing else.
+ *
+ * Misses are always seen: they wait for a device. What sees reads from memory is attached with the
+ * first miss and detached when there have been none for a while, and looks twice only at threads
+ * that have missed.
+ */
+#include "block_kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "whom.h"
+#include "folio.h"
+#include "path_up.h"
+#include "streams.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define S_IFMT 0170000
+#define S_IFREG 0100000
+/* POSIX_FADV_RANDOM. */
+#define FMODE_RANDOM 0x1000
+#define REQ_OP_MASK 0xff
+#define REQ_OP_READ 0
+#define SECTOR_SHIFT 9
+/* Files smaller than this are the walks' business, and the kernel's. */
+#define FILE_PAGES_MIN 64
+/* For as long as the longest decision takes on another processor; then it goes untold. */
+#define LOCK_TRIES_MAX 65536
+/* What interrupts the holder of the lock mustn't wait for him. */
+#define LOCK_TRIES_INTERRUPT 256
+
+/* What a file's streams remember. Under the lock. */
+struct stream_file {
+	struct fr_state state;
+	struct fr_streams streams;
+};
+
+/* Under the lock, all of it. */
+struct disk {
+	struct fr_device device;
+	u64 end_sector; /* of the last request */
+	u64 in_flight;
+};
+
+struct flight {
+	u64 asked_ns;
+	u32 first;
+	u32 next;
+};
+
+/* What a thread does. Its own. */
+struct reader {
+	u64 inode; /* the file that it read last, as it lies in memory */
+	u64 start_page; /* what it was last seen to ask for */
+	u64 end_page;
+	u64 fault_page; /* where it faulted last, and 1 */
+	u64 blocked_ns; /* since when it waits for a device; 0 not */
+	u64 waited_ns; /* how long it has waited, and it wasn't told yet */
+	/* The access that is told. */
+	u64 inode_now;
+	u64 index_now;
+	u64 pages_now;
+	u32 ra_pages_now; /* the descriptor's maximum window; 0 unknown */
+	u32 kind_now; /* enum fr_kind, and FR_ACCESS_* from bit 8 on */
+	struct streams_key key_now;
+	u64 ahead_inode; /* the file that the kernel reads ahead of for it */
+	u32 missed; /* for what nobody had asked for */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 512);
+	__type(key, struct streams_key);
+	__type(value, struct stream_file);
+} files SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 256);
+	__type(key, u64); /* major number in the upper half; 0 for all that isn't known */
+	__type(value, struct disk);
+} disks SEC(".maps");
+
+/* Requests that a device works on. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, u64);
+	__type(value, struct flight);
+} flights SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct reader);
+} readers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} ring SEC(".maps");
+
+/* Calls of the core, for the log. User space makes it larger where there is one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct streams_file);
+} told_files SEC(".maps");
+
+/* Set before loading. */
+const volatile u32 is_logged;
+
+/* Set by user space, again and again. */
+u64 memory_pages;
+u64 reclaim_pages;
+u32 budget_pages; /* the most that is ahead of one reader; 0 no such bound */
+/* Whether reads from memory are seen. */
+u32 sees_hits;
+
+/* What user space looks at. */
+u64 lost; /* records that found no room */
+u64 untold; /* accesses that the policy wasn't told of, since it was at work elsewhere */
+u64 misses; /* accesses that missed */
+u64 accesses;
+u32 has_begun; /* STREAMS_BEGIN was told; user space takes it back */
+
+static u32 lock_word;
+struct fr_budget budget; /* not static: clang would take it apart */
+static u64 event_number;
+static const struct stream_file FRESH_FILE;
+static const struct disk FRESH_DISK;
+static const u32 ZERO = 0;
+
+/* A call of the core is put together here, under the lock. */
+struct streams_event call_now;
+struct fr_near nothing_near;
+
+static long try_lock(u64 try, u32 *has_it)
+{
+	*has_it = __sync_val_compare_and_swap(&lock_word, 0, 1) == 0;
+	return *has_it;
+}
+
+static __always_inline bool lock(u32 tries)
+{
+	u32 has_it = __sync_val_compare_and_swap(&lock_word, 0, 1) == 0;
+
+	if (!has_it)
+		bpf_loop(tries, try_lock, &has_it, 0);
+	return has_it;
+}
+
+static __always_inline void unlock(void)
+{
+	__sync_lock_test_and_set(&lock_word, 0);
+}
+
+static __always_inline void lose(void)
+{
+	__sync_fetch_and_add(&lost, 1);
+}
+
+/* The call that was just made goes into the log. */
+static __always_inline void log_call(void)
+{
+	if (!is_logged)
+		return;
+	/* A number that is missing tells of itself. */
+	call_now.number = ++event_number;
+	bpf_ringbuf_output(&events, &call_now, sizeof(call_now), BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline bool has_missed(u32 kind, u32 flags)
+{
+	return kind == FR_FAULT_MISS || (flags & FR_ACCESS_MISSED);
+}
+
+static __always_inline u64 file_pages(struct inode *inode)
+{
+	return (BPF_CORE_READ(inode, i_size) + 4095ULL) >> 12;
+}
+
+/* Whether the streams of a file are followed. */
+static __always_inline bool is_followed(struct inode *inode)
+{
+	return inode && (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFREG &&
+	       file_pages(inode) >= FILE_PAGES_MIN;
+}
+
+static __always_inline u64 disk_number(struct gendisk *disk)
+{
+	return (u64)BPF_CORE_READ(disk, major) << 32 | (u32)BPF_CORE_READ(disk, first_minor);
+}
+
+/* The disk below a file; 0 where there is none, or several. */
+static __always_inline u64 disk_of(struct inode *inode)
+{
+	struct block_device *device = BPF_CORE_READ(inode, i_sb, s_bdev);
+	struct gendisk *disk;
+
+	if (!device)
+		return 0;
+	disk = BPF_CORE_READ(device, bd_disk);
+	return disk ? disk_number(disk) : 0;
+}
+
+static __always_inline u32 larger(u32 a, u32 b)
+{
+	return a > b ? a : b;
+}
+
+/* User space is told how to find the file of the current thread's access. */
+__noinline int tell_file(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);
+	struct streams_file *told = bpf_map_lookup_elem(&told_files, &ZERO);
+	struct inode *inode;
+	struct path_up *up;
+	u32 bytes;
+
+	if (!told || !reader)
+		return 0;
+	inode = (struct inode *)reader->inode_now;
+	up = path_up_of(inode);
+	if (!up)
+		return 0;
+	bytes = up->bytes;
+	if (bytes > sizeof(told->path))
+		return 0;
+	told->kind = STREAMS_FILE;
+	told->process = bpf_get_current_pid_tgid() >> 32;
+	told->key = reader->key_now;
+	told->call_pages_max = larger((u32)BPF_CORE_READ(inode, i_sb, s_bdi, ra_pages),
+				      (u32)BPF_CORE_READ(inode, i_sb, s_bdi, io_pages));
+	told->path_bytes = bytes;
+	bpf_probe_read_kernel(told->path, bytes, up->names);
+	if (bpf_ringbuf_output(&ring, told, __builtin_offsetof(struct streams_file, path) + bytes,
+			       BPF_RB_NO_WAKEUP))
+		lose();
+	return 0;
+}
+
+/*
+ * A window of the decision goes to user space. What is missing of the access itself the kernel
+ * reads.
+ */
+__noinline int ask(u32 number)
+{
+	const struct fr_window *window = &call_now.decision.window[number & 1];
+	const struct fr_access *access = &call_now.access;
+	u64 start = window->start, pages = window->read_pages;
+	u64 needed_end = access->index + access->req_pages;
+	struct streams_ask *asked;
+
+	if (has_missed(access->kind, access->flags) && start >= access->index &&
+	    start < needed_end) {
+		if (pages <= needed_end - start)
+			return 0;
+		pages -= needed_end - start;
+		start = needed_end;
+	}
+	asked = bpf_ringbuf_reserve(&ring, sizeof(*asked), 0);
+	if (!asked) {
+		lose();
+		return 0;
+	}
+	asked->kind = STREAMS_ASK;
+	asked->process = call_now.process;
+	asked->key = call_now.key;
+	asked->thread = access->thread;
+	asked->reason = call_now.decision.reason;
+	asked->start_page = start;
+	asked->pages = pages;
+	asked->step_pages = call_now.decision.step_pages;
+	asked->repeats = number + 1 == call_now.decision.windows ? call_now.decision.repeats : 0;
+	asked->down = (call_now.decision.flags & FR_DECIDED_DOWN) != 0;
+	asked->reserved = 0;
+	bpf_ringbuf_submit(asked, 0);
+	return 0;
+}
+
+#define CALL_NOW                                                                               \
+	{                                                                                      \
+		.access = &call_now.access, .near = &nothing_near, .limits = &call_now.limits, \
+		.budget = &budget,                                                             \
+	}
+
+/* The policy decides on call_now. */
+__noinline int decide(void)
+{
+	struct stream_file *file = bpf_map_lookup_elem(&files, &call_now.key);
+	u64 number = call_now.disk;
+	struct disk *disk = bpf_map_lookup_elem(&disks, &number);
+	struct fr_call call = CALL_NOW;
+
+	if (!file || !disk)
+		return 0;
+	if (call_now.is_new)
+		fr_open(&file->state, &call_now.limits);
+	file->state.ra_pages = call_now.state_ra_pages;
+	if (call_now.state_flags)
+		fr_feedback(FR_FOREREAD, &file->state, FR_FEEDBACK_THRASHED, 1);
+	call.state = &file->state;
+	call.streams = &file->streams;
+	call.device = &disk->device;
+	fr_foreread_decide(&call, &call_now.decision);
+	log_call();
+	return 0;
+}
+
+/* The policy is told how long the current thread has waited. */
+__noinline int tell_waited(u64 waited_ns, u32 asked)
+{
+	struct stream_file *file = bpf_map_lookup_elem(&files, &call_now.key);
+	u64 number = call_now.disk;
+	struct disk *disk = bpf_map_lookup_elem(&disks, &number);
+	struct fr_call call = CALL_NOW;
+
+	if (!file || !disk)
+		return 0;
+	call_now.kind = STREAMS_WAITED;
+	call_now.access.time_ns = waited_ns;
+	call_now.access.flags = asked;
+	call.state = &file->state;
+	call.streams = &file->streams;
+	call.device = &disk->device;
+	fr_foreread_waited(&call, waited_ns, asked);
+	log_call();
+	return 0;
+}
+
+/*
+ * The policy is told of what the current thread does now, and what it asks for is passed on. A
+ * program of its own: the verifier takes its time for the policy, and so looks at it once.
+ */
+SEC("raw_tp")
+int told(void *context)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct streams_key key = {};
+	struct inode *inode;
+	bool missed, is_new = false;
+	u32 device_ra_pages, io_pages;
+	u64 number, size_pages;
+
+	if (!reader)
+		return 0;
+	missed = has_missed(reader->kind_now & 0xff, reader->kind_now >> 8);
+	inode = (struct inode *)reader->inode_now;
+	key.inode = BPF_CORE_READ(inode, i_ino);
+	key.device = BPF_CORE_READ(inode, i_sb, s_dev);
+	key.generation = BPF_CORE_READ(inode, i_generation);
+	reader->key_now = key;
+	if (!bpf_map_lookup_elem(&files, &key)) {
+		/* All that it reads may be in memory. */
+		if (!missed && reader->ahead_inode != reader->inode_now)
+			return 0;
+		is_new = bpf_map_update_elem(&files, &key, &FRESH_FILE, BPF_NOEXIST) == 0;
+		tell_file();
+	}
+	number = disk_of(inode);
+	if (!bpf_map_lookup_elem(&disks, &number))
+		bpf_map_update_elem(&disks, &number, &FRESH_DISK, BPF_NOEXIST);
+	size_pages = file_pages(inode);
+	device_ra_pages = BPF_CORE_READ(inode, i_sb, s_bdi, ra_pages);
+	io_pages = BPF_CORE_READ(inode, i_sb, s_bdi, io_pages);
+	if (!lock(LOCK_TRIES_MAX)) {
+		__sync_fetch_and_add(&untold, 1);
+		return 0;
+	}
+	accesses++;
+	misses += missed;
+	call_now.process = pid_tgid >> 32;
+	call_now.disk = number;
+	call_now.key = key;
+	call_now.is_new = 0;
+	call_now.access.thread = (u32)pid_tgid;
+	if (reader->waited_ns && reader->inode == reader->inode_now)
+		tell_waited(reader->waited_ns, !reader->missed);
+	reader->waited_ns = 0;
+	call_now.kind = STREAMS_ACCESS;
+	call_now.is_new = is_new;
+	call_now.access.index = reader->index_now;
+	call_now.access.req_pages = reader->pages_now;
+	call_now.access.hit_pages = 0;
+	call_now.access.time_ns = bpf_ktime_get_ns();
+	call_now.access.kind = reader->kind_now & 0xff;
+	call_now.access.flags = reader->kind_now >> 8 & 0xffff;
+	call_now.limits.file_pages = size_pages;
+	call_now.limits.memory_pages = memory_pages;
+	call_now.limits.reclaim_pages = reclaim_pages;
+	call_now.limits.ra_pages = device_ra_pages;
+	call_now.limits.io_pages = io_pages;
+	call_now.limits.pages_max = budget_pages;
+	call_now.state_ra_pages = reader->ra_pages_now ? reader->ra_pages_now : device_ra_pages;
+	call_now.state_flags = 0;
+	decide();
+	/* Around a fault the kernel reads by itself. */
+	if (call_now.decision.reason != FR_REASON_AROUND) {
+		if (call_now.decision.windows > 0)
+			ask(0);
+		if (call_now.decision.windows > 1)
+			ask(1);
+	}
+	unlock();
+	reader->missed = missed;
+	reader->inode = reader->inode_now;
+	return 0;
+}
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__array(values, int(void *));
+} policy SEC(".maps") = {
+	.values = { [0] = (void *)&told },
+};
+
+/* The end of a program that has seen the thread do something. */
+static __always_inline void tell(void *context, struct reader *reader, struct inode *inode,
+				 u64 index, u64 pages, u32 kind, u32 ra_pages)
+{
+	reader->inode_now = (u64)inode;
+	reader->index_now = index;
+	reader->pages_now = pages;
+	reader->kind_now = kind;
+	reader->ra_pages_now = ra_pages;
+	bpf_tail_call(context, &policy, 0);
+}
+
+/* Reads from memory aren't seen yet: user space attaches what sees them. */
+static __always_inline void begin(void)
+{
+	struct streams_ask *begun;
+
+	if (sees_hits || __sync_lock_test_and_set(&has_begun, 1))
+		return;
+	begun = bpf_ringbuf_reserve(&ring, sizeof(*begun), 0);
+	if (!begun) {
+		has_begun = 0;
+		lose();
+		return;
+	}
+	__builtin_memset(begun, 0, sizeof(*begun));
+	begun->kind = STREAMS_BEGIN;
+	bpf_ringbuf_submit(begun, 0);
+}
+
+/* A read misses a page. */
+SEC("raw_tp/page_cache_sync_ra")
+int BPF_PROG(missed, struct inode *inode, unsigned long index, struct file_ra_state *ra,
+	     unsigned long request)
+{
+	struct file *file = (void *)ra - bpf_core_field_offset(struct file, f_ra);
+	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct reader *reader;
+
+	if (!is_watched(tgid) || !is_followed(inode) ||
+	    (BPF_CORE_READ(file, f_mode) & FMODE_RANDOM))
+		return 0;
+	begin();
+	reader = bpf_task_storage_get(&readers, bpf_get_current_task_btf(), 0,
+				      BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!reader)
+		return 0;
+	/* A fault of a mapping that is read sequentially was told already. */
+	if (reader->fault_page == index + 1 && reader->inode == (u64)inode)
+		return 0;
+	reader->start_page = index;
+	reader->end_page = index + request;
+	tell(ctx, reader, inode, index, request, FR_READ_LOOK | FR_ACCESS_MISSED << 8,
+	     BPF_CORE_READ(ra, ra_pages));
+	return 0;
+}
+
+/* The kernel reads ahead, for a read or around a fault: something isn't in memory. */
+SEC("raw_tp/page_cache_ra_order")
+int BPF_PROG(read_ahead, struct inode *inode)
+{
+	if (!sees_hits && is_watched(bpf_get_current_pid_tgid() >> 32) && is_followed(inode))
+		begin();
+	return 0;
+}
+
+/* A mark is met: the kernel reads ahead for this thread, which so may never miss anything. */
+SEC("raw_tp/page_cache_async_ra")
+int BPF_PROG(marked, struct inode *inode)
+{
+	struct reader *reader;
+
+	if (!is_watched(bpf_get_current_pid_tgid() >> 32) || !is_followed(inode))
+		return 0;
+	begin();
+	reader = bpf_task_storage_get(&readers, bpf_get_current_task_btf(), 0,
+				      BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (reader)
+		reader->ahead_inode = (u64)inode;
+	return 0;
+}
+
+/* A read has pages index to last_index, or the first of them. */
+SEC("raw_tp/mm_filemap_get_pages")
+int BPF_PROG(looked, struct address_space *mapping, unsigned long index, unsigned long last_index)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);
+	struct inode *inode;
+
+	if (!reader)
+		return 0;
+	inode = BPF_CORE_READ(mapping, host);
+	/* The rest of a request comes batch by batch. */
+	if (reader->inode == (u64)inode && last_index + 1 == reader->end_page &&
+	    (index > reader->start_page || (index == reader->start_page && reader->missed))) {
+		reader->start_page = index;
+		return 0;
+	}
+	if (!is_followed(inode))
+		return 0;
+	reader->start_page = index;
+	reader->end_page = last_index + 1;
+	tell(ctx, reader, inode, index, last_index + 1 - index, FR_READ_LOOK, 0);
+	return 0;
+}
+
+/* A page isn't mapped, nor is it ready to be mapped around. */
+SEC("raw_tp/mm_filemap_fault")
+int BPF_PROG(faulted, struct address_space *mapping, unsigned long index)
+{
+	struct inode *inode = BPF_CORE_READ(mapping, host);
+	struct reader *reader;
+	struct found found;
+	u32 kind = FR_FAULT_MISS;
+
+	if (!is_watched(bpf_get_current_pid_tgid() >> 32) || !is_followed(inode))
+		return 0;
+	reader = bpf_task_storage_get(&readers, bpf_get_current_task_btf(), 0,
+				      BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!reader)
+		return 0;
+	/* It comes back for the same page when it has waited for it. */
+	if (reader->fault_page == index + 1 && reader->inode == (u64)inode)
+		return 0;
+	if (cached_folio((u64)BPF_CORE_READ(inode, i_mapping), index, &found)) {
+		kind = FR_FAULT_HIT;
+		if (!HAS_FLAG(found.flags, PG_uptodate))
+			kind |= FR_ACCESS_LOCKED << 8;
+	}
+	reader->fault_page = index + 1;
+	tell(ctx, reader, inode, index, 1, kind, 0);
+	return 0;
+}
+
+/* What is ready around a fault was mapped. */
+SEC("raw_tp/mm_filemap_map_pages")
+int BPF_PROG(mapped, struct address_space *mapping, unsigned long start_pgoff,
+	     unsigned long end_pgoff)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);
+	struct inode *inode;
+
+	if (!reader || end_pgoff < start_pgoff)
+		return 0;
+	inode = BPF_CORE_READ(mapping, host);
+	reader->fault_page = 0;
+	if (!is_followed(inode))
+		return 0;
+	tell(ctx, reader, inode, start_pgoff, end_pgoff - start_pgoff + 1, FR_FAULT_HIT, 0);
+	return 0;
+}
+
+/* A thread waits for I/O: io_schedule() marks it. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct reader *reader;
+
+	if (BPF_CORE_READ_BITFIELD(prev, in_iowait)) {
+		reader = bpf_task_storage_get(&readers, prev, 0, 0);
+		if (reader)
+			reader->blocked_ns = bpf_ktime_get_ns();
+	}
+	if (BPF_CORE_READ_BITFIELD(next, in_iowait)) {
+		reader = bpf_task_storage_get(&readers, next, 0, 0);
+		if (reader && reader->blocked_ns) {
+			reader->waited_ns += bpf_ktime_get_ns() - reader->blocked_ns;
+			reader->blocked_ns = 0;
+		}
+	}
+	return 0;
+}
+
+static __always_inline bool is_read(struct request *request)
+{
+	return (BPF_CORE_READ(request, cmd_flags) & REQ_OP_MASK) == REQ_OP_READ;
+}
+
+/* A request goes to its device. */
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(issued, struct request *request)
+{
+	u64 key = (u64)request, sector, number;
+	struct flight flight = {};
+	struct gendisk *gendisk;
+	struct disk *disk;
+
+	if (!is_read(request))
+		return 0;
+	gendisk = BPF_CORE_READ(request, q, disk);
+	if (!gendisk)
+		return 0;
+	number = disk_number(gendisk);
+	/* Only those that somebody reads from. */
+	disk = bpf_map_lookup_elem(&disks, &number);
+	if (!disk || !lock(LOCK_TRIES_INTERRUPT))
+		return 0;
+	sector = BPF_CORE_READ(request, __sector);
+	flight.asked_ns = BPF_CORE_READ(request, start_time_ns);
+	if (!flight.asked_ns)
+		flight.asked_ns = bpf_ktime_get_ns();
+	flight.first = disk->in_flight == 0;
+	flight.next = sector == disk->end_sector;
+	disk->end_sector = sector + (BPF_CORE_READ(request, __data_len) >> SECTOR_SHIFT);
+	if (bpf_map_update_elem(&flights, &key, &flight, BPF_NOEXIST) == 0)
+		disk->in_flight++;
+	unlock();
+	return 0;
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(completed, struct request *request, u8 status, unsigned int bytes)
+{
+	u64 key = (u64)request, number;
+	struct gendisk *gendisk;
+	struct flight *flight;
+	struct disk *disk;
+
+	if (!is_read(request))
+		return 0;
+	flight = bpf_map_lookup_elem(&flights, &key);
+	gendisk = BPF_CORE_READ(request, q, disk);
+	if (!flight || !gendisk)
+		return 0;
+	number = disk_number(gendisk);
+	disk = bpf_map_lookup_elem(&disks, &number);
+	if (!disk || !lock(LOCK_TRIES_INTERRUPT)) {
+		/* It is counted as under way until its disk is idle otherwise. */
+		return 0;
+	}
+	if (disk->in_flight)
+		disk->in_flight--;
+	call_now.done.now_ns = bpf_ktime_get_ns();
+	call_now.done.took_ns = call_now.done.now_ns - flight->asked_ns;
+	call_now.done.pages = bytes >> 12;
+	call_now.done.first = flight->first;
+	call_now.done.left = disk->in_flight != 0;
+	call_now.done.next = flight->next;
+	if (!status) {
+		call_now.kind = STREAMS_DONE;
+		call_now.disk = number;
+		fr_device_done(&disk->device, &call_now.done);
+		log_call();
+	}
+	unlock();
+	bpf_map_delete_elem(&flights, &key);
+	return 0;
+}
+
+/* What user space tells of windows that it was asked for. */
+struct issued_now {
+	struct streams_key key;
+	fr_u64 pages;
+	fr_u64 read_pages;
+	fr_u32 thread;
+	fr_u32 reserved;
+};
+
+struct issued_now issued_now;
+
+SEC("syscall")
+int tell_issued(void *context)
+{
+	struct stream_file *file = bpf_map_lookup_elem(&files, &issued_now.key);
+
+	if (!file || !lock(LOCK_TRIES_MAX))
+		return 0;
+	fr_foreread_issued(&file->streams, issued_now.thread, issued_now.pages,
+			   issued_now.read_pages);
+	call_now.kind = STREAMS_ISSUED;
+	call_now.key = issued_now.key;
+	call_now.access.thread = issued_now.thread;
+	call_now.access.req_pages = issued_now.pages;
+	call_now.access.hit_pages = issued_now.read_pages;
+	log_call();
+	unlock();
+	return 0;
+}

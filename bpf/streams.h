@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What streams.bpf.c tells user space: crates/linux/src/watch/streams/abi.rs mirrors it. */
+#ifndef FOREREAD_STREAMS_BPF_H
+#define FOREREAD_STREAMS_BPF_H
+
+#include "../core/foreread/policy.h"
+
+#define STREAMS_PATH_BYTES 2048
+
+enum streams_kind {
+	STREAMS_BEGIN = 1, /* something large is missed, and reads from memory aren't seen yet */
+	STREAMS_FILE = 2, /* a file that the records after it are about; the names follow */
+	STREAMS_ASK = 3, /* the policy asks for pages */
+};
+
+/* A file, whatever becomes of its memory in the kernel. */
+struct streams_key {
+	fr_u64 inode;
+	fr_u32 device; /* as in the kernel: 12 bits major, 20 bits minor */
+	fr_u32 generation;
+};
+
+struct streams_file {
+	fr_u32 kind;
+	fr_u32 process;
+	struct streams_key key;
+	fr_u32 call_pages_max; /* the most that one readahead(2) reads of it */
+	fr_u32 path_bytes; /* names from the file up, each with a NUL */
+	fr_u8 path[STREAMS_PATH_BYTES + 256];
+};
+
+struct streams_ask {
+	fr_u32 kind;
+	fr_u32 process;
+	struct streams_key key;
+	fr_u32 thread;
+	fr_u32 reason; /* enum fr_reason */
+	fr_u64 start_page;
+	fr_u64 step_pages;
+	fr_u32 pages;
+	fr_u32 repeats; /* once more each, this many steps further */
+	fr_u32 down; /* steps go down */
+	fr_u32 reserved;
+};
+
+/* What the log has of a call of the core. */
+enum streams_event_kind {
+	STREAMS_ACCESS = 1, /* fr_decide() */
+	STREAMS_WAITED = 2, /* fr_waited() of access.thread: access.time_ns long, access.flags asked
+			     */
+	STREAMS_ISSUED = 3, /* fr_issued() of access.thread: access.req_pages, access.hit_pages read
+			     */
+	STREAMS_DONE = 4, /* fr_device_done() */
+};
+
+/* A call of the core, with all that it was given but what it remembers, and its answer. */
+struct streams_event {
+	fr_u64 number; /* from 1, in the order of the calls: one that is missing was lost */
+	fr_u32 kind; /* enum streams_event_kind */
+	fr_u32 process;
+	struct streams_key key; /* none for STREAMS_DONE */
+	fr_u64 disk; /* 0 unknown */
+	fr_u32 is_new; /* the file's memory begins here */
+	fr_u32 state_ra_pages; /* the descriptor's maximum window */
+	fr_u32 state_flags; /* FR_STATE_*, set before the call */
+	fr_u32 reserved;
+	struct fr_access access;
+	struct fr_limits limits;
+	struct fr_done done;
+	struct fr_decision decision;
+};
+
+#endif

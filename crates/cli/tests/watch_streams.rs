@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread watch` and streams inside of large files, on a modelled disk.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use common::{World, is_root, stderr};
+use foreread_model::DiskParameters;
+use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
+use serde_json::Value;
+
+/// So large that reads here and there are seldom near each other.
+const FILE_MIB: usize = 384;
+/// Long enough that the kernel is through with looking at the programs before a reader of these is.
+const CHUNKS: u64 = 768;
+const CHUNK_PAGES: u64 = 16;
+/// Reads a file of so many chunks from its end to its start.
+const BACKWARD: &str = "import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+for at in range(int(sys.argv[2]) - 1, -1, -1):
+    os.pread(fd, 65536, at * 65536)";
+/// Reads so many single pages here and there.
+const AT_RANDOM: &str = "import os, random, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+random.seed(1)
+for _ in range(int(sys.argv[2])):
+    os.pread(fd, 4096, random.randrange(384 * 256) * 4096)";
+
+/// A large file on a disk, not in memory.
+struct Cold {
+    world: World,
+    testbed: Testbed,
+    file: PathBuf,
+}
+
+impl Cold {
+    /// `None` where that can't be had or nothing can be watched, and says so.
+    fn file() -> Option<Self> {
+        let world = World::new();
+        if !is_root() {
+            return None;
+        }
+        if let Err(lacking) = Testbed::available() {
+            println!("skipped: {lacking}");
+            return None;
+        }
+        let output = world.output(&["watch", "--", "true"]);
+        if output.status.code() != Some(0) {
+            println!("skipped: {}", stderr(&output).trim_end());
+            return None;
+        }
+        let disk = DiskParameters::preset("cloud").expect("a disk");
+        let testbed = Testbed::start(TestbedConfig::new(disk, 512 << 20)).expect("a disk");
+        testbed
+            .make_file_system(FileSystem::Ext4, &[])
+            .expect("a file system");
+        let root = testbed
+            .mount(FileSystem::Ext4, "noatime")
+            .expect("it mounts");
+        let file = root.join("large");
+        testbed
+            .instantly(|| fs::write(&file, vec![1u8; FILE_MIB << 20]))
+            .expect("a file");
+        Some(Self {
+            world,
+            testbed,
+            file,
+        })
+    }
+
+    /// From a cold disk; with the requests of the disk.
+    fn run(&self, command: &mut Command) -> (Output, u64) {
+        self.testbed
+            .remount(FileSystem::Ext4, "noatime")
+            .expect("it mounts again");
+        self.testbed.drop_caches().expect("a cold cache");
+        self.testbed.reset_counters();
+        let output = command.output().expect("it starts");
+        assert!(output.status.success(), "{}", stderr(&output));
+        (output, self.testbed.counters().requests)
+    }
+
+    fn reader(&self, script: &str, count: u64) -> Vec<String> {
+        let path = self.file.to_str().expect("text").to_owned();
+        vec![
+            "python3".into(),
+            "-c".into(),
+            script.into(),
+            path,
+            count.to_string(),
+        ]
+    }
+
+    /// What a reader costs alone, and what `watch` says of it, and what it costs then.
+    fn alone_and_watched(&self, reader: &[String]) -> (u64, Value, u64) {
+        let (_, alone) = self.run(Command::new(&reader[0]).args(&reader[1..]));
+        let mut watch = self.world.foreread(&["watch", "--json", "--"]);
+        let (output, requests) = self.run(watch.args(reader));
+        let text = stderr(&output);
+        let last = text.lines().last().unwrap_or_default();
+        let document = serde_json::from_str(last).unwrap_or_else(|e| panic!("{e}: {text}"));
+        (alone, document, requests)
+    }
+}
+
+#[test]
+fn a_backward_reader_finds_its_pages_in_memory() {
+    let Some(cold) = Cold::file() else {
+        return;
+    };
+    let (alone, document, requests) = cold.alone_and_watched(&cold.reader(BACKWARD, CHUNKS));
+    let fetched = document["streams"]["fetched_pages"].as_u64();
+    assert!(fetched > Some(CHUNKS * CHUNK_PAGES / 4), "{document}");
+    assert!(requests < alone, "{requests} {alone} {document}");
+    assert_eq!(document["lost"], 0, "{document}");
+    // Nothing is held open: it can be unmounted, which this does.
+    cold.run(&mut Command::new("true"));
+}
+
+#[test]
+fn nothing_is_fetched_for_a_reader_that_reads_here_and_there() {
+    let Some(cold) = Cold::file() else {
+        return;
+    };
+    let (alone, document, requests) = cold.alone_and_watched(&cold.reader(AT_RANDOM, 1500));
+    let fetched = document["streams"]["fetched_pages"].as_u64();
+    assert!(fetched < Some(150), "{document}");
+    assert!(
+        requests <= alone + alone / 10,
+        "{requests} {alone} {document}"
+    );
+}

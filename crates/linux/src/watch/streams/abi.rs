@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `bpf/streams.h`: its records as bytes.
+
+use foreread_watch::Device;
+use foreread_watch::stream::{Ask, FileKey};
+
+const BEGIN: u32 = 1;
+const FILE: u32 = 2;
+const ASK: u32 = 3;
+/// `offsetof(struct streams_file, path)`.
+const PATH_AT: usize = 32;
+
+/// What the kernel tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Something is missed, and what is read from memory isn't seen yet.
+    Begin,
+    /// A file that the records after it are about.
+    File {
+        file: FileKey,
+        /// Names from the root of its file system down.
+        directory: Vec<u8>,
+        name: Vec<u8>,
+        /// The most that one call reads of it.
+        call_pages_max: u32,
+    },
+    /// The policy asks for pages.
+    Ask(Ask),
+}
+
+impl Told {
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let record = Record(bytes);
+        let (kind, process) = (record.word(0)?, record.word(4)?);
+        let number = record.word(16)?;
+        let file = FileKey {
+            inode: record.long(8)?,
+            device: Device {
+                major: number >> 20,
+                minor: number & 0xf_ffff,
+            },
+            generation: record.word(20)?,
+        };
+        match kind {
+            BEGIN => Some(Self::Begin),
+            FILE => {
+                let end = PATH_AT.checked_add(record.word(28)? as usize)?;
+                let names = bytes.get(PATH_AT..end)?.strip_suffix(&[0])?;
+                let mut names = names.split(|byte| *byte == 0);
+                let name = names.next()?.to_vec();
+                let directory = names.rev().fold(Vec::new(), |path, name| {
+                    foreread_watch::paths::joined(&path, name)
+                });
+                Some(Self::File {
+                    file,
+                    directory,
+                    name,
+                    call_pages_max: record.word(24)?,
+                })
+            }
+            ASK => Some(Self::Ask(Ask {
+                process,
+                thread: record.word(24)?,
+                file,
+                reason: u8::try_from(record.word(28)?).ok()?,
+                start_page: record.long(32)?,
+                step_pages: record.long(40)?,
+                pages: record.word(48)?.into(),
+                repeats: record.word(52)?,
+                is_down: record.word(56)? != 0,
+            })),
+            _ => None,
+        }
+    }
+}
+
+struct Record<'a>(&'a [u8]);
+
+impl Record<'_> {
+    fn word(&self, at: usize) -> Option<u32> {
+        Some(u32::from_ne_bytes(self.0.get(at..at + 4)?.try_into().ok()?))
+    }
+
+    fn long(&self, at: usize) -> Option<u64> {
+        Some(u64::from_ne_bytes(self.0.get(at..at + 8)?.try_into().ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(kind: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(100u32.to_ne_bytes());
+        bytes.extend(42u64.to_ne_bytes());
+        bytes.extend((8u32 << 20 | 3).to_ne_bytes());
+        bytes.extend(7u32.to_ne_bytes());
+        bytes
+    }
+
+    fn key() -> FileKey {
+        FileKey {
+            inode: 42,
+            device: Device { major: 8, minor: 3 },
+            generation: 7,
+        }
+    }
+
+    #[test]
+    fn a_file_is_read() {
+        let mut bytes = head(FILE);
+        bytes.extend(320u32.to_ne_bytes());
+        bytes.extend(12u32.to_ne_bytes());
+        bytes.extend(b"file\0sub\0to\0");
+        let expected = Told::File {
+            file: key(),
+            directory: b"/to/sub".to_vec(),
+            name: b"file".to_vec(),
+            call_pages_max: 320,
+        };
+        assert_eq!(Told::from_bytes(&bytes), Some(expected));
+        for length in 0..bytes.len() {
+            assert_eq!(Told::from_bytes(&bytes[..length]), None, "{length}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_is_read() {
+        let mut bytes = head(ASK);
+        bytes.extend(101u32.to_ne_bytes());
+        bytes.extend(23u32.to_ne_bytes());
+        bytes.extend(1000u64.to_ne_bytes());
+        bytes.extend(64u64.to_ne_bytes());
+        for word in [16u32, 3, 1, 0] {
+            bytes.extend(word.to_ne_bytes());
+        }
+        let Some(Told::Ask(ask)) = Told::from_bytes(&bytes) else {
+            panic!();
+        };
+        assert_eq!((ask.process, ask.thread, ask.file), (100, 101, key()));
+        assert_eq!((ask.start_page, ask.pages, ask.step_pages), (1000, 16, 64));
+        assert_eq!((ask.repeats, ask.is_down, ask.reason), (3, true, 23));
+        assert_eq!(Told::from_bytes(&head(9)), None);
+        assert_eq!(Told::from_bytes(&head(BEGIN)), Some(Told::Begin));
+    }
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the policy asks for, brought in by a few threads.
+//!
+//! `readahead(2)` queues reads and returns, so that a thread is through with a window long before
+//! the device is. It stops silently at what it reads in one call at most, so that is what it is
+//! given. A file is open for no longer than that: nothing keeps its file system busy.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use foreread_profile::PAGE_BYTES;
+use foreread_watch::stream::Ask;
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::io::Errno;
+
+use crate::cache::cached_pages;
+
+/// Threads that fetch. They queue reads, which takes a processor, and wait for extents and for room
+/// in the queue of the device.
+const THREADS: usize = 4;
+/// Windows that wait for a thread; of more the oldest are forgotten, whose readers have passed by.
+const WAITING_MAX: usize = 1024;
+
+/// Where a file can be reached.
+#[derive(Debug)]
+pub(super) struct Reached {
+    /// Its path, as ours.
+    pub path: Vec<u8>,
+    /// Its inode number.
+    pub inode: u64,
+    /// The most that one call reads of it.
+    pub call_pages_max: u64,
+}
+
+/// Pages to fetch.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub reached: Arc<Reached>,
+    pub ask: Ask,
+}
+
+/// What became of one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fetched {
+    pub ask: Ask,
+    /// Pages asked for.
+    pub pages: u64,
+    /// Of those, pages that were not cached.
+    pub read_pages: u64,
+}
+
+#[derive(Default)]
+struct Waiting {
+    jobs: Mutex<Jobs>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Jobs {
+    queue: VecDeque<Job>,
+    is_closed: bool,
+    forgotten: u64,
+}
+
+/// The threads. They end when this is dropped.
+pub(super) struct Fetchers {
+    waiting: Arc<Waiting>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Fetchers {
+    /// Each says what it has fetched by `fetched`.
+    pub fn start(fetched: &Sender<Fetched>) -> Self {
+        let waiting = Arc::new(Waiting::default());
+        let threads = (0..THREADS).filter_map(|_| {
+            let (waiting, fetched) = (Arc::clone(&waiting), fetched.clone());
+            let thread = thread::Builder::new().name("fetch".into());
+            // With fewer it is slower.
+            thread.spawn(move || run(&waiting, &fetched)).ok()
+        });
+        let threads = threads.collect();
+        Self { waiting, threads }
+    }
+
+    /// To be fetched when its turn comes.
+    pub fn fetch(&self, job: Job) {
+        let mut jobs = lock(&self.waiting.jobs);
+        if jobs.queue.len() >= WAITING_MAX {
+            jobs.queue.pop_front();
+            jobs.forgotten += 1;
+        }
+        jobs.queue.push_back(job);
+        drop(jobs);
+        self.waiting.changed.notify_one();
+    }
+
+    /// Windows that nobody came to fetch.
+    pub fn forgotten(&self) -> u64 {
+        lock(&self.waiting.jobs).forgotten
+    }
+}
+
+impl Drop for Fetchers {
+    fn drop(&mut self) {
+        lock(&self.waiting.jobs).is_closed = true;
+        self.waiting.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            // What it panicked of it has said itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn run(waiting: &Waiting, fetched: &Sender<Fetched>) {
+    while let Some(job) = next(waiting) {
+        // What can't be opened is gone, or none of our business.
+        if let Ok(done) = fetch(&job)
+            && fetched.send(done).is_err()
+        {
+            return;
+        }
+    }
+}
+
+fn next(waiting: &Waiting) -> Option<Job> {
+    let mut jobs = lock(&waiting.jobs);
+    loop {
+        if jobs.is_closed {
+            return None;
+        }
+        if let Some(job) = jobs.queue.pop_front() {
+            return Some(job);
+        }
+        jobs = waiting
+            .changed
+            .wait(jobs)
+            .unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+fn fetch(job: &Job) -> io::Result<Fetched> {
+    let file = open(&job.reached)?;
+    let mut done = Fetched {
+        ask: job.ask,
+        pages: 0,
+        read_pages: 0,
+    };
+    for (start_page, pages) in job.ask.ranges() {
+        let cached = cached_pages(&file, start_page, pages).unwrap_or(0);
+        done.pages += pages;
+        done.read_pages += pages - cached.min(pages);
+        if cached < pages {
+            read(&file, start_page, pages, job.reached.call_pages_max);
+        }
+    }
+    Ok(done)
+}
+
+fn read(file: &OwnedFd, start_page: u64, pages: u64, call_pages_max: u64) {
+    let mut at = start_page;
+    let end = start_page.saturating_add(pages);
+    while at < end {
+        let pages = (end - at).min(call_pages_max.max(1));
+        let bytes = usize::try_from(pages * PAGE_BYTES).unwrap_or(usize::MAX);
+        let Ok(offset) = i64::try_from(at.saturating_mul(PAGE_BYTES)) else {
+            return;
+        };
+        // SAFETY: no memory is passed; the descriptor is open.
+        let refused = unsafe { libc::readahead(file.as_raw_fd(), offset, bytes) };
+        // Whoever reads the page is told what is wrong with it.
+        if refused != 0 {
+            return;
+        }
+        at += pages;
+    }
+}
+
+fn open(reached: &Reached) -> io::Result<OwnedFd> {
+    let path = Path::new(OsStr::from_bytes(&reached.path));
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let open = |flags| openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve);
+    // Looked at first: opening something else may act.
+    let stat = fstat(open(OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW)?)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
+        || stat.st_ino != reached.inode
+    {
+        return Err(Errno::STALE.into());
+    }
+    let file = match open(flags | OFlags::NOATIME) {
+        // Only the owner and root may leave the access time alone.
+        Err(Errno::PERM) => open(flags),
+        other => other,
+    }?;
+    match fstat(&file)?.st_ino == reached.inode {
+        true => Ok(file),
+        false => Err(Errno::STALE.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
+    use std::sync::mpsc::channel;
+
+    use foreread_watch::Device;
+    use foreread_watch::stream::FileKey;
+
+    use super::*;
+
+    fn job(path: &Path, inode: u64, pages: u64) -> Job {
+        Job {
+            reached: Arc::new(Reached {
+                path: path.as_os_str().as_bytes().to_vec(),
+                inode,
+                call_pages_max: 4,
+            }),
+            ask: Ask {
+                process: 1,
+                thread: 1,
+                file: FileKey {
+                    inode,
+                    device: Device::default(),
+                    generation: 0,
+                },
+                reason: 0,
+                start_page: 0,
+                pages,
+                step_pages: 0,
+                repeats: 0,
+                is_down: false,
+            },
+        }
+    }
+
+    #[test]
+    fn what_was_just_written_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path().canonicalize().unwrap().join("file");
+        fs::write(&at, vec![1; 10 * 4096]).unwrap();
+        let inode = at.metadata().unwrap().ino();
+        let (sender, fetched) = channel();
+        let fetchers = Fetchers::start(&sender);
+        fetchers.fetch(job(&at, inode, 10));
+        let done = fetched.recv().unwrap();
+        assert_eq!((done.pages, done.read_pages), (10, 0));
+    }
+
+    #[test]
+    fn what_stands_there_instead_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path().canonicalize().unwrap().join("file");
+        fs::write(&at, "x").unwrap();
+        let inode = at.metadata().unwrap().ino();
+        assert!(fetch(&job(&at, inode + 1, 1)).is_err());
+        assert!(fetch(&job(&at.with_file_name("gone"), inode, 1)).is_err());
+        let link = at.with_file_name("link");
+        std::os::unix::fs::symlink(&at, &link).unwrap();
+        assert!(fetch(&job(&link, inode, 1)).is_err());
+    }
+}

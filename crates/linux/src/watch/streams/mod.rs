@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reading ahead of streams in large files, on a live machine.
+//!
+//! The policy `foreread` is at work in the kernel, in `bpf/streams.bpf.c`. A thread here waits for
+//! what it asks for and hands that to a few others, which [fetch](fetching) it.
+
+mod abi;
+mod fetching;
+mod seeing;
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use foreread_profile::PAGE_BYTES;
+use foreread_watch::paths::joined;
+use foreread_watch::stream::{Ask, FileKey};
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::Whom;
+use super::place::Place;
+use crate::interrupt;
+use crate::memory::memory;
+use crate::mounts::Mounts;
+use crate::recorder::BpfError;
+use abi::Told;
+use fetching::{Fetched, Fetchers, Job, Reached};
+use seeing::{Counted, Room, Seeing};
+
+/// While reads from memory are seen, memory is looked at so often.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// When nothing was missed for so long, reads from memory aren't looked at any more.
+const QUIET: Duration = Duration::from_secs(2);
+/// Files that are remembered; as many as the kernel's side remembers.
+const FILES_MAX: usize = 512;
+
+/// What came of it so far. Pages are of 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamsSummary {
+    /// Accesses that the policy was told of.
+    pub accesses: u64,
+    /// Windows that it asked for, repetitions counted.
+    pub windows: u64,
+    /// Pages of these.
+    pub asked_pages: u64,
+    /// Of those, pages that were not in memory yet and were fetched.
+    pub fetched_pages: u64,
+    /// Accesses that the policy wasn't told of, since it was at work elsewhere.
+    pub untold: u64,
+    /// Records that found no room, and windows for which there was no time.
+    pub lost: u64,
+}
+
+/// How to go about it.
+pub(super) struct Options {
+    pub whom: Whom,
+    /// The kernel's map of the processes that are watched.
+    pub tree: OwnedFd,
+    /// Most bytes that are ahead of one reader.
+    pub budget_bytes: Option<u64>,
+    /// Only say what would be fetched.
+    pub is_dry_run: bool,
+}
+
+/// Reads ahead of streams until it is dropped.
+pub(super) struct Streams {
+    stop: Arc<OwnedFd>,
+    has_begun: Arc<AtomicBool>,
+    thread: JoinHandle<Result<StreamsSummary, BpfError>>,
+}
+
+impl Streams {
+    /// The kernel takes its time to look at the programs, so that is done in a thread of its own.
+    ///
+    /// # Errors
+    /// Without a descriptor or a thread.
+    pub fn start(options: Options) -> std::io::Result<Self> {
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let has_begun = Arc::new(AtomicBool::new(false));
+        let (stopped, begun) = (Arc::clone(&stop), Arc::clone(&has_begun));
+        let thread = thread::Builder::new().name("streams".into());
+        let thread = thread.spawn(move || {
+            // Whoever waits for them has said so for his own thread.
+            interrupt::leave_to_others();
+            let started = Loop::start(options);
+            begun.store(true, Ordering::Release);
+            Ok(started?.run(&stopped))
+        })?;
+        Ok(Self {
+            stop,
+            has_begun,
+            thread,
+        })
+    }
+
+    /// Stops, and says what came of it, or why there was nothing; `None` when the kernel is still
+    /// looking at the programs, which nobody waits for.
+    pub fn finish(self) -> Option<Result<StreamsSummary, BpfError>> {
+        // It is never full: this is the only one who writes.
+        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+        if !self.has_begun.load(Ordering::Acquire) {
+            return None;
+        }
+        // One that panicked has said so itself.
+        self.thread.join().ok()
+    }
+}
+
+struct Loop {
+    options: Options,
+    seeing: Seeing,
+    fetchers: Option<Fetchers>,
+    files: HashMap<FileKey, Option<Arc<Reached>>>,
+    fetched: (Sender<Fetched>, Receiver<Fetched>),
+    summary: StreamsSummary,
+    /// What was counted when something was missed last, and when that was.
+    missed: (u64, Instant),
+}
+
+impl Loop {
+    fn start(options: Options) -> Result<Self, BpfError> {
+        let room = room(options.budget_bytes);
+        let seeing = Seeing::start(options.whom, options.tree.as_fd(), room)?;
+        Ok(Self {
+            options,
+            seeing,
+            fetchers: None,
+            files: HashMap::new(),
+            fetched: channel(),
+            summary: StreamsSummary::default(),
+            missed: (0, Instant::now()),
+        })
+    }
+
+    fn run(mut self, stop: &OwnedFd) -> StreamsSummary {
+        let mut looked = Instant::now();
+        loop {
+            let limit = self.seeing.sees_hits().then_some(LOOK_EVERY);
+            for told in self.seeing.wait(stop.as_fd(), limit) {
+                self.take(told);
+            }
+            while let Ok(fetched) = self.fetched.1.try_recv() {
+                self.take_fetched(fetched);
+            }
+            if is_readable(stop) {
+                return self.end();
+            }
+            if self.seeing.sees_hits() && looked.elapsed() >= LOOK_EVERY {
+                looked = Instant::now();
+                self.seeing.set_room(room(self.options.budget_bytes));
+                self.leave_when_quiet();
+            }
+        }
+    }
+
+    fn take(&mut self, told: Told) {
+        match told {
+            Told::Begin => {
+                self.missed.1 = Instant::now();
+                self.seeing.set_room(room(self.options.budget_bytes));
+                if self.fetchers.is_none() && !self.options.is_dry_run {
+                    self.fetchers = Some(Fetchers::start(&self.fetched.0));
+                }
+                // Where the kernel refuses now, misses alone are too little to go by.
+                let _ = self.seeing.follow();
+            }
+            Told::File {
+                file,
+                directory,
+                name,
+                call_pages_max,
+            } => {
+                if self.files.len() >= FILES_MAX {
+                    self.files.clear();
+                }
+                let reached = reach(file, &directory, &name, call_pages_max);
+                self.files.insert(file, reached.map(Arc::new));
+            }
+            Told::Ask(ask) => self.ask(ask),
+        }
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        self.missed.1 = Instant::now();
+        let Some(Some(reached)) = self.files.get(&ask.file) else {
+            return;
+        };
+        for (_, pages) in ask.ranges() {
+            self.summary.windows += 1;
+            self.summary.asked_pages += pages;
+        }
+        if let Some(fetchers) = &self.fetchers {
+            let reached = Arc::clone(reached);
+            fetchers.fetch(Job { reached, ask });
+        }
+    }
+
+    fn take_fetched(&mut self, fetched: Fetched) {
+        self.summary.fetched_pages += fetched.read_pages;
+        let ask = fetched.ask;
+        self.seeing
+            .tell_issued(ask.file, ask.thread, fetched.pages, fetched.read_pages);
+    }
+
+    fn leave_when_quiet(&mut self) {
+        let misses = self.seeing.counted().misses;
+        if misses != self.missed.0 {
+            self.missed = (misses, Instant::now());
+        }
+        if self.missed.1.elapsed() > QUIET {
+            self.seeing.leave();
+            self.rest();
+        }
+    }
+
+    /// Ends the threads.
+    fn rest(&mut self) {
+        if let Some(fetchers) = self.fetchers.take() {
+            self.summary.lost += fetchers.forgotten();
+        }
+    }
+
+    fn end(mut self) -> StreamsSummary {
+        self.rest();
+        while let Ok(fetched) = self.fetched.1.try_recv() {
+            self.summary.fetched_pages += fetched.read_pages;
+        }
+        let Counted {
+            accesses,
+            untold,
+            lost,
+            ..
+        } = self.seeing.counted();
+        StreamsSummary {
+            accesses,
+            untold,
+            lost: self.summary.lost + lost,
+            ..self.summary
+        }
+    }
+}
+
+fn is_readable(fd: &OwnedFd) -> bool {
+    let mut fds = [rustix::event::PollFd::new(fd, rustix::event::PollFlags::IN)];
+    let at_once = rustix::event::Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    rustix::event::poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready > 0)
+}
+
+fn room(budget_bytes: Option<u64>) -> Room {
+    let memory = memory();
+    let left_bytes = memory
+        .cgroup_left_bytes
+        .unwrap_or(u64::MAX)
+        .min(memory.available_bytes);
+    Room {
+        // The core bounds by it what is read around a fault; for that, what is left is all.
+        memory_pages: memory.available_bytes / PAGE_BYTES,
+        reclaim_pages: left_bytes / PAGE_BYTES,
+        budget_pages: budget_bytes.map_or(0, |bytes| {
+            u32::try_from(bytes / PAGE_BYTES).unwrap_or(u32::MAX).max(1)
+        }),
+    }
+}
+
+/// Where we reach a file; `None` where it is in memory only, or mounted nowhere that we see.
+fn reach(file: FileKey, directory: &[u8], name: &[u8], call_pages_max: u32) -> Option<Reached> {
+    let mounts = Mounts::of_self().ok()?;
+    let place = Place::find(&mounts, file.device, directory)?;
+    Some(Reached {
+        path: joined(&place.path_of(directory), name),
+        inode: file.inode,
+        call_pages_max: call_pages_max.into(),
+    })
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `bpf/streams.bpf.c`, loaded and attached.
+
+use std::cell::RefCell;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use foreread_watch::stream::FileKey;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, ProgramInput, RingBuffer};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::abi::Told;
+use crate::programs;
+use crate::recorder::{BpfError, refused};
+use crate::watch::Whom;
+
+programs::skeleton!("streams.skel.rs");
+use skeleton::{StreamsSkel, StreamsSkelBuilder};
+
+/// The programs in the kernel. Detached when dropped.
+pub(super) struct Seeing {
+    // Detached before what they use goes.
+    _misses: Vec<Link>,
+    /// While something is missed.
+    hits: Vec<Link>,
+    skel: StreamsSkel<'static>,
+    ring: RingBuffer<'static>,
+    inbox: Rc<RefCell<Vec<Told>>>,
+}
+
+/// What the kernel's side has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counted {
+    /// Accesses that the policy was told of.
+    pub accesses: u64,
+    /// Of those, with something missing.
+    pub misses: u64,
+    /// Accesses that it wasn't told of, since it was at work elsewhere.
+    pub untold: u64,
+    /// Records that found no room.
+    pub lost: u64,
+}
+
+/// What memory allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    /// All memory.
+    pub memory_pages: u64,
+    /// What is free, or can be had without swapping.
+    pub reclaim_pages: u64,
+    /// The most that is ahead of one reader; 0 no such bound.
+    pub budget_pages: u32,
+}
+
+impl Seeing {
+    /// `tree` is the map of the processes that are watched, where it is a tree of them.
+    pub fn start(whom: Whom, tree: BorrowedFd<'_>, room: Room) -> Result<Self, BpfError> {
+        let mut open = StreamsSkelBuilder::default()
+            .open(programs::storage())
+            .map_err(refused("opening the programs"))?;
+        open.maps
+            .tree
+            .reuse_fd(tree)
+            .map_err(refused("sharing the map of processes"))?;
+        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            rodata.only_tree = u32::from(matches!(whom, Whom::NextChild | Whom::Process(_)));
+            if let Whom::Cgroup { id, level } = whom {
+                rodata.only_cgroup = id;
+                rodata.cgroup_level = level;
+            }
+        }
+        let mut skel = open.load().map_err(refused("loading the programs"))?;
+        let inbox = Rc::new(RefCell::new(Vec::new()));
+        let receiver = Rc::clone(&inbox);
+        let ring = programs::ring(&skel.maps.ring, move |bytes| {
+            receiver.borrow_mut().extend(Told::from_bytes(bytes));
+        })?;
+        skel.progs
+            .whoami
+            .test_run(ProgramInput::default())
+            .map_err(refused("asking for the process number"))?;
+        let progs = &mut skel.progs;
+        let misses =
+            programs::attach([&mut progs.missed, &mut progs.marked, &mut progs.read_ahead])?;
+        let mut seeing = Self {
+            _misses: misses,
+            hits: Vec::new(),
+            skel,
+            ring,
+            inbox,
+        };
+        seeing.set_room(room);
+        Ok(seeing)
+    }
+
+    /// What memory allows from now on.
+    pub fn set_room(&mut self, room: Room) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.memory_pages = room.memory_pages;
+            // None is another word for "unknown".
+            bss.reclaim_pages = room.reclaim_pages.max(1);
+            bss.budget_pages = room.budget_pages;
+        }
+    }
+
+    /// Waits so long at most, without a limit for ever, for something to be told or for `also`.
+    pub fn wait(&self, also: BorrowedFd<'_>, limit: Option<Duration>) -> Vec<Told> {
+        let timeout = limit.map(|limit| Timespec {
+            tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(limit.subsec_nanos()),
+        });
+        // SAFETY: the ring's descriptor is open for as long as the ring is.
+        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) };
+        let mut fds = [
+            PollFd::from_borrowed_fd(ring, PollFlags::IN),
+            PollFd::from_borrowed_fd(also, PollFlags::IN),
+        ];
+        // Interrupted or not, what is there is taken.
+        let _ = poll(&mut fds, timeout.as_ref());
+        // An error is a damaged ring, of which nothing more can be had.
+        let _ = self.ring.consume();
+        std::mem::take(&mut *self.inbox.borrow_mut())
+    }
+
+    /// Whether reads from memory pass by us.
+    pub fn sees_hits(&self) -> bool {
+        !self.hits.is_empty()
+    }
+
+    /// Sees also what is read from memory, waits, and requests of disks.
+    pub fn follow(&mut self) -> Result<(), BpfError> {
+        if self.sees_hits() {
+            return Ok(());
+        }
+        let progs = &mut self.skel.progs;
+        self.hits = programs::attach([
+            &mut progs.issued,
+            &mut progs.completed,
+            &mut progs.switched,
+            &mut progs.looked,
+            &mut progs.faulted,
+            &mut progs.mapped,
+        ])?;
+        self.set_sees_hits(true);
+        Ok(())
+    }
+
+    /// Sees misses only; no read passes by us.
+    pub fn leave(&mut self) {
+        self.set_sees_hits(false);
+        self.hits.clear();
+    }
+
+    fn set_sees_hits(&mut self, sees_hits: bool) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.sees_hits = sees_hits.into();
+            bss.has_begun = sees_hits.into();
+        }
+    }
+
+    /// The policy is told what became of what it asked for.
+    pub fn tell_issued(&mut self, file: FileKey, thread: u32, pages: u64, read_pages: u64) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            let now = &mut bss.issued_now;
+            now.key.inode = file.inode;
+            now.key.device = file.device.major << 20 | file.device.minor;
+            now.key.generation = file.generation;
+            now.thread = thread;
+            now.pages = pages;
+            now.read_pages = read_pages;
+        }
+        // Without that the policy only knows less.
+        let _ = self
+            .skel
+            .progs
+            .tell_issued
+            .test_run(ProgramInput::default());
+    }
+
+    pub fn counted(&self) -> Counted {
+        self.skel
+            .maps
+            .bss_data
+            .as_deref()
+            .map_or_else(Counted::default, |bss| Counted {
+                accesses: bss.accesses,
+                misses: bss.misses,
+                untold: bss.untold,
+                lost: bss.lost,
+            })
+    }
+}

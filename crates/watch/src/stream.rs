@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Streams inside of large files: what the policy asks for, as ranges to read.
+
+use crate::line::Device;
+
+/// A file, whatever becomes of its memory in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileKey {
+    /// Its number.
+    pub inode: u64,
+    /// Of its file system.
+    pub device: Device,
+    /// Tells it from others that had its number before.
+    pub generation: u32,
+}
+
+/// What the policy asks for: a window, and repetitions of it. In pages of 4 KiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Who reads.
+    pub process: u32,
+    /// And which of its threads.
+    pub thread: u32,
+    /// Of which file.
+    pub file: FileKey,
+    /// Why, as the core numbers reasons.
+    pub reason: u8,
+    /// First page.
+    pub start_page: u64,
+    /// Pages.
+    pub pages: u64,
+    /// From the start of one repetition to the start of the next.
+    pub step_pages: u64,
+    /// How often once more.
+    pub repeats: u32,
+    /// Whether repetitions go down.
+    pub is_down: bool,
+}
+
+impl Ask {
+    /// What to read, as (first page, pages), in the order of need. Repetitions that leave the file
+    /// at its start are left out; those that touch are one.
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let touch = self.repeats > 0 && !self.is_down && self.step_pages == self.pages;
+        let (repeats, pages) = match touch {
+            true => (
+                0,
+                self.pages
+                    .saturating_mul(u64::from(self.repeats).saturating_add(1)),
+            ),
+            false => (self.repeats, self.pages),
+        };
+        (0..=u64::from(repeats)).filter_map(move |number| {
+            let away = self.step_pages.checked_mul(number)?;
+            let start = match self.is_down {
+                true => self.start_page.checked_sub(away)?,
+                false => self.start_page.checked_add(away)?,
+            };
+            (pages > 0).then_some((start, pages))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ask(start_page: u64, pages: u64, step_pages: u64, repeats: u32, is_down: bool) -> Ask {
+        Ask {
+            process: 1,
+            thread: 1,
+            file: FileKey {
+                inode: 1,
+                device: Device::default(),
+                generation: 0,
+            },
+            reason: 0,
+            start_page,
+            pages,
+            step_pages,
+            repeats,
+            is_down,
+        }
+    }
+
+    #[test]
+    fn windows_are_repeated_up_and_down() {
+        let ranges = |ask: Ask| ask.ranges().collect::<Vec<_>>();
+        assert_eq!(ranges(ask(10, 2, 0, 0, false)), [(10, 2)]);
+        assert_eq!(
+            ranges(ask(10, 2, 16, 2, false)),
+            [(10, 2), (26, 2), (42, 2)]
+        );
+        assert_eq!(ranges(ask(20, 2, 16, 2, true)), [(20, 2), (4, 2)]);
+        assert_eq!(ranges(ask(10, 2, 2, 3, false)), [(10, 8)]);
+        assert_eq!(ranges(ask(10, 0, 2, 3, false)), []);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bits_are_ranges(
+            start_page in any::<u64>(), pages in any::<u64>(), step_pages in any::<u64>(),
+            repeats in 0u32..200, is_down in any::<bool>()
+        ) {
+            let ask = ask(start_page, pages, step_pages, repeats, is_down);
+            prop_assert!(ask.ranges().count() <= repeats as usize + 1);
+            prop_assert!(ask.ranges().all(|(_, pages)| pages > 0));
+        }
+    }
+}
