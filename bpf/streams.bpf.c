@@ -365,16 +365,7 @@ int told(void *context)
 	key.device = BPF_CORE_READ(inode, i_sb, s_dev);
 	key.generation = BPF_CORE_READ(inode, i_generation);
 	reader->key_now = key;
-	if (!bpf_map_lookup_elem(&files, &key)) {
-		/* All that it reads may be in memory. */
-		if (!missed && reader->ahead_inode != reader->inode_now)
-			return 0;
-		is_new = bpf_map_update_elem(&files, &key, &FRESH_FILE, BPF_NOEXIST) == 0;
-		tell_file();
-	}
 	number = disk_of(inode);
-	if (!bpf_map_lookup_elem(&disks, &number))
-		bpf_map_update_elem(&disks, &number, &FRESH_DISK, BPF_NOEXIST);
 	size_pages = file_pages(inode);
 	device_ra_pages = BPF_CORE_READ(inode, i_sb, s_bdi, ra_pages);
 	io_pages = BPF_CORE_READ(inode, i_sb, s_bdi, io_pages);
@@ -382,6 +373,17 @@ int told(void *context)
 		__sync_fetch_and_add(&untold, 1);
 		return 0;
 	}
+	if (!bpf_map_lookup_elem(&files, &key)) {
+		/* All that it reads may be in memory. */
+		if (!missed && reader->ahead_inode != reader->inode_now) {
+			unlock();
+			return 0;
+		}
+		is_new = bpf_map_update_elem(&files, &key, &FRESH_FILE, BPF_NOEXIST) == 0;
+		tell_file();
+	}
+	if (!bpf_map_lookup_elem(&disks, &number))
+		bpf_map_update_elem(&disks, &number, &FRESH_DISK, BPF_NOEXIST);
 	accesses++;
 	misses += missed;
 	call_now.process = pid_tgid >> 32;

@@ -208,13 +208,20 @@ pub struct MergeArguments {
     foreread sim dd.toml --policy linux,safe-2010 --device hdd,cloud --read-ahead 128K,512K\n  \
     foreread sim dd.toml --explain 40      what was decided around access 40, and why\n  \
     foreread sim x25m.toml --check         whether what the scenario expects comes out\n  \
-    foreread sim make.frt --policy linux,none --device hdd,nvme --memory 256M\n\n\
-    Exit status: 0 done, 1 when a row that --check asks for is not reached, 2 when the scenario, \
-    the trace or an argument can't be used, 64 when something of a trace could not be read.")]
+    foreread sim make.frt --policy linux,none --device hdd,nvme --memory 256M\n  \
+    foreread sim --replay watch.jsonl      the decisions of `foreread watch --log`, made again\n\n\
+    Exit status: 0 done, 1 when a row that --check asks for is not reached or a decision that \
+    --replay makes is another one, 2 when the scenario, the trace or an argument can't be used, 64 \
+    when something of a trace could not be read, or of a log was lost.")]
 pub struct SimArguments {
     /// The scenario, a TOML file, see docs/scenarios.md; or a trace, see docs/trace.md.
-    #[arg(value_name = "SCENARIO")]
-    pub scenario: PathBuf,
+    #[arg(value_name = "SCENARIO", required_unless_present = "replay")]
+    pub scenario: Option<PathBuf>,
+    /// Make the decisions of a log of `foreread watch` again, from the same events; exit with 1 at
+    /// the first that comes out otherwise.
+    #[arg(long, value_name = "LOG", conflicts_with_all = ["scenario", "explain", "svg", "check",
+        "fit", "csv", "streams"])]
+    pub replay: Option<PathBuf>,
     #[command(flatten)]
     pub values: SimValues,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use common::{World, is_root, stderr};
+use common::{World, assert_fails_in_one_line, is_root, stderr, stdout};
 use foreread_model::DiskParameters;
 use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
 use serde_json::Value;
@@ -132,4 +132,55 @@ fn nothing_is_fetched_for_a_reader_that_reads_here_and_there() {
         requests <= alone + alone / 10,
         "{requests} {alone} {document}"
     );
+}
+
+#[test]
+fn the_decisions_of_a_log_are_made_again_bit_for_bit() {
+    let Some(cold) = Cold::file() else {
+        return;
+    };
+    let log = cold.world.path("log");
+    let log_text = log.to_str().expect("text");
+    let mut watch = cold.world.foreread(&["watch", "--log", log_text, "--"]);
+    cold.run(watch.args(cold.reader(BACKWARD, CHUNKS)));
+    let replay = |log: &str| cold.world.output(&["sim", "--replay", log, "--json"]);
+    let output = replay(log_text);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
+    assert_eq!(document["schema"], "foreread.sim.replay/1");
+    assert!(document["decisions"].as_u64() > Some(100), "{document}");
+    assert!(document["windows"].as_u64() > Some(10), "{document}");
+
+    let lines = fs::read_to_string(&log).expect("a log");
+    let lines: Vec<&str> = lines.lines().collect();
+    let asks = |line: &&&str| line.contains("\"what\":\"access\"") && line.contains("\"reverse\"");
+    let place = lines.iter().position(|line| asks(&line)).expect("an ask");
+    let other = cold.world.path("other");
+    let other_text = other.to_str().expect("text");
+    let without: Vec<&str> = [&lines[..place], &lines[place + 1..]].concat();
+    fs::write(&other, without.join("\n")).expect("it is written");
+    let output = replay(other_text);
+    assert_eq!(output.status.code(), Some(64), "{}", stdout(&output));
+    let mut value: Value = serde_json::from_str(lines[place]).expect("a line");
+    let decision = value["decision"].as_str().expect("bytes");
+    let first = if decision.starts_with('0') { "1" } else { "0" };
+    value["decision"] = format!("{first}{}", &decision[1..]).into();
+    let changed = value.to_string();
+    let mut with: Vec<&str> = lines.clone();
+    with[place] = &changed;
+    fs::write(&other, with.join("\n")).expect("it is written");
+    let output = replay(other_text);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    for (wrong, said) in [
+        ("", "has no calls"),
+        ("{}", "line 1"),
+        (
+            "{\"schema\":\"foreread.watch.log/1\",\"what\":\"done\"}",
+            "line 1",
+        ),
+    ] {
+        fs::write(&other, wrong).expect("it is written");
+        assert_fails_in_one_line(&replay(other_text), said);
+    }
+    assert_fails_in_one_line(&replay("/nowhere"), "/nowhere");
 }

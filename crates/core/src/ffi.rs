@@ -11,7 +11,8 @@ use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 
 use crate::policy::{
-    Access, Budget, Decision, Device, Done, Limits, Near, Reason, State, Streams, Wants, Window,
+    Access, Budget, Decision, Device, Done, Kind, Limits, Near, Reason, State, Streams, Wants,
+    Window,
 };
 
 /// `struct fr_call`.
@@ -223,6 +224,18 @@ pub fn decision_from(bytes: &[u8]) -> Option<Decision> {
     Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
 }
 
+/// An access from the bytes of its `struct fr_access`; `None` when there are not as many, or it is
+/// of no kind.
+pub fn access_from(bytes: &[u8]) -> Option<Access> {
+    let kind = *bytes.get(std::mem::offset_of!(Access, kind))?;
+    if bytes.len() != size_of::<Access>() || usize::from(kind) >= Kind::ALL.len() {
+        return None;
+    }
+    // SAFETY: there are enough bytes, which need not be aligned; all fields but the kind are
+    // numbers, and that is one of `Kind`.
+    Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
+}
+
 #[cfg(test)]
 safe! {
     layout = foreread_layout(item: u32) -> u32;
@@ -267,6 +280,8 @@ unsafe impl Plain for Streams {}
 unsafe impl AnyBits for Streams {}
 // SAFETY: as above.
 unsafe impl Plain for Done {}
+// SAFETY: numbers only.
+unsafe impl AnyBits for Done {}
 // SAFETY: as above.
 unsafe impl Plain for Device {}
 // SAFETY: numbers only.
@@ -277,6 +292,10 @@ unsafe impl Plain for Budget {}
 unsafe impl AnyBits for Budget {}
 // SAFETY: as above.
 unsafe impl Plain for Limits {}
+// SAFETY: numbers only.
+unsafe impl AnyBits for Limits {}
+// SAFETY: as above.
+unsafe impl Plain for Decision {}
 // SAFETY: as above.
 unsafe impl Plain for Near {}
 // SAFETY: numbers only.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod call;
 pub mod detect;
 pub mod ledger;
 pub mod line;

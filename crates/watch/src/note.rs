@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was decided, and what came of it, for a log.
 
+use crate::call::Call;
 use crate::order::Order;
 use crate::walk::{Tally, Why};
 
-/// One thing that happened to a walk.
+/// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Whose walk.
+    /// To whom.
     pub process: u32,
     /// What.
     pub what: What,
@@ -55,6 +56,8 @@ pub enum What {
         /// How long it took.
         took_ns: u64,
     },
+    /// The policy of streams was called.
+    Called(Box<Call>),
     /// It is over.
     Ended {
         /// Why.

@@ -4,6 +4,7 @@
 mod document;
 mod explain;
 pub mod people;
+mod replay;
 pub mod scenarios;
 pub mod subject;
 mod svg;
@@ -35,7 +36,12 @@ pub struct Ran {
 
 /// `foreread sim`.
 pub fn sim(arguments: &SimArguments) -> Result<ExitCode> {
-    let read = Subject::read(&arguments.scenario, arguments.how.options())?;
+    if let Some(log) = &arguments.replay {
+        return replay::replay(log, arguments.json);
+    }
+    let scenario = arguments.scenario.as_deref();
+    let scenario = scenario.context("a scenario or --replay is needed")?;
+    let read = Subject::read(scenario, arguments.how.options())?;
     let (mut scenario, played) = (read.scenario, read.played);
     scenario
         .set(&scenarios::overrides(&arguments.values)?)

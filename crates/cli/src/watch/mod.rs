@@ -2,10 +2,11 @@
 //! `foreread watch`: walks ahead of programs that read directory trees.
 
 pub mod args;
+pub mod calls;
 mod report;
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
@@ -36,6 +37,7 @@ pub fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
         whom: whom(arguments)?,
         budget_bytes: arguments.budget.map(foreread_core::Bytes::count),
         is_dry_run: arguments.dry_run,
+        is_logged: arguments.log.is_some(),
     };
     let log = arguments.log.as_deref().map(open_log).transpose()?;
     let session = Session {
@@ -105,7 +107,7 @@ fn open_log(path: &Path) -> Result<Box<dyn Write>> {
         return Ok(Box::new(io::stderr()));
     }
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(Box::new(file))
+    Ok(Box::new(BufWriter::new(file)))
 }
 
 struct Session<'a> {
@@ -151,6 +153,8 @@ impl Session<'_> {
                 writeln!(log, "{}", report::line(note, since_start))
                     .context("cannot write the log")?;
             }
+            // Whoever looks at it sees whole lines, and soon.
+            log.flush().context("cannot write the log")?;
         }
         Ok(())
     }

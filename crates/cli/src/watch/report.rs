@@ -8,6 +8,7 @@ use foreread_watch::note::{Note, What};
 use foreread_watch::walk::Tally;
 use serde_json::{Value, json};
 
+use super::calls;
 use crate::output;
 
 /// Version of the documents.
@@ -57,6 +58,7 @@ pub fn line(note: &Note, since_start: Duration) -> Value {
             "window_files": window_files,
             "took_ns": took_ns,
         }),
+        What::Called(call) => calls::document(call),
         What::Ended { why, tally } => {
             let mut what = document_of(tally);
             what["what"] = "ended".into();

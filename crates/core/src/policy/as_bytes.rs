@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bytes of what the core is given and remembers, for C and BPF programs that share it.
 
-use super::{Access, Budget, Device, Done, Limits, Near, State, Streams};
+use super::{Access, Budget, Decision, Device, Done, Limits, Near, State, Streams};
 use crate::ffi;
 
 macro_rules! to_bytes {
@@ -28,5 +28,15 @@ macro_rules! from_bytes {
     )+};
 }
 
-to_bytes!(Access, Budget, Device, Done, Limits, Near, State, Streams);
-from_bytes!(Budget, Device, State, Streams);
+to_bytes!(
+    Access, Budget, Decision, Device, Done, Limits, Near, State, Streams
+);
+from_bytes!(Budget, Device, Done, Limits, State, Streams);
+
+impl Access {
+    /// From its bytes; `None` when there are not as many as it has, or it is of no kind.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        ffi::access_from(bytes)
+    }
+}

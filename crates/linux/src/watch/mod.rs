@@ -57,6 +57,8 @@ pub struct Options {
     pub budget_bytes: Option<u64>,
     /// Only say who would be walked ahead of.
     pub is_dry_run: bool,
+    /// Whether notes are wanted of each call of the policy.
+    pub is_logged: bool,
 }
 
 /// What came of it so far.
@@ -103,12 +105,14 @@ impl Watching {
     /// [`WatchError`] when the kernel can't or rights are missing.
     pub fn start(options: Options) -> Result<Self, WatchError> {
         let seeing = Seeing::start(options.whom)?;
+        let notes = channel();
         let streams = seeing.tree().ok().and_then(|tree| {
             let options = streams::Options {
                 whom: options.whom,
                 tree,
                 budget_bytes: options.budget_bytes,
                 is_dry_run: options.is_dry_run,
+                notes: options.is_logged.then(|| Sender::clone(&notes.0)),
             };
             Streams::start(options).ok()
         });
@@ -118,7 +122,7 @@ impl Watching {
             detector: Detector::default(),
             walks: HashMap::new(),
             streams,
-            notes: channel(),
+            notes,
             summary: Summary::default(),
             lost_reads: 0,
         })
@@ -258,10 +262,10 @@ impl Watching {
             drop(walking.reads);
             let _ = walking.thread.join();
         }
+        let streams = self.streams.take().and_then(Streams::finish);
         let notes: Vec<Note> = self.notes.1.try_iter().collect();
         notes.iter().for_each(|note| self.take(note));
         self.summary.lost = self.seeing.lost() + self.lost_reads;
-        let streams = self.streams.take().and_then(Streams::finish);
         if let Some(Ok(streams)) = streams {
             self.summary.streams = Some(streams);
             self.summary.lost += streams.lost;

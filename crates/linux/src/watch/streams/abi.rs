@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bpf/streams.h`: its records as bytes.
 
+use foreread_core::policy::{Access, Decision, Done, Limits};
 use foreread_watch::Device;
+use foreread_watch::call::{Call, Called, Decided};
 use foreread_watch::stream::{Ask, FileKey};
 
 const BEGIN: u32 = 1;
@@ -32,15 +34,7 @@ impl Told {
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let record = Record(bytes);
         let (kind, process) = (record.word(0)?, record.word(4)?);
-        let number = record.word(16)?;
-        let file = FileKey {
-            inode: record.long(8)?,
-            device: Device {
-                major: number >> 20,
-                minor: number & 0xf_ffff,
-            },
-            generation: record.word(20)?,
-        };
+        let file = record.file(8)?;
         match kind {
             BEGIN => Some(Self::Begin),
             FILE => {
@@ -74,9 +68,70 @@ impl Told {
     }
 }
 
+/// `struct streams_event`: offsets of its parts.
+const ACCESS_AT: usize = 56;
+const LIMITS_AT: usize = ACCESS_AT + size_of::<Access>();
+const DONE_AT: usize = LIMITS_AT + size_of::<Limits>();
+const DECISION_AT: usize = DONE_AT + size_of::<Done>();
+const DECIDED: u32 = 1;
+const WAITED: u32 = 2;
+const ISSUED: u32 = 3;
+const DONE: u32 = 4;
+
+/// A call of the core, as the log has it.
+pub(super) fn call_from_bytes(bytes: &[u8]) -> Option<Call> {
+    let record = Record(bytes);
+    let part = |at: usize, size: usize| bytes.get(at..at + size);
+    let file = record.file(16)?;
+    let access = Access::from_bytes(part(ACCESS_AT, size_of::<Access>())?)?;
+    let what = match record.word(8)? {
+        DECIDED => Called::Access(Box::new(Decided {
+            file,
+            is_new: record.word(40)? != 0,
+            ra_pages: record.word(44)?,
+            has_thrashed: record.word(48)? != 0,
+            access,
+            limits: Limits::from_bytes(part(LIMITS_AT, size_of::<Limits>())?)?,
+            decision: Decision::from_bytes(part(DECISION_AT, size_of::<Decision>())?)?,
+        })),
+        WAITED => Called::Waited {
+            file,
+            thread: access.thread,
+            waited_ns: access.time_ns,
+            asked: access.flags != 0,
+        },
+        ISSUED => Called::Issued {
+            file,
+            thread: access.thread,
+            pages: access.req_pages,
+            read_pages: access.hit_pages,
+        },
+        DONE => Called::Done(Done::from_bytes(part(DONE_AT, size_of::<Done>())?)?),
+        _ => return None,
+    };
+    Some(Call {
+        number: record.long(0)?,
+        process: record.word(12)?,
+        disk: record.long(32)?,
+        what,
+    })
+}
+
 struct Record<'a>(&'a [u8]);
 
 impl Record<'_> {
+    fn file(&self, at: usize) -> Option<FileKey> {
+        let number = self.word(at + 8)?;
+        Some(FileKey {
+            inode: self.long(at)?,
+            device: Device {
+                major: number >> 20,
+                minor: number & 0xf_ffff,
+            },
+            generation: self.word(at + 12)?,
+        })
+    }
+
     fn word(&self, at: usize) -> Option<u32> {
         Some(u32::from_ne_bytes(self.0.get(at..at + 4)?.try_into().ok()?))
     }

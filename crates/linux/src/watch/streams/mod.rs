@@ -17,6 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use foreread_profile::PAGE_BYTES;
+use foreread_watch::note::{Note, What};
 use foreread_watch::paths::joined;
 use foreread_watch::stream::{Ask, FileKey};
 use rustix::event::{EventfdFlags, eventfd};
@@ -33,6 +34,8 @@ use seeing::{Counted, Room, Seeing};
 
 /// While reads from memory are seen, memory is looked at so often.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// And for a log, what is to be written is taken so often.
+const LOG_EVERY: Duration = Duration::from_millis(20);
 /// When nothing was missed for so long, reads from memory aren't looked at any more.
 const QUIET: Duration = Duration::from_secs(2);
 /// Files that are remembered; as many as the kernel's side remembers.
@@ -64,6 +67,8 @@ pub(super) struct Options {
     pub budget_bytes: Option<u64>,
     /// Only say what would be fetched.
     pub is_dry_run: bool,
+    /// Who takes down the calls of the core, for a log.
+    pub notes: Option<Sender<Note>>,
 }
 
 /// Reads ahead of streams until it is dropped.
@@ -124,7 +129,8 @@ struct Loop {
 impl Loop {
     fn start(options: Options) -> Result<Self, BpfError> {
         let room = room(options.budget_bytes);
-        let seeing = Seeing::start(options.whom, options.tree.as_fd(), room)?;
+        let is_logged = options.notes.is_some();
+        let seeing = Seeing::start(options.whom, options.tree.as_fd(), room, is_logged)?;
         Ok(Self {
             options,
             seeing,
@@ -139,13 +145,18 @@ impl Loop {
     fn run(mut self, stop: &OwnedFd) -> StreamsSummary {
         let mut looked = Instant::now();
         loop {
-            let limit = self.seeing.sees_hits().then_some(LOOK_EVERY);
+            let look_every = match self.options.notes {
+                Some(_) => LOG_EVERY,
+                None => LOOK_EVERY,
+            };
+            let limit = self.seeing.sees_hits().then_some(look_every);
             for told in self.seeing.wait(stop.as_fd(), limit) {
                 self.take(told);
             }
             while let Ok(fetched) = self.fetched.1.try_recv() {
                 self.take_fetched(fetched);
             }
+            self.note_calls();
             if is_readable(stop) {
                 return self.end();
             }
@@ -206,6 +217,20 @@ impl Loop {
             .tell_issued(ask.file, ask.thread, fetched.pages, fetched.read_pages);
     }
 
+    fn note_calls(&mut self) {
+        let Some(notes) = &self.options.notes else {
+            return;
+        };
+        for call in self.seeing.take_calls() {
+            let note = Note {
+                process: call.process,
+                what: What::Called(Box::new(call)),
+            };
+            // Whoever took notes has gone: so will this thread.
+            let _ = notes.send(note);
+        }
+    }
+
     fn leave_when_quiet(&mut self) {
         let misses = self.seeing.counted().misses;
         if misses != self.missed.0 {
@@ -225,7 +250,10 @@ impl Loop {
     }
 
     fn end(mut self) -> StreamsSummary {
+        self.seeing.leave();
         self.rest();
+        self.seeing.consume();
+        self.note_calls();
         while let Ok(fetched) = self.fetched.1.try_recv() {
             self.summary.fetched_pages += fetched.read_pages;
         }

@@ -6,18 +6,22 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
+use foreread_watch::call::Call;
 use foreread_watch::stream::FileKey;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, ProgramInput, RingBuffer};
+use libbpf_rs::{Link, ProgramInput, RingBuffer, RingBufferBuilder};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::abi::Told;
+use super::abi::{Told, call_from_bytes};
 use crate::programs;
 use crate::recorder::{BpfError, refused};
 use crate::watch::Whom;
 
 programs::skeleton!("streams.skel.rs");
 use skeleton::{StreamsSkel, StreamsSkelBuilder};
+
+/// Room for calls that wait to be logged: 50,000 of them.
+const EVENTS_BYTES: u32 = 16 << 20;
 
 /// The programs in the kernel. Detached when dropped.
 pub(super) struct Seeing {
@@ -28,6 +32,7 @@ pub(super) struct Seeing {
     skel: StreamsSkel<'static>,
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Vec<Told>>>,
+    calls: Rc<RefCell<Vec<Call>>>,
 }
 
 /// What the kernel's side has counted.
@@ -56,7 +61,12 @@ pub(super) struct Room {
 
 impl Seeing {
     /// `tree` is the map of the processes that are watched, where it is a tree of them.
-    pub fn start(whom: Whom, tree: BorrowedFd<'_>, room: Room) -> Result<Self, BpfError> {
+    pub fn start(
+        whom: Whom,
+        tree: BorrowedFd<'_>,
+        room: Room,
+        is_logged: bool,
+    ) -> Result<Self, BpfError> {
         let mut open = StreamsSkelBuilder::default()
             .open(programs::storage())
             .map_err(refused("opening the programs"))?;
@@ -64,7 +74,14 @@ impl Seeing {
             .tree
             .reuse_fd(tree)
             .map_err(refused("sharing the map of processes"))?;
+        if is_logged {
+            open.maps
+                .events
+                .set_max_entries(EVENTS_BYTES)
+                .map_err(refused("making room for the log"))?;
+        }
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            rodata.is_logged = is_logged.into();
             rodata.only_tree = u32::from(matches!(whom, Whom::NextChild | Whom::Process(_)));
             if let Whom::Cgroup { id, level } = whom {
                 rodata.only_cgroup = id;
@@ -74,9 +91,24 @@ impl Seeing {
         let mut skel = open.load().map_err(refused("loading the programs"))?;
         let inbox = Rc::new(RefCell::new(Vec::new()));
         let receiver = Rc::clone(&inbox);
-        let ring = programs::ring(&skel.maps.ring, move |bytes| {
-            receiver.borrow_mut().extend(Told::from_bytes(bytes));
-        })?;
+        let calls = Rc::new(RefCell::new(Vec::new()));
+        let logged = Rc::clone(&calls);
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&skel.maps.ring, move |bytes| {
+                receiver.borrow_mut().extend(Told::from_bytes(bytes));
+                0
+            })
+            .map_err(refused("mapping the ring buffer"))?;
+        builder
+            .add(&skel.maps.events, move |bytes| {
+                logged.borrow_mut().extend(call_from_bytes(bytes));
+                0
+            })
+            .map_err(refused("mapping the ring buffer"))?;
+        let ring = builder
+            .build()
+            .map_err(refused("mapping the ring buffer"))?;
         skel.progs
             .whoami
             .test_run(ProgramInput::default())
@@ -90,6 +122,7 @@ impl Seeing {
             skel,
             ring,
             inbox,
+            calls,
         };
         seeing.set_room(room);
         Ok(seeing)
@@ -119,9 +152,19 @@ impl Seeing {
         ];
         // Interrupted or not, what is there is taken.
         let _ = poll(&mut fds, timeout.as_ref());
+        self.consume();
+        std::mem::take(&mut *self.inbox.borrow_mut())
+    }
+
+    /// Takes what was told.
+    pub fn consume(&self) {
         // An error is a damaged ring, of which nothing more can be had.
         let _ = self.ring.consume();
-        std::mem::take(&mut *self.inbox.borrow_mut())
+    }
+
+    /// The calls of the core since, for the log.
+    pub fn take_calls(&self) -> Vec<Call> {
+        std::mem::take(&mut *self.calls.borrow_mut())
     }
 
     /// Whether reads from memory pass by us.

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Calls of the policy core that the kernel has made, and the same calls made again.
+//!
+//! What the core remembers follows from its calls alone, so that whoever makes the same ones in the
+//! same order comes to the same decisions, bit for bit.
+
+use std::collections::HashMap;
+
+use foreread_core::policy::{
+    Access, Budget, Decision, Device, Done, Feedback, Limits, Memory, Near, Policy, State, Streams,
+};
+
+use crate::stream::FileKey;
+
+/// The policy of streams.
+pub const POLICY: Policy = Policy::Foreread;
+
+/// A call of the core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// From 1, in the order of the calls: one that is missing was lost.
+    pub number: u64,
+    /// Who read, or 0.
+    pub process: u32,
+    /// Major number of the disk in the upper half, minor in the lower; 0 is that of all files whose
+    /// disk isn't known.
+    pub disk: u64,
+    /// What was called.
+    pub what: Called,
+}
+
+/// What was called, and what for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Called {
+    /// Somebody accesses a file.
+    Access(Box<Decided>),
+    /// A reader waited.
+    Waited {
+        /// Of which file.
+        file: FileKey,
+        /// Who.
+        thread: u32,
+        /// How long.
+        waited_ns: u64,
+        /// Whether the page was on its way when it came to it.
+        asked: bool,
+    },
+    /// What was asked for was looked at.
+    Issued {
+        /// Of which file.
+        file: FileKey,
+        /// For whom.
+        thread: u32,
+        /// Pages.
+        pages: u64,
+        /// Those of them that were not in memory.
+        read_pages: u64,
+    },
+    /// The disk is through with a request.
+    Done(Done),
+}
+
+/// An access and what was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// Of which file.
+    pub file: FileKey,
+    /// Whether nothing is remembered of the file yet.
+    pub is_new: bool,
+    /// The maximum window of the descriptor.
+    pub ra_pages: u32,
+    /// Whether pages had been evicted before the reader came to them.
+    pub has_thrashed: bool,
+    /// The access.
+    pub access: Access,
+    /// What held.
+    pub limits: Limits,
+    /// The answer.
+    pub decision: Decision,
+}
+
+/// What the core remembers, call after call.
+#[derive(Debug, Default)]
+pub struct Remembered {
+    files: HashMap<FileKey, Box<(State, Streams)>>,
+    disks: HashMap<u64, Device>,
+    budget: Budget,
+}
+
+impl Remembered {
+    /// Nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes a call. Returns the decision, where it is about one.
+    pub fn make(&mut self, call: &Call) -> Option<Decision> {
+        match &call.what {
+            Called::Access(decided) => return Some(self.decide(call.disk, decided)),
+            Called::Waited {
+                file,
+                thread,
+                waited_ns,
+                asked,
+            } => {
+                if let Some(remembered) = self.files.get_mut(file) {
+                    let memory = Memory {
+                        streams: Some(&mut remembered.1),
+                        device: Some(self.disks.entry(call.disk).or_default()),
+                        budget: Some(&mut self.budget),
+                    };
+                    POLICY.waited(memory, *thread, *waited_ns, *asked);
+                }
+            }
+            Called::Issued {
+                file,
+                thread,
+                pages,
+                read_pages,
+            } => {
+                if let Some(remembered) = self.files.get_mut(file) {
+                    POLICY.issued(&mut remembered.1, *thread, *pages, *read_pages);
+                }
+            }
+            Called::Done(done) => self.disks.entry(call.disk).or_default().done(done),
+        }
+        None
+    }
+
+    fn decide(&mut self, disk: u64, decided: &Decided) -> Decision {
+        let limits = &decided.limits;
+        if decided.is_new {
+            let fresh = Box::new((State::open(limits), Streams::new()));
+            self.files.insert(decided.file, fresh);
+        }
+        let remembered = self
+            .files
+            .entry(decided.file)
+            .or_insert_with(|| Box::new((State::open(limits), Streams::new())));
+        let (state, streams) = &mut **remembered;
+        state.ra_pages = decided.ra_pages;
+        if decided.has_thrashed {
+            POLICY.feedback(state, Feedback::Thrashed, 1);
+        }
+        let memory = Memory {
+            streams: Some(streams),
+            device: Some(self.disks.entry(disk).or_default()),
+            budget: Some(&mut self.budget),
+        };
+        POLICY.decide_with(state, &decided.access, &Near::default(), limits, memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::line::Device as Number;
+
+    fn access(number: u64, index: u64) -> Call {
+        let mut access = Access::read_look(index, 16);
+        access.flags = Access::MISSED;
+        access.time_ns = number * 1_000_000;
+        access.thread = 7;
+        let limits = Limits {
+            reclaim_pages: 1 << 18,
+            ..Limits::new(1 << 16, 32)
+        };
+        let decided = Decided {
+            file: FileKey {
+                inode: 12,
+                device: Number { major: 8, minor: 1 },
+                generation: 1,
+            },
+            is_new: number == 1,
+            ra_pages: 32,
+            has_thrashed: false,
+            access,
+            limits,
+            decision: Remembered::new().decide_nothing(&limits),
+        };
+        Call {
+            number,
+            process: 7,
+            disk: 8 << 32,
+            what: Called::Access(Box::new(decided)),
+        }
+    }
+
+    impl Remembered {
+        fn decide_nothing(&self, limits: &Limits) -> Decision {
+            let mut state = State::open(limits);
+            let access = Access::read_look(0, 1);
+            Policy::None.decide_near(&mut state, &access, &Near::default(), limits)
+        }
+    }
+
+    #[test]
+    fn the_same_calls_come_to_the_same_decisions() {
+        let (mut one, mut other) = (Remembered::new(), Remembered::new());
+        let mut windows = 0;
+        for number in 1..200 {
+            let call = access(number, (number - 1) * 16);
+            let decision = one.make(&call).unwrap();
+            assert_eq!(Some(decision), other.make(&call));
+            windows += decision.windows().len();
+            let done = Call {
+                what: Called::Done(Done::new(number * 1_000_000, 700_000, 16).first(true)),
+                ..call
+            };
+            assert_eq!((one.make(&done), other.make(&done)), (None, None));
+        }
+        assert!(windows > 20, "{windows}");
+    }
+
+    #[test]
+    fn what_is_left_out_shows() {
+        let decide = |skip: u64| {
+            let mut remembered = Remembered::new();
+            let calls = (1..60).filter(|number| *number != skip);
+            let calls = calls.map(|number| access(number, number * 16));
+            let decisions: Vec<_> = calls.map(|call| remembered.make(&call)).collect();
+            decisions.last().copied()
+        };
+        assert_ne!(decide(0), decide(1));
+    }
+}
