@@ -28,6 +28,7 @@ pub mod fake_sysfs;
 mod file_system;
 mod image;
 mod loop_device;
+pub mod mapped;
 mod namespace;
 pub mod needed;
 mod runtime;

@@ -7,7 +7,9 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::ptr::NonNull;
 
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 use rustix::thread::UnshareFlags;
 
@@ -158,5 +160,47 @@ pub(crate) fn die_with_parent(command: &mut Command) -> &mut Command {
             }
             Ok(())
         })
+    }
+}
+
+/// A part of this process's memory that is a file's pages, from its first byte on.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the memory can only be read, and is unmapped when its only owner goes.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `bytes` of a file, which must not be 0, to be read.
+    pub(crate) fn new(file: &File, bytes: usize) -> io::Result<Self> {
+        // SAFETY: the kernel chooses the place, so no memory that is in use is replaced.
+        let start = unsafe {
+            let any = std::ptr::null_mut();
+            mmap(any, bytes, ProtFlags::READ, MapFlags::SHARED, file, 0)?
+        };
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, bytes })
+    }
+
+    /// The byte at a place, read now, whatever was read there before; `None` beyond the end.
+    ///
+    /// The kernel ends the process with SIGBUS where the file has become shorter or can't be read.
+    pub(crate) fn byte(&self, at: usize) -> Option<u8> {
+        // SAFETY: `at` is within the mapping, which lasts as long as `self`. Others may write to
+        // the file meanwhile: a volatile read of one byte has then the one value or the other.
+        (at < self.bytes).then(|| unsafe { self.start.as_ptr().add(at).read_volatile() })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: these are start and length of the mapping, and nothing refers into it.
+        // It can't fail for what was mapped like this.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
