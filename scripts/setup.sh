@@ -37,6 +37,7 @@ demo   python3       python3                  another of them
 test   util-linux    lsblk                    block device tools that tests compare with
 test   xfsprogs      mkfs.xfs                 tests on xfs
 test   btrfs-progs   mkfs.btrfs               tests on btrfs
+test   fio           fio                      what a disk reaches at best, to compare streams with
 test   clang-format  clang-format             checks the layout of the C sources
 test   libclang-rt-dev /usr/share/doc/libclang-rt-dev  sanitizers and fuzzer that the policy core is tested with
 LIST

@@ -15,13 +15,19 @@ use foreread_bench::process;
 use foreread_bench::programs::Program;
 use foreread_bench::sample::Rounds;
 
+/// What most sections measure on where nothing else was asked for.
+const DEVICES: [&str; 4] = ["hdd", "usb", "cloud", "nvme"];
+
 /// What all sections share.
 pub struct Context {
     pub foreread: PathBuf,
     /// This program, which times from inside.
     bench: PathBuf,
     pub quick: bool,
+    /// Those that most sections measure on.
     pub devices: Vec<String>,
+    /// Those that were asked for; none when all are.
+    chosen_devices: Vec<String>,
     pub programs: Vec<String>,
     /// Where traces and lists of requests are kept, if they are.
     pub keep: Option<PathBuf>,
@@ -37,11 +43,27 @@ impl Context {
             foreread,
             bench,
             quick,
-            devices: Vec::new(),
+            devices: DEVICES.map(str::to_owned).to_vec(),
+            chosen_devices: Vec::new(),
             programs: Vec::new(),
             keep: None,
             cold: BTreeMap::new(),
         })
+    }
+
+    /// Measures on these disks only; without any, on those of each section.
+    pub fn choose_devices(&mut self, devices: &[String]) {
+        if !devices.is_empty() {
+            self.devices = devices.to_vec();
+        }
+        self.chosen_devices = devices.to_vec();
+    }
+
+    /// Those of the disks `names` that were asked for, or all when none was.
+    pub fn devices_of<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
+        let chosen = &self.chosen_devices;
+        let wanted = |name: &&str| chosen.is_empty() || chosen.iter().any(|device| device == name);
+        names.iter().copied().filter(wanted).collect()
     }
 
     /// Those of `names` that were asked for, or all when none was.
@@ -120,6 +142,22 @@ impl Context {
     /// What [`Context::cold`] measured.
     pub fn measured(&self, program: &str, device: &str) -> Option<&(Program, ColdStarts)> {
         self.cold.get(&(program.to_owned(), device.to_owned()))
+    }
+
+    /// The words of a program that reads large files, before what it is to read and how.
+    pub fn reader(&self, out: &Path) -> Vec<OsString> {
+        let words: [OsString; 4] = [
+            self.bench.clone().into(),
+            "reader".into(),
+            "--out".into(),
+            out.into(),
+        ];
+        words.to_vec()
+    }
+
+    /// This program itself, which may be one of those measured.
+    pub fn own_path(&self) -> &Path {
+        &self.bench
     }
 
     /// The words that time what follows from inside.

@@ -17,10 +17,7 @@ pub enum BenchError {
     #[error("there is no modelled disk `{0}`; there are: {list}", list = PRESET_NAMES.join(", "))]
     NoSuchDevice(String),
     /// No such program.
-    #[error(
-        "there is no program `{0}` to measure; there are: grep, python, git, sqlite, \
-             mapped"
-    )]
+    #[error("there is no program `{0}` to measure; there are: {list}", list = program_names())]
     NoSuchProgram(String),
     /// No such file system.
     #[error("there is no file system `{0}` to measure on; there are: ext4, xfs, btrfs, overlay")]
@@ -47,6 +44,10 @@ pub enum BenchError {
     /// A program's answer made no sense.
     #[error("cannot read what {0} reported: {1}")]
     Report(&'static str, String),
+}
+
+fn program_names() -> String {
+    crate::programs::all_names().collect::<Vec<_>>().join(", ")
 }
 
 impl BenchError {

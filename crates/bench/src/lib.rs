@@ -11,6 +11,7 @@ pub mod disk;
 mod error;
 pub mod foreread;
 pub mod host;
+pub mod memory_group;
 pub mod process;
 pub mod programs;
 pub mod sample;

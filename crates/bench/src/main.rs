@@ -5,6 +5,7 @@
 
 mod context;
 mod inside;
+mod reader;
 mod report;
 mod sections;
 
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use foreread_bench::BenchError;
 use foreread_bench::disk::preset;
-use foreread_bench::programs::ALL_PROGRAM_NAMES;
+use foreread_bench::programs::is_known;
 use foreread_testbed::Testbed;
 
 use context::Context;
@@ -37,10 +38,12 @@ struct Arguments {
     /// Only these sections.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<SectionName>,
-    /// Only these disks, in `cold`, `agreement` and for the first runs in `recording`.
-    #[arg(long, value_delimiter = ',', default_value = "hdd,usb,cloud,nvme")]
+    /// Only these disks, in `cold`, `agreement`, `watch`, `streams` and for the first runs in
+    /// `recording`; by default hdd, usb, cloud and nvme, and in `streams` those of each program.
+    #[arg(long, value_delimiter = ',')]
     devices: Vec<String>,
-    /// Only these programs, in `cold` (grep, python, git) and `agreement` (those, sqlite, mapped).
+    /// Only these programs, in `cold` (grep, python, git), `agreement` (those, sqlite, mapped),
+    /// `watch` (grep, tar, cp) and `streams` (the first column of its table).
     #[arg(long, value_delimiter = ',')]
     programs: Vec<String>,
     /// Keep the traces of `agreement` there, and the lists of requests.
@@ -62,12 +65,16 @@ enum Inside {
     /// Times something from inside, for the bench itself.
     #[command(hide = true)]
     Inside(inside::InsideArguments),
+    /// Reads parts of large files, for the bench itself.
+    #[command(hide = true)]
+    Reader(reader::ReaderArguments),
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.inside {
         Some(Inside::Inside(inside)) => inside::inside(inside),
+        Some(Inside::Reader(reader)) => reader::read(reader),
         None => bench(&arguments).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {
@@ -81,7 +88,7 @@ fn bench(arguments: &Arguments) -> Result<(), BenchError> {
         preset(device)?;
     }
     for program in &arguments.programs {
-        if !ALL_PROGRAM_NAMES.contains(&program.as_str()) {
+        if !is_known(program) {
             return Err(BenchError::NoSuchProgram(program.clone()));
         }
     }
@@ -91,7 +98,7 @@ fn bench(arguments: &Arguments) -> Result<(), BenchError> {
         None => own_path()?.with_file_name("foreread"),
     };
     let mut context = Context::new(foreread, own_path()?, arguments.quick)?;
-    context.devices.clone_from(&arguments.devices);
+    context.choose_devices(&arguments.devices);
     context.programs.clone_from(&arguments.programs);
     context.keep.clone_from(&arguments.keep);
     let names = if arguments.only.is_empty() {

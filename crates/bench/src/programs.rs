@@ -18,8 +18,48 @@ use crate::host::{HostFiles, executable};
 /// The names of the programs whose cold starts are measured.
 pub const PROGRAM_NAMES: [&str; 3] = ["grep", "python", "git"];
 
-/// The names of all programs.
+/// The names of all programs that [`Program::install`] knows.
 pub const ALL_PROGRAM_NAMES: [&str; 5] = ["grep", "python", "git", "sqlite", "mapped"];
+
+/// The names of the programs that walk through trees.
+const WATCH_NAMES: [&str; 3] = ["grep", "tar", "cp"];
+
+/// The names of the programs that read large files.
+pub const STREAM_NAMES: [&str; 21] = [
+    "map-forward",
+    "map-parts",
+    "map-tensors",
+    "map-slices",
+    "map-backward",
+    "dd",
+    "readers-2",
+    "readers-4",
+    "readers-16",
+    "strided",
+    "backward-64k",
+    "backward-4k",
+    "random",
+    "early-stops",
+    "mostly-cached",
+    "hot-dd",
+    "hot-random",
+    "hot-grep",
+    "idle",
+    "beside-scan",
+    "checkpoint",
+];
+
+/// Whether some section measures a program of that name.
+pub fn is_known(name: &str) -> bool {
+    all_names().any(|known| known == name)
+}
+
+/// The names of all programs of all sections, each once.
+pub(crate) fn all_names() -> impl Iterator<Item = &'static str> {
+    let others = WATCH_NAMES.into_iter().chain(STREAM_NAMES);
+    let new = others.filter(|name| !ALL_PROGRAM_NAMES.contains(name));
+    ALL_PROGRAM_NAMES.into_iter().chain(new)
+}
 
 /// Real files may hold any word; none holds this, so that `grep -q` reads all of them.
 const PATTERN: &str = "no-file-holds-this-5d41402abc";
@@ -426,6 +466,20 @@ mod tests {
         let error = lacking_unless_there("no-such-program", "no-package").unwrap_err();
         assert!(error.lacking().is_some());
         assert!(error.to_string().contains("no-package"), "{error}");
+    }
+
+    #[test]
+    fn every_name_is_known_and_listed_once() {
+        for name in ["grep", "mapped", "tar", "readers-16"] {
+            assert!(is_known(name), "{name}");
+            assert_eq!(all_names().filter(|listed| *listed == name).count(), 1);
+        }
+        assert!(!is_known("emacs"));
+        let error = BenchError::NoSuchProgram("emacs".to_owned()).to_string();
+        assert!(
+            error.contains("sqlite") && error.contains("checkpoint"),
+            "{error}"
+        );
     }
 
     #[test]

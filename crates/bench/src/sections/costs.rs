@@ -167,7 +167,8 @@ fn shell(script: &str, directory: &Path) -> Repeated {
     }
 }
 
-fn write_file(path: &Path, bytes: u64) -> Result<(), BenchError> {
+/// A file without holes.
+pub fn write_file(path: &Path, bytes: u64) -> Result<(), BenchError> {
     let block = vec![0x5a; usize::try_from(bytes.min(1 << 20)).unwrap_or(0)];
     let written = File::create(path).and_then(|mut file| {
         let mut left_bytes = bytes;

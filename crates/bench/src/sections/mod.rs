@@ -14,6 +14,7 @@ mod refresh;
 mod simulator;
 mod sizing;
 mod small_device;
+mod streams;
 mod trace;
 mod warm;
 mod watch;
@@ -57,10 +58,12 @@ pub enum SectionName {
     Sizing,
     /// Programs that walk through a tree, with `foreread watch` and without.
     Watch,
+    /// Programs that read large files, with `foreread watch` and without.
+    Streams,
 }
 
 impl SectionName {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,
@@ -76,6 +79,7 @@ impl SectionName {
         Self::SmallDevice,
         Self::Sizing,
         Self::Watch,
+        Self::Streams,
     ];
 
     /// How long it takes on a machine with two processors.
@@ -93,6 +97,7 @@ impl SectionName {
             Self::Trace => 3.0,
             Self::Sizing => 13.0,
             Self::Watch => 6.0,
+            Self::Streams => 12.0,
         };
         match (quick, self) {
             (false, _) => minutes,
@@ -120,6 +125,7 @@ impl SectionName {
             Self::SmallDevice => small_device::measure(context),
             Self::Sizing => sizing::measure(context),
             Self::Watch => watch::measure(context),
+            Self::Streams => streams::measure(context),
         }
     }
 }
