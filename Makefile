@@ -34,7 +34,7 @@ test: ## lints and every test; lists what was skipped and why
 	@scripts/test.sh
 
 bench: ## the result table of the README (asks for root)
-	@scripts/setup.sh test
+	@scripts/setup.sh bench
 	cargo build --release --locked --package foreread --package foreread-bench
 	$(AS_ROOT) $(BENCH) $(BENCH_ARGS)
 

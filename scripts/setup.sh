@@ -7,6 +7,7 @@
 #   scripts/setup.sh build    what `make build` needs
 #   scripts/setup.sh demo     the same, and what `foreread demo` runs
 #   scripts/setup.sh test     the same, and what the lints and tests need
+#   scripts/setup.sh bench    the same, and what some benches compare with
 #
 # Exit status: 0 everything is there; 2 something is missing and it is said how to get it.
 
@@ -37,7 +38,7 @@ demo   python3       python3                  another of them
 test   util-linux    lsblk                    block device tools that tests compare with
 test   xfsprogs      mkfs.xfs                 tests on xfs
 test   btrfs-progs   mkfs.btrfs               tests on btrfs
-test   fio           fio                      what a disk reaches at best, to compare streams with
+bench   fio           fio                      what a disk reaches at best, to compare streams with
 test   clang-format  clang-format             checks the layout of the C sources
 test   libclang-rt-dev /usr/share/doc/libclang-rt-dev  sanitizers and fuzzer that the policy core is tested with
 LIST
@@ -60,7 +61,8 @@ is_there() {
 # Whether packages of profile $1 are wanted in profile $2.
 wanted() {
     case "$2:$1" in
-    build:build | demo:build | demo:demo | test:*) return 0 ;;
+    build:build | demo:build | demo:demo | bench:*) return 0 ;;
+    test:build | test:demo | test:test) return 0 ;;
     *) return 1 ;;
     esac
 }
@@ -146,7 +148,7 @@ check_rust() {
 check_rust_components() {
     lacking=""
     rustfmt --version >/dev/null 2>&1 || lacking="$lacking rustfmt"
-    [ "$1" != test ] || cargo clippy --version >/dev/null 2>&1 || lacking="$lacking clippy"
+    [ "$1" = build ] || [ "$1" = demo ] || cargo clippy --version >/dev/null 2>&1 || lacking="$lacking clippy"
     [ -n "$lacking" ] || return 0
     command -v rustup >/dev/null 2>&1 \
         || fail "the Rust toolchain lacks:$lacking. The one from https://rustup.rs has them"
@@ -156,8 +158,8 @@ check_rust_components() {
 }
 
 case ${1-} in
-build | demo | test) profile=$1 ;;
-*) fail "usage: scripts/setup.sh build|demo|test" ;;
+build | demo | test | bench) profile=$1 ;;
+*) fail "usage: scripts/setup.sh build|demo|test|bench" ;;
 esac
 
 # Rust first: nothing is installed for a build that can't start.
