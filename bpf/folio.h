@@ -49,7 +49,10 @@ struct found {
 	u64 flags;
 };
 
-/* The folio of a page in the page cache; false when there is none. */
+/*
+ * The folio of a page in the page cache; false when there is none. Of one that was evicted,
+ * found->folio is the shadow that it has left, an odd number.
+ */
 __noinline int cached_folio(u64 mapping_pointer, u64 page, struct found *found)
 {
 	struct address_space *mapping = (struct address_space *)mapping_pointer;
@@ -71,6 +74,7 @@ __noinline int cached_folio(u64 mapping_pointer, u64 page, struct found *found)
 		if ((entry & 3) == 2 && !tree_is_node(entry))
 			entry = tree_slot(node, entry >> 2);
 	}
+	found->folio = entry;
 	if (!entry || (entry & 3))
 		return false;
 	folio = (struct folio *)entry;
@@ -79,7 +83,6 @@ __noinline int cached_folio(u64 mapping_pointer, u64 page, struct found *found)
 	pages = folio_pages(folio, flags);
 	if (page < index || page - index >= pages)
 		return false;
-	found->folio = entry;
 	found->start_page = index;
 	found->end_page = index + pages;
 	found->flags = flags;

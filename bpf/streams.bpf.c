@@ -28,6 +28,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define SECTOR_SHIFT 9
 /* Files smaller than this are the walks' business, and the kernel's. */
 #define FILE_PAGES_MIN 64
+/* Reads from memory that go on where the last one ended are told in pieces of so many pages. */
+#define TELL_PAGES 16
 /* For as long as the longest decision takes on another processor; then it goes untold. */
 #define LOCK_TRIES_MAX 65536
 /* What interrupts the holder of the lock mustn't wait for him. */
@@ -57,6 +59,7 @@ struct reader {
 	u64 inode; /* the file that it read last, as it lies in memory */
 	u64 start_page; /* what it was last seen to ask for */
 	u64 end_page;
+	u64 untold_page; /* from there up to end_page it has read what was in memory */
 	u64 fault_page; /* where it faulted last, and 1 */
 	u64 blocked_ns; /* since when it waits for a device; 0 not */
 	u64 waited_ns; /* how long it has waited, and it wasn't told yet */
@@ -64,6 +67,7 @@ struct reader {
 	u64 inode_now;
 	u64 index_now;
 	u64 pages_now;
+	u64 hit_pages_now; /* of these, those at the start that were in memory */
 	u32 ra_pages_now; /* the descriptor's maximum window; 0 unknown */
 	u32 kind_now; /* enum fr_kind, and FR_ACCESS_* from bit 8 on */
 	struct streams_key key_now;
@@ -264,7 +268,7 @@ __noinline int ask(u32 number)
 	u64 needed_end = access->index + access->req_pages;
 	struct streams_ask *asked;
 
-	if (has_missed(access->kind, access->flags) && start >= access->index &&
+	if (has_missed(access->kind, access->flags) && start >= access->index + access->hit_pages &&
 	    start < needed_end) {
 		if (pages <= needed_end - start)
 			return 0;
@@ -352,6 +356,7 @@ int told(void *context)
 	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);
 	u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct streams_key key = {};
+	struct found found = {};
 	struct inode *inode;
 	bool missed, is_new = false;
 	u32 device_ra_pages, io_pages;
@@ -398,7 +403,8 @@ int told(void *context)
 	call_now.is_new = is_new;
 	call_now.access.index = reader->index_now;
 	call_now.access.req_pages = reader->pages_now;
-	call_now.access.hit_pages = 0;
+	call_now.access.hit_pages = missed ? reader->hit_pages_now : 0;
+	reader->hit_pages_now = 0;
 	call_now.access.time_ns = bpf_ktime_get_ns();
 	call_now.access.kind = reader->kind_now & 0xff;
 	call_now.access.flags = reader->kind_now >> 8 & 0xffff;
@@ -408,8 +414,14 @@ int told(void *context)
 	call_now.limits.ra_pages = device_ra_pages;
 	call_now.limits.io_pages = io_pages;
 	call_now.limits.pages_max = budget_pages;
+	/* Of a stream that has not come far, the kernel reads ahead well. */
+	call_now.limits.min_pages = device_ra_pages * 2;
 	call_now.state_ra_pages = reader->ra_pages_now ? reader->ra_pages_now : device_ra_pages;
 	call_now.state_flags = 0;
+	if (missed &&
+	    !cached_folio((u64)BPF_CORE_READ(inode, i_mapping), reader->index_now, &found) &&
+	    (found.folio & 1))
+		call_now.state_flags = FR_STATE_THRASHED;
 	decide();
 	/* Around a fault the kernel reads by itself. */
 	if (call_now.decision.reason != FR_REASON_AROUND) {
@@ -471,6 +483,7 @@ int BPF_PROG(missed, struct inode *inode, unsigned long index, struct file_ra_st
 	struct file *file = (void *)ra - bpf_core_field_offset(struct file, f_ra);
 	u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct reader *reader;
+	u64 start;
 
 	if (!is_watched(tgid) || !is_followed(inode) ||
 	    (BPF_CORE_READ(file, f_mode) & FMODE_RANDOM))
@@ -483,10 +496,17 @@ int BPF_PROG(missed, struct inode *inode, unsigned long index, struct file_ra_st
 	/* A fault of a mapping that is read sequentially was told already. */
 	if (reader->fault_page == index + 1 && reader->inode == (u64)inode)
 		return 0;
+	start = index;
+	/* What it has read before, from memory, belongs to it. */
+	if (reader->inode == (u64)inode && index == reader->end_page &&
+	    index - reader->untold_page < TELL_PAGES)
+		start = reader->untold_page;
+	reader->hit_pages_now = index - start;
 	reader->start_page = index;
 	reader->end_page = index + request;
-	tell(ctx, reader, inode, index, request, FR_READ_LOOK | FR_ACCESS_MISSED << 8,
-	     BPF_CORE_READ(ra, ra_pages));
+	reader->untold_page = reader->end_page;
+	tell(ctx, reader, inode, start, reader->end_page - start,
+	     FR_READ_LOOK | FR_ACCESS_MISSED << 8, BPF_CORE_READ(ra, ra_pages));
 	return 0;
 }
 
@@ -521,22 +541,31 @@ int BPF_PROG(looked, struct address_space *mapping, unsigned long index, unsigne
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);
+	u64 start = index, end = (u64)last_index + 1;
 	struct inode *inode;
 
 	if (!reader)
 		return 0;
 	inode = BPF_CORE_READ(mapping, host);
-	/* The rest of a request comes batch by batch. */
-	if (reader->inode == (u64)inode && last_index + 1 == reader->end_page &&
-	    (index > reader->start_page || (index == reader->start_page && reader->missed))) {
+	if (reader->inode != (u64)inode) {
+		if (!is_followed(inode))
+			return 0;
+	} else if (end == reader->end_page && (index > reader->start_page ||
+					       (index == reader->start_page && reader->missed))) {
+		/* The rest of a request comes batch by batch. */
 		reader->start_page = index;
 		return 0;
+	} else if (index == reader->end_page && !reader->waited_ns) {
+		reader->start_page = index;
+		reader->end_page = end;
+		start = reader->untold_page;
+		if (end - start < TELL_PAGES)
+			return 0;
 	}
-	if (!is_followed(inode))
-		return 0;
 	reader->start_page = index;
-	reader->end_page = last_index + 1;
-	tell(ctx, reader, inode, index, last_index + 1 - index, FR_READ_LOOK, 0);
+	reader->end_page = end;
+	reader->untold_page = end;
+	tell(ctx, reader, inode, start, end - start, FR_READ_LOOK, 0);
 	return 0;
 }
 

@@ -568,6 +568,9 @@ FR_INLINE void fr_foreread_stream(const struct fr_call *call, fr_u32 number, fr_
 	}
 	if (call->device && missed)
 		stream->asks = call->device->asks;
+	/* Somebody else reads ahead of those that have not come far. */
+	if (stream->course == FR_COURSE_UP && stream->run_pages < call->limits->min_pages)
+		return;
 	if (!missed && !fr_stream_steps(stream) && fr_foreread_have(stream) > stream->ask_pages)
 		return;
 	even = fr_device_even_pages(call->device, stream->alone);
@@ -677,6 +680,8 @@ FR_INLINE fr_u64 fr_foreread_initial(const struct fr_call *call, fr_u64 pages, f
 	fr_u32 starts = access->index == 0 && slack == 0, even;
 	fr_u64 worth;
 
+	if (pages < call->limits->min_pages)
+		return 0;
 	if (!advised && !starts &&
 	    (runs->passed[octave] < FR_FOREREAD_RUNS_MIN ||
 	     runs->passed[octave] <= runs->ended[octave]))

@@ -220,7 +220,9 @@ struct fr_state {
  * @readahead_ratio: adaptive: percent of the estimated thrashing threshold to use
  * @readahead_hit_rate: adaptive-2006: a window is worthwhile when one page in so
  *	many of it is read
- * @min_pages: the smallest window of policies that have one; 0 means their own
+ * @min_pages: the smallest window of policies that have one; 0 means their own.
+ *	foreread: streams that go up are read ahead of when so many pages of them were
+ *	read, where somebody else reads ahead of shorter ones
  * @folio_order_max: largest folio of the file's mapping; 0 is a file system
  *	without large folios
  * @exec_order: folio order that the architecture wants for program text (4 on

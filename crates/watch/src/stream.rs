@@ -38,6 +38,13 @@ pub struct Ask {
 }
 
 impl Ask {
+    /// Pages of all of it.
+    #[must_use]
+    pub fn all_pages(&self) -> u64 {
+        self.ranges()
+            .fold(0, |sum, (_, pages)| sum.saturating_add(pages))
+    }
+
     /// What to read, as (first page, pages), in the order of need. Repetitions that leave the file
     /// at its start are left out; those that touch are one.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
@@ -61,10 +68,30 @@ impl Ask {
     }
 }
 
+/// What to read for several that are asked for at once, as (first page, pages), upward: those that
+/// touch are one. Threads that read the rows of one table by turns ask for pieces that make up the
+/// whole.
+#[must_use]
+pub fn merged(asks: &[Ask]) -> Vec<(u64, u64)> {
+    let mut ranges: Vec<(u64, u64)> = asks.iter().flat_map(Ask::ranges).collect();
+    ranges.sort_unstable();
+    let mut merged: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
+    for (start, pages) in ranges {
+        match merged.last_mut() {
+            Some((first, so_far)) if start <= first.saturating_add(*so_far) => {
+                *so_far = (*so_far).max(start.saturating_add(pages) - *first);
+            }
+            _ => merged.push((start, pages)),
+        }
+    }
+    merged
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     fn ask(start_page: u64, pages: u64, step_pages: u64, repeats: u32, is_down: bool) -> Ask {
         Ask {
@@ -99,6 +126,22 @@ mod tests {
 
     proptest! {
         #[test]
+        fn merged_ranges_are_the_same_pages_once(
+            asks in prop::collection::vec((0u64..50, 0u64..8, 0u64..20, 0u32..5, any::<bool>()), 0..8)
+        ) {
+            let asks: Vec<Ask> = asks.into_iter().map(|(a, b, c, d, e)| ask(a, b, c, d, e)).collect();
+            let pages = |ranges: &mut dyn Iterator<Item = (u64, u64)>| -> Vec<u64> {
+                ranges.flat_map(|(start, pages)| start..start + pages).collect()
+            };
+            let wanted: BTreeSet<u64> =
+                pages(&mut asks.iter().flat_map(Ask::ranges)).into_iter().collect();
+            let merged = merged(&asks);
+            prop_assert!(merged.windows(2).all(|two| two[0].0 + two[0].1 < two[1].0));
+            let wanted: Vec<u64> = wanted.into_iter().collect();
+            prop_assert_eq!(pages(&mut merged.into_iter()), wanted);
+        }
+
+        #[test]
         fn any_bits_are_ranges(
             start_page in any::<u64>(), pages in any::<u64>(), step_pages in any::<u64>(),
             repeats in 0u32..200, is_down in any::<bool>()
@@ -106,6 +149,7 @@ mod tests {
             let ask = ask(start_page, pages, step_pages, repeats, is_down);
             prop_assert!(ask.ranges().count() <= repeats as usize + 1);
             prop_assert!(ask.ranges().all(|(_, pages)| pages > 0));
+            prop_assert!(merged(&[ask]).len() <= repeats as usize + 1);
         }
     }
 }

@@ -99,6 +99,7 @@ pub fn document(summary: &Summary, is_dry_run: bool) -> Value {
             "asked_pages": streams.asked_pages,
             "fetched_pages": streams.fetched_pages,
             "untold": streams.untold,
+            "forgotten": streams.forgotten,
         })
     });
     document

@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use foreread_profile::PAGE_BYTES;
-use foreread_watch::stream::Ask;
+use foreread_watch::stream::{Ask, merged};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
 
@@ -27,6 +27,8 @@ use crate::cache::cached_pages;
 const THREADS: usize = 4;
 /// Windows that wait for a thread; of more the oldest are forgotten, whose readers have passed by.
 const WAITING_MAX: usize = 1024;
+/// Windows of one file that are fetched together.
+const TOGETHER_MAX: usize = 64;
 
 /// Where a file can be reached.
 #[derive(Debug)]
@@ -46,13 +48,11 @@ pub(super) struct Job {
     pub ask: Ask,
 }
 
-/// What became of one.
-#[derive(Clone, Copy, Debug)]
+/// What became of some of one file, that were fetched together.
+#[derive(Clone, Debug)]
 pub(super) struct Fetched {
-    pub ask: Ask,
-    /// Pages asked for.
-    pub pages: u64,
-    /// Of those, pages that were not cached.
+    pub asks: Vec<Ask>,
+    /// Pages that were not cached.
     pub read_pages: u64,
 }
 
@@ -123,9 +123,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn run(waiting: &Waiting, fetched: &Sender<Fetched>) {
-    while let Some(job) = next(waiting) {
+    while let Some((reached, asks)) = next(waiting) {
         // What can't be opened is gone, or none of our business.
-        if let Ok(done) = fetch(&job)
+        if let Ok(done) = fetch(&reached, asks)
             && fetched.send(done).is_err()
         {
             return;
@@ -133,14 +133,23 @@ fn run(waiting: &Waiting, fetched: &Sender<Fetched>) {
     }
 }
 
-fn next(waiting: &Waiting) -> Option<Job> {
+/// What is next, and what else of its file waits.
+fn next(waiting: &Waiting) -> Option<(Arc<Reached>, Vec<Ask>)> {
     let mut jobs = lock(&waiting.jobs);
     loop {
         if jobs.is_closed {
             return None;
         }
-        if let Some(job) = jobs.queue.pop_front() {
-            return Some(job);
+        if let Some(first) = jobs.queue.pop_front() {
+            let mut asks = vec![first.ask];
+            jobs.queue.retain(|job| {
+                let is_other = job.ask.file != first.ask.file || asks.len() == TOGETHER_MAX;
+                if !is_other {
+                    asks.push(job.ask);
+                }
+                is_other
+            });
+            return Some((first.reached, asks));
         }
         jobs = waiting
             .changed
@@ -149,22 +158,17 @@ fn next(waiting: &Waiting) -> Option<Job> {
     }
 }
 
-fn fetch(job: &Job) -> io::Result<Fetched> {
-    let file = open(&job.reached)?;
-    let mut done = Fetched {
-        ask: job.ask,
-        pages: 0,
-        read_pages: 0,
-    };
-    for (start_page, pages) in job.ask.ranges() {
+fn fetch(reached: &Reached, asks: Vec<Ask>) -> io::Result<Fetched> {
+    let file = open(reached)?;
+    let mut read_pages = 0;
+    for (start_page, pages) in merged(&asks) {
         let cached = cached_pages(&file, start_page, pages).unwrap_or(0);
-        done.pages += pages;
-        done.read_pages += pages - cached.min(pages);
+        read_pages += pages - cached.min(pages);
         if cached < pages {
-            read(&file, start_page, pages, job.reached.call_pages_max);
+            read(&file, start_page, pages, reached.call_pages_max);
         }
     }
-    Ok(done)
+    Ok(Fetched { asks, read_pages })
 }
 
 fn read(file: &OwnedFd, start_page: u64, pages: u64, call_pages_max: u64) {
@@ -255,7 +259,7 @@ mod tests {
         let fetchers = Fetchers::start(&sender);
         fetchers.fetch(job(&at, inode, 10));
         let done = fetched.recv().unwrap();
-        assert_eq!((done.pages, done.read_pages), (10, 0));
+        assert_eq!((done.asks[0].all_pages(), done.read_pages), (10, 0));
     }
 
     #[test]
@@ -264,10 +268,15 @@ mod tests {
         let at = directory.path().canonicalize().unwrap().join("file");
         fs::write(&at, "x").unwrap();
         let inode = at.metadata().unwrap().ino();
-        assert!(fetch(&job(&at, inode + 1, 1)).is_err());
-        assert!(fetch(&job(&at.with_file_name("gone"), inode, 1)).is_err());
+        let fetch = |at: &Path, inode| {
+            let job = job(at, inode, 1);
+            fetch(&job.reached, vec![job.ask])
+        };
+        assert!(fetch(&at, inode).is_ok());
+        assert!(fetch(&at, inode + 1).is_err());
+        assert!(fetch(&at.with_file_name("gone"), inode).is_err());
         let link = at.with_file_name("link");
         std::os::unix::fs::symlink(&at, &link).unwrap();
-        assert!(fetch(&job(&link, inode, 1)).is_err());
+        assert!(fetch(&link, inode).is_err());
     }
 }

@@ -54,7 +54,9 @@ pub struct StreamsSummary {
     pub fetched_pages: u64,
     /// Accesses that the policy wasn't told of, since it was at work elsewhere.
     pub untold: u64,
-    /// Records that found no room, and windows for which there was no time.
+    /// Windows for which there was no time.
+    pub forgotten: u64,
+    /// Records that found no room.
     pub lost: u64,
 }
 
@@ -154,7 +156,7 @@ impl Loop {
                 self.take(told);
             }
             while let Ok(fetched) = self.fetched.1.try_recv() {
-                self.take_fetched(fetched);
+                self.take_fetched(&fetched);
             }
             self.note_calls();
             if is_readable(stop) {
@@ -210,11 +212,14 @@ impl Loop {
         }
     }
 
-    fn take_fetched(&mut self, fetched: Fetched) {
+    fn take_fetched(&mut self, fetched: &Fetched) {
         self.summary.fetched_pages += fetched.read_pages;
-        let ask = fetched.ask;
-        self.seeing
-            .tell_issued(ask.file, ask.thread, fetched.pages, fetched.read_pages);
+        for ask in &fetched.asks {
+            let pages = ask.all_pages();
+            let read_pages = fetched.read_pages.min(pages);
+            self.seeing
+                .tell_issued(ask.file, ask.thread, pages, read_pages);
+        }
     }
 
     fn note_calls(&mut self) {
@@ -245,7 +250,7 @@ impl Loop {
     /// Ends the threads.
     fn rest(&mut self) {
         if let Some(fetchers) = self.fetchers.take() {
-            self.summary.lost += fetchers.forgotten();
+            self.summary.forgotten += fetchers.forgotten();
         }
     }
 
@@ -266,7 +271,7 @@ impl Loop {
         StreamsSummary {
             accesses,
             untold,
-            lost: self.summary.lost + lost,
+            lost,
             ..self.summary
         }
     }
