@@ -87,14 +87,18 @@ fn left_in(group: &Path, limit_file: &str, used_file: &str) -> Option<u64> {
     let limit = number(limit_file).filter(|limit| *limit < UNLIMITED_BYTES_MIN)?;
     // Cached file pages count as used, yet can be given up.
     let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
-    let inactive = stat.lines().find_map(|line| {
-        let number = line.strip_prefix("inactive_file ");
-        number
-            .or_else(|| line.strip_prefix("total_inactive_file "))?
-            .parse::<u64>()
-            .ok()
-    });
-    Some(limit.saturating_sub(number(used_file)?.saturating_sub(inactive.unwrap_or(0))))
+    let cached = |name: &str| {
+        let lines = stat.lines().filter_map(|line| line.split_once(' '));
+        // cgroup v1 has what belongs to the group alone under the bare name.
+        let of_all_below = lines
+            .clone()
+            .find(|(key, _)| key.strip_prefix("total_") == Some(name));
+        let line = of_all_below.or_else(|| lines.clone().find(|(key, _)| *key == name));
+        line.and_then(|(_, number)| number.trim().parse::<u64>().ok())
+            .unwrap_or(0)
+    };
+    let cached = cached("inactive_file").saturating_add(cached("active_file"));
+    Some(limit.saturating_sub(number(used_file)?.saturating_sub(cached)))
 }
 
 /// Share of the last ten seconds in which all tasks at once waited for memory, in percent; `None`
@@ -124,13 +128,18 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(group.path().join(name), text);
         write("memory.max", "1000\n")?;
         write("memory.current", "600\n")?;
+        let left = || left_in(group.path(), "memory.max", "memory.current");
         write("memory.stat", "anon 1\ninactive_file 100\n")?;
-        assert_eq!(
-            left_in(group.path(), "memory.max", "memory.current"),
-            Some(500)
-        );
+        assert_eq!(left(), Some(500));
+        // Read twice, once by us and once by whom it was fetched for, a page is active.
+        write("memory.stat", "anon 1\ninactive_file 100\nactive_file 50\n")?;
+        assert_eq!(left(), Some(550));
+        let version_1 = "inactive_file 1\nactive_file 2\ntotal_inactive_file 100\n\
+                         total_active_file 150\n";
+        write("memory.stat", version_1)?;
+        assert_eq!(left(), Some(650));
         write("memory.max", "max\n")?;
-        assert_eq!(left_in(group.path(), "memory.max", "memory.current"), None);
+        assert_eq!(left(), None);
         Ok(())
     }
 }
