@@ -7,6 +7,7 @@
 pub mod account;
 pub mod call;
 pub mod detect;
+pub mod excluded;
 pub mod ledger;
 pub mod line;
 pub mod note;
@@ -14,6 +15,7 @@ pub mod openmetrics;
 pub mod order;
 pub mod paths;
 pub mod stream;
+pub mod settings;
 pub mod walk;
 pub mod window;
 
