@@ -24,6 +24,10 @@ use crate::uring::{BATCH_READS_MAX, BatchReader};
 pub enum Capability {
     /// Read any file.
     DacReadSearch = 2,
+    /// Leave the access times of others' files alone (`O_NOATIME`), among other things.
+    Fowner = 3,
+    /// Look into other processes.
+    SysPtrace = 19,
     /// Whatever has no capability of its own.
     SysAdmin = 21,
     /// Look into the kernel by tracing.

@@ -7,6 +7,15 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+/// What somebody wants of us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// To end: SIGINT or SIGTERM.
+    End,
+    /// SIGHUP: a terminal was closed, or a service is to read its configuration again.
+    HangUp,
+}
+
 /// Holds back SIGINT, SIGTERM and SIGHUP (a terminal that is closed), for this thread and those
 /// that it starts.
 #[derive(Debug)]
@@ -60,6 +69,25 @@ impl Interrupt {
         self.fd.as_fd()
     }
 
+    /// The next one that has come, if any; doesn't wait.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn take(&self) -> io::Result<Option<Told>> {
+        let mut bytes = [0u8; size_of::<libc::signalfd_siginfo>()];
+        match rustix::io::read(&self.fd, &mut bytes) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        // The number of the signal comes first.
+        let number = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        Ok(Some(match i32::try_from(number) {
+            Ok(libc::SIGHUP) => Told::HangUp,
+            _ => Told::End,
+        }))
+    }
+
     /// Waits so long, or until one of them comes. Returns whether one has come.
     ///
     /// # Errors
@@ -75,5 +103,26 @@ impl Interrupt {
             Err(rustix::io::Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_is_told_apart() {
+        let send = |signal| {
+            // SAFETY: a signal to this thread alone, where it is held back.
+            unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
+        };
+        let interrupt = Interrupt::hold().unwrap();
+        assert_eq!(interrupt.take().unwrap(), None);
+        send(libc::SIGHUP);
+        assert!(interrupt.wait(Duration::ZERO).unwrap());
+        assert_eq!(interrupt.take().unwrap(), Some(Told::HangUp));
+        send(libc::SIGTERM);
+        assert_eq!(interrupt.take().unwrap(), Some(Told::End));
+        assert!(!interrupt.wait(Duration::ZERO).unwrap());
     }
 }

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -109,7 +109,18 @@ pub fn remove_leftovers(directory: &Path) {
 
 /// Held while a directory of profiles is changed; let go when dropped, or when the process dies.
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Lock {
+    /// Leaves a text in its file, for whoever finds it taken.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn note(&self, text: &str) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.write_all_at(text.as_bytes(), 0)
+    }
 }
 
 /// Waits for the lock of a directory.
@@ -120,7 +131,7 @@ pub fn lock(directory: &Path) -> io::Result<Lock> {
     let file = lock_file(&directory.join(".lock"))?;
     loop {
         match flock(&file, FlockOperation::LockExclusive) {
-            Ok(()) => return Ok(Lock { _file: file }),
+            Ok(()) => return Ok(Lock { file }),
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -135,7 +146,7 @@ pub fn lock(directory: &Path) -> io::Result<Lock> {
 pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     let file = lock_file(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(Lock { _file: file })),
+        Ok(()) => Ok(Some(Lock { file })),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -175,6 +186,19 @@ mod tests {
         fs::create_dir(temporary_beside(&path))?;
         assert!(replace(&path, b"new").is_err());
         assert_eq!(fs::read(&path)?, b"old");
+        Ok(())
+    }
+
+    #[test]
+    fn a_lock_says_whose_it_is() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("lock");
+        for text in ["12345", "6"] {
+            let lock = try_lock(&path)?;
+            assert!(try_lock(&path)?.is_none());
+            lock.expect("it is free").note(text)?;
+            assert_eq!(fs::read_to_string(&path)?, text);
+        }
         Ok(())
     }
 

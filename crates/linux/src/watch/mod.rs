@@ -9,6 +9,8 @@ mod abi;
 mod arguments;
 mod error;
 mod fetching;
+mod lacking;
+mod left_alone;
 mod listing;
 mod opened;
 mod place;
@@ -17,6 +19,7 @@ mod streams;
 mod walker;
 
 pub use error::WatchError;
+pub use lacking::Lacking;
 pub use seeing::Whom;
 pub use streams::StreamsSummary;
 
@@ -31,11 +34,13 @@ use std::time::Duration;
 use foreread_replay::budget::budget_bytes;
 use foreread_watch::Device;
 use foreread_watch::detect::{Detector, Suspicion};
+use foreread_watch::excluded::Excluded;
 use foreread_watch::note::{Note, What};
 use foreread_watch::walk::{Tally, Why};
 
 use crate::memory::memory;
 use abi::Seen;
+use left_alone::is_left_alone;
 use seeing::Seeing;
 use streams::Streams;
 use walker::{Read, Start};
@@ -89,6 +94,7 @@ struct Walking {
 /// Watches until it is dropped.
 pub struct Watching {
     options: Options,
+    excluded: Excluded,
     seeing: Seeing,
     detector: Detector,
     walks: HashMap<u32, Walking>,
@@ -118,6 +124,7 @@ impl Watching {
         });
         Ok(Self {
             options,
+            excluded: Excluded::default(),
             seeing,
             detector: Detector::default(),
             walks: HashMap::new(),
@@ -126,6 +133,29 @@ impl Watching {
             summary: Summary::default(),
             lost_reads: 0,
         })
+    }
+
+    /// From the next walk on: how much may be ahead of a program, whether nothing is fetched, and
+    /// whom and what to leave alone. Who is watched stays.
+    pub fn set(&mut self, budget_bytes: Option<u64>, is_dry_run: bool, excluded: Excluded) {
+        self.options.budget_bytes = budget_bytes;
+        self.options.is_dry_run = is_dry_run;
+        self.excluded = excluded;
+    }
+
+    /// What it has to do without here.
+    #[must_use]
+    pub fn lacking(&self) -> Vec<Lacking> {
+        lacking::lacking(self.seeing.numbers_are_ours)
+    }
+
+    /// What came of it so far.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        Summary {
+            lost: self.seeing.lost() + self.lost_reads,
+            ..self.summary
+        }
     }
 
     /// Waits so long at most until something is seen, or `also` is readable; does what is due, and
@@ -195,6 +225,10 @@ impl Watching {
             return Ok(());
         }
         let (process, device) = (suspicion.process, suspicion.device);
+        if is_left_alone(&self.excluded, &suspicion, self.seeing.numbers_are_ours) {
+            self.detector.was_wrong(process);
+            return Ok(());
+        }
         let (reads, receiver) = sync_channel(READS_MAX);
         let stop = Arc::new(AtomicBool::new(false));
         let start = Start {
@@ -265,11 +299,11 @@ impl Watching {
         let streams = self.streams.take().and_then(Streams::finish);
         let notes: Vec<Note> = self.notes.1.try_iter().collect();
         notes.iter().for_each(|note| self.take(note));
-        self.summary.lost = self.seeing.lost() + self.lost_reads;
+        let mut summary = self.summary();
         if let Some(Ok(streams)) = streams {
-            self.summary.streams = Some(streams);
-            self.summary.lost += streams.lost;
+            summary.streams = Some(streams);
+            summary.lost += streams.lost;
         }
-        (self.summary, notes)
+        (summary, notes)
     }
 }
