@@ -113,6 +113,25 @@ pub fn full_memory_pressure_percent() -> Option<f64> {
         .ok()
 }
 
+/// From now on all threads share one heap. Each would have one of its own, and glibc keeps the
+/// heaps of threads that have ended for the next: of some megabytes each where threads come and go.
+pub(crate) fn share_one_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: a plain call that any thread may make at any time.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
+/// Gives free memory of ours back to the kernel.
+pub(crate) fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: a plain call that any thread may make at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -38,7 +38,7 @@ use foreread_watch::excluded::Excluded;
 use foreread_watch::note::{Note, What};
 use foreread_watch::walk::{Tally, Why};
 
-use crate::memory::memory;
+use crate::memory::{give_back, memory, share_one_heap};
 use abi::Seen;
 use left_alone::is_left_alone;
 use seeing::Seeing;
@@ -110,6 +110,8 @@ impl Watching {
     /// # Errors
     /// [`WatchError`] when the kernel can't or rights are missing.
     pub fn start(options: Options) -> Result<Self, WatchError> {
+        // Walks are threads that come and go, of which few ask for memory at once.
+        share_one_heap();
         let seeing = Seeing::start(options.whom)?;
         let notes = channel();
         let streams = seeing.tree().ok().and_then(|tree| {
@@ -281,6 +283,9 @@ impl Watching {
         if let Some(walking) = self.walks.remove(&process) {
             // It has said its last word.
             let _ = walking.thread.join();
+            if self.walks.is_empty() {
+                give_back();
+            }
         }
     }
 
