@@ -3,6 +3,8 @@
 .PHONY: help build demo test bench lint prove install clean
 
 PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+UNITS := $(PREFIX)/lib/systemd/system
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 FOREREAD := $(TARGET)/release/foreread
 # Arguments for the bench, such as one device or one program, go into BENCH_ARGS.
@@ -45,8 +47,12 @@ lint: ## rustfmt, clippy, clang-format, shell
 prove: ## proof that the policy core has no run-time error (Frama-C; installs it)
 	@scripts/prove.sh
 
-install: ## into PREFIX (/usr/local), under DESTDIR
+install: ## into PREFIX (/usr/local), under DESTDIR; starts nothing
 	install -D -m 755 $(FOREREAD) $(DESTDIR)$(PREFIX)/bin/foreread
+	install -D -m 644 packaging/systemd/foreread-watch.service $(DESTDIR)$(UNITS)/foreread-watch.service
+	sed -i 's|/usr/local/bin/|$(PREFIX)/bin/|' $(DESTDIR)$(UNITS)/foreread-watch.service
+	[ -e $(DESTDIR)$(SYSCONFDIR)/foreread/watch.toml ] || \
+		install -D -m 644 packaging/watch.toml $(DESTDIR)$(SYSCONFDIR)/foreread/watch.toml
 
 clean: ## removes what was built
 	cargo clean

@@ -195,6 +195,38 @@ fn a_budget_bounds_what_is_fetched_ahead() {
     assert!(fetched.len() > 4, "{document}");
 }
 
+#[test]
+fn programs_and_directories_that_are_excluded_are_left_alone() {
+    let world = World::new();
+    let Some((testbed, tree)) = cold_tree(&world) else {
+        return;
+    };
+    let file = world.path("watch.toml");
+    let grep = ["grep", "-rq", "NOWHERE", text(&tree)];
+    for (content, is_walked) in [
+        (
+            "exclude_programs = [\"rsync\", \"grep\"]\n".to_owned(),
+            false,
+        ),
+        (format!("exclude_paths = [{:?}]\n", text(&tree)), false),
+        (
+            "exclude_programs = [\"egrep\"]\nexclude_paths = [\"/no/such\"]\n".to_owned(),
+            true,
+        ),
+    ] {
+        fs::write(&file, &content).expect("a file");
+        make_cold(&testbed);
+        let (document, log) = watched(&world, &["--config", text(&file)], &grep);
+        assert_eq!(
+            count(&document, "walks") > 0,
+            is_walked,
+            "{content}{document} {log:?}"
+        );
+        let misses = count(&document, "misses");
+        assert!(is_walked || misses >= FILES as u64, "{content}{document}");
+    }
+}
+
 /// `foreread watch` without a command, until it is told to end.
 fn until_told(world: &World, options: &[&str], meanwhile: impl FnOnce()) -> Output {
     let mut child = world
@@ -275,6 +307,8 @@ fn wrong_usage_is_told_in_a_line() {
         &["watch", "--cgroup", "/no/such/group"],
         &["watch", "--cgroup", "/"],
         &["watch", "--log", "/no/such/directory/log"],
+        &["watch", "--config", "/no/such/file"],
+        &["watch", "--config", "/"],
     ] {
         assert_fails_in_one_line(&world.output(wrong), &format!("{wrong:?}"));
     }
@@ -289,20 +323,42 @@ fn wrong_usage_is_told_in_a_line() {
 }
 
 #[test]
-fn without_rights_it_says_what_is_needed() {
+fn without_rights_it_says_what_is_needed_and_a_command_runs_all_the_same() {
     if !is_root() {
         return;
     }
     let world = World::new();
     let binary = binary_for_all(&world);
-    let output = Command::new("setpriv")
-        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
-        .arg(&binary)
-        .args(["watch", "--", "true"])
-        .output()
-        .expect("setpriv starts");
+    let without_rights = |words: &[&str]| {
+        Command::new("setpriv")
+            .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+            .arg(&binary)
+            .args(words)
+            .output()
+            .expect("setpriv starts")
+    };
+    let output = without_rights(&["watch"]);
     assert_fails_in_one_line(&output, "without rights");
-    assert!(stderr(&output).contains("CAP_BPF"), "{}", stderr(&output));
+    for part in ["CAP_BPF", "still works: foreread run"] {
+        assert!(stderr(&output).contains(part), "{}", stderr(&output));
+    }
+    let output = without_rights(&["watch", "--", "echo", "mine"]);
+    assert_eq!(output.status.code(), Some(64), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "mine\n");
+    let said = stderr(&output);
+    assert!(
+        said.contains("CAP_BPF") && said.contains("unwatched"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let output = without_rights(&["watch", "--json", "--", "sh", "-c", "exit 7"]);
+    assert_eq!(output.status.code(), Some(7));
+    let last = stderr(&output);
+    let last = last.lines().last().unwrap_or_default();
+    let document: Value = serde_json::from_str(last).expect("a document");
+    assert_eq!(document["watched"], false, "{document}");
+    let output = without_rights(&["watch", "--", "no-such-command-here"]);
+    assert_eq!(output.status.code(), Some(127));
 }
 
 #[test]

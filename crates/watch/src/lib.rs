@@ -14,8 +14,8 @@ pub mod note;
 pub mod openmetrics;
 pub mod order;
 pub mod paths;
-pub mod stream;
 pub mod settings;
+pub mod stream;
 pub mod walk;
 pub mod window;
 

@@ -20,7 +20,7 @@ use crate::args::size;
     sudo foreread watch --pid 1234 --budget 512M   ahead of a running one and its children\n  \
     sudo foreread watch --dry-run --log -          only say who walks where\n\n\
     Exit status: 0 done, 64 when something was lost on the way, 2 when nothing can be watched; with \
-    a command, its own where that isn't 0. Nothing is changed.")]
+    a command, its own where that isn't 0, and 64 when it ran unwatched. Nothing is changed.")]
 pub struct WatchArguments {
     /// Watch this process and its children.
     #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "all", "command"],
@@ -32,6 +32,10 @@ pub struct WatchArguments {
     /// Watch every process, which is what it does where nothing else is said.
     #[arg(long, conflicts_with = "command")]
     pub all: bool,
+    /// Settings, by default those of `/etc/foreread/watch.toml` where the machine is watched; what
+    /// is said here comes first. SIGHUP has them read again.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Most memory that holds what one program hasn't come to yet, such as 512M; by default half
     /// of what is available, and never more.
     #[arg(long, value_name = "SIZE", value_parser = size)]

@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `foreread watch`: walks ahead of programs that read directory trees.
+//! `foreread watch`: reads ahead of running programs.
 
 pub mod args;
 pub mod calls;
+mod config;
+mod log;
 mod report;
+mod service;
+mod unwatched;
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use foreread_linux::child::{self, Running};
-use foreread_linux::interrupt::Interrupt;
+use foreread_linux::interrupt::{Interrupt, Told};
 use foreread_linux::mounts::Mounts;
 use foreread_linux::watch::{Options, Watching, Whom};
-use foreread_watch::note::Note;
+use foreread_watch::settings::Settings;
 use indicatif::ProgressBar;
 
 use args::WatchArguments;
+use log::Log;
+use service::Service;
 
 use crate::{output, text};
 
@@ -33,21 +38,46 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// `foreread watch`.
 pub fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
-    let options = Options {
-        whom: whom(arguments)?,
-        budget_bytes: arguments.budget.map(foreread_core::Bytes::count),
-        is_dry_run: arguments.dry_run,
-        is_logged: arguments.log.is_some(),
+    let settings = config::settings(arguments)?;
+    // Held back from the start: what is begun ends in order.
+    let interrupt = match arguments.command.is_empty() {
+        true => Some(Interrupt::hold().context("cannot wait for Ctrl-C")?),
+        false => None,
     };
-    let log = arguments.log.as_deref().map(open_log).transpose()?;
+    let whom = whom(arguments, &settings)?;
+    // A second one that only looks does no harm.
+    let service = Service::start(whom == Whom::All && !arguments.dry_run)?;
+    let log = config::log(arguments, &settings);
+    let is_logged = log.is_some();
+    let log = Log::open(log, arguments.log.is_none())?;
+    let options = Options {
+        whom,
+        budget_bytes: settings.budget_bytes,
+        is_dry_run: settings.is_dry_run,
+        is_logged,
+        rights: arguments.command.is_empty().then_some(&service::RIGHTS),
+    };
+    let mut watching = match Watching::start(options) {
+        Ok(watching) => watching,
+        Err(error) => return unwatched::unwatched(arguments, error),
+    };
+    watching.set(
+        options.budget_bytes,
+        options.is_dry_run,
+        settings.excluded.clone(),
+    );
+    for lacking in watching.lacking() {
+        output::note(&lacking.to_string());
+    }
     let session = Session {
         arguments,
-        watching: Watching::start(options)?,
+        settings,
+        watching,
         log,
-        started: Instant::now(),
+        service,
     };
-    if arguments.command.is_empty() {
-        return session.until_interrupted();
+    if let Some(interrupt) = interrupt {
+        return session.until_interrupted(&interrupt);
     }
     match child::spawn(&arguments.command) {
         Ok(running) => session.during(running),
@@ -58,7 +88,7 @@ pub fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
     }
 }
 
-fn whom(arguments: &WatchArguments) -> Result<Whom> {
+fn whom(arguments: &WatchArguments, settings: &Settings) -> Result<Whom> {
     if let Some(path) = &arguments.cgroup {
         return cgroup(path);
     }
@@ -67,6 +97,13 @@ fn whom(arguments: &WatchArguments) -> Result<Whom> {
             bail!("no process has the number {pid}");
         }
         return Ok(Whom::Process(pid));
+    }
+    if let Some(path) = settings
+        .cgroup
+        .as_ref()
+        .filter(|_| arguments.command.is_empty())
+    {
+        return cgroup(Path::new(path));
     }
     Ok(match arguments.command.is_empty() {
         true => Whom::All,
@@ -102,37 +139,70 @@ fn cgroup(path: &Path) -> Result<Whom> {
     })
 }
 
-fn open_log(path: &Path) -> Result<Box<dyn Write>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(io::stderr()));
-    }
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(Box::new(BufWriter::new(file)))
-}
-
 struct Session<'a> {
     arguments: &'a WatchArguments,
+    settings: Settings,
     watching: Watching,
-    log: Option<Box<dyn Write>>,
-    started: Instant,
+    log: Log,
+    service: Service,
 }
 
 impl Session<'_> {
-    fn until_interrupted(mut self) -> Result<ExitCode> {
-        let interrupt = Interrupt::hold().context("cannot wait for Ctrl-C")?;
+    fn until_interrupted(mut self, interrupt: &Interrupt) -> Result<ExitCode> {
+        Service::drop_rights()?;
+        let is_on_terminal = io::stdin().is_terminal();
         // Hides itself where stderr is no terminal.
         let bar = ProgressBar::new_spinner();
         bar.set_message("watching; Ctrl-C ends it");
         bar.enable_steady_tick(Duration::from_millis(500));
-        while !interrupt
-            .wait(Duration::ZERO)
-            .context("cannot wait for Ctrl-C")?
-        {
-            let notes = self.watching.turn(interrupt.as_fd(), LOOK_EVERY)?;
-            self.write(&notes)?;
+        let alive_every = self.service.manager.alive_every();
+        let look_every = alive_every.map_or(LOOK_EVERY, |every| every.min(LOOK_EVERY));
+        self.service.manager.ready();
+        loop {
+            match interrupt.take().context("cannot wait for Ctrl-C")? {
+                None => {}
+                Some(Told::HangUp) if !is_on_terminal => self.reload(),
+                Some(_) => break,
+            }
+            let notes = match self.watching.turn(interrupt.as_fd(), look_every) {
+                Ok(notes) => notes,
+                // What was done until then stays done.
+                Err(error) => {
+                    output::error(&error.into());
+                    return Ok(ExitCode::from(EXIT_PARTLY));
+                }
+            };
+            self.log.write(&notes);
+            let (watching, is_dry_run) = (&self.watching, self.settings.is_dry_run);
+            self.service
+                .goes_on(|| report::people(&watching.summary(), is_dry_run));
         }
+        self.service.manager.stopping();
         bar.finish_and_clear();
         self.end(None)
+    }
+
+    /// Takes what is set now; where that is wrong, what was set before stays.
+    fn reload(&mut self) {
+        self.service.manager.reloading();
+        match self.try_reload() {
+            Ok(()) => output::note("the settings were read again"),
+            Err(error) => output::note(&format!("{error:#}; what was set before stays")),
+        }
+        self.service.manager.ready();
+    }
+
+    fn try_reload(&mut self) -> Result<()> {
+        let settings = config::settings(self.arguments)?;
+        self.log.reopen(config::log(self.arguments, &settings))?;
+        if settings.cgroup != self.settings.cgroup {
+            output::note("whom to watch changes with the next start");
+        }
+        let excluded = settings.excluded.clone();
+        self.watching
+            .set(settings.budget_bytes, settings.is_dry_run, excluded);
+        self.settings = settings;
+        Ok(())
     }
 
     fn during(mut self, mut running: Running) -> Result<ExitCode> {
@@ -142,27 +212,14 @@ impl Session<'_> {
                 return self.end(Some(status));
             }
             let notes = self.watching.turn(running.ended_fd(), PASS_ON_EVERY)?;
-            self.write(&notes)?;
+            self.log.write(&notes);
         }
-    }
-
-    fn write(&mut self, notes: &[Note]) -> Result<()> {
-        let since_start = self.started.elapsed();
-        if let Some(log) = &mut self.log {
-            for note in notes {
-                writeln!(log, "{}", report::line(note, since_start))
-                    .context("cannot write the log")?;
-            }
-            // Whoever looks at it sees whole lines, and soon.
-            log.flush().context("cannot write the log")?;
-        }
-        Ok(())
     }
 
     fn end(mut self, status: Option<ExitStatus>) -> Result<ExitCode> {
         let (summary, notes) = self.watching.finish();
-        self.write(&notes)?;
-        let is_dry_run = self.arguments.dry_run;
+        self.log.write(&notes);
+        let is_dry_run = self.settings.is_dry_run;
         let said = match self.arguments.json {
             true => format!("{}\n", report::document(&summary, is_dry_run)),
             false => format!("foreread: {}\n", report::people(&summary, is_dry_run)),
@@ -174,12 +231,15 @@ impl Session<'_> {
             }
             None => text::print(&said)?,
         }
+        // One that was told to end has not failed.
+        let is_service = status.is_none() && self.service.manager.is_there();
         if let Some(status) = status.filter(|status| !status.success()) {
             child::end_as(status);
         }
-        Ok(match summary.lost {
-            0 => ExitCode::SUCCESS,
-            _ => ExitCode::from(EXIT_PARTLY),
+        let is_partly = summary.lost > 0 || self.log.has_failed();
+        Ok(match is_partly && !is_service {
+            true => ExitCode::from(EXIT_PARTLY),
+            false => ExitCode::SUCCESS,
         })
     }
 }

@@ -87,6 +87,7 @@ fn document_of(tally: &Tally) -> Value {
 pub fn document(summary: &Summary, is_dry_run: bool) -> Value {
     let mut document = document_of(&summary.tally);
     document["schema"] = SCHEMA.into();
+    document["watched"] = true.into();
     document["dry_run"] = is_dry_run.into();
     document["misses"] = summary.misses.into();
     document["walks"] = summary.walks.into();
@@ -102,6 +103,13 @@ pub fn document(summary: &Summary, is_dry_run: bool) -> Value {
             "forgotten": streams.forgotten,
         })
     });
+    document
+}
+
+/// Where nothing could be watched.
+pub fn document_of_nothing(is_dry_run: bool) -> Value {
+    let mut document = document(&Summary::default(), is_dry_run);
+    document["watched"] = false.into();
     document
 }
 

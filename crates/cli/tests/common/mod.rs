@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod machine;
+pub mod service;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -19,7 +19,8 @@ pub(super) fn is_left_alone(
     is_program(excluded, suspicion.process, numbers_are_ours) || is_path(excluded, suspicion)
 }
 
-fn is_program(excluded: &Excluded, process: u32, numbers_are_ours: bool) -> bool {
+/// The same of a program alone.
+pub(super) fn is_program(excluded: &Excluded, process: u32, numbers_are_ours: bool) -> bool {
     excluded.has_programs() && numbers_are_ours && {
         let comm = fs::read(format!("/proc/{process}/comm"));
         comm.is_ok_and(|comm| excluded.is_program(&comm))

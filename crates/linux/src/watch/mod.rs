@@ -38,6 +38,7 @@ use foreread_watch::excluded::Excluded;
 use foreread_watch::note::{Note, What};
 use foreread_watch::walk::{Tally, Why};
 
+use crate::doctor::Capability;
 use crate::memory::{give_back, memory, share_one_heap};
 use abi::Seen;
 use left_alone::is_left_alone;
@@ -64,6 +65,8 @@ pub struct Options {
     pub is_dry_run: bool,
     /// Whether notes are wanted of each call of the policy.
     pub is_logged: bool,
+    /// The rights that threads of its own keep, where others are to be given up.
+    pub rights: Option<&'static [Capability]>,
 }
 
 /// What came of it so far.
@@ -120,6 +123,8 @@ impl Watching {
                 tree,
                 budget_bytes: options.budget_bytes,
                 is_dry_run: options.is_dry_run,
+                numbers_are_ours: seeing.numbers_are_ours,
+                rights: options.rights,
                 notes: options.is_logged.then(|| Sender::clone(&notes.0)),
             };
             Streams::start(options).ok()
@@ -142,6 +147,13 @@ impl Watching {
     pub fn set(&mut self, budget_bytes: Option<u64>, is_dry_run: bool, excluded: Excluded) {
         self.options.budget_bytes = budget_bytes;
         self.options.is_dry_run = is_dry_run;
+        if let Some(streams) = &self.streams {
+            streams.set(streams::Set {
+                budget_bytes,
+                is_dry_run,
+                excluded: excluded.clone(),
+            });
+        }
         self.excluded = excluded;
     }
 

@@ -17,17 +17,21 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use foreread_profile::PAGE_BYTES;
+use foreread_watch::excluded::Excluded;
 use foreread_watch::note::{Note, What};
 use foreread_watch::paths::joined;
 use foreread_watch::stream::{Ask, FileKey};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::Whom;
+use super::left_alone::is_program;
 use super::place::Place;
+use crate::doctor::Capability;
 use crate::interrupt;
 use crate::memory::memory;
 use crate::mounts::Mounts;
 use crate::recorder::BpfError;
+use crate::rights::keep_only;
 use abi::Told;
 use fetching::{Fetched, Fetchers, Job, Reached};
 use seeing::{Counted, Room, Seeing};
@@ -38,8 +42,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOG_EVERY: Duration = Duration::from_millis(20);
 /// When nothing was missed for so long, reads from memory aren't looked at any more.
 const QUIET: Duration = Duration::from_secs(2);
-/// Files that are remembered; as many as the kernel's side remembers.
-const FILES_MAX: usize = 512;
+/// What is written to wake it, and to stop it: more than any number of the others.
+const WAKE: u64 = 1;
+const STOP: u64 = 1 << 32;
+/// Files that are remembered; the kernel's side remembers fewer.
+const FILES_MAX: usize = 4096;
 
 /// What came of it so far. Pages are of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,14 +76,27 @@ pub(super) struct Options {
     pub budget_bytes: Option<u64>,
     /// Only say what would be fetched.
     pub is_dry_run: bool,
+    /// Whether `/proc` has processes under the kernel's numbers.
+    pub numbers_are_ours: bool,
+    /// The rights that are needed once the programs are loaded, where others are to be given up.
+    pub rights: Option<&'static [Capability]>,
     /// Who takes down the calls of the core, for a log.
     pub notes: Option<Sender<Note>>,
+}
+
+/// What may change meanwhile.
+#[derive(Clone, Debug)]
+pub(super) struct Set {
+    pub budget_bytes: Option<u64>,
+    pub is_dry_run: bool,
+    pub excluded: Excluded,
 }
 
 /// Reads ahead of streams until it is dropped.
 pub(super) struct Streams {
     stop: Arc<OwnedFd>,
     has_begun: Arc<AtomicBool>,
+    set: Sender<Set>,
     thread: JoinHandle<Result<StreamsSummary, BpfError>>,
 }
 
@@ -86,29 +106,47 @@ impl Streams {
     /// # Errors
     /// Without a descriptor or a thread.
     pub fn start(options: Options) -> std::io::Result<Self> {
-        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let has_begun = Arc::new(AtomicBool::new(false));
+        let (set, changes) = channel();
         let (stopped, begun) = (Arc::clone(&stop), Arc::clone(&has_begun));
+        let rights = options.rights;
         let thread = thread::Builder::new().name("streams".into());
         let thread = thread.spawn(move || {
             // Whoever waits for them has said so for his own thread.
             interrupt::leave_to_others();
-            let started = Loop::start(options);
+            let started = Loop::start(options, changes);
             begun.store(true, Ordering::Release);
+            if let Some(rights) = rights {
+                // Where that is refused, it is no less than it was.
+                let _ = keep_only(rights);
+            }
             Ok(started?.run(&stopped))
         })?;
         Ok(Self {
             stop,
             has_begun,
+            set,
             thread,
         })
+    }
+
+    /// How to go about it from now on.
+    pub fn set(&self, set: Set) {
+        // One that has ended needs no settings.
+        let _ = self.set.send(set);
+        self.wake(WAKE);
+    }
+
+    fn wake(&self, number: u64) {
+        // It is never full: it is read each time.
+        let _ = rustix::io::write(&*self.stop, &number.to_ne_bytes());
     }
 
     /// Stops, and says what came of it, or why there was nothing; `None` when the kernel is still
     /// looking at the programs, which nobody waits for.
     pub fn finish(self) -> Option<Result<StreamsSummary, BpfError>> {
-        // It is never full: this is the only one who writes.
-        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+        self.wake(STOP);
         if !self.has_begun.load(Ordering::Acquire) {
             return None;
         }
@@ -119,6 +157,8 @@ impl Streams {
 
 struct Loop {
     options: Options,
+    excluded: Excluded,
+    changes: Receiver<Set>,
     seeing: Seeing,
     fetchers: Option<Fetchers>,
     files: HashMap<FileKey, Option<Arc<Reached>>>,
@@ -129,12 +169,14 @@ struct Loop {
 }
 
 impl Loop {
-    fn start(options: Options) -> Result<Self, BpfError> {
+    fn start(options: Options, changes: Receiver<Set>) -> Result<Self, BpfError> {
         let room = room(options.budget_bytes);
         let is_logged = options.notes.is_some();
         let seeing = Seeing::start(options.whom, options.tree.as_fd(), room, is_logged)?;
         Ok(Self {
             options,
+            excluded: Excluded::default(),
+            changes,
             seeing,
             fetchers: None,
             files: HashMap::new(),
@@ -159,8 +201,11 @@ impl Loop {
                 self.take_fetched(&fetched);
             }
             self.note_calls();
-            if is_readable(stop) {
+            if was_told(stop) >= STOP {
                 return self.end();
+            }
+            while let Ok(set) = self.changes.try_recv() {
+                self.set(set);
             }
             if self.seeing.sees_hits() && looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
@@ -197,11 +242,32 @@ impl Loop {
         }
     }
 
+    fn set(&mut self, set: Set) {
+        self.options.budget_bytes = set.budget_bytes;
+        self.options.is_dry_run = set.is_dry_run;
+        self.excluded = set.excluded;
+        if self.options.is_dry_run {
+            self.rest();
+        }
+        self.seeing.set_room(room(self.options.budget_bytes));
+    }
+
     fn ask(&mut self, ask: Ask) {
         self.missed.1 = Instant::now();
-        let Some(Some(reached)) = self.files.get(&ask.file) else {
-            return;
+        let reached = match self.files.get(&ask.file) {
+            Some(Some(reached)) => reached,
+            Some(None) => return,
+            None => {
+                // It is told anew when it is missed again.
+                self.seeing.forget(ask.file);
+                return;
+            }
         };
+        if self.excluded.is_path(&reached.path)
+            || is_program(&self.excluded, ask.process, self.options.numbers_are_ours)
+        {
+            return;
+        }
         for (_, pages) in ask.ranges() {
             self.summary.windows += 1;
             self.summary.asked_pages += pages;
@@ -277,13 +343,13 @@ impl Loop {
     }
 }
 
-fn is_readable(fd: &OwnedFd) -> bool {
-    let mut fds = [rustix::event::PollFd::new(fd, rustix::event::PollFlags::IN)];
-    let at_once = rustix::event::Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    rustix::event::poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready > 0)
+/// What was written there since.
+fn was_told(fd: &OwnedFd) -> u64 {
+    let mut number = [0; 8];
+    match rustix::io::read(fd, &mut number) {
+        Ok(8) => u64::from_ne_bytes(number),
+        _ => 0,
+    }
 }
 
 fn room(budget_bytes: Option<u64>) -> Room {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use foreread_watch::call::Call;
 use foreread_watch::stream::FileKey;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, ProgramInput, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, ProgramInput, RingBuffer, RingBufferBuilder};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::abi::{Told, call_from_bytes};
@@ -203,12 +203,22 @@ impl Seeing {
         }
     }
 
+    /// Nothing is remembered of a file any more.
+    pub fn forget(&self, file: FileKey) {
+        let mut key = [0u8; 16];
+        key[..8].copy_from_slice(&file.inode.to_ne_bytes());
+        key[8..12].copy_from_slice(&number(file).to_ne_bytes());
+        key[12..].copy_from_slice(&file.generation.to_ne_bytes());
+        // It may be forgotten already.
+        let _ = self.skel.maps.files.delete(&key);
+    }
+
     /// The policy is told what became of what it asked for.
     pub fn tell_issued(&mut self, file: FileKey, thread: u32, pages: u64, read_pages: u64) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             let now = &mut bss.issued_now;
             now.key.inode = file.inode;
-            now.key.device = file.device.major << 20 | file.device.minor;
+            now.key.device = number(file);
             now.key.generation = file.generation;
             now.thread = thread;
             now.pages = pages;
@@ -234,4 +244,9 @@ impl Seeing {
                 lost: bss.lost,
             })
     }
+}
+
+/// The file system's, as the kernel has it.
+fn number(file: FileKey) -> u32 {
+    file.device.major << 20 | file.device.minor
 }

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `watch` among other programs: the one that watches the machine, and who started it.
+
+use std::env;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use foreread_linux::doctor::Capability;
+use foreread_linux::rights;
+use foreread_linux::save::{self, Lock};
+use foreread_linux::service_manager::ServiceManager;
+
+/// How often the service manager hears what it comes to.
+const STATUS_EVERY: Duration = Duration::from_secs(10);
+/// What is needed once the programs are loaded: attaching one that is loaded takes no right.
+pub const RIGHTS: [Capability; 3] = [
+    // Files and directories of everybody.
+    Capability::DacReadSearch,
+    // Whose access times stay.
+    Capability::Fowner,
+    // Which directories a program has open.
+    Capability::SysPtrace,
+];
+
+/// Until it is dropped, or this process ends in whatever way.
+pub struct Service {
+    pub manager: ServiceManager,
+    _lock: Option<Lock>,
+    told_status: Option<Instant>,
+}
+
+impl Service {
+    /// The only one that watches the machine, where `is_only` is asked for: two would fetch
+    /// everything twice.
+    pub fn start(is_only: bool) -> Result<Self> {
+        Ok(Self {
+            manager: ServiceManager::of_environment(),
+            _lock: if is_only { only(&runtime())? } else { None },
+            told_status: None,
+        })
+    }
+
+    /// Gives up the rights that were needed to begin.
+    pub fn drop_rights() -> Result<()> {
+        rights::keep_only(&RIGHTS).context("cannot give up rights")
+    }
+
+    /// Says that it goes on, and, from time to time, how.
+    pub fn goes_on(&mut self, status: impl FnOnce() -> String) {
+        self.manager.alive();
+        let is_due = |told: Instant| told.elapsed() >= STATUS_EVERY;
+        if self.manager.is_there() && self.told_status.is_none_or(is_due) {
+            self.manager.status(&status());
+            self.told_status = Some(Instant::now());
+        }
+    }
+}
+
+/// `$FOREREAD_STATE_DIR`, else `/run/foreread`.
+fn runtime() -> PathBuf {
+    let set = env::var_os("FOREREAD_STATE_DIR").filter(|value| !value.is_empty());
+    set.map_or_else(|| PathBuf::from("/run/foreread"), PathBuf::from)
+}
+
+fn only(directory: &Path) -> Result<Option<Lock>> {
+    let path = directory.join("watch.lock");
+    let locked = fs::create_dir_all(directory).and_then(|()| save::try_lock(&path));
+    match locked {
+        Ok(Some(lock)) => {
+            // Only who asks for it would miss the number.
+            let _ = lock.note(&format!("{}\n", std::process::id()));
+            Ok(Some(lock))
+        }
+        Ok(None) => {
+            let who = fs::read_to_string(&path).unwrap_or_default();
+            let who = who.trim().parse::<u32>();
+            bail!(
+                "every process is watched already{}; stop that one first (systemctl stop \
+                 foreread-watch), or watch a part: --pid, --cgroup or -- COMMAND",
+                who.map_or_else(|_| String::new(), |pid| format!(", by process {pid}"))
+            )
+        }
+        // Whoever has rights to watch but not to write there is no service.
+        Err(error) if may_not(&error) => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
+    }
+}
+
+fn may_not(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_one_is_told_who_the_first_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path().join("run");
+        let first = only(&at).unwrap();
+        assert!(first.is_some());
+        let Err(said) = only(&at) else {
+            panic!("two of them");
+        };
+        let pid = format!("by process {};", std::process::id());
+        assert!(said.to_string().contains(&pid), "{said}");
+        drop(first);
+        assert!(only(&at).unwrap().is_some());
+    }
+
+    #[test]
+    fn where_nothing_can_be_locked_that_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(only(&file).is_err());
+    }
+}
