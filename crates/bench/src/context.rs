@@ -17,6 +17,7 @@ use foreread_bench::sample::Rounds;
 
 /// What most sections measure on where nothing else was asked for.
 const DEVICES: [&str; 4] = ["hdd", "usb", "cloud", "nvme"];
+use crate::sections::churn::MINUTES;
 
 /// What all sections share.
 pub struct Context {
@@ -31,6 +32,8 @@ pub struct Context {
     pub programs: Vec<String>,
     /// Where traces and lists of requests are kept, if they are.
     pub keep: Option<PathBuf>,
+    /// How long `churn` goes on.
+    pub churn_minutes: f64,
     /// By program and device.
     cold: BTreeMap<(String, String), (Program, ColdStarts)>,
 }
@@ -47,6 +50,7 @@ impl Context {
             chosen_devices: Vec::new(),
             programs: Vec::new(),
             keep: None,
+            churn_minutes: MINUTES,
             cold: BTreeMap::new(),
         })
     }

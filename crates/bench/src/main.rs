@@ -20,6 +20,7 @@ use foreread_testbed::Testbed;
 
 use context::Context;
 use sections::SectionName;
+use sections::churn::MINUTES;
 
 /// Measures what Foreread is worth and what it costs, on modelled disks, and says of each number
 /// whether it reached what it should be.
@@ -49,6 +50,9 @@ struct Arguments {
     /// Keep the traces of `agreement` there, and the lists of requests.
     #[arg(long, value_name = "DIRECTORY")]
     keep: Option<PathBuf>,
+    /// How many minutes `churn` goes on.
+    #[arg(long, value_name = "N", default_value_t = MINUTES, value_parser = minutes)]
+    minutes: f64,
     /// Fewer rounds: a third of the time, and more noise.
     #[arg(long)]
     quick: bool,
@@ -101,12 +105,16 @@ fn bench(arguments: &Arguments) -> Result<(), BenchError> {
     context.choose_devices(&arguments.devices);
     context.programs.clone_from(&arguments.programs);
     context.keep.clone_from(&arguments.keep);
+    context.churn_minutes = arguments.minutes;
     let names = if arguments.only.is_empty() {
         SectionName::ALL.to_vec()
     } else {
         arguments.only.clone()
     };
-    let minutes: f64 = names.iter().map(|name| name.minutes(arguments.quick)).sum();
+    let mut minutes: f64 = names.iter().map(|name| name.minutes(arguments.quick)).sum();
+    if names.contains(&SectionName::Churn) {
+        minutes += arguments.minutes - MINUTES;
+    }
     eprintln!("foreread-bench: takes about {} minutes", minutes.ceil());
     let mut measured = Vec::new();
     for name in names {
@@ -120,6 +128,15 @@ fn bench(arguments: &Arguments) -> Result<(), BenchError> {
         std::fs::write(path, text).map_err(BenchError::system(what))?;
     }
     Ok(())
+}
+
+/// From a second to a week.
+fn minutes(text: &str) -> Result<f64, String> {
+    let number = text
+        .parse()
+        .ok()
+        .filter(|number| (0.01..=10_080.0).contains(number));
+    number.ok_or_else(|| format!("{text}: not a number of minutes, such as 2 or 0.5"))
 }
 
 fn own_path() -> Result<PathBuf, BenchError> {

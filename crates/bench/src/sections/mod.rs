@@ -3,6 +3,7 @@
 
 mod advice;
 mod agreement;
+pub mod churn;
 mod cold;
 mod costs;
 mod decision;
@@ -60,6 +61,8 @@ pub enum SectionName {
     Watch,
     /// Programs that read large files, with `foreread watch` and without.
     Streams,
+    /// What `foreread watch` holds while programs, files and mounts come and go.
+    Churn,
 }
 
 impl SectionName {
@@ -80,6 +83,7 @@ impl SectionName {
         Self::Sizing,
         Self::Watch,
         Self::Streams,
+        Self::Churn,
     ];
 
     /// How long it takes on a machine with two processors.
@@ -98,11 +102,14 @@ impl SectionName {
             Self::Sizing => 13.0,
             Self::Watch => 6.0,
             Self::Streams => 12.0,
+            Self::Churn => churn::MINUTES + 0.3,
         };
         match (quick, self) {
             (false, _) => minutes,
             // The long starts can't be had shorter.
             (true, Self::Cold | Self::FileSystems | Self::Watch) => minutes * 0.7,
+            // So long as is asked for.
+            (true, Self::Churn) => minutes,
             (true, Self::Agreement) => minutes * 0.5,
             (true, _) => minutes * 0.3,
         }
@@ -126,6 +133,7 @@ impl SectionName {
             Self::Sizing => sizing::measure(context),
             Self::Watch => watch::measure(context),
             Self::Streams => streams::measure(context),
+            Self::Churn => churn::measure(context),
         }
     }
 }

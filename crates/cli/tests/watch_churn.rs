@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread watch` as programs and files come and go under it: what it holds is bounded, and all
+//! of it is given back. `FOREREAD_CHURN=10` has ten times as much come and go.
+
+mod common;
+
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use common::service::{Service, can_watch, until};
+use common::{World, is_root, stderr, stdout};
+use foreread_model::DiskParameters;
+use foreread_testbed::workload::small_files;
+use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
+
+const FILES: usize = 600;
+const DISK_BYTES: u64 = 128 << 20;
+/// What it may hold more than at first, in KiB: buffers that the allocator keeps for the next walk.
+const GROWTH_KIB_MAX: u64 = 24 << 10;
+/// Room for it and for the files of a walk, not for both and the next.
+const MEMORY_BYTES: u64 = 72 << 20;
+/// What it may say however long it runs.
+const LINES_MAX: usize = 5;
+
+/// One at a time: each watches all that this process starts, and looks at what is left of that.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// How much comes and goes.
+fn scaled(count: usize) -> usize {
+    let scale = env::var("FOREREAD_CHURN").ok();
+    count * scale.and_then(|scale| scale.parse().ok()).unwrap_or(1)
+}
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Watches what this process starts.
+fn watch(world: &World) -> Service {
+    Service::start(world, &["--pid", &std::process::id().to_string()])
+}
+
+/// A tree of small files on a disk; `None` where that can't be had or nothing can be watched.
+fn tree(world: &World) -> Option<(Testbed, PathBuf)> {
+    tree_of(world, 6_000_000)
+}
+
+fn tree_of(world: &World, bytes: u64) -> Option<(Testbed, PathBuf)> {
+    if !is_root() || !can_watch(world) {
+        return None;
+    }
+    if let Err(lacking) = Testbed::available() {
+        println!("skipped: {lacking}");
+        return None;
+    }
+    let disk = DiskParameters::preset("nvme").expect("a disk");
+    let testbed = Testbed::start(TestbedConfig::new(disk, DISK_BYTES)).expect("a disk");
+    let made = testbed.make_file_system(FileSystem::Ext4, &[]);
+    made.expect("a file system");
+    let root = testbed
+        .mount(FileSystem::Ext4, "noatime")
+        .expect("it mounts");
+    let tree = root.join("tree");
+    let made = testbed.instantly(|| small_files(&tree, FILES, bytes, 1));
+    made.expect("files");
+    make_cold(&testbed);
+    Some((testbed, tree))
+}
+
+/// What was mounted is not in memory afterwards. Whoever has it open makes this fail.
+fn make_cold(testbed: &Testbed) {
+    let mounted = testbed.remount(FileSystem::Ext4, "noatime");
+    mounted.expect("it mounts again");
+}
+
+fn files_below(top: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut directories = vec![top.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).expect("a directory") {
+            let entry = entry.expect("an entry");
+            match entry.file_type().expect("a type").is_dir() {
+                true => directories.push(entry.path()),
+                false => files.push(entry.path()),
+            }
+        }
+    }
+    files.sort_unstable();
+    files
+}
+
+/// Runs a program that may find files gone.
+fn run(program: &str, arguments: &[&Path]) {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.status().expect("it runs");
+}
+
+fn grep(tree: &Path) {
+    run("grep", &["-rq".as_ref(), "NOWHERE".as_ref(), tree]);
+}
+
+/// What a service held at first.
+struct Held {
+    descriptors: usize,
+    threads: usize,
+    rss_kib: u64,
+}
+
+impl Held {
+    fn by(service: &Service) -> Self {
+        Self {
+            descriptors: service.descriptors(),
+            threads: service.threads(),
+            rss_kib: service.rss_kib(),
+        }
+    }
+
+    /// Waits until it holds no more than this again, and little more memory.
+    fn again_by(&self, service: &Service) {
+        until("all threads have ended", || {
+            service.threads() <= self.threads
+        });
+        until("all is closed", || {
+            service.descriptors() <= self.descriptors
+        });
+        let now = service.rss_kib();
+        assert!(
+            now <= self.rss_kib + GROWTH_KIB_MAX,
+            "{} KiB, and {now} KiB now",
+            self.rss_kib
+        );
+        let said = service.stderr();
+        assert!(said.lines().count() <= LINES_MAX, "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}
+
+fn ends_well(service: Service) -> String {
+    let output = service.end();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    stdout(&output)
+}
+
+#[test]
+fn programs_come_and_go() {
+    let _turn = turn();
+    let world = World::new();
+    let Some((testbed, tree)) = tree(&world) else {
+        return;
+    };
+    let files = files_below(&tree);
+    make_cold(&testbed);
+    let service = watch(&world);
+    grep(&tree);
+    let held = Held::by(&service);
+    for _ in 0..scaled(3) {
+        make_cold(&testbed);
+        // Six files of a directory make a program suspect; then it has ended.
+        for some in files.chunks(6) {
+            let some: Vec<&Path> = some.iter().map(PathBuf::as_path).collect();
+            run("cat", &some);
+            run("true", &[]);
+        }
+        make_cold(&testbed);
+        // Several at once, and more than are walked ahead of.
+        let mut programs: Vec<_> = fs::read_dir(&tree)
+            .expect("a directory")
+            .flatten()
+            .map(|entry| {
+                let mut command = Command::new("grep");
+                command.args(["-rq", "NOWHERE"]).arg(entry.path());
+                command.spawn().expect("it starts")
+            })
+            .collect();
+        for program in &mut programs {
+            program.wait().expect("it ends");
+        }
+    }
+    held.again_by(&service);
+    let said = ends_well(service);
+    assert!(!said.contains(" 0 files missed"), "{said}");
+}
+
+#[test]
+fn files_vanish_and_shrink_under_it() {
+    let _turn = turn();
+    let world = World::new();
+    let Some((testbed, tree)) = tree(&world) else {
+        return;
+    };
+    let service = watch(&world);
+    grep(&tree);
+    let held = Held::by(&service);
+    for round in 0..scaled(4) {
+        let files = files_below(&tree);
+        make_cold(&testbed);
+        let spawned = Command::new("grep")
+            .args(["-rq", "NOWHERE"])
+            .arg(&tree)
+            .spawn();
+        let mut program = spawned.expect("it starts");
+        for (index, file) in files.iter().enumerate().skip(round % 3) {
+            match index % 3 {
+                0 => fs::remove_file(file).expect("it is there"),
+                1 => File::create(file).map(drop).expect("it is emptied"),
+                _ => {
+                    // Another one under its name.
+                    let beside = file.with_extension("new");
+                    fs::write(&beside, vec![b'x'; 10_000]).expect("a file");
+                    fs::rename(&beside, file).expect("it is replaced");
+                }
+            }
+        }
+        // What is gone is no failure of ours.
+        program.wait().expect("it ends");
+        for file in &files {
+            fs::write(file, vec![b'y'; 10_000]).expect("it is there again");
+        }
+        // Nothing is held open.
+        make_cold(&testbed);
+    }
+    held.again_by(&service);
+    ends_well(service);
+}
+
+#[test]
+fn a_file_system_goes_while_it_is_read_ahead_on_it() {
+    let _turn = turn();
+    let world = World::new();
+    let Some((testbed, tree)) = tree(&world) else {
+        return;
+    };
+    let service = watch(&world);
+    grep(&tree);
+    let held = Held::by(&service);
+    for _ in 0..scaled(5) {
+        make_cold(&testbed);
+        let spawned = Command::new("grep")
+            .args(["-rq", "NOWHERE"])
+            .arg(&tree)
+            .spawn();
+        let mut program = spawned.expect("it starts");
+        // In the midst of it.
+        std::thread::sleep(Duration::from_millis(30));
+        program.kill().expect("it runs, or has ended");
+        program.wait().expect("it has ended");
+        // A fetch that is under way ends within what a device delivers in some tens of
+        // milliseconds.
+        make_cold(&testbed);
+    }
+    held.again_by(&service);
+    ends_well(service);
+}
+
+#[test]
+fn a_device_that_fails_is_no_storm() {
+    let _turn = turn();
+    let world = World::new();
+    let Some((testbed, tree)) = tree(&world) else {
+        return;
+    };
+    let service = watch(&world);
+    grep(&tree);
+    let held = Held::by(&service);
+    for round in 0..scaled(3) as u64 {
+        make_cold(&testbed);
+        // Where the file system keeps its files, not where it begins.
+        let begin = (8 + 8 * (round % 3)) << 20;
+        testbed.fail_reads(begin..begin + (24 << 20));
+        grep(&tree);
+        testbed.fail_reads(0..0);
+        make_cold(&testbed);
+        grep(&tree);
+    }
+    held.again_by(&service);
+    ends_well(service);
+}
+
+/// A memory cgroup with a limit; removed when dropped, when nobody is in it any more.
+struct MemoryLimit(PathBuf);
+
+impl MemoryLimit {
+    /// `None` where this machine has none for us.
+    fn new(bytes: u64) -> Option<Self> {
+        let name = format!("foreread-churn-{}", std::process::id());
+        let version_1 = Path::new("/sys/fs/cgroup/memory").join(&name);
+        let version_2 = Path::new("/sys/fs/cgroup").join(&name);
+        for (group, file) in [
+            (version_1, "memory.limit_in_bytes"),
+            (version_2, "memory.max"),
+        ] {
+            let is_made =
+                group.parent().is_some_and(Path::is_dir) && fs::create_dir(&group).is_ok();
+            if !is_made {
+                continue;
+            }
+            let group = Self(group);
+            if group.0.join(file).exists()
+                && fs::write(group.0.join(file), bytes.to_string()).is_ok()
+            {
+                return Some(group);
+            }
+        }
+        println!("skipped: no cgroup with a limit of memory can be made");
+        None
+    }
+}
+
+impl Drop for MemoryLimit {
+    fn drop(&mut self) {
+        // Its last process may take a moment to be gone.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn it_lives_with_little_memory() {
+    let _turn = turn();
+    let world = World::new();
+    let Some((testbed, tree)) = tree_of(&world, 60_000_000) else {
+        return;
+    };
+    let Some(limit) = MemoryLimit::new(MEMORY_BYTES) else {
+        return;
+    };
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo $$ > \"$1\" && shift && exec \"$@\"", "sh"]);
+    command.arg(limit.0.join("cgroup.procs"));
+    command
+        .arg(env!("CARGO_BIN_EXE_foreread"))
+        .args(["watch", "--json"]);
+    command.args(["--pid", &std::process::id().to_string()]);
+    command.env("FOREREAD_STATE_DIR", world.state());
+    let service = Service::start_as(&world, command);
+    grep(&tree);
+    let held = Held::by(&service);
+    for _ in 0..scaled(4) {
+        make_cold(&testbed);
+        grep(&tree);
+    }
+    held.again_by(&service);
+    let said = ends_well(service);
+    let document: serde_json::Value = serde_json::from_str(&said).expect("a document");
+    // Each walk brings in nearly as much as there is room for, and goes on all the same.
+    let used = document["used_files"].as_u64().unwrap_or_default();
+    assert!(used > FILES as u64 * 2, "{document}");
+}
