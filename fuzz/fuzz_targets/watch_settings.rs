@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads arbitrary text as the settings of `watch`.
+//!
+//! `cargo +nightly fuzz run watch_settings -- -max_len=1024`
+#![no_main]
+
+use foreread_watch::settings::Settings;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let text = String::from_utf8_lossy(input);
+    match Settings::parse(&text) {
+        Ok(settings) => {
+            // Whatever is left alone, names and paths of any bytes can be asked for.
+            settings.excluded.is_program(input);
+            settings.excluded.is_path(input);
+        }
+        Err(error) => {
+            assert!(!error.to_string().contains(['\n', '\r']));
+            assert!(error.line <= text.lines().count() + 1);
+        }
+    }
+});
