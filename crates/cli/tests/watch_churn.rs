@@ -39,6 +39,13 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether process numbers are those that the kernel itself has: the first namespace of them has a
+/// fixed number.
+fn numbers_are_the_machines() -> bool {
+    let namespace = fs::read_link("/proc/self/ns/pid");
+    namespace.is_ok_and(|name| name == Path::new("pid:[4026531836]"))
+}
+
 /// Watches what this process starts.
 fn watch(world: &World) -> Service {
     Service::start(world, &["--pid", &std::process::id().to_string()])
@@ -55,6 +62,10 @@ fn tree_of(world: &World, bytes: u64) -> Option<(Testbed, PathBuf)> {
     }
     if let Err(lacking) = Testbed::available() {
         println!("skipped: {lacking}");
+        return None;
+    }
+    if !numbers_are_the_machines() {
+        println!("skipped: process numbers are a container's, so --pid can't be followed");
         return None;
     }
     let disk = DiskParameters::preset("nvme").expect("a disk");
