@@ -215,11 +215,21 @@ fn the_rights_of_the_unit_suffice_and_most_are_given_up() {
     command.arg(env!("CARGO_BIN_EXE_foreread")).arg("watch");
     command.env("FOREREAD_STATE_DIR", world.state());
     let service = Service::start_as(&world, command);
-    let bits = |name| u64::from_str_radix(&service.status(name), 16).expect("a number");
-    // CAP_DAC_READ_SEARCH and CAP_FOWNER.
-    assert_eq!(bits("CapEff"), 0b1100);
-    assert_eq!(bits("CapPrm"), 0b1100);
-    assert_eq!(bits("CapInh"), 0);
+    let capability = |status: &str, name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let bits = line.map(|bits| u64::from_str_radix(bits.trim(), 16).expect("bits"));
+        bits.unwrap_or_else(|| panic!("{name}: {status}"))
+    };
+    for thread in fs::read_dir(service.proc("task"))
+        .expect("it runs")
+        .flatten()
+    {
+        let status = fs::read_to_string(thread.path().join("status")).expect("it runs");
+        // CAP_DAC_READ_SEARCH and CAP_FOWNER.
+        assert_eq!(capability(&status, "CapEff:"), 0b1100, "{status}");
+        assert_eq!(capability(&status, "CapPrm:"), 0b1100, "{status}");
+        assert_eq!(capability(&status, "CapInh:"), 0, "{status}");
+    }
     let output = service.end();
     assert_eq!(stderr(&output), "");
     assert_eq!(output.status.code(), Some(0));

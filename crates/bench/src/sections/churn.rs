@@ -206,20 +206,25 @@ impl Watch {
         Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
     }
 
-    /// Waits until the last walks have ended, as long as that may take: until it holds no more than
-    /// before, or, where that isn't known, nothing for a walk.
+    /// Waits until the last walks have ended, as long as that may take, and until no more is open
+    /// than before, where that is known.
     fn settle(&self, before: Option<Held>) {
-        let is_settled = |held: Held| match before {
-            Some(before) => {
-                held.threads <= before.threads && held.descriptors <= before.descriptors
-            }
-            // The main thread, and one for the terminal.
-            None => held.threads <= 2,
+        let is_settled = |held: Held| {
+            let is_closed = |before: Held| held.descriptors <= before.descriptors;
+            self.walks() == 0 && before.is_none_or(is_closed)
         };
         let began = Instant::now();
         while began.elapsed() < SETTLE_MAX && !self.held().is_ok_and(is_settled) {
             thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Threads that walk.
+    fn walks(&self) -> usize {
+        let threads = fs::read_dir(self.at.join("task")).into_iter().flatten();
+        let names = threads.flatten().map(|thread| thread.path().join("comm"));
+        let is_walk = |name: &PathBuf| fs::read(name).is_ok_and(|name| name == b"walk\n");
+        names.filter(is_walk).count()
     }
 
     /// Its document, and how many lines it said meanwhile.
