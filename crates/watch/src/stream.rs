@@ -127,9 +127,12 @@ mod tests {
     proptest! {
         #[test]
         fn merged_ranges_are_the_same_pages_once(
-            asks in prop::collection::vec((0u64..50, 0u64..8, 0u64..20, 0u32..5, any::<bool>()), 0..8)
+            asks in prop::collection::vec(
+                (0u64..50, 0u64..8, 0u64..20, 0u32..5, any::<bool>()), 0..8
+            )
         ) {
-            let asks: Vec<Ask> = asks.into_iter().map(|(a, b, c, d, e)| ask(a, b, c, d, e)).collect();
+            let asks = asks.into_iter().map(|(a, b, c, d, e)| ask(a, b, c, d, e));
+            let asks: Vec<Ask> = asks.collect();
             let pages = |ranges: &mut dyn Iterator<Item = (u64, u64)>| -> Vec<u64> {
                 ranges.flat_map(|(start, pages)| start..start + pages).collect()
             };

@@ -66,7 +66,7 @@ pub enum SectionName {
 }
 
 impl SectionName {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,

@@ -102,6 +102,7 @@ pub(super) struct Streams {
 
 impl Streams {
     /// The kernel takes its time to look at the programs, so that is done in a thread of its own.
+    /// Nobody waits for that but who gives up rights: then they have been given up.
     ///
     /// # Errors
     /// Without a descriptor or a thread.
@@ -109,6 +110,7 @@ impl Streams {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let has_begun = Arc::new(AtomicBool::new(false));
         let (set, changes) = channel();
+        let (beginning, begin) = channel::<()>();
         let (stopped, begun) = (Arc::clone(&stop), Arc::clone(&has_begun));
         let rights = options.rights;
         let thread = thread::Builder::new().name("streams".into());
@@ -116,13 +118,18 @@ impl Streams {
             // Whoever waits for them has said so for his own thread.
             interrupt::leave_to_others();
             let started = Loop::start(options, changes);
-            begun.store(true, Ordering::Release);
             if let Some(rights) = rights {
                 // Where that is refused, it is no less than it was.
                 let _ = keep_only(rights);
             }
+            begun.store(true, Ordering::Release);
+            drop(beginning);
             Ok(started?.run(&stopped))
         })?;
+        if rights.is_some() {
+            // It ends with the sender.
+            let _ = begin.recv();
+        }
         Ok(Self {
             stop,
             has_begun,
