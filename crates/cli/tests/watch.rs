@@ -4,7 +4,6 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -229,11 +228,14 @@ fn programs_and_directories_that_are_excluded_are_left_alone() {
 
 /// `foreread watch` without a command, until it is told to end.
 fn until_told(world: &World, options: &[&str], meanwhile: impl FnOnce()) -> Output {
+    // A pipe might fill up meanwhile, for the log of a machine is long.
+    let [stdout, stderr] = ["stdout", "stderr"].map(|name| world.path(name));
+    let to = |path: &Path| Stdio::from(fs::File::create(path).expect("a file"));
     let mut child = world
         .foreread(&["watch", "--json", "--log", "-"])
         .args(options)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stdout(to(&stdout))
+        .stderr(to(&stderr))
         .spawn()
         .expect("it starts");
     // Programs are loaded in some tens of milliseconds; what comes first is only not seen.
@@ -241,13 +243,11 @@ fn until_told(world: &World, options: &[&str], meanwhile: impl FnOnce()) -> Outp
     meanwhile();
     let pid = Pid::from_raw(child.id() as i32).expect("a number");
     kill_process(pid, Signal::INT).expect("it is told");
-    let mut said = String::new();
-    for line in BufReader::new(child.stdout.take().expect("a pipe")).lines() {
-        said.push_str(&line.expect("text"));
+    Output {
+        status: child.wait().expect("it ends"),
+        stdout: fs::read(&stdout).expect("it is there"),
+        stderr: fs::read(&stderr).expect("it is there"),
     }
-    let mut output = child.wait_with_output().expect("it ends");
-    output.stdout = said.into_bytes();
-    output
 }
 
 #[test]

@@ -22,7 +22,7 @@ const DISK_BYTES: u64 = 128 << 20;
 /// What it may hold more than at first, in KiB: buffers that the allocator keeps for the next walk.
 const GROWTH_KIB_MAX: u64 = 24 << 10;
 /// Room for it and for the files of a walk, not for both and the next.
-const MEMORY_BYTES: u64 = 72 << 20;
+const MEMORY_BYTES: u64 = 96 << 20;
 /// What it may say however long it runs.
 const LINES_MAX: usize = 5;
 
