@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * What `foreread watch` sees. Misses always: they wait for a device, beside which a walk up the
- * names is nothing. Reads from memory only while somebody is walked ahead of, and only his.
+ * names is nothing. Reads from memory only while somebody is walked ahead of, and only his; and
+ * the same of looks, which are calls that need no page of a file, but its inode or its name.
  */
-#include "kernel.h"
+#include "block_kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "watch.h"
+#include "record.h"
+#include "open_file.h"
 #include "children.h"
 #include "whoami.h"
 
 #define S_IFMT 0170000
 #define S_IFREG 0100000
-#define NAME_BYTES_MAX 255
+#define S_IFBLK 0060000
 #define DEPTH_MAX 64
+#define AT_FDCWD (-100)
+#define OPERATION_MASK 0xff
+#define OPERATION_READ 0
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -22,15 +28,19 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile u32 only_tree;
 const volatile u64 only_cgroup;
 const volatile u32 cgroup_level;
+const volatile u8 syscall_class[SYSCALLS_MAX];
+/* Calls without a directory that write a struct stat; of an architecture that has them. */
+const volatile u32 call_stat;
+const volatile u32 call_lstat;
 
 u64 lost;
 
 /* Processes that are walked ahead of. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 64);
+	__uint(max_entries, 4096);
 	__type(key, u32);
-	__type(value, u8);
+	__type(value, struct watch_walker);
 } walkers SEC(".maps");
 
 struct {
@@ -45,13 +55,17 @@ struct {
 	__type(value, struct watch_seen);
 } scratches SEC(".maps");
 
-/* The file that a thread missed last: of a file, only the first miss is told. */
+struct of_thread {
+	u64 last_missed; /* its inode: of a file, only the first miss is told */
+	u64 waits; /* for metadata, in the call that it is in */
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, u64);
-} last_missed SEC(".maps");
+	__type(value, struct of_thread);
+} threads SEC(".maps");
 
 static const u32 ZERO = 0;
 
@@ -73,6 +87,36 @@ static __always_inline void tell(struct watch_seen *seen, u64 flags)
 	if (bpf_ringbuf_output(&ring, seen, __builtin_offsetof(struct watch_seen, path) + bytes,
 			       flags))
 		__sync_fetch_and_add(&lost, 1);
+}
+
+static __always_inline struct watch_seen *begin(u32 kind)
+{
+	struct watch_seen *seen = bpf_map_lookup_elem(&scratches, &ZERO);
+	u64 both = bpf_get_current_pid_tgid();
+
+	if (!seen)
+		return NULL;
+	seen->kind = kind;
+	seen->process = both >> 32;
+	seen->thread = (u32)both;
+	seen->parent = BPF_CORE_READ(bpf_get_current_task_btf(), real_parent, tgid);
+	seen->path_bytes = 0;
+	return seen;
+}
+
+/* Who shares a walk is told as the one with whom it began. */
+static __always_inline void name_leader(struct watch_seen *seen)
+{
+	struct watch_walker *walker = bpf_map_lookup_elem(&walkers, &seen->process);
+
+	if (walker)
+		seen->process = walker->leader;
+}
+
+static __always_inline struct of_thread *this_thread(void)
+{
+	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0,
+				    BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
 static __always_inline struct dentry *alias_of(struct inode *inode)
@@ -105,43 +149,46 @@ static long climb(u64 depth, struct dentry **at)
 	return 0;
 }
 
+/* Puts the names from this one up behind what is there; false where they don't fit. */
+static __always_inline bool climb_to_root(struct dentry *dentry)
+{
+	if (!dentry)
+		return false;
+	bpf_loop(DEPTH_MAX, climb, &dentry, 0);
+	/* Of what lies deeper or is longer, the top is not known. */
+	return BPF_CORE_READ(dentry, d_parent) == dentry;
+}
+
 SEC("tp_btf/page_cache_sync_ra")
 int BPF_PROG(missed, struct inode *inode, unsigned long index)
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct of_thread *thread;
 	struct watch_seen *seen;
 	struct dentry *dentry;
-	u64 *last;
 
 	if (!is_watched(tgid) || (BPF_CORE_READ(inode, i_mode) & S_IFMT) != S_IFREG)
 		return 0;
-	last = bpf_task_storage_get(&last_missed, bpf_get_current_task_btf(), 0,
-				    BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!last || (index && *last == (u64)inode))
+	thread = this_thread();
+	if (!thread || (index && thread->last_missed == (u64)inode))
 		return 0;
-	*last = (u64)inode;
-	seen = bpf_map_lookup_elem(&scratches, &ZERO);
+	thread->last_missed = (u64)inode;
+	seen = begin(WATCH_MISS);
 	if (!seen)
 		return 0;
-	seen->kind = WATCH_MISS;
-	seen->process = tgid;
 	seen->inode = BPF_CORE_READ(inode, i_ino);
 	seen->device = BPF_CORE_READ(inode, i_sb, s_dev);
-	seen->path_bytes = 0;
+	name_leader(seen);
 	dentry = alias_of(inode);
-	if (!dentry)
-		return 0;
-	bpf_loop(DEPTH_MAX, climb, &dentry, 0);
-	/* Of what lies deeper or is longer, the top is not known. */
-	if (BPF_CORE_READ(dentry, d_parent) != dentry)
-		return 0;
-	tell(seen, 0);
+	if (climb_to_root(dentry))
+		tell(seen, 0);
 	return 0;
 }
 
 SEC("tp_btf/mm_filemap_get_pages")
 int BPF_PROG(hit, struct address_space *mapping, unsigned long index)
 {
+	struct watch_walker *walker;
 	struct watch_seen *seen;
 	struct inode *inode;
 	u32 tgid;
@@ -149,27 +196,39 @@ int BPF_PROG(hit, struct address_space *mapping, unsigned long index)
 	if (index)
 		return 0;
 	tgid = bpf_get_current_pid_tgid() >> 32;
-	if (!bpf_map_lookup_elem(&walkers, &tgid))
+	walker = bpf_map_lookup_elem(&walkers, &tgid);
+	if (!walker)
 		return 0;
-	seen = bpf_map_lookup_elem(&scratches, &ZERO);
+	seen = begin(WATCH_HIT);
 	inode = BPF_CORE_READ(mapping, host);
 	if (!seen || !inode)
 		return 0;
-	seen->kind = WATCH_HIT;
-	seen->process = tgid;
+	seen->process = walker->leader;
 	seen->inode = BPF_CORE_READ(inode, i_ino);
 	seen->device = BPF_CORE_READ(inode, i_sb, s_dev);
-	seen->path_bytes = 0;
 	/* Nobody is woken for it: it is looked for often enough. */
 	tell(seen, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
+#include "watch_look.h"
+
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
 {
+	u32 parent_tgid = parent->tgid, child_tgid = child->tgid;
+	struct watch_walker *walker, shares;
+
 	if (!take_in(parent, child))
 		__sync_fetch_and_add(&lost, 1);
+	if (parent_tgid == child_tgid)
+		return 0;
+	walker = bpf_map_lookup_elem(&walkers, &parent_tgid);
+	if (walker && walker->takes_children) {
+		shares = *walker;
+		/* Without room it is walked ahead of all the same, unseen. */
+		bpf_map_update_elem(&walkers, &child_tgid, &shares, BPF_ANY);
+	}
 	return 0;
 }
 
@@ -182,14 +241,10 @@ int BPF_PROG(exited, struct task_struct *task)
 	if (!is_last_thread(task))
 		return 0;
 	bpf_map_delete_elem(&tree, &tgid);
-	if (!bpf_map_lookup_elem(&walkers, &tgid))
+	if (bpf_map_delete_elem(&walkers, &tgid))
 		return 0;
-	seen = bpf_map_lookup_elem(&scratches, &ZERO);
-	if (!seen)
-		return 0;
-	seen->kind = WATCH_EXIT;
-	seen->process = tgid;
-	seen->path_bytes = 0;
-	tell(seen, 0);
+	seen = begin(WATCH_EXIT);
+	if (seen)
+		tell(seen, 0);
 	return 0;
 }

@@ -11,6 +11,15 @@ enum watch_kind {
 	WATCH_MISS = 1, /* a file's page was not in memory; the names follow */
 	WATCH_HIT = 2, /* the start of a file was read from memory, by a process that walks */
 	WATCH_EXIT = 3, /* a process that walks has ended */
+	WATCH_LOOK = 4, /* a call waits for metadata; its path follows, and where that starts */
+	WATCH_LOOKED = 5, /* a process that walks has looked at this inode */
+	WATCH_LOOKED_LATE = 6, /* the same, and waited for metadata */
+};
+
+struct watch_walker {
+	__u32 leader; /* the process with which the walk began */
+	__u16 looks; /* whether looks are told */
+	__u16 takes_children; /* whether they share the walk */
 };
 
 struct watch_seen {
@@ -19,6 +28,8 @@ struct watch_seen {
 	__u32 process;
 	__u32 kind;
 	__u32 path_bytes; /* names from the file up, each with a NUL */
+	__u32 thread;
+	__u32 parent; /* the process that began this one */
 	__u8 path[WATCH_PATH_BYTES + 256];
 };
 

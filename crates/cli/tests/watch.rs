@@ -132,6 +132,80 @@ fn a_program_that_walks_finds_its_files_in_memory() {
 }
 
 #[test]
+fn a_program_that_only_looks_finds_inodes_in_memory_and_no_data_are_read() {
+    let world = World::new();
+    let Some((testbed, tree)) = cold_tree(&world) else {
+        return;
+    };
+    make_cold(&testbed);
+    testbed.reset_counters();
+    let find = ["find", text(&tree), "-size", "+1G"];
+    let (document, log) = watched(&world, &[], &find);
+    let what = format!("{document} {log:#?}");
+    let begun = log.iter().find(|line| line["what"] == "begun");
+    let begun = begun.unwrap_or_else(|| panic!("{what}"));
+    assert_eq!(
+        (&begun["reads"], &begun["order"]),
+        (&false.into(), &"listed".into()),
+        "{what}"
+    );
+    assert!(count(&document, "looks") >= 5, "{what}");
+    assert!(count(&document, "listed_directories") >= 1, "{what}");
+    assert!(!log.iter().any(|line| line["what"] == "reads"), "{what}");
+    // The files have 6 MB.
+    assert!(testbed.counters().bytes < 3_000_000, "{what}");
+    make_cold(&testbed);
+}
+
+#[test]
+fn a_program_that_looks_here_and_there_is_not_walked_ahead_of() {
+    let world = World::new();
+    let Some((testbed, tree)) = cold_tree(&world) else {
+        return;
+    };
+    let found = Command::new("find")
+        .arg(&tree)
+        .args(["-type", "f"])
+        .output();
+    let found = stdout(&found.expect("find runs"));
+    let mut files: Vec<&str> = found.lines().collect();
+    files.sort_unstable();
+    let order: Vec<&str> = (0..files.len())
+        .map(|n| files[n * 127 % files.len()])
+        .collect();
+    make_cold(&testbed);
+    let stat = [&["stat", "--format=%s"], &order[..]].concat();
+    let (document, log) = watched(&world, &[], &stat);
+    assert!(count(&document, "looks") > 20, "{document}");
+    assert_eq!(count(&document, "fetched_files"), 0, "{document}\n{log:#?}");
+}
+
+#[test]
+fn programs_of_one_parent_share_a_walk() {
+    let world = World::new();
+    let Some((testbed, tree)) = cold_tree(&world) else {
+        return;
+    };
+    // Each goes through a part of the list.
+    let list = world.path("list");
+    let find = format!("find {} -type f -print0 > {}", text(&tree), text(&list));
+    let found = Command::new("sh").args(["-c", &find]).status();
+    assert!(found.expect("find runs").success());
+    make_cold(&testbed);
+    let cats = ["xargs", "-0", "-n", "8", "-a", text(&list), "cat"];
+    let (document, log) = watched(&world, &[], &cats);
+    let what = format!("{document} {log:#?}");
+    let used = count(&document, "used_files");
+    assert!(used > FILES as u64 / 2, "{what}");
+    // There are 75 of them.
+    assert!(count(&document, "walks") <= 20, "{what}");
+    assert!(
+        count(&document, "fetched_files") < FILES as u64 * 5 / 4,
+        "{what}"
+    );
+}
+
+#[test]
 fn a_program_that_reads_here_and_there_is_not_walked_ahead_of() {
     let world = World::new();
     let Some((testbed, tree)) = cold_tree(&world) else {

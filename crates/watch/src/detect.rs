@@ -28,6 +28,10 @@ const PATIENCE_MISSES_MAX: u32 = 4096;
 pub struct Missed {
     /// Who read it.
     pub process: u32,
+    /// The thread that did.
+    pub thread: u32,
+    /// The process that began it.
+    pub parent: u32,
     /// Of its file system.
     pub device: Device,
     /// Its number there.
@@ -43,12 +47,48 @@ pub struct Missed {
 pub struct Suspicion {
     /// Who.
     pub process: u32,
+    /// Who began it.
+    pub parent: u32,
     /// The file system.
     pub device: Device,
     /// The directory, from the root of the file system.
     pub directory: Vec<u8>,
+    /// What was come through in it or below.
+    pub passed: Vec<Passed>,
+    /// Where the paths that it came through start, that is of a program that has a list of them.
+    pub start: Option<Vec<u8>>,
+    /// How many threads of the process came through it.
+    pub threads: usize,
+    /// Whether data of files were missed, and not only what is known about them.
+    pub reads: bool,
+}
+
+/// How a process, or one of its threads, came through a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// The directory, from the root of the file system.
+    pub directory: Vec<u8>,
     /// Its entries that were come through, in that order, none twice in a row.
     pub children: Vec<Vec<u8>>,
+}
+
+impl Suspicion {
+    fn of_files(file: &Missed, directory: &[u8], children: Vec<Vec<u8>>) -> Self {
+        let directory = directory.to_vec();
+        Self {
+            process: file.process,
+            parent: file.parent,
+            device: file.device,
+            directory: directory.clone(),
+            passed: vec![Passed {
+                directory,
+                children,
+            }],
+            start: None,
+            threads: 1,
+            reads: true,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -129,12 +169,8 @@ impl Recent {
             .filter(|file| (file.device, &file.directory) == (newest.device, &newest.directory));
         let mut children: Vec<Vec<u8>> = beside.map(|file| file.name.clone()).collect();
         children.dedup();
-        (children.len() >= FILES_MIN).then(|| Suspicion {
-            process: newest.process,
-            device: newest.device,
-            directory: newest.directory.clone(),
-            children,
-        })
+        (children.len() >= FILES_MIN)
+            .then(|| Suspicion::of_files(newest, &newest.directory, children))
     }
 
     fn of_several(&self) -> Option<Suspicion> {
@@ -159,12 +195,7 @@ impl Recent {
         };
         let mut children: Vec<Vec<u8>> = files.iter().map(of_file).collect();
         children.dedup();
-        (children.len() >= FILES_MIN).then(|| Suspicion {
-            process: newest.process,
-            device: newest.device,
-            directory: above.to_vec(),
-            children,
-        })
+        (children.len() >= FILES_MIN).then(|| Suspicion::of_files(newest, above, children))
     }
 }
 
@@ -176,6 +207,8 @@ mod tests {
     fn miss(directory: &str, name: &str) -> Missed {
         Missed {
             process: 1,
+            thread: 1,
+            parent: 0,
             device: Device::default(),
             inode: 1,
             directory: directory.into(),
@@ -196,7 +229,7 @@ mod tests {
     fn three_files_of_a_directory_make_it_suspect() {
         let found = play(&[("/a", "1"), ("/b", "x"), ("/a", "2"), ("/a", "3")]).unwrap();
         assert_eq!(found.directory, b"/a");
-        assert_eq!(found.children, [b"1", b"2", b"3"]);
+        assert_eq!(found.passed[0].children, [b"1", b"2", b"3"]);
         assert!(play(&[("/a", "1"), ("/a", "2"), ("/a", "2")]).is_none());
     }
 
@@ -205,7 +238,7 @@ mod tests {
         let found = play(&[("/t/a", "1"), ("/t/b", "1"), ("/t/c/d", "1"), ("/t/e", "1")]);
         let found = found.unwrap();
         assert_eq!(found.directory, b"/t");
-        assert_eq!(found.children, [b"a", b"b", b"c", b"e"]);
+        assert_eq!(found.passed[0].children, [b"a", b"b", b"c", b"e"]);
         let far = [
             ("/t/a/b/c", "1"),
             ("/t/b", "1"),
@@ -241,7 +274,7 @@ mod tests {
                 let file = Missed { process, ..miss(&directory, &name) };
                 if let Some(found) = detector.missed(file.clone()) {
                     prop_assert!(file.directory.starts_with(&found.directory));
-                    prop_assert!(found.children.len() >= FILES_MIN);
+                    prop_assert!(found.passed[0].children.len() >= FILES_MIN);
                 }
                 prop_assert!(detector.processes.len() <= PROCESSES_MAX);
             }

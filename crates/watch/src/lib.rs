@@ -6,10 +6,12 @@
 
 pub mod account;
 pub mod call;
+pub mod cursor;
 pub mod detect;
 pub mod excluded;
 pub mod ledger;
 pub mod line;
+pub mod look;
 pub mod note;
 pub mod openmetrics;
 pub mod order;

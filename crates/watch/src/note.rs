@@ -10,6 +10,9 @@ use crate::walk::{Tally, Why};
 pub struct Note {
     /// To whom.
     pub process: u32,
+    /// Whether it began because the process missed data of files, and not only what is known about
+    /// them.
+    pub began_by_reads: bool,
     /// What.
     pub what: What,
 }
@@ -22,10 +25,19 @@ pub enum What {
         /// Its path.
         directory: Vec<u8>,
     },
+    /// The process is walked ahead of there already.
+    Known,
     /// The process walks below this directory.
     Begun {
         /// Its path.
         top: Vec<u8>,
+        /// How it goes.
+        order: Order,
+    },
+    /// Now it reads files, at which it only looked before.
+    Reads,
+    /// It goes in another order than was thought.
+    Ordered {
         /// How it goes.
         order: Order,
     },

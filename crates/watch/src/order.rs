@@ -25,7 +25,8 @@ pub enum Order {
 }
 
 impl Order {
-    const ALL: [Self; 3] = [Self::Listed, Self::Name, Self::Inode];
+    /// All of them, the first ones preferred.
+    pub const ALL: [Self; 3] = [Self::Listed, Self::Name, Self::Inode];
 
     /// `listed`, `name`, `inode`.
     #[must_use]
@@ -51,28 +52,58 @@ impl Order {
 const STEPS_PER_CHILD_MAX: usize = 4;
 
 /// Orders that explain what was seen of a program; of several, the first is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Orders(u8);
+
+impl FromIterator<Order> for Orders {
+    fn from_iter<I: IntoIterator<Item = Order>>(orders: I) -> Self {
+        Self(
+            orders
+                .into_iter()
+                .fold(0, |all, order| all | 1 << order as u8),
+        )
+    }
+}
 
 impl Orders {
     /// Those in which a program can have come through `children` of a directory that is listed so.
     /// None when it jumps, or leaves too many out between them: then it goes elsewhere.
     #[must_use]
     pub fn of(entries: &[Entry], children: &[Vec<u8>]) -> Self {
+        Self::within(entries, children, STEPS_PER_CHILD_MAX)
+    }
+
+    /// The same, however many are left out between them: of most looks nothing is seen.
+    #[must_use]
+    pub fn of_looks(entries: &[Entry], children: &[Vec<u8>]) -> Self {
+        Self::within(entries, children, usize::MAX)
+    }
+
+    fn within(entries: &[Entry], children: &[Vec<u8>], steps_per_child_max: usize) -> Self {
         let explains = |order: &Order| {
             let mut sorted = entries.to_vec();
             order.sort(&mut sorted);
-            follows(&sorted, children)
+            follows(&sorted, children, steps_per_child_max)
         };
-        let found = Order::ALL.into_iter().filter(explains);
-        Self(found.fold(0, |all, order| all | 1 << order as u8))
+        Order::ALL.into_iter().filter(explains).collect()
+    }
+
+    /// Those that are in both.
+    #[must_use]
+    pub fn both(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Whether this is one of them.
+    #[must_use]
+    pub fn contains(self, order: Order) -> bool {
+        self.0 & 1 << order as u8 != 0
     }
 
     /// The one to go by.
     #[must_use]
     pub fn first(self) -> Option<Order> {
-        let holds = |order: &Order| self.0 & 1 << *order as u8 != 0;
-        Order::ALL.into_iter().find(holds)
+        Order::ALL.into_iter().find(|order| self.contains(*order))
     }
 
     /// Those that explain this too; where none does, it was something else before.
@@ -85,7 +116,7 @@ impl Orders {
     }
 }
 
-fn follows(entries: &[Entry], children: &[Vec<u8>]) -> bool {
+fn follows(entries: &[Entry], children: &[Vec<u8>], steps_per_child_max: usize) -> bool {
     let Some(first) = children.first() else {
         return false;
     };
@@ -114,7 +145,7 @@ fn follows(entries: &[Entry], children: &[Vec<u8>]) -> bool {
         return false;
     };
     places.windows(2).all(|pair| pair[0] < pair[1])
-        && to - from <= STEPS_PER_CHILD_MAX * places.len()
+        && to - from <= steps_per_child_max.saturating_mul(places.len())
 }
 
 #[cfg(test)]
@@ -201,7 +232,7 @@ mod tests {
             // Three entries may fit several orders; then the found one explains them too.
             let mut again = listed.clone();
             found.unwrap().sort(&mut again);
-            prop_assert!(follows(&again, &seen));
+            prop_assert!(follows(&again, &seen, STEPS_PER_CHILD_MAX));
         }
     }
 }

@@ -5,9 +5,11 @@
 //! came of it, and what the program has read meanwhile. It does no I/O, so what it is told decides
 //! alone what it answers.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
+use crate::cursor::{Cursor, Cursors};
 use crate::order::{Entry, Order};
 use crate::paths::{child_below, common, depth, is_within, joined};
 use crate::window::Window;
@@ -24,6 +26,14 @@ const FILES_PER_REVIEW: u64 = 256;
 const READS_PER_USE_MAX: u64 = 8;
 /// Files read elsewhere, without one of this tree between them, that end the walk.
 const STRAYS_MAX: u32 = 4;
+/// So many files of which data are read, and not only inodes, make a program one that reads.
+const READS_MIN: u32 = 3;
+/// Reads and looks that came before what they mean was listed.
+const UNPLACED_MAX: usize = 128;
+/// Inodes that were looked at and aren't listed yet.
+const LOOKED_BEFORE_MAX: usize = 1 << 16;
+/// Steps that are kept at most, wherever its program is.
+const STEPS_MAX: usize = 1 << 19;
 
 /// A file to fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,20 +151,30 @@ enum Step {
     Unlisted(Vec<u8>),
 }
 
+/// Files to fetch, each once.
+#[derive(Debug, Default)]
+struct Files {
+    list: Vec<FileToFetch>,
+    inodes: HashSet<u64>,
+}
+
 /// One process on its way through one tree.
 #[derive(Debug)]
 pub struct Walk {
     top: Vec<u8>,
     order: Order,
     window: Window,
+    budget_bytes: u64,
+    /// Whether its program reads files, or only looks at them.
+    reads: bool,
     steps: VecDeque<Step>,
     /// Number of the first step: those before it are forgotten.
     front: u64,
-    /// Number of the first step after the program that isn't fetched.
-    next: u64,
-    /// Number of the step behind the one that the program has come to last.
-    reached: u64,
+    cursors: Cursors,
+    /// Where files are, by their inode numbers.
     places: HashMap<u64, u64>,
+    /// Where the entries of directories begin.
+    doors: HashMap<u64, u64>,
     states: HashMap<u64, State>,
     tally: Tally,
     /// Since the last review: files read, of them fetched ones.
@@ -166,8 +186,15 @@ pub struct Walk {
     /// Whether the window has grown since the last fetch.
     has_grown: bool,
     strays: u32,
-    /// The file that was read last.
-    last_read: u64,
+    /// What was come to last and isn't listed yet.
+    unplaced: VecDeque<u64>,
+    /// The directory of the file that was come to last.
+    last_directory: Option<Arc<[u8]>>,
+    jump: Option<(Vec<u8>, [Vec<u8>; 2])>,
+    /// What was looked at before it was listed.
+    looked_before: HashSet<u64>,
+    /// Files of which data was missed, while only inodes are fetched.
+    read_while_looking: u32,
     over: Option<Why>,
 }
 
@@ -179,11 +206,13 @@ impl Walk {
             top: top.to_vec(),
             order,
             window: Window::new(budget_bytes),
+            budget_bytes,
+            reads: true,
             steps: VecDeque::from([Step::Unlisted(top.to_vec())]),
             front: 0,
-            next: 0,
-            reached: 0,
+            cursors: Cursors::default(),
             places: HashMap::new(),
+            doors: HashMap::new(),
             states: HashMap::new(),
             tally: Tally::default(),
             read_files: 0,
@@ -192,9 +221,29 @@ impl Walk {
             passed_unread_files: 0,
             has_grown: false,
             strays: 0,
-            last_read: 0,
+            unplaced: VecDeque::new(),
+            last_directory: None,
+            jump: None,
+            looked_before: HashSet::new(),
+            read_while_looking: 0,
             over: None,
         }
+    }
+
+    /// The same of a program that only looks at files, as far as is known.
+    #[must_use]
+    pub fn of_looks(top: &[u8], order: Order, budget_bytes: u64) -> Self {
+        Self {
+            reads: false,
+            window: Window::of_inodes(budget_bytes),
+            ..Self::new(top, order, budget_bytes)
+        }
+    }
+
+    /// Whether the data of files are to be fetched, and not only their inodes.
+    #[must_use]
+    pub fn reads(&self) -> bool {
+        self.reads
     }
 
     /// The directory below which it goes.
@@ -226,37 +275,59 @@ impl Walk {
         if let Some(why) = self.over {
             return Decision::End(why);
         }
-        // The program may go back, to what was passed over.
-        self.next = self.reached;
-        while let Some(Step::File(file)) = self.step(self.next)
-            && self.states.contains_key(&file.inode)
-        {
-            self.next += 1;
-        }
-        let (ahead, window) = (self.next - self.reached, self.window.files());
-        match self.step(self.next) {
+        self.find_next();
+        let window = self.window.files();
+        let counting = self.cursors.counting().map(|cursor| *cursor);
+        let mut cursors: Vec<Cursor> = counting.collect();
+        let share = window / (cursors.len() as u64).max(1);
+        // Who is nearest to the end of what is fetched comes first.
+        cursors.sort_by_key(Cursor::ahead);
+        let mut files = Files::default();
+        for cursor in &cursors {
             // The next files fit once half of these are used: a batch that is worth its order.
-            Some(Step::File(_)) if ahead < window.div_ceil(2) => self.fetch(window - ahead, ahead),
-            Some(Step::Unlisted(_)) if ahead <= window => {
-                Decision::List(self.unlisted(self.next).take(LISTS_MAX).collect())
+            if cursor.ahead() < share.div_ceil(2) {
+                self.gather(cursor.next, share - cursor.ahead(), &mut files);
             }
-            // It may go on outside.
-            _ => Decision::Wait,
+        }
+        if !files.list.is_empty() {
+            let ahead = cursors.iter().map(Cursor::ahead).sum();
+            return Decision::Fetch(files.list, self.window.bytes_left(ahead));
+        }
+        let unlisted = cursors.iter().find(|cursor| {
+            cursor.ahead() <= share && matches!(self.step(cursor.next), Some(Step::Unlisted(_)))
+        });
+        // Without one, it may go on outside.
+        unlisted.map_or(Decision::Wait, |cursor| {
+            Decision::List(self.unlisted(cursor.next).take(LISTS_MAX).collect())
+        })
+    }
+
+    /// Lets cursors go over what is fetched ahead of them.
+    fn find_next(&mut self) {
+        let (steps, front, states) = (&self.steps, self.front, &self.states);
+        for cursor in self.cursors.all() {
+            let from = usize::try_from(cursor.next - front).unwrap_or(usize::MAX);
+            let known = steps.range(from.min(steps.len())..).take_while(
+                |step| matches!(step, Step::File(file) if states.contains_key(&file.inode)),
+            );
+            cursor.next += known.count() as u64;
         }
     }
 
-    fn fetch(&self, files_max: u64, ahead: u64) -> Decision {
-        let from = usize::try_from(self.next - self.front).unwrap_or(usize::MAX);
-        let files = self.steps.range(from..).map_while(|step| match step {
+    fn gather(&self, next: u64, files_max: u64, files: &mut Files) {
+        let from = usize::try_from(next - self.front).unwrap_or(usize::MAX);
+        let ahead = self.steps.range(from.min(self.steps.len())..);
+        let ahead = ahead.map_while(|step| match step {
             Step::File(file) => Some(file),
             Step::Unlisted(_) => None,
         });
+        let unknown = ahead.filter(|file| !self.states.contains_key(&file.inode));
         let files_max = usize::try_from(files_max).unwrap_or(usize::MAX);
-        let files = files.filter(|file| !self.states.contains_key(&file.inode));
-        Decision::Fetch(
-            files.take(files_max).cloned().collect(),
-            self.window.bytes_left(ahead),
-        )
+        for file in unknown.take(files_max) {
+            if files.inodes.insert(file.inode) {
+                files.list.push(file.clone());
+            }
+        }
     }
 
     fn unlisted(&self, from: u64) -> impl Iterator<Item = Vec<u8>> + '_ {
@@ -275,11 +346,19 @@ impl Walk {
     /// Directories as they are listed. One that was tried and isn't here can't be.
     pub fn listed(&mut self, tried: &[Vec<u8>], lists: &HashMap<Vec<u8>, Vec<Entry>>) {
         self.tally.directories += lists.len() as u64;
-        let at = usize::try_from(self.next.saturating_sub(self.front)).unwrap_or(usize::MAX);
+        let is_done = |step: &Step| match step {
+            Step::Unlisted(path) => lists.contains_key(path) || tried.contains(path),
+            Step::File(_) => false,
+        };
+        let Some(at) = self.steps.iter().position(is_done) else {
+            return;
+        };
         let rest = self.steps.split_off(at.min(self.steps.len()));
         for step in rest {
             match step {
-                Step::Unlisted(path) if lists.contains_key(&path) => self.append(path, lists),
+                Step::Unlisted(path) if lists.contains_key(&path) => {
+                    self.append(path, lists);
+                }
                 Step::Unlisted(path) if tried.contains(&path) => {}
                 other => self.steps.push_back(other),
             }
@@ -290,17 +369,21 @@ impl Walk {
     /// Appends what is below a directory, in the order of the walk.
     fn append(&mut self, directory: Vec<u8>, lists: &HashMap<Vec<u8>, Vec<Entry>>) {
         enum Rest {
-            Directory(Vec<u8>),
+            Directory(Vec<u8>, u64),
             File(FileToFetch),
         }
-        let mut stack = vec![Rest::Directory(directory)];
+        let mut stack = vec![Rest::Directory(directory, 0)];
         while let Some(rest) = stack.pop() {
             let path = match rest {
                 Rest::File(file) => {
                     self.steps.push_back(Step::File(file));
                     continue;
                 }
-                Rest::Directory(path) => path,
+                Rest::Directory(path, inode) => {
+                    self.doors
+                        .insert(inode, self.front + self.steps.len() as u64);
+                    path
+                }
             };
             let Some(entries) = lists.get(&path) else {
                 self.steps.push_back(Step::Unlisted(path));
@@ -311,7 +394,7 @@ impl Walk {
             let directory: Arc<[u8]> = path.into();
             stack.extend(entries.into_iter().rev().map(|entry| {
                 if entry.is_directory {
-                    Rest::Directory(joined(&directory, &entry.name))
+                    Rest::Directory(joined(&directory, &entry.name), entry.inode)
                 } else {
                     Rest::File(FileToFetch {
                         directory: Arc::clone(&directory),
@@ -323,18 +406,45 @@ impl Walk {
         }
     }
 
-    /// Notes where files are, from a step on; where the program is may lie there.
+    /// Notes where files are, from a step on, and where the program is now.
     fn find_places(&mut self, from: usize) {
         let front = self.front;
         for (at, step) in self.steps.iter().enumerate().skip(from) {
             if let Step::File(file) = step {
-                let number = front + at as u64;
-                self.places.insert(file.inode, number);
-                if file.inode == self.last_read {
-                    self.reached = number + 1;
+                self.places.insert(file.inode, front + at as u64);
+                if self.looked_before.remove(&file.inode) {
+                    self.states.insert(file.inode, State::Used);
                 }
             }
         }
+        let (places, doors) = (&self.places, &self.doors);
+        for cursor in self.cursors.all() {
+            if cursor.reached > front + from as u64 {
+                let place = places.get(&cursor.inode).map(|number| number + 1);
+                let place = place.or_else(|| doors.get(&cursor.inode).copied());
+                cursor.reached = place.unwrap_or(cursor.reached);
+                cursor.next = cursor.reached;
+            }
+        }
+        for inode in std::mem::take(&mut self.unplaced) {
+            self.find(inode);
+        }
+    }
+
+    /// Goes to where an inode is; whether that is known.
+    fn find(&mut self, inode: u64) -> bool {
+        if let Some(number) = self.places.get(&inode).copied() {
+            self.come_to(number, number + 1, inode);
+        } else if let Some(door) = self.doors.get(&inode).copied() {
+            self.come_to(door, door, inode);
+        } else {
+            if self.unplaced.len() == UNPLACED_MAX {
+                self.unplaced.pop_front();
+            }
+            self.unplaced.push_back(inode);
+            return false;
+        }
+        true
     }
 
     /// So many files were asked for, and so many pages came in for them.
@@ -352,13 +462,33 @@ impl Walk {
         }
     }
 
+    /// These files were to be fetched, and are not, or not all of them; so many pages came in.
+    pub fn stopped_fetching(&mut self, files: &[FileToFetch], pages: u64) {
+        self.tally.fetched_pages += pages;
+        for file in files {
+            match self.states.get(&file.inode) {
+                Some(State::Fetched) => drop(self.states.remove(&file.inode)),
+                // It came in, and was read before the fetch was stopped.
+                Some(State::Used) => self.tally.fetched_files += 1,
+                _ => {}
+            }
+        }
+        for cursor in self.cursors.all() {
+            cursor.next = cursor.reached;
+        }
+    }
+
+    /// Where the program has gone on far from where it was: the directory that holds both, and the
+    /// names there that lead to the old place and to the new one. Told once.
+    pub fn jumped(&mut self) -> Option<(Vec<u8>, [Vec<u8>; 2])> {
+        self.jump.take()
+    }
+
     /// The program has read a file from memory.
     pub fn hit(&mut self, inode: u64) -> Met {
-        self.last_read = inode;
-        let Some(number) = self.places.get(&inode).copied() else {
-            return Met::Below;
-        };
         match self.states.get(&inode) {
+            // Its inode was fetched; what data it has was in memory before.
+            _ if !self.reads => return Met::Known,
             Some(State::Fetched) => {
                 self.tally.used_files += 1;
                 self.read_fetched_files += 1;
@@ -366,57 +496,157 @@ impl Walk {
             }
             // What it missed it reads next; what was in memory before all this is no gain.
             Some(State::Used | State::Missed) => return Met::Known,
-            None => self.read_files += 1,
+            None if self.places.contains_key(&inode) => self.read_files += 1,
+            None => {}
         }
-        self.states.insert(inode, State::Used);
-        self.come_to(number);
-        Met::Known
+        self.met(inode)
     }
 
     /// The program has read a file that was not in memory.
     pub fn missed(&mut self, directory: &[u8], inode: u64) -> Met {
-        if !is_within(&self.top, directory) {
-            self.strays += 1;
-            if self.strays > STRAYS_MAX {
-                self.over = Some(Why::Left);
-            }
+        if !self.is_below(directory) {
             return Met::Outside;
         }
-        self.strays = 0;
-        self.last_read = inode;
+        if !self.reads {
+            self.read_while_looking += u32::from(self.places.contains_key(&inode));
+            if self.read_while_looking < READS_MIN {
+                return Met::Known;
+            }
+            self.turn_to_reads();
+        }
         self.read_files += 1;
         // One that is under way is waited for, and so was of use: it counts when it is there.
         if self.states.get(&inode) != Some(&State::Fetched) {
-            self.tally.missed_files += 1;
-            self.states.insert(inode, State::Missed);
-            if !self.has_grown {
-                self.window.grow();
-                self.has_grown = true;
-            }
+            self.was_late(inode);
         }
-        let Some(number) = self.places.get(&inode).copied() else {
-            self.review();
-            return Met::Below;
-        };
-        self.come_to(number);
-        Met::Known
+        let met = self.find(inode);
+        self.review();
+        match met {
+            true => Met::Known,
+            false => Met::Below,
+        }
     }
 
-    fn come_to(&mut self, number: u64) {
-        self.strays = 0;
-        for passed in self.reached..number {
-            let Some(Step::File(file)) = self.step(passed) else {
-                continue;
-            };
-            if self.states.get(&file.inode) == Some(&State::Fetched) {
-                self.passed_files += 1;
-                self.passed_unread_files += 1;
-            }
+    /// The program has looked at something, and may have waited for metadata.
+    pub fn looked(&mut self, inode: u64, is_late: bool) -> Met {
+        if self.reads {
+            return Met::Known;
         }
-        self.passed_files += 1;
-        self.reached = number + 1;
+        match self.states.get(&inode) {
+            Some(State::Fetched) => {
+                self.tally.used_files += 1;
+                self.read_fetched_files += 1;
+                self.read_files += 1;
+            }
+            Some(State::Used | State::Missed) => return Met::Known,
+            None if is_late => {
+                self.read_files += 1;
+                if !self.doors.contains_key(&inode) {
+                    self.was_late(inode);
+                }
+            }
+            None if self.places.contains_key(&inode) => self.read_files += 1,
+            None => {}
+        }
+        if self.looked_before.len() < LOOKED_BEFORE_MAX
+            && !self.places.contains_key(&inode)
+            && !self.doors.contains_key(&inode)
+        {
+            self.looked_before.insert(inode);
+        }
+        self.met(inode)
+    }
+
+    /// Its program waits for metadata in this directory. Where in it isn't known.
+    pub fn waits_in(&mut self, directory: &[u8]) -> Met {
+        match self.is_below(directory) {
+            true => Met::Known,
+            false => Met::Outside,
+        }
+    }
+
+    fn is_below(&mut self, directory: &[u8]) -> bool {
+        if is_within(&self.top, directory) {
+            self.strays = 0;
+            return true;
+        }
+        self.strays += 1;
+        if self.strays > STRAYS_MAX {
+            self.over = Some(Why::Left);
+        }
+        false
+    }
+
+    /// It was not fetched when the program came to it.
+    fn was_late(&mut self, inode: u64) {
+        self.tally.missed_files += 1;
+        self.states.insert(inode, State::Missed);
+        if !self.has_grown {
+            self.window.grow();
+            self.has_grown = true;
+        }
+    }
+
+    fn met(&mut self, inode: u64) -> Met {
+        if self.places.contains_key(&inode) && self.states.get(&inode) != Some(&State::Missed) {
+            self.states.insert(inode, State::Used);
+        }
+        let is_known = self.find(inode);
         self.review();
+        match is_known {
+            true => Met::Known,
+            false => Met::Below,
+        }
+    }
+
+    /// What was fetched were inodes; from now on it is data.
+    fn turn_to_reads(&mut self) {
+        self.reads = true;
+        self.looked_before = HashSet::new();
+        self.window = Window::new(self.budget_bytes);
+        let fetched = self
+            .states
+            .values()
+            .filter(|state| **state == State::Fetched);
+        self.tally.fetched_files -= fetched.count() as u64;
+        // What was looked at before isn't come to any more.
+        self.states.retain(|_, state| *state != State::Fetched);
+        for cursor in self.cursors.all() {
+            cursor.next = cursor.reached;
+        }
+    }
+
+    fn come_to(&mut self, number: u64, reached: u64, inode: u64) {
+        self.strays = 0;
+        let moved = self.cursors.come_to(number, reached, inode);
+        for passed in std::iter::once(moved.passed).chain(moved.left) {
+            let unread = self.unread(passed);
+            self.passed_files += unread;
+            self.passed_unread_files += unread;
+        }
+        self.passed_files += reached - number;
+        let directory = match self.step(number) {
+            Some(Step::File(file)) => Some(Arc::clone(&file.directory)),
+            _ => None,
+        };
+        if let Some(directory) = directory
+            && let Some(last) = self.last_directory.replace(Arc::clone(&directory))
+            && moved.is_jump
+        {
+            let above = common(&last, &directory);
+            let names = child_below(above, &last).zip(child_below(above, &directory));
+            self.jump = names.map(|(old, new)| (above.to_vec(), [old.to_vec(), new.to_vec()]));
+        }
         self.forget();
+    }
+
+    /// Fetched files of these steps that nobody has read.
+    fn unread(&self, steps: Range<u64>) -> u64 {
+        let unread = steps.filter(|number| match self.step(*number) {
+            Some(Step::File(file)) => self.states.get(&file.inode) == Some(&State::Fetched),
+            _ => false,
+        });
+        unread.count() as u64
     }
 
     fn review(&mut self) {
@@ -439,11 +669,17 @@ impl Walk {
 
     /// Forgets steps that lie far behind.
     fn forget(&mut self) {
-        let behind = usize::try_from(self.reached - self.front).unwrap_or(usize::MAX);
+        if let Some(too_many) = self.steps.len().checked_sub(STEPS_MAX) {
+            let front = self.front + (too_many + STEPS_BEHIND * 2) as u64;
+            self.cursors.give_up_before(front);
+        }
+        let behind = self.cursors.hindmost().saturating_sub(self.front);
+        let behind = usize::try_from(behind).unwrap_or(usize::MAX);
         let Some(far) = behind.checked_sub(STEPS_BEHIND * 2) else {
             return;
         };
-        let steps: Vec<Step> = self.steps.drain(..far + STEPS_BEHIND).collect();
+        let far = (far + STEPS_BEHIND).min(self.steps.len());
+        let steps: Vec<Step> = self.steps.drain(..far).collect();
         for step in &steps {
             if let Step::File(file) = step {
                 self.places.remove(&file.inode);
@@ -451,6 +687,8 @@ impl Walk {
             }
         }
         self.front += steps.len() as u64;
+        let front = self.front;
+        self.doors.retain(|_, number| *number >= front);
     }
 
     /// Where its top may rise to, when the program reads in this directory outside of it; with the
@@ -474,10 +712,12 @@ impl Walk {
         self.top = top.to_vec();
         self.order = order;
         self.front = 0;
-        self.next = 0;
-        self.reached = 0;
+        // Where they are is found again when it is listed.
+        self.unplaced = self.cursors.all().map(|cursor| cursor.inode).collect();
+        self.cursors = Cursors::default();
         self.strays = 0;
         self.places.clear();
+        self.doors.clear();
         self.steps = VecDeque::from([Step::Unlisted(top.to_vec())]);
     }
 
@@ -583,6 +823,91 @@ mod tests {
         assert_eq!(tally.used_files, 1560 - 21);
         // What it came through before the walk is not fetched.
         assert!(!fetched.contains(&files[5]));
+    }
+
+    #[test]
+    fn of_what_is_only_looked_at_inodes_are_fetched_until_it_is_read() {
+        let lists = tree("/t", 1, 8, 90);
+        let files = files_of(&lists, "/t");
+        let mut walk = Walk::of_looks(b"/t", Order::Name, LARGE_BYTES);
+        assert!(!walk.reads());
+        // Before anything is listed.
+        walk.looked(files[0].inode, true);
+        let mut fetched = Vec::new();
+        serve(&mut walk, &lists, &mut fetched);
+        assert_eq!(fetched.len(), files.len() - 1);
+        for file in &files[1..100] {
+            walk.looked(file.inode, false);
+        }
+        assert_eq!(walk.tally().used_files, 99);
+        for file in &files[100..102] {
+            walk.missed(&file.directory, file.inode);
+            assert!(!walk.reads());
+        }
+        walk.missed(&files[102].directory, files[102].inode);
+        assert!(walk.reads());
+        fetched.clear();
+        serve(&mut walk, &lists, &mut fetched);
+        assert_eq!(fetched.first(), Some(&files[103]));
+        assert!(fetched.len() as u64 <= walk.window_files());
+        assert_eq!(walk.tally().used_files, 99);
+    }
+
+    #[test]
+    fn of_threads_in_several_parts_all_find_their_files() {
+        let lists = tree("/t", 0, 0, 8000);
+        let files = files_of(&lists, "/t");
+        let mut walk = Walk::new(b"/t", Order::Name, LARGE_BYTES);
+        let mut fetched = Vec::new();
+        serve(&mut walk, &lists, &mut fetched);
+        let mut missed = 0;
+        for step in 0..2000 {
+            for part in 0..4 {
+                let file = &files[part * 2000 + step];
+                if fetched.contains(file) {
+                    walk.hit(file.inode);
+                } else {
+                    walk.missed(&file.directory, file.inode);
+                    missed += 1;
+                }
+                serve(&mut walk, &lists, &mut fetched);
+            }
+        }
+        assert!(missed <= 12, "{missed}");
+        assert_eq!(walk.tally().wasted_files(), 0);
+    }
+
+    #[test]
+    fn a_jump_tells_where_from_and_where_to() {
+        let lists = tree("/t", 1, 8, 90);
+        let files = files_of(&lists, "/t");
+        let mut walk = Walk::new(b"/t", Order::Name, LARGE_BYTES);
+        serve(&mut walk, &lists, &mut Vec::new());
+        let (one, far) = (&files[100], &files[600]);
+        walk.hit(one.inode);
+        assert_eq!(walk.jumped(), None);
+        walk.hit(far.inode);
+        let name = |file: &FileToFetch| file.directory[b"/t/".len()..].to_vec();
+        assert_eq!(
+            walk.jumped(),
+            Some((b"/t".to_vec(), [name(one), name(far)]))
+        );
+        assert_eq!(walk.jumped(), None);
+    }
+
+    #[test]
+    fn what_a_fetch_did_not_come_to_is_fetched_again() {
+        let lists = tree("/t", 0, 0, 100);
+        let mut walk = Walk::new(b"/t", Order::Name, LARGE_BYTES);
+        walk.listed(&[], &lists);
+        let Decision::Fetch(files, _) = walk.decide() else {
+            panic!("{:?}", walk.decide());
+        };
+        walk.fetching(&files);
+        assert_eq!(walk.decide(), Decision::Wait);
+        walk.stopped_fetching(&files, 7);
+        assert_eq!(walk.tally().fetched_files, 0);
+        assert!(matches!(walk.decide(), Decision::Fetch(again, _) if again == files));
     }
 
     #[test]
@@ -721,7 +1046,7 @@ mod tests {
             let inodes: Vec<u64> = lists[&b"/t"[..]].iter().map(|entry| entry.inode).collect();
             for inode in inodes.into_iter().step_by(step) {
                 walk.hit(inode);
-                let behind = walk.reached - walk.front;
+                let behind = walk.cursors.hindmost() - walk.front;
                 prop_assert!(behind <= (STEPS_BEHIND * 2 + step) as u64);
             }
             prop_assert!(walk.states.len() <= walk.places.len());

@@ -7,6 +7,9 @@ use foreread_profile::PAGE_BYTES;
 const FILES_START: u64 = 512;
 const FILES_MIN: u64 = 64;
 const FILES_MAX: u64 = 8192;
+/// Inodes take less: 256 bytes, sixteen of them a page.
+const INODES_START: u64 = 8192;
+const INODES_MAX: u64 = 65_536;
 /// What a file is taken to have before any has been fetched.
 const PAGES_PER_FILE_START: u64 = 8;
 
@@ -14,6 +17,8 @@ const PAGES_PER_FILE_START: u64 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     files: u64,
+    files_max: u64,
+    pages_per_file_start: u64,
     budget_pages: u64,
     fetched_files: u64,
     fetched_pages: u64,
@@ -25,9 +30,22 @@ impl Window {
     pub fn new(budget_bytes: u64) -> Self {
         Self {
             files: FILES_START,
+            files_max: FILES_MAX,
+            pages_per_file_start: PAGES_PER_FILE_START,
             budget_pages: budget_bytes / PAGE_BYTES,
             fetched_files: 0,
             fetched_pages: 0,
+        }
+    }
+
+    /// A first window of files of which only the inodes are fetched.
+    #[must_use]
+    pub fn of_inodes(budget_bytes: u64) -> Self {
+        Self {
+            files: INODES_START,
+            files_max: INODES_MAX,
+            pages_per_file_start: 1,
+            ..Self::new(budget_bytes)
         }
     }
 
@@ -48,7 +66,7 @@ impl Window {
 
     /// The program waited for a file that was not fetched yet.
     pub fn grow(&mut self) {
-        self.files = self.files.saturating_mul(2).min(FILES_MAX);
+        self.files = self.files.saturating_mul(2).min(self.files_max);
     }
 
     /// Most of what was fetched was not used.
@@ -64,7 +82,7 @@ impl Window {
 
     fn pages_per_file(&self) -> u64 {
         match self.fetched_files {
-            0 => PAGES_PER_FILE_START,
+            0 => self.pages_per_file_start,
             files => self.fetched_pages.div_ceil(files).max(1),
         }
     }

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use foreread_bench::disk::{Layout, ModelledDisk, preset};
 use foreread_bench::foreread::Foreread;
 use foreread_bench::host::{HostFiles, executable};
-use foreread_bench::programs::made_up_tree;
+use foreread_bench::programs::{Program, made_up_tree};
 use foreread_bench::sample::Sample;
 use foreread_bench::{BenchError, process};
+use foreread_testbed::Lacking;
 use foreread_testbed::workload::SMALL_FILES;
 use serde_json::{Value, json};
 
@@ -21,13 +22,15 @@ use super::cold::seconds;
 use crate::context::Context;
 use crate::report::{Row, Section, Target};
 
-const PROGRAMS: [&str; 3] = ["grep", "tar", "cp"];
+const PROGRAMS: [&str; 6] = ["grep", "tar", "cp", "find", "git", "python"];
 
 pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     let mut section = Section {
         name: "watch",
         about: "Programs that go through 8,000 small files (139 MB with metadata) on ext4, from a \
-                cold disk, without a profile, in seconds; medians. tar and cp write to memory."
+                cold disk, without a profile, in seconds; medians. tar and cp write to memory, find \
+                looks at the size of each file. git status looks at 10,000 files, Python imports 60 \
+                modules."
             .to_owned(),
         header: vec![
             "program",
@@ -48,17 +51,22 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
         let mut disk = ModelledDisk::start(preset(&device)?, Layout::Ext4)?;
         disk.fill(|root| made_up_tree(&root.join("tree"), SMALL_FILES))?;
         for program in context.programs_of(&PROGRAMS) {
-            let Some(path) = executable(&program) else {
-                section
-                    .notes
-                    .push(format!("{program} is left out: there is none here."));
-                continue;
-            };
             context.say(&format!("watch: {program} on {device}"));
+            let (installed, host) = match installed(&program, &mut disk, &foreread) {
+                Ok(installed) => installed,
+                Err(error) if error.lacking().is_some() => {
+                    section
+                        .notes
+                        .push(format!("{program} is left out: {error}."));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let cold = Cold {
                 disk: &disk,
                 program: &program,
-                host: HostFiles::of(&[path, foreread.executable().to_owned()]),
+                installed,
+                host,
                 foreread: &foreread,
             };
             section.rows.push(row(context, &cold, &device)?);
@@ -67,13 +75,37 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     Ok(section)
 }
 
+/// A program with files of its own, and what it needs from the machine's disk.
+fn installed(
+    program: &str,
+    disk: &mut ModelledDisk,
+    foreread: &Foreread,
+) -> Result<(Option<Program>, HostFiles), BenchError> {
+    if matches!(program, "git" | "python") {
+        let installed = Program::install(program, disk)?;
+        let host = installed.host_files(foreread, disk);
+        return Ok((Some(installed), host));
+    }
+    let package = match program {
+        "find" => "findutils",
+        "cp" => "coreutils",
+        "tar" => "tar",
+        _ => "grep",
+    };
+    let path = executable(program);
+    let path = path.ok_or_else(|| Lacking::Program(program.to_owned(), package))?;
+    let host = HostFiles::of(&[path, foreread.executable().to_owned()]);
+    Ok((None, host))
+}
+
 /// How much faster it should be.
 fn target(program: &str, device: &str) -> Target {
     match (program, device) {
         ("grep", "hdd") => Target::AtLeast(7.0),
         ("grep", "cloud") => Target::AtLeast(5.0),
         ("grep", "nvme" | "usb") => Target::AtLeast(2.5),
-        ("tar" | "cp", "hdd" | "cloud") => Target::AtLeast(4.0),
+        ("tar" | "cp" | "find" | "git", "hdd" | "cloud") => Target::AtLeast(4.0),
+        ("python", "hdd" | "cloud") => Target::AtLeast(2.0),
         _ => Target::None,
     }
 }
@@ -122,6 +154,8 @@ fn row(context: &Context, cold: &Cold<'_>, device: &str) -> Result<Row, BenchErr
 struct Cold<'a> {
     disk: &'a ModelledDisk,
     program: &'a str,
+    /// Where it has files of its own.
+    installed: Option<Program>,
     host: HostFiles,
     foreread: &'a Foreread,
 }
@@ -153,12 +187,17 @@ impl Cold<'_> {
             words.push(self.foreread.executable().into());
             words.extend(["watch", "--json", "--"].map(OsString::from));
         }
-        words.extend(self.words(&output.0));
         let testbed = self.disk.testbed();
-        let mut command = testbed.command(&words[0]);
-        command
-            .args(&words[1..])
-            .current_dir(self.disk.root().join("tree"));
+        let mut command = match &self.installed {
+            Some(program) => program.command(self.disk, &words),
+            None => {
+                words.extend(self.words(&output.0));
+                let mut command = testbed.command(&words[0]);
+                command.args(&words[1..]);
+                command.current_dir(self.disk.root().join("tree"));
+                command
+            }
+        };
         command.stdin(Stdio::null()).stdout(Stdio::null());
         testbed.drop_caches()?;
         self.host.read();
@@ -192,6 +231,12 @@ impl Cold<'_> {
                 "-rq".as_ref(),
                 "NOWHERE".as_ref(),
                 ".".as_ref(),
+            ],
+            "find" => [
+                "find".as_ref(),
+                ".".as_ref(),
+                "-size".as_ref(),
+                "+1G".as_ref(),
             ],
             "tar" => ["tar".as_ref(), "cf".as_ref(), output, ".".as_ref()],
             _ => ["cp".as_ref(), "-r".as_ref(), ".".as_ref(), output],

@@ -92,6 +92,7 @@ mod tests {
     fn a_log_that_was_moved_away_begins_anew_and_a_full_disk_ends_it() {
         let note = Note {
             process: 1,
+            began_by_reads: true,
             what: What::Refused {
                 directory: Vec::new(),
             },

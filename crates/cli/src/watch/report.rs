@@ -28,14 +28,20 @@ pub fn line(note: &Note, since_start: Duration) -> Value {
             "what": "refused",
             "directory": String::from_utf8_lossy(directory),
         }),
-        What::Begun { top, order } | What::Raised { top, order } => json!({
-            "what": match note.what {
-                What::Begun { .. } => "begun",
-                _ => "raised",
-            },
+        What::Begun { top, order } => json!({
+            "what": "begun",
+            "top": String::from_utf8_lossy(top),
+            "order": order.name(),
+            "reads": note.began_by_reads,
+        }),
+        What::Raised { top, order } => json!({
+            "what": "raised",
             "top": String::from_utf8_lossy(top),
             "order": order.name(),
         }),
+        What::Ordered { order } => json!({ "what": "ordered", "order": order.name() }),
+        What::Reads => json!({ "what": "reads" }),
+        What::Known => json!({ "what": "known" }),
         What::Listed {
             directories,
             entries,
@@ -90,6 +96,7 @@ pub fn document(summary: &Summary, is_dry_run: bool) -> Value {
     document["watched"] = true.into();
     document["dry_run"] = is_dry_run.into();
     document["misses"] = summary.misses.into();
+    document["looks"] = summary.looks.into();
     document["walks"] = summary.walks.into();
     document["refused"] = summary.refused.into();
     document["lost"] = summary.lost.into();
@@ -204,6 +211,7 @@ mod tests {
     fn each_line_of_the_log_says_who_and_what() {
         let note = Note {
             process: 7,
+            began_by_reads: true,
             what: What::Ended {
                 why: Why::Exited,
                 tally: summary().tally,

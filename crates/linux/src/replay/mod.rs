@@ -8,10 +8,13 @@
 
 mod data;
 mod looks;
+mod neighbours;
 mod pump;
 mod raw;
 mod sweep;
 mod targets;
+
+pub use neighbours::Neighbours;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -39,6 +42,9 @@ pub struct Options {
     /// Read no data before [`Replay::release`], until somebody watches what becomes of it; for 50
     /// ms at most.
     pub hold_data: bool,
+    /// With a directory, bring in those beside it on the disk, but for groups that are known: for
+    /// whoever goes through a tree level by level.
+    pub with_neighbours: Option<Neighbours>,
     /// End when a program has overtaken it, and everything that is left is cached.
     pub stops_when_overtaken: bool,
 }
@@ -130,6 +136,7 @@ struct Shared {
     working: (Mutex<usize>, Condvar),
     no_raw: bool,
     no_ring: bool,
+    with_neighbours: Option<Neighbours>,
     stops_when_overtaken: bool,
 }
 
@@ -195,6 +202,7 @@ impl Replay {
             working: (Mutex::new(0), Condvar::new()),
             no_raw: options.no_raw,
             no_ring: options.no_ring,
+            with_neighbours: options.with_neighbours.clone(),
             stops_when_overtaken: options.stops_when_overtaken,
         });
         let started = Instant::now();

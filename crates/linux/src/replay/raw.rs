@@ -19,7 +19,7 @@ use rustix::fs::{Advice, fadvise};
 
 use super::pump::{Pump, READ_BYTES_MAX};
 use super::targets::Target;
-use super::{Shared, pages_of};
+use super::{Shared, neighbours, pages_of};
 use crate::block_device::BlockDevice;
 use crate::cache::{cached_pages, missing_ranges};
 
@@ -36,9 +36,15 @@ pub(super) struct Found {
 /// transfers in the time of a request.
 const GAP_BYTES_MAX: u64 = 16 * 1024;
 
+/// Gaps that a disk with a head reads through, where that is asked for: about what it transfers in
+/// a fifth of a seek.
+const GAP_BYTES_MAX_WIDE: u64 = 128 * 1024;
+/// More than this is not read through at once.
+const GAPS_BYTES_MAX: u64 = 8 << 20;
+
 /// A directory up to this size is read whole. Of a larger one that was only looked into, lookups
 /// read single blocks, so they are left to the kernel.
-const DIRECTORY_BYTES_MAX: u64 = 1 << 20;
+pub(super) const DIRECTORY_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads the metadata of a target's nodes into memory and returns where their data lie.
 pub(super) fn metadata(profile: &Profile, target: &Target, shared: &Shared) -> io::Result<Found> {
@@ -56,6 +62,10 @@ pub(super) fn metadata(profile: &Profile, target: &Target, shared: &Shared) -> i
     geometry
         .load_groups(&mut &device, numbers())
         .map_err(failed)?;
+    if let Some(known) = &shared.with_neighbours {
+        let nodes = &target.nodes;
+        neighbours::fetch(profile, nodes, &geometry, &device, &mut fetcher, known)?;
+    }
     let wanted = target.nodes.iter().filter_map(|id| wanted(profile, *id));
     let mut survey = Survey::new(&geometry, wanted, Limits::default());
     while !survey.is_finished() && !shared.stopped() {
@@ -153,7 +163,7 @@ fn pieces(profile: &Profile, id: NodeId, inode: &Inode, geometry: &Geometry) -> 
 }
 
 /// Reads extents of the device in order, and watches how long it takes.
-struct Fetcher<'a> {
+pub(super) struct Fetcher<'a> {
     device: &'a BlockDevice,
     shared: &'a Shared,
     pump: Pump<'a, ()>,
@@ -162,6 +172,18 @@ struct Fetcher<'a> {
     elapsed_ns: u64,
     /// Single reads that no head was moved for.
     quick_reads: u32,
+    /// Whether a head was moved for the last one; `None` before.
+    has_head: Option<bool>,
+}
+
+/// With wider gaps read through, where that isn't too much.
+fn widened(extents: Vec<Extent>) -> Vec<Extent> {
+    let bytes = |extents: &[Extent]| extents.iter().map(|one| one.length_bytes).sum::<u64>();
+    let wide = merge_extents(extents.clone(), GAP_BYTES_MAX_WIDE);
+    match bytes(&wide) - bytes(&extents) <= GAPS_BYTES_MAX {
+        true => wide,
+        false => extents,
+    }
 }
 
 /// The first quick read may have found the head in place.
@@ -180,16 +202,28 @@ impl<'a> Fetcher<'a> {
             pieces: 0,
             elapsed_ns: 0,
             quick_reads: 0,
+            has_head: None,
         })
     }
 
-    fn fetch(&mut self, extents: &[Extent]) -> io::Result<()> {
+    pub fn fetch(&mut self, extents: &[Extent]) -> io::Result<()> {
         let merged = merge_extents(extents.to_vec(), GAP_BYTES_MAX);
         let started = Instant::now();
         let known =
             |extent: &Extent| self.fetched.get(&extent.offset_bytes) == Some(&extent.length_bytes);
-        let merged: Vec<Extent> = merged.into_iter().filter(|extent| !known(extent)).collect();
-        self.place_head(&merged)?;
+        let mut merged: Vec<Extent> = merged.into_iter().filter(|extent| !known(extent)).collect();
+        if let Some(neighbours) = &self.shared.with_neighbours {
+            // A read that all others wait for is dear while a program reads as well: one will do.
+            if neighbours.has_head().is_none() {
+                self.place_head(&merged)?;
+                neighbours.set_has_head(self.has_head);
+            }
+            if neighbours.has_head() == Some(true) {
+                merged = widened(merged);
+            }
+        } else {
+            self.place_head(&merged)?;
+        }
         let fd = self.device.file().as_raw_fd();
         for extent in merged {
             self.fetched
@@ -250,9 +284,9 @@ impl<'a> Fetcher<'a> {
         // It counts with its piece, which is read as a whole.
         self.pump.finish(|_| {})?;
         let piece_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        if !(Service { piece_ns }).has_head() {
-            self.quick_reads += 1;
-        }
+        let has_head = Service { piece_ns }.has_head();
+        self.has_head = Some(has_head);
+        self.quick_reads += u32::from(!has_head);
         Ok(())
     }
 

@@ -3,12 +3,16 @@
 
 use foreread_watch::Device;
 use foreread_watch::detect::Missed;
+use foreread_watch::look::Look;
 
 /// `offsetof(struct watch_seen, path)`.
-const PATH_AT: usize = 24;
+const PATH_AT: usize = 32;
 const MISS: u32 = 1;
 const HIT: u32 = 2;
 const EXIT: u32 = 3;
+const LOOK: u32 = 4;
+const LOOKED: u32 = 5;
+const LOOKED_LATE: u32 = 6;
 
 /// `struct watch_seen`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,10 +20,59 @@ pub(super) enum Seen {
     Missed(Missed),
     Hit {
         process: u32,
+        thread: u32,
         device: Device,
         inode: u64,
     },
     Exited(u32),
+    Look(Look),
+    Looked {
+        process: u32,
+        device: Device,
+        inode: u64,
+        is_late: bool,
+    },
+}
+
+/// What is seen of a process that is walked ahead of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Sight {
+    /// What it reads.
+    Reads = 0,
+    /// Also what it looks at.
+    Looks = 1,
+}
+
+/// `struct watch_walker`: one of those that go through the tree of a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Follower {
+    /// The process with which it began.
+    pub leader: u32,
+    pub sight: Sight,
+    /// Whether its children are such, too.
+    pub takes_children: bool,
+}
+
+impl Follower {
+    pub fn to_bytes(self) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&self.leader.to_ne_bytes());
+        bytes[4..6].copy_from_slice(&(self.sight as u16).to_ne_bytes());
+        bytes[6..].copy_from_slice(&u16::from(self.takes_children).to_ne_bytes());
+        bytes
+    }
+
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let half = |at: usize| Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
+        Some(Self {
+            leader: u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?),
+            sight: match half(4)? {
+                0 => Sight::Reads,
+                _ => Sight::Looks,
+            },
+            takes_children: half(6)? != 0,
+        })
+    }
 }
 
 impl Seen {
@@ -33,26 +86,46 @@ impl Seen {
         };
         let process = word(12)?;
         let path_bytes = word(20)? as usize;
+        let thread = word(24)?;
+        let parent = word(28)?;
         let names = bytes.get(PATH_AT..PATH_AT.checked_add(path_bytes)?)?;
         match word(16)? {
             MISS => {
-                let mut names = names.strip_suffix(&[0])?.split(|byte| *byte == 0);
-                let name = names.next()?.to_vec();
-                let mut directory = Vec::with_capacity(path_bytes);
-                for name in names.rev() {
-                    directory.push(b'/');
-                    directory.extend_from_slice(name);
-                }
+                let (name, directory) = first_and_rest(names)?;
                 Some(Self::Missed(Missed {
                     process,
+                    thread,
+                    parent,
                     device,
                     inode,
                     directory,
-                    name,
+                    name: name.to_vec(),
                 }))
             }
+            LOOK => {
+                let (path, start) = first_and_rest(names)?;
+                let leads_down = !path.starts_with(b"/") && path.contains(&b'/');
+                let from = leads_down.then(|| start.clone());
+                let (directory, name) = followed(start, path)?;
+                Some(Self::Look(Look {
+                    process,
+                    thread,
+                    parent,
+                    device,
+                    directory,
+                    name,
+                    start: from,
+                }))
+            }
+            kind @ (LOOKED | LOOKED_LATE) => Some(Self::Looked {
+                process,
+                device,
+                inode,
+                is_late: kind == LOOKED_LATE,
+            }),
             HIT => Some(Self::Hit {
                 process,
+                thread,
                 device,
                 inode,
             }),
@@ -62,13 +135,44 @@ impl Seen {
     }
 }
 
+/// The first string, and a path of the names behind it, which go upwards.
+fn first_and_rest(strings: &[u8]) -> Option<(&[u8], Vec<u8>)> {
+    let mut strings = strings.strip_suffix(&[0])?.split(|byte| *byte == 0);
+    let first = strings.next()?;
+    let mut path = Vec::new();
+    for name in strings.rev() {
+        path.push(b'/');
+        path.extend_from_slice(name);
+    }
+    Some((first, path))
+}
+
+/// The directory and the name to which a path leads; `None` where it goes up, which only the file
+/// system could tell, or ends at the root.
+fn followed(mut at: Vec<u8>, path: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    for name in path.split(|byte| *byte == b'/') {
+        match name {
+            b"" | b"." => {}
+            b".." => return None,
+            name => {
+                at.push(b'/');
+                at.extend_from_slice(name);
+            }
+        }
+    }
+    let slash = at.iter().rposition(|byte| *byte == b'/')?;
+    let name = at.split_off(slash + 1);
+    at.pop();
+    Some((at, name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn record(kind: u32, names: &[u8]) -> Vec<u8> {
         let mut bytes = 42u64.to_ne_bytes().to_vec();
-        for word in [8 << 20 | 3, 100, kind, names.len() as u32] {
+        for word in [8 << 20 | 3, 100, kind, names.len() as u32, 101, 0] {
             bytes.extend(word.to_ne_bytes());
         }
         bytes.extend(names);
@@ -91,6 +195,54 @@ mod tests {
             panic!();
         };
         assert_eq!(at_top.directory, b"");
+    }
+
+    #[test]
+    fn a_look_is_where_its_path_leads() {
+        let look = |names: &[u8]| match Seen::from_bytes(&record(LOOK, names)) {
+            Some(Seen::Look(look)) => {
+                assert_eq!((look.process, look.thread), (100, 101));
+                let text = |bytes| String::from_utf8(bytes).unwrap();
+                Some((text(look.directory), text(look.name)))
+            }
+            other => {
+                assert_eq!(other, None);
+                None
+            }
+        };
+        let found = |directory: &str, name: &str| Some((directory.to_owned(), name.to_owned()));
+        assert_eq!(look(b"a/./b//c\0sub\0to\0"), found("/to/sub/a/b", "c"));
+        assert_eq!(look(b"/x\0"), found("", "x"));
+        // A directory that is listed.
+        assert_eq!(look(b"\0sub\0to\0"), found("/to", "sub"));
+        assert_eq!(look(b".\0sub\0to\0"), found("/to", "sub"));
+        assert_eq!(look(b"/\0"), None);
+        assert_eq!(look(b"a/../b\0sub\0"), None);
+        assert_eq!(look(b""), None);
+    }
+
+    #[test]
+    fn looks_say_whether_they_waited() {
+        for (kind, is_late) in [(LOOKED, false), (LOOKED_LATE, true)] {
+            let expected = Seen::Looked {
+                process: 100,
+                device: Device { major: 8, minor: 3 },
+                inode: 42,
+                is_late,
+            };
+            assert_eq!(Seen::from_bytes(&record(kind, b"")), Some(expected));
+        }
+    }
+
+    #[test]
+    fn who_goes_through_a_tree_is_as_in_the_kernel() {
+        let follower = Follower {
+            leader: 70_000,
+            sight: Sight::Looks,
+            takes_children: true,
+        };
+        assert_eq!(Follower::from_bytes(&follower.to_bytes()), Some(follower));
+        assert_eq!(Follower::from_bytes(&follower.to_bytes()[..7]), None);
     }
 
     #[test]

@@ -10,15 +10,15 @@ use foreread_watch::paths::joined;
 use foreread_watch::walk::FileToFetch;
 
 use super::place::Place;
-use crate::replay::{Options, Replay, Report};
+use crate::replay::{Neighbours, Options, Replay, Report};
 
 /// What is fetched of a file: 256 KiB. The kernel's own readahead does well on the rest.
 const PAGES_PER_FILE: u64 = 64;
 /// How often it is looked whether a fetch is done or is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// The starts of these files, in this order of need.
-pub(super) fn of_files(place: &Place, files: &[FileToFetch]) -> Profile {
+/// The starts of these files, in this order of need; or only their inodes.
+pub(super) fn of_files(place: &Place, files: &[FileToFetch], reads: bool) -> Profile {
     let mut builder = ProfileBuilder::new(Program::default(), Source::default());
     for (need, file) in files.iter().enumerate() {
         let path = joined(&place.path_of(&file.directory), &file.name);
@@ -28,7 +28,9 @@ pub(super) fn of_files(place: &Place, files: &[FileToFetch]) -> Profile {
         builder.set_kind(id, NodeKind::File);
         builder.set_identity(id, identity(file.inode));
         builder.used(id, Uses::LOOKED_UP, need as u64);
-        builder.pages(id, 0, PAGES_PER_FILE, need as u64);
+        if reads {
+            builder.pages(id, 0, PAGES_PER_FILE, need as u64);
+        }
     }
     builder.finish()
 }
@@ -54,14 +56,17 @@ fn identity(inode: u64) -> Identity {
     }
 }
 
-/// Brings a profile in. Looks in between whether to stop, by `goes_on`.
+/// Brings a profile in, of directories also those beside them. Looks in between whether to stop,
+/// by `goes_on`.
 pub(super) fn fetch(
     profile: Profile,
     budget_bytes: u64,
+    with_neighbours: Option<Neighbours>,
     mut goes_on: impl FnMut() -> bool,
 ) -> Report {
     let options = Options {
         budget_bytes: Some(budget_bytes),
+        with_neighbours,
         ..Options::default()
     };
     let replay = Replay::start(Arc::new(profile), &options);

@@ -46,9 +46,13 @@ mod tests {
     fn suspicion() -> Suspicion {
         Suspicion {
             process: std::process::id(),
+            parent: 0,
             device: Device { major: 0, minor: 0 },
             directory: b"/no/such".to_vec(),
-            children: Vec::new(),
+            passed: Vec::new(),
+            start: None,
+            threads: 1,
+            reads: true,
         }
     }
 

@@ -16,6 +16,7 @@ mod opened;
 mod place;
 mod seeing;
 mod streams;
+mod tops;
 mod walker;
 
 pub use error::WatchError;
@@ -29,25 +30,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use foreread_replay::budget::budget_bytes;
 use foreread_watch::Device;
 use foreread_watch::detect::{Detector, Suspicion};
 use foreread_watch::excluded::Excluded;
+use foreread_watch::look::LookDetector;
 use foreread_watch::note::{Note, What};
 use foreread_watch::walk::{Tally, Why};
 
 use crate::doctor::Capability;
 use crate::memory::{give_back, memory, share_one_heap};
-use abi::Seen;
+use abi::{Seen, Sight};
 use left_alone::is_left_alone;
 use seeing::Seeing;
 use streams::Streams;
+use tops::Tops;
 use walker::{Read, Start};
 
 /// Programs that are walked ahead of at once.
 const WALKS_MAX: usize = 4;
+/// A walk waits so long for the next process of the same parent.
+const ALONE_MAX: Duration = Duration::from_millis(500);
 /// Reads that wait for a walk's thread; more are lost to it.
 const READS_MAX: usize = 1 << 16;
 /// While somebody is walked ahead of, his reads from memory are looked for so often.
@@ -74,6 +79,8 @@ pub struct Options {
 pub struct Summary {
     /// Files that somebody missed.
     pub misses: u64,
+    /// Blocks of metadata that calls of somebody waited for.
+    pub looks: u64,
     /// Walks begun.
     pub walks: u64,
     /// Suspicions that were wrong.
@@ -86,9 +93,24 @@ pub struct Summary {
     pub lost: u64,
 }
 
+/// A process can be walked ahead of twice: where it reads, and where it only looks at files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct WalkId {
+    process: u32,
+    began_by_reads: bool,
+}
+
 /// A walk's thread.
 struct Walking {
-    device: Device,
+    /// What is to be seen of its program.
+    sight: Sight,
+    parent: u32,
+    /// Whether others of the same parent share it.
+    is_shared: bool,
+    /// Since when nobody does.
+    alone: Option<Instant>,
+    /// The same for its thread, which fetches nothing for nobody.
+    pause: Arc<AtomicBool>,
     reads: SyncSender<Read>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
@@ -100,7 +122,9 @@ pub struct Watching {
     excluded: Excluded,
     seeing: Seeing,
     detector: Detector,
-    walks: HashMap<u32, Walking>,
+    look_detector: LookDetector,
+    walks: HashMap<WalkId, Walking>,
+    tops: Tops,
     streams: Option<Streams>,
     notes: (Sender<Note>, Receiver<Note>),
     summary: Summary,
@@ -134,7 +158,9 @@ impl Watching {
             excluded: Excluded::default(),
             seeing,
             detector: Detector::default(),
+            look_detector: LookDetector::default(),
             walks: HashMap::new(),
+            tops: Tops::default(),
             streams,
             notes,
             summary: Summary::default(),
@@ -185,120 +211,254 @@ impl Watching {
         let seen = self.seeing.wait(also, limit);
         self.see(seen)?;
         let is_over =
-            |(process, walking): (&u32, &Walking)| walking.thread.is_finished().then_some(*process);
+            |(id, walking): (&WalkId, &Walking)| walking.thread.is_finished().then_some(*id);
+        for walking in self.walks.values() {
+            if walking
+                .alone
+                .is_some_and(|since| since.elapsed() > ALONE_MAX)
+            {
+                walking.stop.store(true, Ordering::Relaxed);
+            }
+        }
         // Looked at before the notes: what is over then has left its last one.
-        let over: Vec<u32> = self.walks.iter().filter_map(is_over).collect();
+        let over: Vec<WalkId> = self.walks.iter().filter_map(is_over).collect();
         let notes: Vec<Note> = self.notes.1.try_iter().collect();
-        notes.iter().for_each(|note| self.take(note));
+        notes.iter().try_for_each(|note| self.take(note))?;
         // Only a thread that panicked is still there, and has said so itself.
-        over.into_iter().for_each(|process| self.leave(process));
+        over.into_iter().try_for_each(|id| self.leave(id))?;
         Ok(notes)
     }
 
     fn see(&mut self, seen: Vec<Seen>) -> Result<(), WatchError> {
         for seen in seen {
             match seen {
-                Seen::Missed(missed) => {
+                Seen::Missed(mut missed) => {
                     self.summary.misses += 1;
-                    if let Some(walking) = self.walks.get(&missed.process) {
-                        let read = Read::Missed {
-                            directory: missed.directory,
-                            inode: missed.inode,
-                        };
-                        let is_lost = walking.device == missed.device
-                            && walking.reads.try_send(read).is_err();
-                        self.lost_reads += u64::from(is_lost && !walking.thread.is_finished());
+                    let (of, parent) = (missed.process, missed.parent);
+                    missed.process = self.join(of, parent, missed.device, &missed.directory)?;
+                    // Where it looks at files, it may begin to read them.
+                    if self.is_followed(missed.process) {
+                        self.tell(missed.process, &Read::Missed(missed));
                     } else if let Some(suspicion) = self.detector.missed(missed) {
                         self.begin(suspicion)?;
                     }
                 }
                 Seen::Hit {
                     process,
+                    thread,
                     device,
                     inode,
-                } => {
-                    if let Some(walking) = self.walks.get(&process) {
-                        let is_lost = walking.device == device
-                            && walking.reads.try_send(Read::Hit { inode }).is_err();
-                        self.lost_reads += u64::from(is_lost && !walking.thread.is_finished());
+                } => self.tell(
+                    process,
+                    &Read::Hit {
+                        thread,
+                        device,
+                        inode,
+                    },
+                ),
+                Seen::Look(mut look) => {
+                    self.summary.looks += 1;
+                    let (of, parent) = (look.process, look.parent);
+                    look.process = self.join(of, parent, look.device, &look.directory)?;
+                    let looks = |(id, _): (&WalkId, _)| !id.began_by_reads;
+                    if self.of(look.process).any(looks) {
+                        self.tell(look.process, &Read::Waits(look));
+                    } else if let Some(suspicion) = self.look_detector.waited(look) {
+                        self.begin(suspicion)?;
                     }
                 }
+                Seen::Looked {
+                    process,
+                    device,
+                    inode,
+                    is_late,
+                } => self.tell(
+                    process,
+                    &Read::Looked {
+                        device,
+                        inode,
+                        is_late,
+                    },
+                ),
                 Seen::Exited(process) => {
                     self.detector.ended(process);
-                    if let Some(walking) = self.walks.get(&process) {
-                        walking.stop.store(true, Ordering::Relaxed);
-                    }
+                    self.look_detector.ended(process);
+                    self.ended(process);
                 }
             }
         }
         Ok(())
+    }
+
+    /// A process of a walk has ended.
+    fn ended(&mut self, process: u32) {
+        for (id, walking) in &mut self.walks {
+            if walking.is_shared && walking.parent == process {
+                walking.stop.store(true, Ordering::Relaxed);
+            } else if !walking.is_shared && id.process == process {
+                // The next one of its parent may go on where it left.
+                walking.alone = Some(Instant::now());
+                walking.pause.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The walks ahead of a process.
+    fn of(&self, process: u32) -> impl Iterator<Item = (&WalkId, &Walking)> {
+        let walks = self.walks.iter();
+        walks.filter(move |(id, _)| id.process == process)
+    }
+
+    /// Lets a process share the walk of another one of its parent, when it comes into the same
+    /// tree: one that was told to go through a part of it. Says with whom the walk began.
+    fn join(
+        &mut self,
+        process: u32,
+        parent: u32,
+        device: Device,
+        directory: &[u8],
+    ) -> Result<u32, WatchError> {
+        if self.walks.is_empty() || self.is_followed(process) {
+            return Ok(process);
+        }
+        let here = self.tops.walks_in(device, directory).into_iter();
+        let mut here = here.map(|(process, began_by_reads)| WalkId {
+            process,
+            began_by_reads,
+        });
+        let is_kin = |id: &WalkId| self.walks.get(id).is_some_and(|of| of.parent == parent);
+        let Some(id) = here.find(is_kin) else {
+            return Ok(process);
+        };
+        if let Some(walking) = self.walks.get_mut(&id) {
+            walking.is_shared = true;
+            walking.alone = None;
+            walking.pause.store(false, Ordering::Relaxed);
+        }
+        self.seeing.share(id.process, process, true)?;
+        self.seeing.share(id.process, parent, true)?;
+        Ok(id.process)
+    }
+
+    fn is_followed(&self, process: u32) -> bool {
+        self.of(process).next().is_some()
+    }
+
+    /// Tells the walks ahead of a process what it has read.
+    fn tell(&mut self, process: u32, read: &Read) {
+        let mut lost = 0;
+        for (_, walking) in self.of(process) {
+            let is_lost = walking.reads.try_send(read.clone()).is_err();
+            lost += u64::from(is_lost && !walking.thread.is_finished());
+        }
+        self.lost_reads += lost;
     }
 
     fn begin(&mut self, suspicion: Suspicion) -> Result<(), WatchError> {
         if self.walks.len() >= WALKS_MAX {
             return Ok(());
         }
-        let (process, device) = (suspicion.process, suspicion.device);
         if is_left_alone(&self.excluded, &suspicion, self.seeing.numbers_are_ours) {
-            self.detector.was_wrong(process);
+            match suspicion.reads {
+                true => self.detector.was_wrong(suspicion.process),
+                false => self.look_detector.was_wrong(suspicion.process),
+            }
             return Ok(());
         }
+        let id = WalkId {
+            process: suspicion.process,
+            began_by_reads: suspicion.reads,
+        };
+        let sight = match suspicion.reads {
+            true => Sight::Reads,
+            false => Sight::Looks,
+        };
         let (reads, receiver) = sync_channel(READS_MAX);
         let stop = Arc::new(AtomicBool::new(false));
+        let pause = Arc::new(AtomicBool::new(false));
+        let parent = suspicion.parent;
         let start = Start {
             suspicion,
             budget_bytes: budget_bytes(memory(), self.options.budget_bytes),
             is_dry_run: self.options.is_dry_run,
             numbers_are_ours: self.seeing.numbers_are_ours,
+            tops: self.tops.clone(),
             reads: receiver,
             stop: Arc::clone(&stop),
+            pause: Arc::clone(&pause),
             notes: self.notes.0.clone(),
         };
         let thread = thread::Builder::new().name("walk".into());
         // Without a thread there is no walk.
         if let Ok(thread) = thread.spawn(move || walker::run(&start)) {
-            self.seeing.follow(process)?;
             self.walks.insert(
-                process,
+                id,
                 Walking {
-                    device,
+                    sight,
+                    parent,
+                    is_shared: false,
+                    alone: None,
+                    pause,
                     reads,
                     stop,
                     thread,
                 },
             );
+            self.look_at(id.process)?;
         }
         Ok(())
     }
 
-    fn take(&mut self, note: &Note) {
+    /// Sees of a process what the walks ahead of it need.
+    fn look_at(&mut self, process: u32) -> Result<(), WatchError> {
+        let sight = self.of(process).map(|(_, walking)| walking.sight).max();
+        self.seeing.follow(process, sight)
+    }
+
+    fn take(&mut self, note: &Note) -> Result<(), WatchError> {
+        let id = WalkId {
+            process: note.process,
+            began_by_reads: note.began_by_reads,
+        };
         match &note.what {
             What::Begun { .. } => self.summary.walks += 1,
-            What::Refused { .. } => {
-                self.summary.refused += 1;
-                self.detector.was_wrong(note.process);
-                self.leave(note.process);
+            What::Refused { .. } | What::Known => {
+                self.summary.refused += u64::from(note.what != What::Known);
+                match note.began_by_reads {
+                    true => self.detector.was_wrong(note.process),
+                    false => self.look_detector.was_wrong(note.process),
+                }
+                self.leave(id)?;
+            }
+            What::Reads => {
+                if let Some(walking) = self.walks.get_mut(&id) {
+                    walking.sight = Sight::Reads;
+                }
+                self.look_at(note.process)?;
             }
             What::Ended { why, tally } => {
                 self.summary.tally = self.summary.tally.and(*tally);
                 if matches!(why, Why::Unused | Why::Memory | Why::Stopped) {
                     self.detector.was_wrong(note.process);
+                    self.look_detector.was_wrong(note.process);
                 }
-                self.leave(note.process);
+                self.leave(id)?;
             }
             _ => {}
         }
+        Ok(())
     }
 
-    fn leave(&mut self, process: u32) {
-        self.seeing.leave(process);
-        if let Some(walking) = self.walks.remove(&process) {
+    fn leave(&mut self, id: WalkId) -> Result<(), WatchError> {
+        if let Some(walking) = self.walks.remove(&id) {
+            self.look_at(id.process)?;
             // It has said its last word.
             let _ = walking.thread.join();
             if self.walks.is_empty() {
                 give_back();
             }
         }
+        Ok(())
     }
 
     /// Ends all walks, and says what came of them.
@@ -315,7 +475,9 @@ impl Watching {
         }
         let streams = self.streams.take().and_then(Streams::finish);
         let notes: Vec<Note> = self.notes.1.try_iter().collect();
-        notes.iter().for_each(|note| self.take(note));
+        for note in &notes {
+            let _ = self.take(note);
+        }
         let mut summary = self.summary();
         if let Some(Ok(streams)) = streams {
             summary.streams = Some(streams);

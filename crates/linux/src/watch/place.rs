@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use foreread_watch::Device;
+use foreread_watch::paths::is_within;
 
 use crate::mounts::Mounts;
 
@@ -27,12 +28,33 @@ impl Place {
         let reached = mounts.reach(device.major, device.minor, asked);
         let (index, full) = reached.into_iter().next()?;
         let point = mounts.points().get(index)?;
-        let bare = |path: &[u8]| path.strip_suffix(b"/").unwrap_or(path).to_vec();
         (!point.is_virtual()).then(|| Self {
             inside: inside.to_vec(),
             full: bare(&full),
             mount_point: bare(&point.mount_point),
         })
+    }
+
+    /// The same of a path that starts in this file system and may lead over mounts, with the
+    /// file system to which it leads.
+    pub fn follow(mounts: &Mounts, device: Device, inside: &[u8]) -> Option<(Self, Device)> {
+        let asked = if inside.is_empty() { b"/" } else { inside };
+        let reached = mounts.reach(device.major, device.minor, asked);
+        let reached = reached.into_iter().next().map(|(_, full)| full);
+        let full = reached.or_else(|| below_a_mount(mounts, device, inside))?;
+        let point = mounts.points().get(mounts.mount_of(&full)?)?;
+        let (full, mount_point) = (bare(&full), bare(&point.mount_point));
+        let below = full.strip_prefix(mount_point.as_slice())?;
+        let place = Self {
+            inside: [bare(&point.root), below.to_vec()].concat(),
+            full,
+            mount_point,
+        };
+        let device = Device {
+            major: point.major,
+            minor: point.minor,
+        };
+        (!point.is_virtual()).then_some((place, device))
     }
 
     /// Its path.
@@ -68,6 +90,24 @@ impl Place {
     }
 }
 
+fn bare(path: &[u8]) -> Vec<u8> {
+    path.strip_suffix(b"/").unwrap_or(path).to_vec()
+}
+
+/// The path of ours of a place in a file system on which something else is mounted, or above it.
+fn below_a_mount(mounts: &Mounts, device: Device, inside: &[u8]) -> Option<Vec<u8>> {
+    let points = mounts.points().iter().rev();
+    let points = points.filter(|point| (point.major, point.minor) == (device.major, device.minor));
+    let full = points.filter_map(|point| {
+        let root = bare(&point.root);
+        let below = inside.strip_prefix(root.as_slice())?;
+        let full = [bare(&point.mount_point), below.to_vec()].concat();
+        is_within(&root, inside).then_some((root.len(), full))
+    });
+    full.min_by_key(|(root_bytes, _)| *root_bytes)
+        .map(|(_, full)| full)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +141,37 @@ mod tests {
         assert_eq!(root.path_of(b"/usr"), b"/usr");
         let usr = find(254, 0, "/usr").unwrap();
         assert_eq!(usr.above(Path::new("/")).unwrap().inside, b"");
+    }
+
+    #[test]
+    fn paths_that_start_above_a_mount_lead_over_it() {
+        let follow = |major, minor, inside: &str| {
+            let device = Device { major, minor };
+            Place::follow(&Mounts::parse(TEXT), device, inside.as_bytes())
+        };
+        let over = follow(254, 0, "/srv/a/b").unwrap();
+        assert_eq!(
+            over,
+            (
+                find(8, 1, "/var/data/a/b").unwrap(),
+                Device { major: 8, minor: 1 }
+            )
+        );
+        let within = follow(8, 1, "/var/data/a").unwrap();
+        assert_eq!(within.0, find(8, 1, "/var/data/a").unwrap());
+        let root = follow(254, 0, "").unwrap();
+        assert_eq!(
+            root,
+            (
+                find(254, 0, "").unwrap(),
+                Device {
+                    major: 254,
+                    minor: 0
+                }
+            )
+        );
+        assert_eq!(follow(254, 0, "/tmp/a"), None);
+        assert_eq!(follow(8, 9, "/a"), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! `bpf/watch.bpf.c`, loaded and attached.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,12 +10,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, RingBuffer};
+use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, ProgramMut, RingBuffer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::abi::Seen;
+use super::abi::{Follower, Seen, Sight};
 use super::error::{WatchError, refused};
 use crate::programs;
+use crate::recorder::fill_syscall_classes;
 
 programs::skeleton!("watch.skel.rs");
 use skeleton::{WatchSkel, WatchSkelBuilder};
@@ -44,7 +45,9 @@ pub(super) struct Seeing {
     _links: Vec<Link>,
     /// While somebody is walked ahead of.
     hits: Option<Link>,
-    walkers: HashSet<u32>,
+    /// While somebody of them only looks at files.
+    looks: Option<Link>,
+    walkers: HashMap<u32, Sight>,
     skel: WatchSkel<'static>,
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Vec<Seen>>>,
@@ -62,6 +65,12 @@ impl Seeing {
             if let Whom::Cgroup { id, level } = whom {
                 rodata.only_cgroup = id;
                 rodata.cgroup_level = level;
+            }
+            fill_syscall_classes(&mut rodata.syscall_class);
+            #[cfg(target_arch = "x86_64")]
+            {
+                rodata.call_stat = libc::SYS_stat as u32;
+                rodata.call_lstat = libc::SYS_lstat as u32;
             }
         }
         let mut skel = open.load().map_err(refused("loading the programs"))?;
@@ -84,8 +93,13 @@ impl Seeing {
         }
         let progs = &mut skel.progs;
         // Children first, so that none is born unseen.
-        let links = programs::attach([&mut progs.forked, &mut progs.exited, &mut progs.missed])
-            .map_err(refused("attaching to a tracepoint"))?;
+        let watching = [
+            &mut progs.forked,
+            &mut progs.exited,
+            &mut progs.missed,
+            &mut progs.look_waits,
+        ];
+        let links = programs::attach(watching).map_err(refused("attaching to a tracepoint"))?;
         if let Whom::Process(process) = whom {
             if !numbers_are_ours {
                 return Err(WatchError::Container);
@@ -99,7 +113,8 @@ impl Seeing {
         Ok(Self {
             _links: links,
             hits: None,
-            walkers: HashSet::new(),
+            looks: None,
+            walkers: HashMap::new(),
             skel,
             ring,
             inbox,
@@ -131,26 +146,75 @@ impl Seeing {
         std::mem::take(&mut *self.inbox.borrow_mut())
     }
 
-    /// Sees also what this process reads from memory.
-    pub fn follow(&mut self, process: u32) -> Result<(), WatchError> {
-        let walkers = &self.skel.maps.walkers;
-        let added = walkers.update(&process.to_ne_bytes(), &[1], MapFlags::ANY);
-        added.map_err(refused("naming the process"))?;
-        self.walkers.insert(process);
-        if self.hits.is_none() {
-            let hits = self.skel.progs.hit.attach_trace();
-            self.hits = Some(hits.map_err(refused("attaching to a tracepoint"))?);
+    /// Sees also what the processes of a walk read from memory, or look at; with `None` no more.
+    /// While there is no walk, no read or call passes by us.
+    pub fn follow(&mut self, leader: u32, sight: Option<Sight>) -> Result<(), WatchError> {
+        for (member, walker) in self.members(leader) {
+            match sight {
+                Some(sight) => self.put(member, Follower { sight, ..walker })?,
+                // It may have ended.
+                None => drop(self.skel.maps.walkers.delete(&member.to_ne_bytes())),
+            }
         }
-        Ok(())
+        match sight {
+            Some(sight) if self.walkers.insert(leader, sight).is_none() => {
+                self.share(leader, leader, false)?;
+            }
+            Some(_) => {}
+            None => drop(self.walkers.remove(&leader)),
+        }
+        self.fit()
     }
 
-    /// Sees no more what this process reads from memory; without any, no read passes by us.
-    pub fn leave(&mut self, process: u32) {
-        let _ = self.skel.maps.walkers.delete(&process.to_ne_bytes());
-        self.walkers.remove(&process);
+    /// Lets a process share a walk; its children, too, from now on.
+    pub fn share(&self, leader: u32, member: u32, takes_children: bool) -> Result<(), WatchError> {
+        let Some(sight) = self.walkers.get(&leader).copied() else {
+            return Ok(());
+        };
+        let walker = Follower {
+            leader,
+            sight,
+            takes_children,
+        };
+        self.put(member, walker)
+    }
+
+    fn put(&self, member: u32, walker: Follower) -> Result<(), WatchError> {
+        let walkers = &self.skel.maps.walkers;
+        let added = walkers.update(&member.to_ne_bytes(), &walker.to_bytes(), MapFlags::ANY);
+        added.map_err(refused("naming the process"))
+    }
+
+    /// The processes that share a walk.
+    fn members(&self, leader: u32) -> Vec<(u32, Follower)> {
+        let walkers = &self.skel.maps.walkers;
+        let known = walkers.keys().filter_map(|key| {
+            let member = u32::from_ne_bytes(key.get(..4)?.try_into().ok()?);
+            let walker = walkers.lookup(&key, MapFlags::ANY).ok()??;
+            Some((member, Follower::from_bytes(&walker)?))
+        });
+        known
+            .filter(|(_, walker)| walker.leader == leader)
+            .collect()
+    }
+
+    /// Attaches what is needed, and nothing else.
+    fn fit(&mut self) -> Result<(), WatchError> {
+        let attach = |program: &ProgramMut<'_>| {
+            let link = program.attach_trace();
+            link.map_err(refused("attaching to a tracepoint"))
+        };
         if self.walkers.is_empty() {
             self.hits = None;
+        } else if self.hits.is_none() {
+            self.hits = Some(attach(&self.skel.progs.hit)?);
         }
+        if !self.walkers.values().any(|sight| *sight == Sight::Looks) {
+            self.looks = None;
+        } else if self.looks.is_none() {
+            self.looks = Some(attach(&self.skel.progs.looked)?);
+        }
+        Ok(())
     }
 
     /// Whether reads from memory pass by us.

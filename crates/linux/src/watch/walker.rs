@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Carries a walk out, in a thread of its own: lists, fetches, and takes in what its program reads.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::collections::hash_map;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,9 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
-use foreread_watch::detect::Suspicion;
+use foreread_profile::PAGE_BYTES;
+use foreread_watch::Device;
+use foreread_watch::detect::{Missed, Passed, Suspicion};
+use foreread_watch::look::{Look, above, is_convincing};
 use foreread_watch::note::{Note, What};
-use foreread_watch::order::{Entry, Orders};
+use foreread_watch::order::{Entry, Order, Orders};
+use foreread_watch::paths::is_within;
 use foreread_watch::walk::{Decision, FileToFetch, Met, Walk, Why};
 
 use super::arguments::topmost_named;
@@ -19,10 +25,16 @@ use super::fetching::{fetch, of_directories, of_files};
 use super::listing::Top;
 use super::opened::topmost_listed;
 use super::place::Place;
+use super::tops::Tops;
 use crate::mounts::Mounts;
+use crate::replay::Neighbours;
 
 /// Entries that are listed in one go.
 const ENTRIES_MAX: usize = 1 << 15;
+/// Threads whose ways are compared with the order of directories.
+const EVIDENCE_MAX: usize = 12;
+/// How far above what it came through the list of a program may start.
+const START_LEVELS: usize = 6;
 /// A program that reads nothing for so long is left alone.
 const IDLE: Duration = Duration::from_secs(5);
 /// How often it is decided anew when nothing happens.
@@ -31,8 +43,20 @@ const DECIDE_EVERY: Duration = Duration::from_millis(20);
 /// What its program has read.
 #[derive(Clone, Debug)]
 pub(super) enum Read {
-    Missed { directory: Vec<u8>, inode: u64 },
-    Hit { inode: u64 },
+    Missed(Missed),
+    Hit {
+        thread: u32,
+        device: Device,
+        inode: u64,
+    },
+    /// It waits for metadata there.
+    Waits(Look),
+    /// It has looked at this, and may have waited.
+    Looked {
+        device: Device,
+        inode: u64,
+        is_late: bool,
+    },
 }
 
 /// What a walk is started with.
@@ -42,33 +66,33 @@ pub(super) struct Start {
     pub is_dry_run: bool,
     /// Whether `/proc` has the process under this number.
     pub numbers_are_ours: bool,
+    pub tops: Tops,
     pub reads: Receiver<Read>,
     pub stop: Arc<AtomicBool>,
+    /// Whether nobody goes through the tree at present.
+    pub pause: Arc<AtomicBool>,
     pub notes: Sender<Note>,
 }
 
 /// Confirms a suspicion, and carries the walk out to its end.
 pub(super) fn run(start: &Start) {
     let ended = match begin(start) {
-        Ok(Some((place, walk, orders))) => {
-            let mut walker = Walker {
-                start,
-                place,
-                walk,
-                orders,
-                last_read: Instant::now(),
-            };
+        Ok(mut walker) => {
             let why = walker.run();
             What::Ended {
                 why,
                 tally: walker.walk.tally(),
             }
         }
+        Err(Refusal::Known) => What::Known,
         // What can't be listed is gone, or none of our business.
-        Ok(None) | Err(_) => What::Refused {
+        Err(Refusal::Wrong) => What::Refused {
             directory: start.suspicion.directory.clone(),
         },
     };
+    start
+        .tops
+        .give(start.suspicion.process, start.suspicion.reads);
     start.note(ended);
 }
 
@@ -76,38 +100,150 @@ impl Start {
     fn note(&self, what: What) {
         let note = Note {
             process: self.suspicion.process,
+            began_by_reads: self.suspicion.reads,
             what,
         };
         // Whoever took notes has gone: so will this thread.
         let _ = self.notes.send(note);
     }
 
+    /// Whether no other walk ahead of the process has this directory.
+    fn takes(&self, device: Device, inside: &[u8]) -> bool {
+        let of = &self.suspicion;
+        self.tops.take(of.process, of.reads, device, inside)
+    }
+
     fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
+
+    fn is_paused(&self) -> bool {
+        self.pause.load(Ordering::Relaxed)
+    }
 }
 
-fn begin(start: &Start) -> io::Result<Option<(Place, Walk, Orders)>> {
+/// Why a suspicion isn't followed.
+enum Refusal {
+    /// It is in no order, or none of our business.
+    Wrong,
+    /// It is where the process is walked ahead of already.
+    Known,
+}
+
+impl From<io::Error> for Refusal {
+    fn from(_: io::Error) -> Self {
+        Self::Wrong
+    }
+}
+
+fn begin(start: &Start) -> Result<Walker<'_>, Refusal> {
     let suspicion = &start.suspicion;
     let mounts = Mounts::of_self()?;
-    let Some(place) = Place::find(&mounts, suspicion.device, &suspicion.directory) else {
-        return Ok(None);
+    let follow = |directory: &[u8]| {
+        Place::follow(&mounts, suspicion.device, directory).ok_or(Refusal::Wrong)
     };
-    let (_, entries) = Top::open(place.path())?.list(b"")?;
-    let orders = Orders::of(&entries, &suspicion.children);
-    let Some(order) = orders.first() else {
-        return Ok(None);
+    let (mut place, device) = follow(&suspicion.directory)?;
+    let orders = if suspicion.reads {
+        orders_of_reads(&place, suspicion)?
+    } else {
+        let (orders, explained) = orders_of_looks(&place, suspicion);
+        let top = above(&explained).ok_or(Refusal::Wrong)?;
+        place = follow(&top)?.0;
+        orders
     };
-    let place = match start.numbers_are_ours {
-        true => began_at(suspicion.process, place),
-        false => place,
-    };
+    let order = orders.first().ok_or(Refusal::Wrong)?;
+    if !start
+        .tops
+        .is_free(suspicion.process, suspicion.reads, device, &place.inside)
+    {
+        return Err(Refusal::Known);
+    }
+    // What it has a list of it goes through from where the list starts.
+    if let Some((start, of)) = suspicion
+        .start
+        .as_ref()
+        .and_then(|start| follow(start).ok())
+        && of == device
+        && is_within(&start.inside, &place.inside)
+        && start.levels() + START_LEVELS >= place.levels()
+    {
+        place = start;
+    }
+    if start.numbers_are_ours {
+        place = began_at(suspicion.process, place);
+    }
+    // Too many programs look here and there below the root of the machine.
+    if !suspicion.reads && place.path() == Path::new("/") {
+        return Err(Refusal::Wrong);
+    }
+    if !start.takes(device, &place.inside) {
+        return Err(Refusal::Known);
+    }
     start.note(What::Begun {
         top: place.path_of(&place.inside),
         order,
     });
-    let walk = Walk::new(&place.inside, order, start.budget_bytes);
-    Ok(Some((place, walk, orders)))
+    let walk = match suspicion.reads {
+        true => Walk::new(&place.inside, order, start.budget_bytes),
+        false => Walk::of_looks(&place.inside, order, start.budget_bytes),
+    };
+    Ok(Walker {
+        start,
+        place,
+        device,
+        walk,
+        orders,
+        last_read: Instant::now(),
+        last_thread: 0,
+        neighbours: Neighbours::new(suspicion.threads > 1),
+    })
+}
+
+fn orders_of_reads(place: &Place, suspicion: &Suspicion) -> io::Result<Orders> {
+    let (_, entries) = Top::open(place.path())?.list(b"")?;
+    let passed = suspicion.passed.first();
+    Ok(passed.map_or_else(Orders::default, |passed| {
+        Orders::of(&entries, &passed.children)
+    }))
+}
+
+/// Those that explain how the threads of a process came through their directories; and what the
+/// first of them explains.
+fn orders_of_looks(place: &Place, suspicion: &Suspicion) -> (Orders, Vec<Passed>) {
+    let mut passed: Vec<&Passed> = suspicion.passed.iter().collect();
+    passed.sort_by_key(|passed| Reverse(passed.children.len()));
+    passed.truncate(EVIDENCE_MAX);
+    let Ok(top) = Top::open(place.path()) else {
+        return Default::default();
+    };
+    let mut lists: HashMap<&[u8], Vec<Entry>> = HashMap::new();
+    for passed in &passed {
+        if let hash_map::Entry::Vacant(vacant) = lists.entry(&passed.directory) {
+            let below = passed
+                .directory
+                .strip_prefix(suspicion.directory.as_slice());
+            let list = top.list(below.unwrap_or_default());
+            vacant.insert(list.map(|(_, entries)| entries).unwrap_or_default());
+        }
+    }
+    let of = |passed: &Passed| {
+        let entries = lists.get(passed.directory.as_slice());
+        entries.map_or_else(Orders::default, |list| {
+            Orders::of_looks(list, &passed.children)
+        })
+    };
+    let found: Vec<(&Passed, Orders)> = passed.into_iter().map(|one| (one, of(one))).collect();
+    let explained = |order: Order| {
+        let explained = found.iter().filter(|(_, orders)| orders.contains(order));
+        let explained: Vec<Passed> = explained.map(|(passed, _)| (*passed).clone()).collect();
+        is_convincing(&explained, found.len() - explained.len()).then_some(explained)
+    };
+    let convincing = Order::ALL
+        .into_iter()
+        .filter(|order| explained(*order).is_some());
+    let orders: Orders = convincing.collect();
+    let first = orders.first().and_then(explained);
+    (orders, first.unwrap_or_default())
 }
 
 /// The directory above at which a process seems to have begun, or this one.
@@ -124,10 +260,13 @@ fn began_at(process: u32, place: Place) -> Place {
 struct Walker<'a> {
     start: &'a Start,
     place: Place,
+    device: Device,
     walk: Walk,
     /// Those that explain all that was seen.
     orders: Orders,
     last_read: Instant,
+    last_thread: u32,
+    neighbours: Neighbours,
 }
 
 impl Walker<'_> {
@@ -141,6 +280,10 @@ impl Walker<'_> {
             if self.start.is_dry_run {
                 // What would be done next depends on what isn't done.
                 self.walk.end_for(Why::Stopped);
+            }
+            if self.start.is_paused() && !self.start.is_stopped() {
+                self.wait();
+                continue;
             }
             match self.walk.decide() {
                 Decision::End(why) => return why,
@@ -177,16 +320,85 @@ impl Walker<'_> {
     fn take(&mut self, read: Read) {
         self.last_read = Instant::now();
         match read {
-            Read::Hit { inode } => {
+            Read::Hit {
+                thread,
+                device,
+                inode,
+            } if device == self.device => {
                 self.walk.hit(inode);
+                // Where it can't be listed, it stays as it is.
+                let _ = self.reorder(thread);
             }
-            Read::Missed { directory, inode } => {
-                if self.walk.missed(&directory, inode) == Met::Outside {
+            Read::Looked {
+                device,
+                inode,
+                is_late,
+            } if device == self.device => {
+                self.walk.looked(inode, is_late);
+            }
+            Read::Missed(missed) if missed.device == self.device => {
+                let did_read = self.walk.reads();
+                if self.walk.missed(&missed.directory, missed.inode) == Met::Outside {
                     // Where it can't rise, the program is strayed, which the walk counts.
-                    let _ = self.rise(&directory);
+                    let _ = self.rise(&missed.directory);
+                }
+                let _ = self.reorder(missed.thread);
+                if self.walk.reads() && !did_read {
+                    self.start.note(What::Reads);
                 }
             }
+            Read::Waits(look) => self.take_wait(&look),
+            Read::Hit { .. } | Read::Looked { .. } | Read::Missed(_) => {}
         }
+    }
+
+    fn take_wait(&mut self, look: &Look) {
+        // Where it reads, it is seen to read.
+        if self.walk.reads() {
+            return;
+        }
+        let directory = match look.device == self.device {
+            true => Some(look.directory.clone()),
+            false => self.followed(look),
+        };
+        if let Some(directory) = directory
+            && self.walk.waits_in(&directory) == Met::Outside
+        {
+            let _ = self.rise(&directory);
+        }
+    }
+
+    /// The directory in our file system to which a path leads that starts in another.
+    fn followed(&self, look: &Look) -> Option<Vec<u8>> {
+        let mounts = Mounts::of_self().ok()?;
+        let (place, device) = Place::follow(&mounts, look.device, &look.directory)?;
+        (device == self.device).then_some(place.inside)
+    }
+
+    /// Looks whether the program goes in another order than was thought, when it has jumped.
+    fn reorder(&mut self, thread: u32) -> io::Result<()> {
+        let is_same = std::mem::replace(&mut self.last_thread, thread) == thread;
+        let Some((above, names)) = self.walk.jumped() else {
+            return Ok(());
+        };
+        // From one thread to another it is no jump.
+        if !is_same {
+            return Ok(());
+        }
+        let below = above.strip_prefix(self.place.inside.as_slice());
+        let top = Top::open(self.place.path())?;
+        let (_, entries) = top.list(below.unwrap_or_default())?;
+        let both = self.orders.both(Orders::of_looks(&entries, &names));
+        let Some(order) = both.first() else {
+            return Ok(());
+        };
+        self.orders = both;
+        if !both.contains(self.walk.order()) {
+            let top = self.walk.top().to_vec();
+            self.start.note(What::Ordered { order });
+            self.walk.raise(&top, order);
+        }
+        Ok(())
     }
 
     /// Follows the program out of the tree, where it goes on to what comes next above.
@@ -195,8 +407,7 @@ impl Walker<'_> {
             return Ok(());
         };
         let mounts = Mounts::of_self()?;
-        let device = self.start.suspicion.device;
-        let Some(place) = Place::find(&mounts, device, &above) else {
+        let Some(place) = Place::find(&mounts, self.device, &above) else {
             return Ok(());
         };
         // Too many programs read below the root of the machine one after the other.
@@ -205,10 +416,20 @@ impl Walker<'_> {
         }
         let (_, entries) = Top::open(place.path())?.list(b"")?;
         let orders = Orders::of(&entries, &names);
+        // Looks come from several threads, which are at several places.
+        let known = if self.walk.reads() {
+            orders
+        } else {
+            self.orders
+        };
         if orders.first().is_some()
-            && let orders = self.orders.and(orders)
+            && let orders = self.orders.and(known)
             && let Some(order) = orders.first()
         {
+            if !self.start.takes(self.device, &above) {
+                self.walk.end_for(Why::Left);
+                return Ok(());
+            }
             self.orders = orders;
             self.start.note(What::Raised {
                 top: place.path_of(&place.inside),
@@ -223,15 +444,25 @@ impl Walker<'_> {
     fn fetch(&mut self, files: &[FileToFetch], budget_bytes: u64) {
         let began = Instant::now();
         self.walk.fetching(files);
-        let profile = of_files(&self.place, files);
-        let report = fetch(profile, budget_bytes, || !self.start.is_stopped());
-        self.walk.fetched(files.len() as u64, report.arrived_pages);
+        let profile = of_files(&self.place, files, self.walk.reads());
+        let goes_on = || !self.start.is_stopped() && !self.start.is_paused();
+        let report = fetch(profile, budget_bytes, None, goes_on);
+        if self.start.is_paused() {
+            self.take_reads();
+            self.walk.stopped_fetching(files, report.arrived_pages);
+            return;
+        }
+        let pages = match self.walk.reads() {
+            true => report.arrived_pages,
+            false => report.metadata_bytes / PAGE_BYTES,
+        };
+        self.walk.fetched(files.len() as u64, pages);
         if report.stopped_for_memory > 0 {
             self.walk.end_for(Why::Memory);
         }
         self.start.note(What::Fetched {
             files: files.len() as u64,
-            pages: report.arrived_pages,
+            pages,
             window_files: self.walk.window_files(),
             took_ns: nanoseconds(began),
         });
@@ -249,7 +480,8 @@ impl Walker<'_> {
         while !level.is_empty() && entries < ENTRIES_MAX && !self.start.is_stopped() {
             if level.iter().any(|(_, inode)| *inode != 0) {
                 let profile = of_directories(&self.place, &level);
-                fetch(profile, self.start.budget_bytes, || {
+                let beside = Some(self.neighbours.clone());
+                fetch(profile, self.start.budget_bytes, beside, || {
                     !self.start.is_stopped()
                 });
             }

@@ -2,6 +2,7 @@
 //! The superblock, the group descriptors, and with them the place of every inode.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::bytes::Fields;
 use super::extent::merge_extents;
@@ -140,6 +141,14 @@ pub struct InodeLocation {
     pub length_bytes: u32,
 }
 
+/// The inode table of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct InodeTable {
+    first_block: u64,
+    /// Inodes at its end that were never used.
+    unused_inodes: u32,
+}
+
 /// The shape of one file system, and the places of the inode tables loaded so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
@@ -156,9 +165,8 @@ pub struct Geometry {
     descriptor_bytes: u32,
     first_meta_bg: u32,
     backup_groups: [u32; 2],
-    /// First block of the inode table, by group. Only of the groups asked for: a file system of
-    /// 16 TB has 131,072.
-    inode_tables: HashMap<u32, u64>,
+    /// Inode tables by group. Only of the groups asked for: a file system of 16 TB has 131,072.
+    inode_tables: HashMap<u32, InodeTable>,
 }
 
 impl Geometry {
@@ -460,10 +468,47 @@ impl Geometry {
                 false => u64::from(fields.u32(0x8)?),
             };
             if self.check_blocks(table, table_blocks).is_ok() {
+                let table = InodeTable {
+                    first_block: table,
+                    unused_inodes: self.unused_inodes(&fields)?,
+                };
                 self.inode_tables.insert(group, table);
             }
         }
         Ok(())
+    }
+
+    /// How many inodes at the end of a group were never used, by its descriptor.
+    fn unused_inodes(&self, fields: &Fields<'_>) -> Result<u32, Ext4Error> {
+        const INODES_UNUSED: u16 = 1;
+        // Without checksums the count isn't kept.
+        if !self.features.has_metadata_csum() {
+            return Ok(0);
+        }
+        if fields.u16(0x12)? & INODES_UNUSED != 0 {
+            return Ok(self.inodes_per_group);
+        }
+        let high = match self.descriptor_bytes >= DESCRIPTOR_BYTES_64BIT {
+            true => fields.u16(0x32)?,
+            false => 0,
+        };
+        let unused = u32::from(high) << 16 | u32::from(fields.u16(0x1c)?);
+        Ok(unused.min(self.inodes_per_group))
+    }
+
+    /// The numbers of all inodes of an inode's group that may be in use.
+    ///
+    /// # Errors
+    ///
+    /// As [`Geometry::inode_location`].
+    pub fn used_inodes_beside(&self, inode: u64) -> Result<Range<u64>, Ext4Error> {
+        let (group, _) = self.group_of(inode)?;
+        let table = self
+            .inode_tables
+            .get(&group)
+            .ok_or(Ext4Error::GroupNotLoaded { group })?;
+        let first = u64::from(group) * u64::from(self.inodes_per_group) + 1;
+        Ok(first..first + u64::from(self.inodes_per_group - table.unused_inodes))
     }
 
     /// Where an inode lies.
@@ -479,7 +524,7 @@ impl Geometry {
             .get(&group)
             .ok_or(Ext4Error::GroupNotLoaded { group })?;
         Ok(InodeLocation {
-            offset_bytes: table * u64::from(self.block_bytes)
+            offset_bytes: table.first_block * u64::from(self.block_bytes)
                 + u64::from(index) * u64::from(self.inode_bytes),
             length_bytes: self.inode_bytes,
         })
@@ -569,6 +614,35 @@ mod tests {
         };
         assert_eq!(groups_with_superblock(sparse2), [0, 16, 37]);
         assert_eq!(groups_with_superblock(Features::default()).len(), 130);
+    }
+
+    #[test]
+    fn inodes_that_were_never_used_are_left_out() {
+        let csum = Features {
+            ro_compat: Features::RO_COMPAT_METADATA_CSUM,
+            ..Features::default()
+        };
+        let used = |features: Features, flags: u16, unused: u16| {
+            let mut geometry = geometry(features);
+            let mut descriptor = vec![0; geometry.descriptor_bytes as usize];
+            descriptor[0x8] = 9;
+            descriptor[0x12..0x14].copy_from_slice(&flags.to_le_bytes());
+            descriptor[0x1c..0x1e].copy_from_slice(&unused.to_le_bytes());
+            let fields = Fields::new(&descriptor, "group descriptor");
+            let table = InodeTable {
+                first_block: 9,
+                unused_inodes: geometry.unused_inodes(&fields).unwrap(),
+            };
+            geometry.inode_tables.insert(0, table);
+            geometry.used_inodes_beside(2).unwrap()
+        };
+        let all = geometry(csum).inodes_per_group;
+        assert_eq!(used(csum, 0, 5), 1..u64::from(all) + 1 - 5);
+        assert_eq!(used(csum, 1, 5), 1..1);
+        assert_eq!(used(csum, 0, u16::MAX), 1..1);
+        // Nobody has counted.
+        assert_eq!(used(Features::default(), 1, 5), 1..u64::from(all) + 1);
+        assert!(geometry(csum).used_inodes_beside(0).is_err());
     }
 
     #[test]

@@ -302,6 +302,7 @@ impl Loop {
         for call in self.seeing.take_calls() {
             let note = Note {
                 process: call.process,
+                began_by_reads: true,
                 what: What::Called(Box::new(call)),
             };
             // Whoever took notes has gone: so will this thread.

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether a process that waits for metadata again and again may be walking a directory tree.
+//!
+//! A look that waits is less of a sign than a file that is missed: file systems bring many inodes
+//! in with each, so one in a hundred waits; and every program looks here and there when it starts.
+//! On the other hand a program may look with many threads, each through a part of the tree. So it
+//! counts how unlikely the order is in which the threads come through their directories: `n` names
+//! are in order by chance once in `n!` times.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::detect::{Passed, Suspicion};
+use crate::line::Device;
+use crate::paths::{common, depth};
+
+/// Looks that are remembered of a thread.
+const RECENT_LOOKS: usize = 32;
+/// A thread has gone elsewhere where its way led so many levels up.
+const NEAR_LEVELS: usize = 6;
+/// By chance, all of it would be in order once in so many times, or less often.
+const ODDS_MIN: u64 = 120;
+/// Threads that have looked at nothing while others looked so often are left out.
+const LOOKS_TO_FORGET: u64 = 64;
+/// Processes that are remembered.
+const PROCESSES_MAX: usize = 256;
+/// Threads that are remembered of a process.
+const THREADS_MAX: usize = 64;
+/// After a wrong suspicion, so many looks pass unseen; twice as many after each further one.
+const PATIENCE_LOOKS: u32 = 16;
+const PATIENCE_LOOKS_MAX: u32 = 1 << 14;
+
+/// A call that waited for metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Who made it.
+    pub process: u32,
+    /// Its thread.
+    pub thread: u32,
+    /// The process that began it.
+    pub parent: u32,
+    /// Of the file system where its path starts.
+    pub device: Device,
+    /// Path of the directory of what it looks at, from the root of that file system.
+    pub directory: Vec<u8>,
+    /// The name there.
+    pub name: Vec<u8>,
+    /// Where the path starts, when it leads down from there by several names.
+    pub start: Option<Vec<u8>>,
+}
+
+#[derive(Debug, Default)]
+struct Thread {
+    looks: VecDeque<Look>,
+    last: u64,
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    threads: HashMap<u32, Thread>,
+    /// Looks that pass before it is suspected again.
+    pause: u32,
+    patience: u32,
+    last: u64,
+}
+
+/// All processes.
+#[derive(Debug, Default)]
+pub struct LookDetector {
+    processes: HashMap<u32, Process>,
+    looks: u64,
+}
+
+impl LookDetector {
+    /// Takes a look that waited; says what its process may be walking through.
+    pub fn waited(&mut self, look: Look) -> Option<Suspicion> {
+        self.looks += 1;
+        if !self.processes.contains_key(&look.process) {
+            forget_oldest(&mut self.processes, PROCESSES_MAX, |process| process.last);
+        }
+        let process = self.processes.entry(look.process).or_default();
+        process.last = self.looks;
+        process.take(look, self.looks)
+    }
+
+    /// A suspicion was wrong, or following it brought nothing.
+    pub fn was_wrong(&mut self, process: u32) {
+        if let Some(process) = self.processes.get_mut(&process) {
+            let patience = process.patience.max(PATIENCE_LOOKS / 2) * 2;
+            process.patience = patience.min(PATIENCE_LOOKS_MAX);
+            process.pause = process.patience;
+            process.threads.clear();
+        }
+    }
+
+    /// A process has ended.
+    pub fn ended(&mut self, process: u32) {
+        self.processes.remove(&process);
+    }
+}
+
+/// Makes room for one more.
+fn forget_oldest<T>(all: &mut HashMap<u32, T>, max: usize, last: impl Fn(&T) -> u64) {
+    if all.len() >= max {
+        let oldest = all.iter().min_by_key(|(_, one)| last(one));
+        if let Some(key) = oldest.map(|(key, _)| *key) {
+            all.remove(&key);
+        }
+    }
+}
+
+impl Process {
+    fn take(&mut self, look: Look, now: u64) -> Option<Suspicion> {
+        if self.pause > 0 {
+            self.pause -= 1;
+            return None;
+        }
+        if !self.threads.contains_key(&look.thread) {
+            forget_oldest(&mut self.threads, THREADS_MAX, |thread| thread.last);
+        }
+        let (process, device) = ((look.process, look.parent), look.device);
+        let thread = self.threads.entry(look.thread).or_default();
+        thread.last = now;
+        if !thread.push(look) {
+            return None;
+        }
+        let newest = thread.looks.back()?.directory.clone();
+        let suspicion = self.suspicion(process, device, &newest, now)?;
+        // The same looks are asked about once.
+        self.threads.clear();
+        Some(suspicion)
+    }
+
+    fn suspicion(
+        &self,
+        (process, parent): (u32, u32),
+        device: Device,
+        newest: &[u8],
+        now: u64,
+    ) -> Option<Suspicion> {
+        let awake = self.threads.values();
+        let awake = awake.filter(|thread| now - thread.last < LOOKS_TO_FORGET);
+        let near: Vec<&Thread> = awake
+            .filter(|thread| thread.is_near(device, newest))
+            .collect();
+        let each = near.iter().flat_map(|thread| thread.passed(device));
+        let mut passed: Vec<Passed> = each.collect();
+        if odds(&passed) < ODDS_MIN {
+            passed.extend(passed_by_all(&near));
+        }
+        if odds(&passed) < ODDS_MIN {
+            return None;
+        }
+        Some(Suspicion {
+            process,
+            parent,
+            device,
+            directory: above(&passed)?,
+            passed,
+            start: self.start(device),
+            threads: near.len(),
+            reads: false,
+        })
+    }
+}
+
+impl Process {
+    /// Where the paths of most threads start, that is of a program that has a list of them.
+    fn start(&self, device: Device) -> Option<Vec<u8>> {
+        let newest = self
+            .threads
+            .values()
+            .filter_map(|thread| thread.looks.back());
+        let mut starts: HashMap<&[u8], usize> = HashMap::new();
+        for look in newest.filter(|look| look.device == device) {
+            if let Some(start) = &look.start {
+                *starts.entry(start).or_default() += 1;
+            }
+        }
+        let most = starts.into_iter().max_by_key(|(_, threads)| *threads);
+        let most = most.filter(|(_, threads)| threads * 2 > self.threads.len());
+        most.map(|(start, _)| start.to_vec())
+    }
+}
+
+/// What threads came through that share a list: the first ones began with the first part of it.
+fn passed_by_all(threads: &[&Thread]) -> Vec<Passed> {
+    let mut newest: Vec<&Look> = threads.iter().filter_map(|t| t.looks.back()).collect();
+    newest.sort_by_key(|look| look.thread);
+    passed(newest.into_iter())
+}
+
+/// What a sequence of looks came through, in each directory.
+fn passed<'a>(looks: impl Iterator<Item = &'a Look>) -> Vec<Passed> {
+    let mut passed: Vec<Passed> = Vec::new();
+    for look in looks {
+        note(&mut passed, &look.directory, &look.name);
+        for (directory, name) in levels_above(&look.directory) {
+            note(&mut passed, directory, name);
+        }
+    }
+    passed.retain(|passed| passed.children.len() >= 2);
+    passed
+}
+
+/// The directory that holds all of these; `None` of nothing.
+#[must_use]
+pub fn above(passed: &[Passed]) -> Option<Vec<u8>> {
+    let mut directories = passed.iter().map(|passed| passed.directory.as_slice());
+    let first = directories.next()?;
+    Some(directories.fold(first, common).to_vec())
+}
+
+/// One in how many times all of these are in order by chance.
+#[must_use]
+pub fn odds(passed: &[Passed]) -> u64 {
+    let of = |passed: &Passed| (1..=passed.children.len() as u64).product::<u64>();
+    let all = passed.iter().map(of);
+    all.fold(1, u64::saturating_mul)
+}
+
+/// Whether an order that explains these, and not those, is more than chance.
+#[must_use]
+pub fn is_convincing(explained: &[Passed], unexplained: usize) -> bool {
+    odds(explained) >= ODDS_MIN && unexplained * 4 <= explained.len()
+}
+
+impl Thread {
+    /// Whether it is another than the last one.
+    fn push(&mut self, look: Look) -> bool {
+        if self.looks.back() == Some(&look) {
+            return false;
+        }
+        if self.looks.len() == RECENT_LOOKS {
+            self.looks.pop_front();
+        }
+        self.looks.push_back(look);
+        true
+    }
+
+    /// Whether it was last near a directory.
+    fn is_near(&self, device: Device, directory: &[u8]) -> bool {
+        let newest = self.looks.back();
+        newest.is_some_and(|look| look.device == device && are_near(&look.directory, directory))
+    }
+
+    /// What it came through, in each directory, since it was elsewhere.
+    fn passed(&self, device: Device) -> Vec<Passed> {
+        let Some(newest) = self.looks.back() else {
+            return Vec::new();
+        };
+        let is_here =
+            |look: &&Look| look.device == device && are_near(&look.directory, &newest.directory);
+        let since = self.looks.iter().rev().take_while(is_here).count();
+        passed(self.looks.range(self.looks.len() - since..))
+    }
+}
+
+fn are_near(one: &[u8], other: &[u8]) -> bool {
+    let above = common(one, other);
+    !above.is_empty() && depth(one).min(depth(other)) <= depth(above) + NEAR_LEVELS
+}
+
+/// The directories above one, each with the name that leads to it.
+fn levels_above(directory: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut at = directory;
+    let levels = std::iter::from_fn(move || {
+        let slash = at.iter().rposition(|byte| *byte == b'/')?;
+        let (above, name) = (&at[..slash], &at[slash + 1..]);
+        at = above;
+        Some((above, name))
+    });
+    levels.take(NEAR_LEVELS)
+}
+
+fn note(all: &mut Vec<Passed>, directory: &[u8], child: &[u8]) {
+    let passed = match all.iter().position(|passed| passed.directory == directory) {
+        Some(at) => &mut all[at],
+        None => {
+            all.push(Passed {
+                directory: directory.to_vec(),
+                children: Vec::new(),
+            });
+            let last = all.len() - 1;
+            &mut all[last]
+        }
+    };
+    if passed.children.last().map(Vec::as_slice) != Some(child) {
+        passed.children.push(child.to_vec());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn look(thread: u32, directory: &str, name: &str) -> Look {
+        Look {
+            process: 1,
+            thread,
+            parent: 0,
+            device: Device::default(),
+            directory: directory.into(),
+            name: name.into(),
+            start: None,
+        }
+    }
+
+    fn play(looks: &[(u32, &str, &str)]) -> Option<Suspicion> {
+        let mut detector = LookDetector::default();
+        let mut last = None;
+        for (thread, directory, name) in looks {
+            last = detector.waited(look(*thread, directory, name)).or(last);
+        }
+        last
+    }
+
+    #[test]
+    fn names_in_each_directory_that_a_thread_comes_through_make_them_suspect() {
+        let five = ["a", "b", "c", "d", "e"].map(|name| (1, "/t", name));
+        assert_eq!(play(&five[..4]), None);
+        let found = play(&five).unwrap();
+        assert_eq!(found.directory, b"/t");
+        assert!(!found.reads);
+        assert_eq!(found.passed[0].children, [b"a", b"b", b"c", b"d", b"e"]);
+        // Two of `t`, three of `a`, three of `x`, two of `b`: once in 2! * 3! * 3! * 2! times.
+        let deep = [
+            (1, "/t/a", "x"),
+            (1, "/t/a/x", "1"),
+            (1, "/t/a/x", "2"),
+            (1, "/t/a/x", "3"),
+            (1, "/t/a", "y"),
+            (1, "/t/a", "z"),
+            (1, "/t/b", "1"),
+        ];
+        assert_eq!(play(&deep), None);
+        let found = play(&[&deep[..], &[(1, "/t/b", "2")]].concat()).unwrap();
+        assert_eq!(found.directory, b"/t");
+        assert_eq!(found.passed.len(), 4);
+    }
+
+    #[test]
+    fn what_several_threads_came_through_counts_together() {
+        // Two threads come through three names each; they and a third one began in the order of
+        // their numbers.
+        let looks: Vec<(u32, String)> = (0..7).map(|n| (n / 3, format!("/t/{}", n / 3))).collect();
+        let mut detector = LookDetector::default();
+        let mut found = None;
+        for (at, (thread, directory)) in looks.iter().enumerate() {
+            assert_eq!(found, None, "{at}");
+            found = detector.waited(look(*thread, directory, &at.to_string()));
+        }
+        let found = found.unwrap();
+        assert_eq!((found.directory.as_slice(), found.threads), (&b"/t"[..], 3));
+        assert_eq!(odds(&found.passed), 6 * 6 * 6);
+    }
+
+    #[test]
+    fn threads_that_share_a_list_need_but_one_each() {
+        let at = |order: [u32; 5]| {
+            let names = ["a", "b", "c", "d", "e"];
+            let looks: Vec<(u32, String)> = order
+                .into_iter()
+                .zip(names)
+                .map(|(thread, name)| (thread, format!("/t/{name}/x")))
+                .collect();
+            let looks: Vec<(u32, &str, &str)> =
+                looks.iter().map(|(t, d)| (*t, d.as_str(), "1")).collect();
+            play(&looks)
+        };
+        let names = |found: Option<Suspicion>| {
+            let found = found.unwrap();
+            String::from_utf8(found.passed[0].children.concat()).unwrap()
+        };
+        assert_eq!(names(at([11, 12, 13, 14, 15])), "abcde");
+        // In which order is for the list of the directory to say.
+        assert_eq!(names(at([15, 12, 13, 14, 11])), "ebcda");
+    }
+
+    #[test]
+    fn what_is_far_apart_or_elsewhere_is_not_together() {
+        let far = ["/t/1/2/3/4/5/6/7/8", "/u/1/2/3/4/5/6/7/8"];
+        let far: Vec<(u32, &str, &str)> = (0..20).map(|n| (1, far[n % 2], "x")).collect();
+        assert_eq!(play(&far), None);
+        let roots: Vec<(u32, &str, &str)> = ["/a", "/b", "/c", "/d", "/e", "/f"]
+            .map(|root| (1, root, "x"))
+            .to_vec();
+        assert_eq!(play(&roots), None);
+    }
+
+    #[test]
+    fn after_a_wrong_suspicion_more_and_more_looks_pass() {
+        let mut detector = LookDetector::default();
+        let mut suspicions = Vec::new();
+        for n in 0..300 {
+            if detector.waited(look(1, "/a", &n.to_string())).is_some() {
+                suspicions.push(n);
+                detector.was_wrong(1);
+            }
+        }
+        assert_eq!(
+            suspicions,
+            [4, 4 + 16 + 5, 25 + 32 + 5, 62 + 64 + 5, 131 + 128 + 5]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn memory_is_bounded_and_what_is_suspect_lies_above_what_was_seen(
+            looks in prop::collection::vec(
+                (0u32..400, 0u32..100, "(/[ab]){0,4}", "[x-z]"), 0..3000)
+        ) {
+            let mut detector = LookDetector::default();
+            for (process, thread, directory, name) in looks {
+                let look = Look { process: process / 390 * process, ..look(thread, &directory, &name) };
+                if let Some(found) = detector.waited(look) {
+                    prop_assert!(odds(&found.passed) >= ODDS_MIN);
+                    for passed in &found.passed {
+                        prop_assert!(passed.directory.starts_with(&found.directory));
+                    }
+                }
+                prop_assert!(detector.processes.len() <= PROCESSES_MAX);
+                let threads = detector.processes.values().map(|process| process.threads.len());
+                prop_assert!(threads.max() <= Some(THREADS_MAX));
+            }
+        }
+    }
+}
