@@ -17,8 +17,9 @@ use crate::paths::{common, depth};
 const RECENT_LOOKS: usize = 32;
 /// A thread has gone elsewhere where its way led so many levels up.
 const NEAR_LEVELS: usize = 6;
-/// By chance, all of it would be in order once in so many times, or less often.
-const ODDS_MIN: u64 = 120;
+/// By chance, all of it would be in order once in so many times (8!), or less often: a program that
+/// looks here and there is suspected again and again, and there are several orders to choose from.
+const ODDS_MIN: u64 = 40_320;
 /// Threads that have looked at nothing while others looked so often are left out.
 const LOOKS_TO_FORGET: u64 = 64;
 /// Processes that are remembered.
@@ -317,33 +318,40 @@ mod tests {
 
     #[test]
     fn names_in_each_directory_that_a_thread_comes_through_make_them_suspect() {
-        let five = ["a", "b", "c", "d", "e"].map(|name| (1, "/t", name));
-        assert_eq!(play(&five[..4]), None);
-        let found = play(&five).unwrap();
+        let eight = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| (1, "/t", name));
+        assert_eq!(play(&eight[..7]), None);
+        let found = play(&eight).unwrap();
         assert_eq!(found.directory, b"/t");
         assert!(!found.reads);
-        assert_eq!(found.passed[0].children, [b"a", b"b", b"c", b"d", b"e"]);
-        // Two of `t`, three of `a`, three of `x`, two of `b`: once in 2! * 3! * 3! * 2! times.
+        assert_eq!(found.passed[0].children.concat(), b"abcdefgh");
+        // Two of `t`, four of `a`, five of `x`, four of `b`: once in 2! * 4! * 5! * 4! times.
         let deep = [
             (1, "/t/a", "x"),
             (1, "/t/a/x", "1"),
             (1, "/t/a/x", "2"),
             (1, "/t/a/x", "3"),
+            (1, "/t/a/x", "4"),
+            (1, "/t/a/x", "5"),
             (1, "/t/a", "y"),
             (1, "/t/a", "z"),
+            (1, "/t/a", "zz"),
             (1, "/t/b", "1"),
+            (1, "/t/b", "2"),
+            (1, "/t/b", "3"),
         ];
         assert_eq!(play(&deep), None);
-        let found = play(&[&deep[..], &[(1, "/t/b", "2")]].concat()).unwrap();
+        let found = play(&[&deep[..], &[(1, "/t/b", "4")]].concat()).unwrap();
         assert_eq!(found.directory, b"/t");
         assert_eq!(found.passed.len(), 4);
     }
 
     #[test]
     fn what_several_threads_came_through_counts_together() {
-        // Two threads come through three names each; they and a third one began in the order of
+        // Two threads come through five names each; they and a third one began in the order of
         // their numbers.
-        let looks: Vec<(u32, String)> = (0..7).map(|n| (n / 3, format!("/t/{}", n / 3))).collect();
+        let looks: Vec<(u32, String)> = (0..11)
+            .map(|n| (n / 5, format!("/t/{}", n / 5)))
+            .collect();
         let mut detector = LookDetector::default();
         let mut found = None;
         for (at, (thread, directory)) in looks.iter().enumerate() {
@@ -352,13 +360,13 @@ mod tests {
         }
         let found = found.unwrap();
         assert_eq!((found.directory.as_slice(), found.threads), (&b"/t"[..], 3));
-        assert_eq!(odds(&found.passed), 6 * 6 * 6);
+        assert_eq!(odds(&found.passed), 120 * 120 * 6);
     }
 
     #[test]
     fn threads_that_share_a_list_need_but_one_each() {
-        let at = |order: [u32; 5]| {
-            let names = ["a", "b", "c", "d", "e"];
+        let at = |order: [u32; 8]| {
+            let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
             let looks: Vec<(u32, String)> = order
                 .into_iter()
                 .zip(names)
@@ -372,9 +380,10 @@ mod tests {
             let found = found.unwrap();
             String::from_utf8(found.passed[0].children.concat()).unwrap()
         };
-        assert_eq!(names(at([11, 12, 13, 14, 15])), "abcde");
+        assert_eq!(names(at([11, 12, 13, 14, 15, 16, 17, 18])), "abcdefgh");
         // In which order is for the list of the directory to say.
-        assert_eq!(names(at([15, 12, 13, 14, 11])), "ebcda");
+        let swapped = [15, 12, 13, 14, 11, 16, 17, 18];
+        assert_eq!(names(at(swapped)), "ebcdafgh");
     }
 
     #[test]
@@ -400,7 +409,7 @@ mod tests {
         }
         assert_eq!(
             suspicions,
-            [4, 4 + 16 + 5, 25 + 32 + 5, 62 + 64 + 5, 131 + 128 + 5]
+            [7, 7 + 16 + 8, 31 + 32 + 8, 71 + 64 + 8, 143 + 128 + 8]
         );
     }
 
@@ -412,7 +421,8 @@ mod tests {
         ) {
             let mut detector = LookDetector::default();
             for (process, thread, directory, name) in looks {
-                let look = Look { process: process / 390 * process, ..look(thread, &directory, &name) };
+                let look = look(thread, &directory, &name);
+                let look = Look { process: process / 390 * process, ..look };
                 if let Some(found) = detector.waited(look) {
                     prop_assert!(odds(&found.passed) >= ODDS_MIN);
                     for passed in &found.passed {

@@ -26,8 +26,8 @@ impl Tops {
         !here.contains(&(process, !began_by_reads))
     }
 
-    /// Takes a directory for a walk, in place of what it had before; `false` when another walk ahead
-    /// of the same process has it already, or one above it.
+    /// Takes a directory for a walk, in place of what it had before; `false` when another walk
+    /// ahead of the same process has it already, or one above it.
     pub fn take(&self, process: u32, began_by_reads: bool, device: Device, path: &[u8]) -> bool {
         let mut tops = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |top: &Top| (top.process, top.began_by_reads) == (process, began_by_reads);

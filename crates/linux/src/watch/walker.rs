@@ -447,21 +447,23 @@ impl Walker<'_> {
         let profile = of_files(&self.place, files, self.walk.reads());
         let goes_on = || !self.start.is_stopped() && !self.start.is_paused();
         let report = fetch(profile, budget_bytes, None, goes_on);
-        if self.start.is_paused() {
-            self.take_reads();
-            self.walk.stopped_fetching(files, report.arrived_pages);
-            return;
-        }
+        let is_paused = self.start.is_paused();
         let pages = match self.walk.reads() {
             true => report.arrived_pages,
             false => report.metadata_bytes / PAGE_BYTES,
         };
-        self.walk.fetched(files.len() as u64, pages);
+        let before = self.walk.tally().fetched_files;
+        if is_paused {
+            self.take_reads();
+            self.walk.stopped_fetching(files, report.arrived_pages);
+        } else {
+            self.walk.fetched(files.len() as u64, pages);
+        }
         if report.stopped_for_memory > 0 {
             self.walk.end_for(Why::Memory);
         }
         self.start.note(What::Fetched {
-            files: files.len() as u64,
+            files: self.walk.tally().fetched_files - before,
             pages,
             window_files: self.walk.window_files(),
             took_ns: nanoseconds(began),
