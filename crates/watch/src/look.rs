@@ -349,9 +349,7 @@ mod tests {
     fn what_several_threads_came_through_counts_together() {
         // Two threads come through five names each; they and a third one began in the order of
         // their numbers.
-        let looks: Vec<(u32, String)> = (0..11)
-            .map(|n| (n / 5, format!("/t/{}", n / 5)))
-            .collect();
+        let looks: Vec<(u32, String)> = (0..11).map(|n| (n / 5, format!("/t/{}", n / 5))).collect();
         let mut detector = LookDetector::default();
         let mut found = None;
         for (at, (thread, directory)) in looks.iter().enumerate() {
