@@ -6,6 +6,7 @@ use std::time::Duration;
 use foreread_core::KiB;
 use foreread_device::{PLATEAU_SHARE, Pass, SIZES_KIB, Skipped, Sweep, SweepLimits};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 /// A device by its throughput over readahead, whose passes vary.
 struct Device<F> {
@@ -79,7 +80,17 @@ fn place(size: KiB) -> usize {
 
 const NO_END: u64 = u64::MAX / 4;
 
+/// Noise may show anything once in a while: always the same cases, so that it holds or not always.
+fn the_same_cases() -> ProptestConfig {
+    ProptestConfig {
+        rng_seed: RngSeed::Fixed(1),
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
+    #![proptest_config(the_same_cases())]
+
     /// Or else it is said that it isn't certain, and the right one is among those that it may be.
     #[test]
     fn a_plateau_that_is_certain_is_the_right_one_or_its_neighbour(
@@ -107,7 +118,9 @@ proptest! {
         let limit = if fastest > 21e6 { 9.5 } else { 56.0 };
         prop_assert!(elapsed.as_secs_f64() < limit, "{elapsed:?}");
     }
+}
 
+proptest! {
     #[test]
     fn any_region_and_any_noise_end_in_time(
         region in any::<u64>(),
