@@ -234,10 +234,13 @@ fn two_at_once_are_refused_and_a_setting_of_somebody_else_is_left() {
     let Some(testbed) = disk() else { return };
     let world = World::new();
     let first = begun(&world, &testbed);
+    // Or it might be through before the other has said its word.
+    send(&first, Signal::STOP);
     let second = probe(&world, &testbed, &[device(&testbed)]);
     assert_fails_in_one_line(&second, "a second probe");
     assert!(stderr(&second).contains("being probed already"));
     fs::write(setting(&testbed), "1028").unwrap();
+    send(&first, Signal::CONT);
     let output = first.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(
