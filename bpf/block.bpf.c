@@ -9,7 +9,6 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define SECTOR_SHIFT 9
-#define OPERATION_MASK 0xff
 
 /* Set before loading: the disks to watch, major number in the upper half. */
 const volatile u64 disks[BLOCK_DISKS_MAX];
@@ -54,7 +53,7 @@ static __always_inline u32 flags_of(u32 opf)
 /* A command that is passed through to the device has no sectors. */
 static __always_inline bool has_sectors(u32 opf)
 {
-	u32 operation = opf & OPERATION_MASK;
+	u32 operation = opf & REQ_OP_MASK;
 
 	return operation != bpf_core_enum_value(enum req_op, REQ_OP_DRV_IN) &&
 	       operation != bpf_core_enum_value(enum req_op, REQ_OP_DRV_OUT);
@@ -81,7 +80,7 @@ static __always_inline int tell(u32 action, const struct subject *subject, u64 v
 	event->pid = bpf_get_current_pid_tgid();
 	event->cpu = bpf_get_smp_processor_id();
 	event->action = action;
-	event->operation = subject->opf & OPERATION_MASK;
+	event->operation = subject->opf & REQ_OP_MASK;
 	event->flags = flags_of(subject->opf);
 	event->sectors = has_sectors(subject->opf) ? subject->bytes >> SECTOR_SHIFT : 0;
 	event->sector = event->sectors ? subject->sector : 0;

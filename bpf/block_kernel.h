@@ -55,6 +55,10 @@ struct request {
 	u64 start_time_ns;
 };
 
+/* Of a request's flags. */
+#define REQ_OP_MASK 0xff
+#define REQ_OP_READ 0
+
 enum req_op {
 	REQ_OP_DRV_IN = 34,
 	REQ_OP_DRV_OUT = 35,

@@ -21,6 +21,11 @@ typedef _Bool bool;
 #define true 1
 #define false 0
 
+/* Of <linux/stat.h>, which brings in types of its own. */
+#define S_IFMT 0170000
+#define S_IFREG 0100000
+#define S_IFBLK 0060000
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct hlist_node {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The names that lead to an inode, from itself up to the root of its file system. */
+/* The names that lead to a dentry, from its own up to the root of its file system. */
 #ifndef FOREREAD_PATH_UP_H
 #define FOREREAD_PATH_UP_H
 
@@ -8,18 +8,14 @@
 #define PATH_UP_BYTES 2048
 #define PATH_UP_NAME_BYTES_MAX 255
 #define PATH_UP_DEPTH_MAX 64
+/* What a buffer of names must have room for: the last one begins before PATH_UP_BYTES. */
+#define PATH_UP_ROOM (PATH_UP_BYTES + PATH_UP_NAME_BYTES_MAX + 1)
 
 struct path_up {
+	struct dentry *at;
+	u8 *names; /* each with a NUL */
 	u32 bytes;
-	u8 names[PATH_UP_BYTES + PATH_UP_NAME_BYTES_MAX + 1]; /* each with a NUL */
 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct path_up);
-} paths_up SEC(".maps");
 
 static __always_inline struct dentry *alias_of(struct inode *inode)
 {
@@ -30,42 +26,38 @@ static __always_inline struct dentry *alias_of(struct inode *inode)
 	return (struct dentry *)((u64)first - bpf_core_field_offset(struct dentry, d_u.d_alias));
 }
 
-static long path_up_step(u64 depth, struct dentry **at)
+static long path_up_step(u64 depth, struct path_up *up)
 {
-	u32 zero = 0;
-	struct path_up *up = bpf_map_lookup_elem(&paths_up, &zero);
-	struct dentry *dentry = *at;
+	struct dentry *dentry = up->at;
 	struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
-	u32 place, length;
+	u32 place = up->bytes, length;
+	u8 *names = up->names;
 
-	if (!up || !dentry || parent == dentry)
-		return 1;
-	place = up->bytes;
-	if (place >= PATH_UP_BYTES)
+	if (parent == dentry || place >= PATH_UP_BYTES)
 		return 1;
 	length = BPF_CORE_READ(dentry, d_name.len) & PATH_UP_NAME_BYTES_MAX;
-	bpf_probe_read_kernel(&up->names[place & (PATH_UP_BYTES - 1)], length,
+	bpf_probe_read_kernel(&names[place & (PATH_UP_BYTES - 1)], length,
 			      BPF_CORE_READ(dentry, d_name.name));
-	up->names[(place & (PATH_UP_BYTES - 1)) + length] = 0;
+	names[(place & (PATH_UP_BYTES - 1)) + length] = 0;
 	up->bytes = place + length + 1;
-	*at = parent;
+	up->at = parent;
 	return 0;
 }
 
-/* NULL where it has no name, or where the top of what is deeper or longer isn't known. */
-static __always_inline struct path_up *path_up_of(struct inode *inode)
+/*
+ * Puts the names behind the bytes that are in a buffer of PATH_UP_ROOM. Of what lies deeper or is
+ * longer, or has no dentry, the top is not known: false.
+ */
+static __always_inline bool path_up(struct dentry *dentry, u8 *names, u32 *bytes)
 {
-	u32 zero = 0;
-	struct path_up *up = bpf_map_lookup_elem(&paths_up, &zero);
-	struct dentry *dentry = alias_of(inode);
+	struct path_up up = { .at = dentry, .names = names, .bytes = *bytes };
 
-	if (!up || !dentry)
-		return NULL;
-	up->bytes = 0;
-	bpf_loop(PATH_UP_DEPTH_MAX, path_up_step, &dentry, 0);
-	if (BPF_CORE_READ(dentry, d_parent) != dentry)
-		return NULL;
-	return up;
+	if (!dentry)
+		return false;
+	bpf_loop(PATH_UP_DEPTH_MAX, path_up_step, &up, 0);
+	*bytes = up.bytes;
+	dentry = up.at;
+	return BPF_CORE_READ(dentry, d_parent) == dentry;
 }
 
 #endif

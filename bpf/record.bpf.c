@@ -23,9 +23,6 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#define S_IFMT 0170000
-#define S_IFREG 0100000
-#define S_IFBLK 0060000
 #define AT_FDCWD -100
 #define EBUSY 16
 #define MAP_POPULATE 0x8000

@@ -17,9 +17,6 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Of a block's request. */
-#define REQ_OP_MASK 0xff
-#define REQ_OP_READ 0
 /* A wait that begins later than this is not for the fault before it. */
 #define FAULT_FRESH_NS 10000000
 

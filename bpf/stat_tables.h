@@ -11,10 +11,6 @@
 #include "children.h"
 #include "whoami.h"
 
-#define S_IFMT 0170000
-#define S_IFREG 0100000
-#define S_IFBLK 0060000
-
 /* Set before loading. */
 const volatile u32 by_device;
 const volatile u32 by_file;

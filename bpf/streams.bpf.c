@@ -19,12 +19,8 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#define S_IFMT 0170000
-#define S_IFREG 0100000
 /* POSIX_FADV_RANDOM. */
 #define FMODE_RANDOM 0x1000
-#define REQ_OP_MASK 0xff
-#define REQ_OP_READ 0
 #define SECTOR_SHIFT 9
 /* Files smaller than this are the walks' business, and the kernel's. */
 #define FILE_PAGES_MIN 64
@@ -146,6 +142,8 @@ static const struct stream_file FRESH_FILE;
 static const struct disk FRESH_DISK;
 static const u32 ZERO = 0;
 
+_Static_assert(sizeof(((struct streams_file *)0)->path) == PATH_UP_ROOM, "names fit");
+
 /* A call of the core is put together here, under the lock. */
 struct streams_event call_now;
 struct fr_near nothing_near;
@@ -231,16 +229,15 @@ __noinline int tell_file(void)
 	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);
 	struct streams_file *told = bpf_map_lookup_elem(&told_files, &ZERO);
 	struct inode *inode;
-	struct path_up *up;
 	u32 bytes;
 
 	if (!told || !reader)
 		return 0;
 	inode = (struct inode *)reader->inode_now;
-	up = path_up_of(inode);
-	if (!up)
+	told->path_bytes = 0;
+	if (!path_up(alias_of(inode), told->path, &told->path_bytes))
 		return 0;
-	bytes = up->bytes;
+	bytes = told->path_bytes;
 	if (bytes > sizeof(told->path))
 		return 0;
 	told->kind = STREAMS_FILE;
@@ -248,8 +245,6 @@ __noinline int tell_file(void)
 	told->key = reader->key_now;
 	told->call_pages_max = larger((u32)BPF_CORE_READ(inode, i_sb, s_bdi, ra_pages),
 				      (u32)BPF_CORE_READ(inode, i_sb, s_bdi, io_pages));
-	told->path_bytes = bytes;
-	bpf_probe_read_kernel(told->path, bytes, up->names);
 	if (bpf_ringbuf_output(&ring, told, __builtin_offsetof(struct streams_file, path) + bytes,
 			       BPF_RB_NO_WAKEUP))
 		lose();
@@ -295,30 +290,37 @@ __noinline int ask(u32 number)
 	return 0;
 }
 
-#define CALL_NOW                                                                               \
-	{                                                                                      \
-		.access = &call_now.access, .near = &nothing_near, .limits = &call_now.limits, \
-		.budget = &budget,                                                             \
-	}
-
-/* The policy decides on call_now. */
-__noinline int decide(void)
+/* The arguments of the call that is put together; false when what they are about was evicted. */
+static __always_inline bool call_of_now(struct fr_call *call)
 {
 	struct stream_file *file = bpf_map_lookup_elem(&files, &call_now.key);
 	u64 number = call_now.disk;
 	struct disk *disk = bpf_map_lookup_elem(&disks, &number);
-	struct fr_call call = CALL_NOW;
 
 	if (!file || !disk)
+		return false;
+	call->state = &file->state;
+	call->access = &call_now.access;
+	call->near = &nothing_near;
+	call->limits = &call_now.limits;
+	call->streams = &file->streams;
+	call->device = &disk->device;
+	call->budget = &budget;
+	return true;
+}
+
+/* The policy decides on call_now. */
+__noinline int decide(void)
+{
+	struct fr_call call;
+
+	if (!call_of_now(&call))
 		return 0;
 	if (call_now.is_new)
-		fr_open(&file->state, &call_now.limits);
-	file->state.ra_pages = call_now.state_ra_pages;
+		fr_open(call.state, &call_now.limits);
+	call.state->ra_pages = call_now.state_ra_pages;
 	if (call_now.state_flags)
-		fr_feedback(FR_FOREREAD, &file->state, FR_FEEDBACK_THRASHED, 1);
-	call.state = &file->state;
-	call.streams = &file->streams;
-	call.device = &disk->device;
+		fr_feedback(FR_FOREREAD, call.state, FR_FEEDBACK_THRASHED, 1);
 	fr_foreread_decide(&call, &call_now.decision);
 	log_call();
 	return 0;
@@ -327,19 +329,13 @@ __noinline int decide(void)
 /* The policy is told how long the current thread has waited. */
 __noinline int tell_waited(u64 waited_ns, u32 asked)
 {
-	struct stream_file *file = bpf_map_lookup_elem(&files, &call_now.key);
-	u64 number = call_now.disk;
-	struct disk *disk = bpf_map_lookup_elem(&disks, &number);
-	struct fr_call call = CALL_NOW;
+	struct fr_call call;
 
-	if (!file || !disk)
+	if (!call_of_now(&call))
 		return 0;
 	call_now.kind = STREAMS_WAITED;
 	call_now.access.time_ns = waited_ns;
 	call_now.access.flags = asked;
-	call.state = &file->state;
-	call.streams = &file->streams;
-	call.device = &disk->device;
 	fr_foreread_waited(&call, waited_ns, asked);
 	log_call();
 	return 0;
@@ -691,7 +687,8 @@ int BPF_PROG(completed, struct request *request, u8 status, unsigned int bytes)
 	number = disk_number(gendisk);
 	disk = bpf_map_lookup_elem(&disks, &number);
 	if (!disk || !lock(LOCK_TRIES_INTERRUPT)) {
-		/* It is counted as under way until its disk is idle otherwise. */
+		/* It stays counted as under way: the policy takes the disk for busier than it is.
+		 */
 		return 0;
 	}
 	if (disk->in_flight)

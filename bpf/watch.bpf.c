@@ -11,23 +11,14 @@
 #include "watch.h"
 #include "record.h"
 #include "open_file.h"
-#include "children.h"
-#include "whoami.h"
+#include "whom.h"
+#include "path_up.h"
 
-#define S_IFMT 0170000
-#define S_IFREG 0100000
-#define S_IFBLK 0060000
-#define DEPTH_MAX 64
 #define AT_FDCWD (-100)
-#define OPERATION_MASK 0xff
-#define OPERATION_READ 0
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Set before loading. */
-const volatile u32 only_tree;
-const volatile u64 only_cgroup;
-const volatile u32 cgroup_level;
 const volatile u8 syscall_class[SYSCALLS_MAX];
 /* Calls without a directory that write a struct stat; of an architecture that has them. */
 const volatile u32 call_stat;
@@ -69,14 +60,7 @@ struct {
 
 static const u32 ZERO = 0;
 
-static __always_inline bool is_watched(u32 tgid)
-{
-	if (tgid == whoami_tgid)
-		return false;
-	if (only_tree && !bpf_map_lookup_elem(&tree, &tgid))
-		return false;
-	return !only_cgroup || bpf_get_current_ancestor_cgroup_id(cgroup_level) == only_cgroup;
-}
+_Static_assert(sizeof(((struct watch_seen *)0)->path) == PATH_UP_ROOM, "names fit");
 
 static __always_inline void tell(struct watch_seen *seen, u64 flags)
 {
@@ -119,44 +103,10 @@ static __always_inline struct of_thread *this_thread(void)
 				    BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
-static __always_inline struct dentry *alias_of(struct inode *inode)
-{
-	struct hlist_node *first = BPF_CORE_READ(inode, i_dentry.first);
-
-	if (!first)
-		return NULL;
-	return (struct dentry *)((u64)first - bpf_core_field_offset(struct dentry, d_u.d_alias));
-}
-
-static long climb(u64 depth, struct dentry **at)
-{
-	struct watch_seen *seen = bpf_map_lookup_elem(&scratches, &ZERO);
-	struct dentry *dentry = *at;
-	struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
-	u32 place, length;
-
-	if (!seen || !dentry || parent == dentry)
-		return 1;
-	place = seen->path_bytes;
-	if (place >= WATCH_PATH_BYTES)
-		return 1;
-	length = BPF_CORE_READ(dentry, d_name.len) & NAME_BYTES_MAX;
-	bpf_probe_read_kernel(&seen->path[place & (WATCH_PATH_BYTES - 1)], length,
-			      BPF_CORE_READ(dentry, d_name.name));
-	seen->path[(place & (WATCH_PATH_BYTES - 1)) + length] = 0;
-	seen->path_bytes = place + length + 1;
-	*at = parent;
-	return 0;
-}
-
 /* Puts the names from this one up behind what is there; false where they don't fit. */
-static __always_inline bool climb_to_root(struct dentry *dentry)
+static __always_inline bool climb_to_root(struct watch_seen *seen, struct dentry *dentry)
 {
-	if (!dentry)
-		return false;
-	bpf_loop(DEPTH_MAX, climb, &dentry, 0);
-	/* Of what lies deeper or is longer, the top is not known. */
-	return BPF_CORE_READ(dentry, d_parent) == dentry;
+	return path_up(dentry, seen->path, &seen->path_bytes);
 }
 
 SEC("tp_btf/page_cache_sync_ra")
@@ -165,7 +115,6 @@ int BPF_PROG(missed, struct inode *inode, unsigned long index)
 	u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct of_thread *thread;
 	struct watch_seen *seen;
-	struct dentry *dentry;
 
 	if (!is_watched(tgid) || (BPF_CORE_READ(inode, i_mode) & S_IFMT) != S_IFREG)
 		return 0;
@@ -179,8 +128,7 @@ int BPF_PROG(missed, struct inode *inode, unsigned long index)
 	seen->inode = BPF_CORE_READ(inode, i_ino);
 	seen->device = BPF_CORE_READ(inode, i_sb, s_dev);
 	name_leader(seen);
-	dentry = alias_of(inode);
-	if (climb_to_root(dentry))
+	if (climb_to_root(seen, alias_of(inode)))
 		tell(seen, 0);
 	return 0;
 }

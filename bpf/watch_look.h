@@ -17,7 +17,7 @@ static __always_inline bool is_metadata(struct bio *bio)
 	struct folio *folio;
 	struct inode *inode;
 
-	if ((opf & OPERATION_MASK) != OPERATION_READ)
+	if ((opf & REQ_OP_MASK) != REQ_OP_READ)
 		return false;
 	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_META))
 		return true;
@@ -98,7 +98,7 @@ int BPF_PROG(look_waits, struct bio *bio)
 	seen->inode = 0;
 	seen->device = BPF_CORE_READ(start, d_inode, i_sb, s_dev);
 	name_leader(seen);
-	if (climb_to_root(start))
+	if (climb_to_root(seen, start))
 		tell(seen, 0);
 	return 0;
 }

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use common::watched::{disk, make_cold, shuffled_files};
 use common::{World, assert_fails_in_one_line, binary_for_all, is_root, stderr, stdout};
-use foreread_model::DiskParameters;
+use foreread_testbed::Testbed;
 use foreread_testbed::workload::small_files;
-use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -22,42 +22,13 @@ const DISK: &str = "cloud";
 /// A tree of files on a disk, none of which is in memory; `None` where that can't be had or
 /// nothing can be watched, and says so.
 fn cold_tree(world: &World) -> Option<(Testbed, PathBuf)> {
-    if !is_root() {
-        return None;
-    }
-    if let Err(lacking) = Testbed::available() {
-        println!("skipped: {lacking}");
-        return None;
-    }
-    let output = world.output(&["watch", "--", "true"]);
-    if output.status.code() != Some(0) {
-        println!("skipped: {}", stderr(&output).trim_end());
-        // On the kernel that it is made for it must work.
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let is_defect = stderr(&output).contains("refused") && release.starts_with("6.18.");
-        assert!(!is_defect, "{}", stderr(&output));
-        return None;
-    }
-    let disk = DiskParameters::preset(DISK).expect("a disk");
-    let testbed = Testbed::start(TestbedConfig::new(disk, 128 << 20)).expect("a disk");
+    let (testbed, root) = disk(world, DISK, 128 << 20)?;
+    let tree = root.join("tree");
     testbed
-        .make_file_system(FileSystem::Ext4, &[])
-        .expect("a file system");
-    let root = testbed
-        .mount(FileSystem::Ext4, "noatime")
-        .expect("it mounts");
-    testbed
-        .instantly(|| small_files(&root.join("tree"), FILES, 6_000_000, 1))
+        .instantly(|| small_files(&tree, FILES, 6_000_000, 1))
         .expect("files");
     make_cold(&testbed);
-    Some((testbed, root.join("tree")))
-}
-
-fn make_cold(testbed: &Testbed) {
-    testbed
-        .remount(FileSystem::Ext4, "noatime")
-        .expect("it mounts again");
-    testbed.drop_caches().expect("a cold cache");
+    Some((testbed, tree))
 }
 
 /// The documents at the end and of the log, of a command under `watch` with these options.
@@ -163,16 +134,8 @@ fn a_program_that_looks_here_and_there_is_not_walked_ahead_of() {
     let Some((testbed, tree)) = cold_tree(&world) else {
         return;
     };
-    let found = Command::new("find")
-        .arg(&tree)
-        .args(["-type", "f"])
-        .output();
-    let found = stdout(&found.expect("find runs"));
-    let mut files: Vec<&str> = found.lines().collect();
-    files.sort_unstable();
-    let order: Vec<&str> = (0..files.len())
-        .map(|n| files[n * 127 % files.len()])
-        .collect();
+    let files = shuffled_files(&tree);
+    let order: Vec<&str> = files.iter().map(String::as_str).collect();
     make_cold(&testbed);
     let stat = [&["stat", "--format=%s"], &order[..]].concat();
     let (document, log) = watched(&world, &[], &stat);
@@ -211,15 +174,8 @@ fn a_program_that_reads_here_and_there_is_not_walked_ahead_of() {
     let Some((testbed, tree)) = cold_tree(&world) else {
         return;
     };
-    let found = Command::new("find")
-        .arg(&tree)
-        .args(["-type", "f"])
-        .output();
-    let found = stdout(&found.expect("find runs"));
-    let mut files: Vec<&str> = found.lines().collect();
-    files.sort_unstable();
-    // 127 and the number of files have no divisor in common: each is read once.
-    let order: Vec<&str> = (0..150).map(|n| files[n * 127 % files.len()]).collect();
+    let files = shuffled_files(&tree);
+    let order: Vec<&str> = files[..150].iter().map(String::as_str).collect();
     make_cold(&testbed);
     let (document, log) = watched(&world, &[], &[&["cat"], &order[..]].concat());
     assert!(count(&document, "misses") >= 140, "{document}");

@@ -11,11 +11,11 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use common::service::{Service, can_watch, until};
-use common::{World, is_root, stderr, stdout};
-use foreread_model::DiskParameters;
+use common::service::{Service, until};
+use common::watched::{disk, mount_again};
+use common::{World, stderr, stdout};
+use foreread_testbed::Testbed;
 use foreread_testbed::workload::small_files;
-use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
 
 const FILES: usize = 600;
 const DISK_BYTES: u64 = 128 << 20;
@@ -57,35 +57,16 @@ fn tree(world: &World) -> Option<(Testbed, PathBuf)> {
 }
 
 fn tree_of(world: &World, bytes: u64) -> Option<(Testbed, PathBuf)> {
-    if !is_root() || !can_watch(world) {
-        return None;
-    }
-    if let Err(lacking) = Testbed::available() {
-        println!("skipped: {lacking}");
-        return None;
-    }
     if !numbers_are_the_machines() {
         println!("skipped: process numbers are a container's, so --pid can't be followed");
         return None;
     }
-    let disk = DiskParameters::preset("nvme").expect("a disk");
-    let testbed = Testbed::start(TestbedConfig::new(disk, DISK_BYTES)).expect("a disk");
-    let made = testbed.make_file_system(FileSystem::Ext4, &[]);
-    made.expect("a file system");
-    let root = testbed
-        .mount(FileSystem::Ext4, "noatime")
-        .expect("it mounts");
+    let (testbed, root) = disk(world, "nvme", DISK_BYTES)?;
     let tree = root.join("tree");
     let made = testbed.instantly(|| small_files(&tree, FILES, bytes, 1));
     made.expect("files");
-    make_cold(&testbed);
+    mount_again(&testbed);
     Some((testbed, tree))
-}
-
-/// What was mounted is not in memory afterwards. Whoever has it open makes this fail.
-fn make_cold(testbed: &Testbed) {
-    let mounted = testbed.remount(FileSystem::Ext4, "noatime");
-    mounted.expect("it mounts again");
 }
 
 fn files_below(top: &Path) -> Vec<PathBuf> {
@@ -169,19 +150,19 @@ fn programs_come_and_go() {
         return;
     };
     let files = files_below(&tree);
-    make_cold(&testbed);
+    mount_again(&testbed);
     let service = watch(&world);
     grep(&tree);
     let held = Held::by(&service);
     for _ in 0..scaled(3) {
-        make_cold(&testbed);
+        mount_again(&testbed);
         // Six files of a directory make a program suspect; then it has ended.
         for some in files.chunks(6) {
             let some: Vec<&Path> = some.iter().map(PathBuf::as_path).collect();
             run("cat", &some);
             run("true", &[]);
         }
-        make_cold(&testbed);
+        mount_again(&testbed);
         // Several at once, and more than are walked ahead of.
         let mut programs: Vec<_> = fs::read_dir(&tree)
             .expect("a directory")
@@ -213,7 +194,7 @@ fn files_vanish_and_shrink_under_it() {
     let held = Held::by(&service);
     for round in 0..scaled(4) {
         let files = files_below(&tree);
-        make_cold(&testbed);
+        mount_again(&testbed);
         let spawned = Command::new("grep")
             .args(["-rq", "NOWHERE"])
             .arg(&tree)
@@ -237,7 +218,7 @@ fn files_vanish_and_shrink_under_it() {
             fs::write(file, vec![b'y'; 10_000]).expect("it is there again");
         }
         // Nothing is held open.
-        make_cold(&testbed);
+        mount_again(&testbed);
     }
     held.again_by(&service);
     ends_well(service);
@@ -254,7 +235,7 @@ fn a_file_system_goes_while_it_is_read_ahead_on_it() {
     grep(&tree);
     let held = Held::by(&service);
     for _ in 0..scaled(5) {
-        make_cold(&testbed);
+        mount_again(&testbed);
         let spawned = Command::new("grep")
             .args(["-rq", "NOWHERE"])
             .arg(&tree)
@@ -266,7 +247,7 @@ fn a_file_system_goes_while_it_is_read_ahead_on_it() {
         program.wait().expect("it has ended");
         // A fetch that is under way ends within what a device delivers in some tens of
         // milliseconds.
-        make_cold(&testbed);
+        mount_again(&testbed);
     }
     held.again_by(&service);
     ends_well(service);
@@ -283,13 +264,13 @@ fn a_device_that_fails_is_no_storm() {
     grep(&tree);
     let held = Held::by(&service);
     for round in 0..scaled(3) as u64 {
-        make_cold(&testbed);
+        mount_again(&testbed);
         // Where the file system keeps its files, not where it begins.
         let begin = (8 + 8 * (round % 3)) << 20;
         testbed.fail_reads(begin..begin + (24 << 20));
         grep(&tree);
         testbed.fail_reads(0..0);
-        make_cold(&testbed);
+        mount_again(&testbed);
         grep(&tree);
     }
     held.again_by(&service);
@@ -360,7 +341,7 @@ fn it_lives_with_little_memory() {
     grep(&tree);
     let held = Held::by(&service);
     for _ in 0..scaled(4) {
-        make_cold(&testbed);
+        mount_again(&testbed);
         grep(&tree);
     }
     held.again_by(&service);

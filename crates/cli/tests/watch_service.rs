@@ -9,7 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::service::{Service, can_watch, until};
+use common::service::{Service, until};
+use common::watched::can_watch;
 use common::{World, assert_fails_in_one_line, stderr, stdout};
 use libbpf_rs::query::ProgInfoIter;
 use rustix::process::Signal;

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use common::{World, assert_fails_in_one_line, is_root, stderr, stdout};
-use foreread_model::DiskParameters;
-use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
+use common::watched::{disk, make_cold};
+use common::{World, assert_fails_in_one_line, stderr, stdout};
+use foreread_testbed::Testbed;
 use serde_json::Value;
 
 /// So large that reads here and there are seldom near each other.
@@ -40,26 +40,7 @@ impl Cold {
     /// `None` where that can't be had or nothing can be watched, and says so.
     fn file() -> Option<Self> {
         let world = World::new();
-        if !is_root() {
-            return None;
-        }
-        if let Err(lacking) = Testbed::available() {
-            println!("skipped: {lacking}");
-            return None;
-        }
-        let output = world.output(&["watch", "--", "true"]);
-        if output.status.code() != Some(0) {
-            println!("skipped: {}", stderr(&output).trim_end());
-            return None;
-        }
-        let disk = DiskParameters::preset("cloud").expect("a disk");
-        let testbed = Testbed::start(TestbedConfig::new(disk, 512 << 20)).expect("a disk");
-        testbed
-            .make_file_system(FileSystem::Ext4, &[])
-            .expect("a file system");
-        let root = testbed
-            .mount(FileSystem::Ext4, "noatime")
-            .expect("it mounts");
+        let (testbed, root) = disk(&world, "cloud", 512 << 20)?;
         let file = root.join("large");
         testbed
             .instantly(|| fs::write(&file, vec![1u8; FILE_MIB << 20]))
@@ -73,10 +54,7 @@ impl Cold {
 
     /// From a cold disk; with the requests of the disk.
     fn run(&self, command: &mut Command) -> (Output, u64) {
-        self.testbed
-            .remount(FileSystem::Ext4, "noatime")
-            .expect("it mounts again");
-        self.testbed.drop_caches().expect("a cold cache");
+        make_cold(&self.testbed);
         self.testbed.reset_counters();
         let output = command.output().expect("it starts");
         assert!(output.status.success(), "{}", stderr(&output));

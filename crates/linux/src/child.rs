@@ -9,9 +9,11 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use thiserror::Error;
+
+use crate::interrupt::timespec;
 
 /// Why the program couldn't be started.
 #[derive(Debug, Error)]
@@ -121,10 +123,7 @@ impl Running {
         if self.status.is_some() {
             return Ok(self.status);
         }
-        let timeout = limit.map(|limit| Timespec {
-            tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(limit.subsec_nanos()),
-        });
+        let timeout = limit.map(timespec);
         let mut fds = [
             PollFd::new(&self.pidfd, PollFlags::IN),
             PollFd::new(&self.signals.fd, PollFlags::IN),

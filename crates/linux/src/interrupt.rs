@@ -23,6 +23,14 @@ pub struct Interrupt {
     fd: OwnedFd,
 }
 
+/// A duration as poll(2) has it.
+pub(crate) fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    }
+}
+
 /// Leaves all signals to the other threads, for this one and those that it starts.
 pub(crate) fn leave_to_others() {
     // SAFETY: the set is initialised by sigfillset before use.
@@ -93,10 +101,7 @@ impl Interrupt {
     /// # Errors
     /// When the kernel refuses to wait.
     pub fn wait(&self, limit: Duration) -> io::Result<bool> {
-        let timeout = Timespec {
-            tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(limit.subsec_nanos()),
-        };
+        let timeout = timespec(limit);
         let mut fds = [PollFd::from_borrowed_fd(self.fd.as_fd(), PollFlags::IN)];
         match poll(&mut fds, Some(&timeout)) {
             Ok(ready) => Ok(ready > 0),

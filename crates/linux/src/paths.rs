@@ -18,6 +18,18 @@ use rustix::process::{Uid, geteuid};
 /// reads under way this stays below the 1024 descriptors that a process may have by default.
 const DIRECTORIES_MAX: usize = 256;
 
+/// Opens without setting the access time, where we may: only the owner and root can.
+pub(crate) fn leaving_access_time<T>(
+    flags: OFlags,
+    open: impl Fn(OFlags) -> rustix::io::Result<T>,
+) -> rustix::io::Result<T> {
+    match open(flags | OFlags::NOATIME) {
+        // Root of a user namespace, or a file system that knows better, too.
+        Err(Errno::PERM) => open(flags),
+        other => other,
+    }
+}
+
 /// Opens nodes of one profile.
 pub struct Opener<'a> {
     profile: &'a Profile,
@@ -90,15 +102,12 @@ impl<'a> Opener<'a> {
         }
         // Should it become a FIFO between the two calls, it still won't block.
         let flags = safe | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        // Only the owner and root may leave the access time alone.
-        if self.user.is_root() || self.user.as_raw() == stat.st_uid {
-            match openat(directory, name, flags | OFlags::NOATIME, Mode::empty()) {
-                // Root of a user namespace, or a file system that knows better.
-                Err(Errno::PERM) => {}
-                other => return other,
-            }
+        let open = |flags| openat(directory, name, flags, Mode::empty());
+        match self.user.is_root() || self.user.as_raw() == stat.st_uid {
+            true => leaving_access_time(flags, open),
+            // It would be refused.
+            false => open(flags),
         }
-        openat(directory, name, flags, Mode::empty())
     }
 
     fn walk(&mut self, id: NodeId) -> rustix::io::Result<OwnedFd> {

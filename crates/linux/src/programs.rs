@@ -3,10 +3,14 @@
 
 use std::fs;
 use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use libbpf_rs::{Link, MapCore, OpenObject, PrintLevel, ProgramMut, RingBuffer, RingBufferBuilder};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::doctor::{BTF, Capabilities, Capability, btf_bytes};
+use crate::interrupt::timespec;
 use crate::recorder::{BpfError, refused};
 
 /// A module `skeleton` with what libbpf-cargo made of a BPF program at build time.
@@ -87,21 +91,45 @@ fn has_tracepoint(types: &[u8], name: &str) -> bool {
     types.windows(wanted.len()).any(|bytes| bytes == wanted)
 }
 
-/// The ring buffer of a map; each record is given to `receive` when it is consumed.
+/// Adds the ring buffer of a map; each record is given to `receive` when it is consumed.
+///
+/// # Errors
+/// [`BpfError`] when it can't be mapped.
+pub(crate) fn add_ring<'a>(
+    builder: &mut RingBufferBuilder<'a, 'static>,
+    map: &'a dyn MapCore,
+    mut receive: impl FnMut(&[u8]) + 'static,
+) -> Result<(), BpfError> {
+    let added = builder.add(map, move |bytes| {
+        receive(bytes);
+        0
+    });
+    added.map(drop).map_err(refused("mapping the ring buffer"))
+}
+
+/// The ring buffer of a map alone.
 ///
 /// # Errors
 /// [`BpfError`] when it can't be mapped.
 pub(crate) fn ring(
     map: &dyn MapCore,
-    mut receive: impl FnMut(&[u8]) + 'static,
+    receive: impl FnMut(&[u8]) + 'static,
 ) -> Result<RingBuffer<'static>, BpfError> {
     let mut builder = RingBufferBuilder::new();
-    let added = builder.add(map, move |bytes| {
-        receive(bytes);
-        0
-    });
-    added.map_err(refused("mapping the ring buffer"))?;
+    add_ring(&mut builder, map, receive)?;
     builder.build().map_err(refused("mapping the ring buffer"))
+}
+
+/// Waits so long at most, without a limit for ever, for a record or for `also`.
+pub(crate) fn wait(ring: &RingBuffer<'_>, also: BorrowedFd<'_>, limit: Option<Duration>) {
+    // SAFETY: the ring's descriptor is open for as long as the ring is.
+    let records = unsafe { BorrowedFd::borrow_raw(ring.epoll_fd()) };
+    let mut fds = [
+        PollFd::from_borrowed_fd(records, PollFlags::IN),
+        PollFd::from_borrowed_fd(also, PollFlags::IN),
+    ];
+    // Interrupted or not, what is there is taken.
+    let _ = poll(&mut fds, limit.map(timespec).as_ref());
 }
 
 /// Attaches programs to their tracepoints, in this order. They are detached with their links.

@@ -181,6 +181,22 @@ pub fn file_system_type(file: &File) -> io::Result<u64> {
     Ok(fstatfs(file)?.f_type as u64 & u64::from(u32::MAX))
 }
 
+/// readahead(2): queues reads of what isn't cached, and returns before they are done. It stops
+/// silently at the larger one of the device's largest request and maximum window.
+///
+/// # Errors
+/// As the kernel says, of what can't be read ahead of.
+pub(crate) fn readahead(file: impl AsFd, offset_bytes: u64, bytes: u64) -> io::Result<()> {
+    let descriptor = file.as_fd().as_raw_fd();
+    let offset = libc::off64_t::try_from(offset_bytes).unwrap_or(libc::off64_t::MAX);
+    // SAFETY: a system call on an open descriptor that takes no memory.
+    let done = unsafe { libc::readahead(descriptor, offset, bytes as usize) };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 fn number(device: Dev) -> String {
     format!("{}:{}", major(device), minor(device))
 }

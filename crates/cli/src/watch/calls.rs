@@ -166,7 +166,7 @@ fn file(line: &Value) -> Result<FileKey> {
     })
 }
 
-/// Numbers with colons between them; those before the last are of 32 bits but the third.
+/// Numbers with colons between them; of a pair, each has 32 bits.
 fn numbers<const COUNT: usize>(text: &str) -> Option<[u64; COUNT]> {
     let numbers: Option<Vec<u64>> = text.split(':').map(|part| part.parse().ok()).collect();
     let numbers: [u64; COUNT] = numbers?.try_into().ok()?;

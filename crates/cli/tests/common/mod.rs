@@ -4,6 +4,7 @@
 
 pub mod machine;
 pub mod service;
+pub mod watched;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

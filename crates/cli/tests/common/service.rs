@@ -156,13 +156,3 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
-
-/// Whether the machine can be watched; says why not.
-pub fn can_watch(world: &World) -> bool {
-    let output = world.output(&["watch", "--", "true"]);
-    let can = super::is_root() && output.status.code() == Some(0);
-    if !can {
-        println!("skipped: {}", super::stderr(&output).trim_end());
-    }
-    can
-}

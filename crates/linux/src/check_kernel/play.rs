@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
 use foreread_sim::check::Step;
@@ -12,6 +12,7 @@ use rustix::fs::{Advice as FileAdvice, fadvise};
 use super::files::Files;
 use super::mapping::View;
 use super::{CheckError, Running, failed};
+use crate::read_ahead::readahead;
 
 impl Running {
     pub fn play(&mut self, step: &Step, files: &Files) -> Result<(), CheckError> {
@@ -120,15 +121,4 @@ fn on_descriptor(file: &File, step: &Step) -> Result<(), CheckError> {
 fn advise_range(file: &File, offset: u64, bytes: u64, advice: FileAdvice) -> io::Result<()> {
     let length = std::num::NonZeroU64::new(bytes);
     fadvise(file, offset, length, advice).map_err(io::Error::from)
-}
-
-fn readahead(file: &File, offset_bytes: u64, bytes: u64) -> io::Result<()> {
-    let descriptor = file.as_raw_fd();
-    let offset = libc::off64_t::try_from(offset_bytes).unwrap_or(libc::off64_t::MAX);
-    // SAFETY: a system call on an open descriptor that takes no memory.
-    let done = unsafe { libc::readahead(descriptor, offset, bytes as usize) };
-    if done < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }

@@ -11,7 +11,8 @@ use std::path::Path;
 
 use foreread_watch::order::Entry;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, statat};
-use rustix::io::Errno;
+
+use crate::paths::leaving_access_time;
 
 /// Entries of one directory that are taken.
 const ENTRIES_MAX: usize = 1 << 17;
@@ -67,11 +68,7 @@ impl Top {
             | ResolveFlags::NO_XDEV
             | ResolveFlags::BENEATH;
         let open = |flags| openat2(self.0.as_fd(), path, flags, Mode::empty(), resolve);
-        match open(flags | OFlags::NOATIME) {
-            // Only the owner and root may leave the access time alone.
-            Err(Errno::PERM) => open(flags),
-            other => other,
-        }
+        leaving_access_time(flags, open)
     }
 }
 

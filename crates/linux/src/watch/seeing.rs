@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, ProgramMut, RingBuffer};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::abi::{Follower, Seen, Sight};
 use super::error::{WatchError, refused};
@@ -124,18 +123,7 @@ impl Seeing {
 
     /// Waits so long at most for something to be seen or for `also`, and takes what was seen.
     pub fn wait(&self, also: BorrowedFd<'_>, limit: Duration) -> Vec<Seen> {
-        let timeout = Timespec {
-            tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(limit.subsec_nanos()),
-        };
-        // SAFETY: the ring's descriptor is open for as long as the ring is.
-        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) };
-        let mut fds = [
-            PollFd::from_borrowed_fd(ring, PollFlags::IN),
-            PollFd::from_borrowed_fd(also, PollFlags::IN),
-        ];
-        // Interrupted or not, what is there is taken.
-        let _ = poll(&mut fds, Some(&timeout));
+        programs::wait(&self.ring, also, Some(limit));
         self.take()
     }
 

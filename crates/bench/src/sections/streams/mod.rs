@@ -16,6 +16,8 @@ use foreread_bench::foreread::Foreread;
 use foreread_bench::sample::Rounds;
 use serde_json::Value;
 
+use bed::Bed;
+
 use crate::context::Context;
 use crate::report::{Row, Section, Target};
 
@@ -79,6 +81,34 @@ impl Streams<'_> {
     /// Whether a program was asked for.
     fn wants(&self, program: &str) -> bool {
         !self.context.programs_of(&[program]).is_empty()
+    }
+
+    /// Measures each of these programs that was asked for, on each of these disks, with these
+    /// files; does `begin` once they are there.
+    fn on_each_disk(
+        &mut self,
+        programs: &[&'static str],
+        devices: &[&str],
+        files: &[(String, u64)],
+        begin: impl FnOnce(&Bed),
+        mut measure: impl FnMut(&mut Self, &Bed, &'static str, &str) -> Result<(), BenchError>,
+    ) -> Result<(), BenchError> {
+        let wanted = programs.iter().copied().filter(|name| self.wants(name));
+        let wanted: Vec<&'static str> = wanted.collect();
+        let devices = self.context.devices_of(devices);
+        let Some(first) = devices.first().filter(|_| !wanted.is_empty()) else {
+            return Ok(());
+        };
+        let bed = Bed::make(self, first, files)?;
+        begin(&bed);
+        for device in devices {
+            bed.become_disk(device)?;
+            for name in &wanted {
+                self.context.say(&format!("streams: {name} on {device}"));
+                measure(self, &bed, name, device)?;
+            }
+        }
+        Ok(())
     }
 
     /// A size, or with `--quick` half of it.

@@ -63,27 +63,21 @@ fn bytes(program: &str, device: &str) -> u64 {
 }
 
 pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
-    let wanted = streams.context.programs_of(&PROGRAMS);
-    let devices = streams.context.devices_of(&DEVICES);
-    let Some(first) = devices.first().filter(|_| !wanted.is_empty()) else {
-        return Ok(());
-    };
     let mut files = vec![("file".to_owned(), FILE_BYTES)];
     files.extend((0..PART_FILES).map(|part| (part_name(part), part_bytes(part))));
-    let bed = Bed::make(streams, first, &files)?;
-    for device in devices {
-        bed.become_disk(device)?;
-        for name in PROGRAMS {
-            if !streams.wants(name) {
-                continue;
-            }
-            streams.context.say(&format!("streams: {name} on {device}"));
-            let program = program(streams, &bed, name, device);
-            let row = one(streams, &bed, &program, device)?;
+    let nothing = |_: &Bed| {};
+    streams.on_each_disk(
+        &PROGRAMS,
+        &DEVICES,
+        &files,
+        nothing,
+        |streams, bed, name, device| {
+            let program = program(streams, bed, name, device);
+            let row = one(streams, bed, &program, device)?;
             streams.rows.push(row);
-        }
-    }
-    Ok(())
+            Ok(())
+        },
+    )
 }
 
 fn part_name(part: u64) -> String {

@@ -48,31 +48,24 @@ fn count(program: &str, device: &str) -> u64 {
 }
 
 pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
-    let wanted = streams.context.programs_of(&PROGRAMS);
-    let devices = streams.context.devices_of(&DEVICES);
-    let Some(first) = devices.first().filter(|_| !wanted.is_empty()) else {
-        return Ok(());
-    };
     let mut files = vec![
         ("file".to_owned(), FILE_BYTES),
         ("cached".to_owned(), CACHED_BYTES),
     ];
     files.extend((0..SMALL_FILES).map(|file| (small_name(file), SMALL_FILE_BYTES)));
-    let bed = Bed::make(streams, first, &files)?;
-    bed.disk.testbed().instantly(|| thread::sleep(SETTLE));
-    for device in devices {
-        bed.become_disk(device)?;
-        for name in PROGRAMS {
-            if !streams.wants(name) {
-                continue;
-            }
-            streams.context.say(&format!("streams: {name} on {device}"));
-            let program = program(streams, &bed, name, device);
-            let rows = both(streams, &bed, &program, device)?;
+    let settle = |bed: &Bed| bed.disk.testbed().instantly(|| thread::sleep(SETTLE));
+    streams.on_each_disk(
+        &PROGRAMS,
+        &DEVICES,
+        &files,
+        settle,
+        |streams, bed, name, device| {
+            let program = program(streams, bed, name, device);
+            let rows = both(streams, bed, &program, device)?;
             streams.rows.extend(rows);
-        }
-    }
-    Ok(())
+            Ok(())
+        },
+    )
 }
 
 fn small_name(file: u64) -> String {

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::mpsc::Sender;
@@ -21,6 +21,8 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
 
 use crate::cache::cached_pages;
+use crate::paths::leaving_access_time;
+use crate::read_ahead::readahead;
 
 /// Threads that fetch. They queue reads, which takes a processor, and wait for extents and for room
 /// in the queue of the device.
@@ -176,14 +178,9 @@ fn read(file: &OwnedFd, start_page: u64, pages: u64, call_pages_max: u64) {
     let end = start_page.saturating_add(pages);
     while at < end {
         let pages = (end - at).min(call_pages_max.max(1));
-        let bytes = usize::try_from(pages * PAGE_BYTES).unwrap_or(usize::MAX);
-        let Ok(offset) = i64::try_from(at.saturating_mul(PAGE_BYTES)) else {
-            return;
-        };
-        // SAFETY: no memory is passed; the descriptor is open.
-        let refused = unsafe { libc::readahead(file.as_raw_fd(), offset, bytes) };
+        let offset_bytes = at.saturating_mul(PAGE_BYTES);
         // Whoever reads the page is told what is wrong with it.
-        if refused != 0 {
+        if readahead(file, offset_bytes, pages * PAGE_BYTES).is_err() {
             return;
         }
         at += pages;
@@ -202,11 +199,7 @@ fn open(reached: &Reached) -> io::Result<OwnedFd> {
     {
         return Err(Errno::STALE.into());
     }
-    let file = match open(flags | OFlags::NOATIME) {
-        // Only the owner and root may leave the access time alone.
-        Err(Errno::PERM) => open(flags),
-        other => other,
-    }?;
+    let file = leaving_access_time(flags, open)?;
     match fstat(&file)?.st_ino == reached.inode {
         true => Ok(file),
         false => Err(Errno::STALE.into()),

@@ -10,7 +10,6 @@ use foreread_watch::call::Call;
 use foreread_watch::stream::FileKey;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, ProgramInput, RingBuffer, RingBufferBuilder};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::abi::{Told, call_from_bytes};
 use crate::programs;
@@ -94,18 +93,12 @@ impl Seeing {
         let calls = Rc::new(RefCell::new(Vec::new()));
         let logged = Rc::clone(&calls);
         let mut builder = RingBufferBuilder::new();
-        builder
-            .add(&skel.maps.ring, move |bytes| {
-                receiver.borrow_mut().extend(Told::from_bytes(bytes));
-                0
-            })
-            .map_err(refused("mapping the ring buffer"))?;
-        builder
-            .add(&skel.maps.events, move |bytes| {
-                logged.borrow_mut().extend(call_from_bytes(bytes));
-                0
-            })
-            .map_err(refused("mapping the ring buffer"))?;
+        programs::add_ring(&mut builder, &skel.maps.ring, move |bytes| {
+            receiver.borrow_mut().extend(Told::from_bytes(bytes));
+        })?;
+        programs::add_ring(&mut builder, &skel.maps.events, move |bytes| {
+            logged.borrow_mut().extend(call_from_bytes(bytes));
+        })?;
         let ring = builder
             .build()
             .map_err(refused("mapping the ring buffer"))?;
@@ -140,18 +133,7 @@ impl Seeing {
 
     /// Waits so long at most, without a limit for ever, for something to be told or for `also`.
     pub fn wait(&self, also: BorrowedFd<'_>, limit: Option<Duration>) -> Vec<Told> {
-        let timeout = limit.map(|limit| Timespec {
-            tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(limit.subsec_nanos()),
-        });
-        // SAFETY: the ring's descriptor is open for as long as the ring is.
-        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) };
-        let mut fds = [
-            PollFd::from_borrowed_fd(ring, PollFlags::IN),
-            PollFd::from_borrowed_fd(also, PollFlags::IN),
-        ];
-        // Interrupted or not, what is there is taken.
-        let _ = poll(&mut fds, timeout.as_ref());
+        programs::wait(&self.ring, also, limit);
         self.consume();
         std::mem::take(&mut *self.inbox.borrow_mut())
     }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `foreread watch` is tried on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use foreread_model::DiskParameters;
+use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
+
+use super::{World, is_root, stderr, stdout};
+
+/// Whether the machine can be watched; says why not.
+pub fn can_watch(world: &World) -> bool {
+    let output = world.output(&["watch", "--", "true"]);
+    let can = is_root() && output.status.code() == Some(0);
+    if !can {
+        println!("skipped: {}", stderr(&output).trim_end());
+        // On the kernel that it is made for it must work.
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let is_defect = stderr(&output).contains("refused") && release.starts_with("6.18.");
+        assert!(!is_defect, "{}", stderr(&output));
+    }
+    can
+}
+
+/// A modelled disk with an ext4, and where that is mounted; `None` where that can't be had or
+/// nothing can be watched, and says so.
+pub fn disk(world: &World, preset: &str, bytes: u64) -> Option<(Testbed, PathBuf)> {
+    if !is_root() {
+        return None;
+    }
+    if let Err(lacking) = Testbed::available() {
+        println!("skipped: {lacking}");
+        return None;
+    }
+    if !can_watch(world) {
+        return None;
+    }
+    let disk = DiskParameters::preset(preset).expect("a disk");
+    let testbed = Testbed::start(TestbedConfig::new(disk, bytes)).expect("a disk");
+    testbed
+        .make_file_system(FileSystem::Ext4, &[])
+        .expect("a file system");
+    let root = testbed
+        .mount(FileSystem::Ext4, "noatime")
+        .expect("it mounts");
+    Some((testbed, root))
+}
+
+/// What was mounted is not in memory afterwards. Whoever has it open makes this fail.
+pub fn mount_again(testbed: &Testbed) {
+    let mounted = testbed.remount(FileSystem::Ext4, "noatime");
+    mounted.expect("it mounts again");
+}
+
+/// The same, and nothing else is in memory either.
+pub fn make_cold(testbed: &Testbed) {
+    mount_again(testbed);
+    testbed.drop_caches().expect("a cold cache");
+}
+
+/// Files of a tree, each once, in no order: as many as have no divisor in common with 127.
+pub fn shuffled_files(tree: &Path) -> Vec<String> {
+    let found = Command::new("find").arg(tree).args(["-type", "f"]).output();
+    let found = stdout(&found.expect("find runs"));
+    let mut files: Vec<&str> = found.lines().collect();
+    files.sort_unstable();
+    let shuffled = (0..files.len()).map(|n| files[n * 127 % files.len()].to_owned());
+    shuffled.collect()
+}
