@@ -55,6 +55,12 @@ FR_INLINE fr_u64 fr_apart(fr_u64 a, fr_u64 b)
 {
 	return fr_if_less(a, b, b - a, a - b);
 }
+
+/* Whether @value is at most @most. */
+FR_INLINE fr_u32 fr_within(fr_u32 value, fr_u32 most)
+{
+	return (fr_u32)fr_if_less(most, value, 0, 1);
+}
 #else
 FR_INLINE fr_u64 fr_min(fr_u64 a, fr_u64 b)
 {
@@ -84,6 +90,11 @@ FR_INLINE fr_u64 fr_if_less(fr_u64 a, fr_u64 b, fr_u64 yes, fr_u64 no)
 FR_INLINE fr_u64 fr_apart(fr_u64 a, fr_u64 b)
 {
 	return a > b ? a - b : b - a;
+}
+
+FR_INLINE fr_u32 fr_within(fr_u32 value, fr_u32 most)
+{
+	return value <= most;
 }
 #endif
 

@@ -83,18 +83,21 @@ FR_INLINE void fr_budget_epoch(struct fr_budget *budget, fr_u64 total_pages, fr_
 
 /**
  * fr_budget_life_ns() - how long a page lives that is read now
- * @budget: shared
+ * @budget: shared; an epoch that is over ends
  * @total_pages: how large it is
  * @now_ns: the time
  *
  * Return: time in which so many pages are asked for, by the pace of late; 0 means unknown.
  */
-FR_INLINE fr_u64 fr_budget_life_ns(const struct fr_budget *budget, fr_u64 total_pages,
-				   fr_u64 now_ns)
+FR_ONCE fr_u64 fr_budget_life_ns(struct fr_budget *budget, fr_u64 total_pages, fr_u64 now_ns)
 {
-	fr_u64 asked = fr_sub(budget->asked_pages, budget->epoch_pages);
-	fr_u64 since_ns = fr_sub(now_ns, budget->epoch_ns);
+	fr_u64 asked, since_ns;
 
+	if (!budget)
+		return 0;
+	fr_budget_epoch(budget, total_pages, now_ns);
+	asked = fr_sub(budget->asked_pages, budget->epoch_pages);
+	since_ns = fr_sub(now_ns, budget->epoch_ns);
 	/* A quarter of an epoch shows the pace; before that the last one stands. */
 	if (asked < total_pages / 4)
 		return budget->life_ns;
@@ -114,12 +117,14 @@ FR_INLINE fr_u64 fr_budget_life_ns(const struct fr_budget *budget, fr_u64 total_
  * Return: @want, or a quarter of its share. However slow a stream is, its share is a quarter
  * of an equal part, so that none starves.
  */
-FR_INLINE fr_u64 fr_budget_share(struct fr_budget *budget, fr_u64 total_pages, fr_u64 want,
-				 fr_u32 weight, fr_u32 *epoch)
+FR_ONCE fr_u64 fr_budget_share(struct fr_budget *budget, fr_u64 total_pages, fr_u64 want,
+			       fr_u32 weight, fr_u32 *epoch)
 {
 	fr_u64 all, streams, total = fr_min(total_pages, FR_U32_MAX);
 	fr_u32 now;
 
+	if (!budget || !epoch)
+		return want;
 	if (weight == 0)
 		weight = (fr_u32)fr_clamp(fr_div(budget->sum, budget->count), 1, 1U << 20);
 	/* Epochs count from 1 for streams, so that a new one has never acted. */

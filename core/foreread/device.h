@@ -302,7 +302,7 @@ FR_INLINE void fr_device_done(struct fr_device *device, const struct fr_done *do
  *
  * Return: 4 to 1024.
  */
-FR_INLINE fr_u32 fr_device_even_pages(const struct fr_device *device, fr_u32 alone)
+FR_ONCE fr_u32 fr_device_even_pages(const struct fr_device *device, fr_u32 alone)
 {
 	fr_u64 latency_ns, next_ns;
 
@@ -324,7 +324,7 @@ FR_INLINE fr_u32 fr_device_even_pages(const struct fr_device *device, fr_u32 alo
  * The same while the device is busy: one that answers many at once may take its time for each,
  * and yet a request more costs the others next to nothing.
  */
-FR_INLINE fr_u32 fr_device_cost_pages(const struct fr_device *device, fr_u32 even)
+FR_ONCE fr_u32 fr_device_cost_pages(const struct fr_device *device, fr_u32 even)
 {
 	if (!device || device->busy_since_ns == 0 || device->cost_ns == 0 || device->page_ns == 0)
 		return even;

@@ -121,7 +121,6 @@ FR_INLINE fr_u64 fr_foreread_memory(const struct fr_call *call, struct fr_stream
 	/* Pages a second; a reader faster than 2^20 is held up by the device anyway. */
 	rate = stream->consume_ns == 0 ? 0 :
 					 fr_div(1000000000U, fr_max(stream->consume_ns, 1000)) + 1;
-	fr_budget_epoch(call->budget, half, now_ns);
 	/* A page lives while half of what reclaim leaves is read: it must be used by then. */
 	life_ns = fr_budget_life_ns(call->budget, half, now_ns);
 	consume_ns = stream->consume_ns;
@@ -762,9 +761,12 @@ FR_INLINE void fr_foreread_first(const struct fr_call *call, fr_u64 pages, fr_u6
 	decision->reason = FR_REASON_INITIAL;
 }
 
-/* An access that belongs to no stream. */
-FR_INLINE void fr_foreread_alone(const struct fr_call *call, fr_u64 pages, fr_u32 missed,
-				 fr_u32 slack, struct fr_decision *decision)
+/*
+ * An access that belongs to no stream known so far. Returns the one that begins with it, which is
+ * still to be told of it, or FR_STREAM_NONE.
+ */
+FR_INLINE fr_u32 fr_foreread_alone(const struct fr_call *call, fr_u64 pages, fr_u32 missed,
+				   fr_u32 slack, struct fr_decision *decision)
 {
 	struct fr_streams *streams = call->streams;
 	const struct fr_access *access = call->access;
@@ -776,20 +778,16 @@ FR_INLINE void fr_foreread_alone(const struct fr_call *call, fr_u64 pages, fr_u3
 	if (access->index == 0)
 		fr_foreread_starts(call, pages);
 	fr_streams_kin(streams, access->index, pages, access->thread, &kin);
-	if (kin.lone != FR_STREAM_NONE || kin.steps) {
-		fr_u32 number = kin.lone != FR_STREAM_NONE ? fr_foreread_promote(call, &kin) :
-							     fr_foreread_step(call, &kin, pages);
-
-		fr_foreread_is_last(streams, number, access->thread);
-		fr_foreread_stream(call, number, pages, missed, slack, decision);
-		return;
-	}
+	if (kin.lone != FR_STREAM_NONE)
+		return fr_foreread_promote(call, &kin);
+	if (kin.steps)
+		return fr_foreread_step(call, &kin, pages);
 	initial = missed ? fr_foreread_initial(call, pages, slack) : 0;
 	if (initial != 0) {
 		/* Its place is remembered too, in case that it is a step from others. */
 		fr_streams_lone(streams, access->index, pages, access->thread | FR_LONE_GREW);
 		fr_foreread_first(call, pages, initial, decision);
-		return;
+		return FR_STREAM_NONE;
 	}
 	fr_streams_lone(streams, access->index, pages, access->thread);
 	if (slack != 0 && missed) {
@@ -801,6 +799,7 @@ FR_INLINE void fr_foreread_alone(const struct fr_call *call, fr_u64 pages, fr_u3
 		fr_read_ahead(call, decision, access->index, fr_u32_of(pages));
 		fr_foreread_asked(call, pages);
 	}
+	return FR_STREAM_NONE;
 }
 
 /* Each access: a look of read(2), or a fault. */
@@ -811,25 +810,28 @@ FR_INLINE void fr_foreread_access(const struct fr_call *call, const struct fr_si
 	struct fr_streams *streams = call->streams;
 	fr_u64 pages = fr_min(sight->pages, FR_U32_MAX);
 	fr_u32 slack = sight->fault ? FR_FOREREAD_FAULT_PAGES - 1 : 0;
-	fr_u32 number, exact;
+	fr_u32 number, known, exact = 1;
 
 	streams->accesses = streams->accesses == FR_U32_MAX ? 1 : streams->accesses + 1;
 	if (sight->missed)
 		streams->missed_at = streams->accesses;
 	number = fr_streams_find(streams, access->index, pages, access->thread,
 				 sight->fault && !sight->missed ? slack | FR_FAULT_THERE : slack);
-	if (number == FR_STREAM_NONE) {
-		fr_foreread_alone(call, pages, sight->missed, slack, decision);
+	known = number != FR_STREAM_NONE;
+	if (known)
+		exact = streams->key[number & (FR_STREAMS - 1)] == access->index;
+	else
+		number = fr_foreread_alone(call, pages, sight->missed, slack, decision);
+	if (number == FR_STREAM_NONE)
 		return;
-	}
-	exact = streams->key[number & (FR_STREAMS - 1)] == access->index;
 	fr_foreread_is_last(streams, number, access->thread);
 	/* Lookups come near some stream by chance. */
 	if (!exact && slack == 0)
 		fr_stream_leave(streams, access->thread);
+	/* In one place for all, since all of it is inlined. */
 	fr_foreread_stream(call, number, pages, sight->missed, slack, decision);
 	/* A fault near a stream that is not read ahead of is read around, as any other. */
-	if (sight->fault && sight->missed && decision->windows == 1) {
+	if (known && sight->fault && sight->missed && decision->windows == 1) {
 		decision->windows = 0;
 		fr_foreread_around(call, decision);
 	}

@@ -101,7 +101,7 @@ FR_INLINE fr_u64 fr_runs_odds(const struct fr_runs *runs, fr_u32 octave)
  *
  * Return: pages beyond its end.
  */
-FR_LOOP fr_u64 fr_runs_worth(const struct fr_runs *runs, fr_u64 pages, fr_u32 even)
+FR_ONCE fr_u64 fr_runs_worth(const struct fr_runs *runs, fr_u64 pages, fr_u32 even)
 {
 	fr_u64 at = fr_clamp(pages, 1, 1ULL << (FR_RUNS_OCTAVES - 1));
 	fr_u32 octave = fr_runs_octave(at), step;

@@ -260,26 +260,26 @@ FR_INLINE void fr_stream_expect(struct fr_streams *streams, fr_u32 number, fr_u6
 }
 
 /* The stream nearest to an access, or FR_STREAM_NONE. */
-FR_INLINE fr_u32 fr_streams_scan(const struct fr_streams *streams, fr_u64 index, fr_u64 near,
-				 fr_u32 slack)
+FR_ONCE fr_u32 fr_streams_scan(const struct fr_streams *streams, fr_u64 index, fr_u64 near,
+			       fr_u32 slack)
 {
 	fr_u64 best_apart = FR_U64_MAX;
 	fr_u64 most = slack & FR_FAULT_THERE ? FR_STREAMS_NEAR_MAX : near;
-	fr_u32 count = (fr_u32)fr_min(streams->count, FR_STREAMS);
 	fr_u32 from = fr_low_less(fr_low(index), fr_low(most)), width = fr_low(most * 2);
-	fr_u32 best = 0, any = 0, number;
+	fr_u32 best = 0, any = 0, count, number;
 
+	if (!streams)
+		return FR_STREAM_NONE;
+	count = (fr_u32)fr_min(streams->count, FR_STREAMS);
 	/* Most random accesses are near none: the low halves show it, four at a time. */
 	for (number = 0; number < FR_STREAMS; number++)
-		any |= fr_low_less(streams->key_low[number], from) <= width;
+		any |= fr_within(fr_low_less(streams->key_low[number], from), width);
 	if (!any)
 		return FR_STREAM_NONE;
 	for (number = 0; number < FR_STREAMS; number++) {
-		fr_u64 apart;
+		fr_u64 apart = fr_apart(index, streams->key[number]);
 
-		if (number >= count)
-			break;
-		apart = fr_apart(index, streams->key[number]);
+		apart = fr_if_less(number, count, apart, FR_U64_MAX);
 		best = (fr_u32)fr_if_less(apart, best_apart, number, best);
 		best_apart = fr_min(apart, best_apart);
 	}
@@ -298,7 +298,7 @@ FR_INLINE fr_u32 fr_streams_scan(const struct fr_streams *streams, fr_u64 index,
  *
  * Return: its number, or FR_STREAM_NONE.
  */
-FR_LOOP fr_u32 fr_streams_find(const struct fr_streams *streams, fr_u64 index, fr_u64 pages,
+FR_ONCE fr_u32 fr_streams_find(const struct fr_streams *streams, fr_u64 index, fr_u64 pages,
 			       fr_u32 thread, fr_u32 slack)
 {
 	fr_u64 near = fr_near_pages(pages);
@@ -335,12 +335,15 @@ struct fr_kin {
 };
 
 /* The single access nearest to one: it begins where that ends, or ends where that begins. */
-FR_INLINE fr_u64 fr_streams_next_to(const struct fr_streams *streams, fr_u64 index, fr_u64 pages,
-				    struct fr_kin *kin)
+FR_ONCE fr_u64 fr_streams_next_to(const struct fr_streams *streams, fr_u64 index, fr_u64 pages,
+				  struct fr_kin *kin)
 {
-	fr_u32 known = (fr_u32)fr_min(streams->lone_at, FR_STREAMS_LONE), back;
 	fr_u64 best = FR_U64_MAX;
+	fr_u32 known, back;
 
+	if (!streams || !kin)
+		return best;
+	known = (fr_u32)fr_min(streams->lone_at, FR_STREAMS_LONE);
 	for (back = 1; back <= FR_STREAMS_LONE; back++) {
 		const struct fr_lone *lone;
 		fr_u64 apart, down;
@@ -361,14 +364,16 @@ FR_INLINE fr_u64 fr_streams_next_to(const struct fr_streams *streams, fr_u64 ind
 }
 
 /* Whether an access is in step with two of the last single ones of its thread. */
-FR_INLINE fr_u32 fr_streams_in_step(const struct fr_streams *streams, fr_u64 index, fr_u64 pages,
-				    fr_u32 thread, struct fr_kin *kin)
+FR_ONCE fr_u32 fr_streams_in_step(const struct fr_streams *streams, fr_u64 index, fr_u64 pages,
+				  fr_u32 thread, struct fr_kin *kin)
 {
-	fr_u32 places = streams->recent[thread & (FR_STREAMS_THREADS - 1)];
 	fr_u64 starts[FR_STREAMS_STEPS] = { 0, 0, 0, 0 };
+	fr_u32 places, have = 0, kept, older;
 	fr_u64 length = 0;
-	fr_u32 have = 0, kept, older;
 
+	if (!streams || !kin)
+		return 0;
+	places = streams->recent[thread & (FR_STREAMS_THREADS - 1)];
 	for (kept = 0; kept < FR_STREAMS_STEPS; kept++) {
 		fr_u32 at = (places >> kept * 8) & (FR_STREAMS_LONE - 1);
 		const struct fr_lone *lone = &streams->lone[at];
@@ -406,7 +411,7 @@ FR_INLINE fr_u32 fr_streams_in_step(const struct fr_streams *streams, fr_u64 ind
  * Looks for kin among the single accesses: one that this goes on from (@lone is its
  * place), or two that it is in step with (@steps). Returns whether there are any.
  */
-FR_LOOP fr_u32 fr_streams_kin(const struct fr_streams *streams, fr_u64 index, fr_u64 pages,
+FR_ONCE fr_u32 fr_streams_kin(const struct fr_streams *streams, fr_u64 index, fr_u64 pages,
 			      fr_u32 thread, struct fr_kin *kin)
 {
 	fr_u64 near = fr_min(pages, FR_STREAMS_NEAR_MAX) * 4;
@@ -424,8 +429,8 @@ FR_LOOP fr_u32 fr_streams_kin(const struct fr_streams *streams, fr_u64 index, fr
 	above = fr_low_less(fr_low(index), fr_low(near));
 	below = fr_low_less(fr_low(fr_add(index, pages)), fr_low(near));
 	for (at = 0; at < FR_STREAMS_LONE; at++) {
-		any |= fr_low_less(streams->lone_end[at], above) <= width;
-		any |= fr_low_less(streams->lone_low[at], below) <= width;
+		any |= fr_within(fr_low_less(streams->lone_end[at], above), width);
+		any |= fr_within(fr_low_less(streams->lone_low[at], below), width);
 	}
 	if (any && fr_streams_next_to(streams, index, pages, kin) <= near)
 		return 1;
@@ -498,7 +503,7 @@ FR_INLINE void fr_streams_age(struct fr_streams *streams)
  *
  * Return: its number; the one that was read least lately makes room.
  */
-FR_LOOP fr_u32 fr_streams_place(struct fr_streams *streams)
+FR_ONCE fr_u32 fr_streams_place(struct fr_streams *streams)
 {
 	fr_u32 oldest = 0, age = 0, number;
 

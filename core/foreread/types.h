@@ -30,14 +30,15 @@ typedef unsigned long long fr_u64;
 #define FR_INLINE static inline __attribute__((always_inline, unused))
 
 /*
- * Functions with loops. The verifier of BPF looks once at a function with a name of its own, for
- * any arguments, and at an inlined one for each way that leads to it. Such a function may be
- * given pointers to memory and numbers, and must expect a null pointer.
+ * Functions with loops, and those to which many ways lead. The verifier of BPF looks once at a
+ * function with a name of its own, for any arguments, and at an inlined one for each way that
+ * leads to it. Such a function may be given pointers to memory and numbers, and must expect a
+ * null pointer.
  */
 #ifdef __bpf__
-#define FR_LOOP __attribute__((noinline, weak))
+#define FR_ONCE __attribute__((noinline, weak))
 #else
-#define FR_LOOP FR_INLINE
+#define FR_ONCE FR_INLINE
 #endif
 
 #define FR_U32_MAX 0xffffffffU
