@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -348,8 +348,12 @@ impl Watching {
     fn tell(&mut self, process: u32, read: &Read) {
         let mut lost = 0;
         for (_, walking) in self.of(process) {
-            let is_lost = walking.reads.try_send(read.clone()).is_err();
-            lost += u64::from(is_lost && !walking.thread.is_finished());
+            // A walk that has ended needs no reads.
+            let is_lost = matches!(
+                walking.reads.try_send(read.clone()),
+                Err(TrySendError::Full(_))
+            );
+            lost += u64::from(is_lost);
         }
         self.lost_reads += lost;
     }
