@@ -11,7 +11,6 @@ mod seeing;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -95,23 +94,21 @@ pub(super) struct Set {
 /// Reads ahead of streams until it is dropped.
 pub(super) struct Streams {
     stop: Arc<OwnedFd>,
-    has_begun: Arc<AtomicBool>,
     set: Sender<Set>,
     thread: JoinHandle<Result<StreamsSummary, BpfError>>,
 }
 
 impl Streams {
-    /// The kernel takes its time to look at the programs, so that is done in a thread of its own.
-    /// Nobody waits for that but who gives up rights: then they have been given up.
+    /// Comes back when the kernel has looked at the programs, and rights were given up: what is
+    /// watched would be half done by then.
     ///
     /// # Errors
     /// Without a descriptor or a thread.
     pub fn start(options: Options) -> std::io::Result<Self> {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let has_begun = Arc::new(AtomicBool::new(false));
         let (set, changes) = channel();
-        let (beginning, begin) = channel::<()>();
-        let (stopped, begun) = (Arc::clone(&stop), Arc::clone(&has_begun));
+        let (beginning, begun) = channel::<()>();
+        let stopped = Arc::clone(&stop);
         let rights = options.rights;
         let thread = thread::Builder::new().name("streams".into());
         let thread = thread.spawn(move || {
@@ -122,20 +119,12 @@ impl Streams {
                 // Where that is refused, it is no less than it was.
                 let _ = keep_only(rights);
             }
-            begun.store(true, Ordering::Release);
             drop(beginning);
             Ok(started?.run(&stopped))
         })?;
-        if rights.is_some() {
-            // It ends with the sender.
-            let _ = begin.recv();
-        }
-        Ok(Self {
-            stop,
-            has_begun,
-            set,
-            thread,
-        })
+        // It ends with the sender.
+        let _ = begun.recv();
+        Ok(Self { stop, set, thread })
     }
 
     /// How to go about it from now on.
@@ -150,13 +139,9 @@ impl Streams {
         let _ = rustix::io::write(&*self.stop, &number.to_ne_bytes());
     }
 
-    /// Stops, and says what came of it, or why there was nothing; `None` when the kernel is still
-    /// looking at the programs, which nobody waits for.
+    /// Stops, and says what came of it, or why there was nothing; `None` after a panic.
     pub fn finish(self) -> Option<Result<StreamsSummary, BpfError>> {
         self.wake(STOP);
-        if !self.has_begun.load(Ordering::Acquire) {
-            return None;
-        }
         // One that panicked has said so itself.
         self.thread.join().ok()
     }
