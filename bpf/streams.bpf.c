@@ -284,9 +284,14 @@ __noinline int ask(u32 number)
 	asked->pages = pages;
 	asked->step_pages = call_now.decision.step_pages;
 	asked->repeats = number + 1 == call_now.decision.windows ? call_now.decision.repeats : 0;
-	asked->down = (call_now.decision.flags & FR_DECIDED_DOWN) != 0;
+	asked->down = (call_now.decision.flags & FR_DECIDED_DOWN) != 0 ||
+		      call_now.decision.reason == FR_REASON_REVERSE;
 	asked->reserved = 0;
-	bpf_ringbuf_submit(asked, 0);
+	/*
+	 * Left to itself, a ring wakes only who has taken all that came before: after the name of a
+	 * file, which waits for the first window, it would wake nobody.
+	 */
+	bpf_ringbuf_submit(asked, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
 
@@ -468,7 +473,7 @@ static __always_inline void begin(void)
 	}
 	__builtin_memset(begun, 0, sizeof(*begun));
 	begun->kind = STREAMS_BEGIN;
-	bpf_ringbuf_submit(begun, 0);
+	bpf_ringbuf_submit(begun, BPF_RB_FORCE_WAKEUP);
 }
 
 /* A read misses a page. */

@@ -39,7 +39,7 @@ struct streams_ask {
 	fr_u64 step_pages;
 	fr_u32 pages;
 	fr_u32 repeats; /* once more each, this many steps further */
-	fr_u32 down; /* steps go down */
+	fr_u32 down; /* the reader goes down */
 	fr_u32 reserved;
 };
 

@@ -33,7 +33,7 @@ pub struct Ask {
     pub step_pages: u64,
     /// How often once more.
     pub repeats: u32,
-    /// Whether repetitions go down.
+    /// Whether its reader goes down, and with it the repetitions.
     pub is_down: bool,
 }
 
@@ -87,6 +87,26 @@ pub fn merged(asks: &[Ask]) -> Vec<(u64, u64)> {
     merged
 }
 
+/// The calls that read a range, of so many pages at most, as (first page, pages). Of a reader that
+/// goes down, what it comes to first is last in the range, and so is read first.
+pub fn calls(
+    (start_page, pages): (u64, u64),
+    call_pages_max: u64,
+    is_down: bool,
+) -> impl Iterator<Item = (u64, u64)> {
+    let most = call_pages_max.max(1);
+    let pages = pages.min(u64::MAX - start_page);
+    let count = pages.div_ceil(most);
+    (0..count).map(move |number| {
+        let skipped = number * most;
+        let length = most.min(pages - skipped);
+        match is_down {
+            true => (start_page + (pages - skipped - length), length),
+            false => (start_page + skipped, length),
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,7 +144,32 @@ mod tests {
         assert_eq!(ranges(ask(10, 0, 2, 3, false)), []);
     }
 
+    #[test]
+    fn calls_begin_where_the_reader_comes_first() {
+        let of = |is_down| calls((100, 10), 4, is_down).collect::<Vec<_>>();
+        assert_eq!(of(false), [(100, 4), (104, 4), (108, 2)]);
+        assert_eq!(of(true), [(106, 4), (102, 4), (100, 2)]);
+    }
+
     proptest! {
+        #[test]
+        fn calls_read_each_page_once(
+            start_page in any::<u64>(), pages in 0u64..300, most in 0u64..50,
+            is_down in any::<bool>()
+        ) {
+            let mut all: Vec<(u64, u64)> = calls((start_page, pages), most, is_down).collect();
+            prop_assert!(all.iter().all(|(_, pages)| (1..=most.max(1)).contains(pages)));
+            if is_down {
+                all.reverse();
+            }
+            let mut at = start_page;
+            for (start, pages) in all {
+                prop_assert_eq!(start, at);
+                at += pages;
+            }
+            prop_assert_eq!(at, start_page.saturating_add(pages));
+        }
+
         #[test]
         fn merged_ranges_are_the_same_pages_once(
             asks in prop::collection::vec(

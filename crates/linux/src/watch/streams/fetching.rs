@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use foreread_profile::PAGE_BYTES;
-use foreread_watch::stream::{Ask, merged};
+use foreread_watch::stream::{Ask, calls, merged};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
 
@@ -163,27 +163,29 @@ fn next(waiting: &Waiting) -> Option<(Arc<Reached>, Vec<Ask>)> {
 fn fetch(reached: &Reached, asks: Vec<Ask>) -> io::Result<Fetched> {
     let file = open(reached)?;
     let mut read_pages = 0;
-    for (start_page, pages) in merged(&asks) {
+    let mut ranges = merged(&asks);
+    let is_down = asks.iter().all(|ask| ask.is_down);
+    if is_down {
+        ranges.reverse();
+    }
+    for range in ranges {
+        let (start_page, pages) = range;
         let cached = cached_pages(&file, start_page, pages).unwrap_or(0);
         read_pages += pages - cached.min(pages);
         if cached < pages {
-            read(&file, start_page, pages, reached.call_pages_max);
+            read(&file, calls(range, reached.call_pages_max, is_down));
         }
     }
     Ok(Fetched { asks, read_pages })
 }
 
-fn read(file: &OwnedFd, start_page: u64, pages: u64, call_pages_max: u64) {
-    let mut at = start_page;
-    let end = start_page.saturating_add(pages);
-    while at < end {
-        let pages = (end - at).min(call_pages_max.max(1));
-        let offset_bytes = at.saturating_mul(PAGE_BYTES);
+fn read(file: &OwnedFd, calls: impl Iterator<Item = (u64, u64)>) {
+    for (start_page, pages) in calls {
+        let offset_bytes = start_page.saturating_mul(PAGE_BYTES);
         // Whoever reads the page is told what is wrong with it.
-        if readahead(file, offset_bytes, pages * PAGE_BYTES).is_err() {
+        if readahead(file, offset_bytes, pages.saturating_mul(PAGE_BYTES)).is_err() {
             return;
         }
-        at += pages;
     }
 }
 
