@@ -30,17 +30,6 @@ const KERNEL_TIMES: f64 = 3.0;
 const TARGET: Target = Target::AtLeast(1.0);
 
 const FILE_BYTES: u64 = 1024 * MIB;
-/// One for each of the readers at one time.
-const PART_FILES: u64 = 16;
-
-/// The size of one of them: fewer readers read more each.
-fn part_bytes(part: u64) -> u64 {
-    match part {
-        0 | 1 => 256 * MIB,
-        2 | 3 => 192 * MIB,
-        _ => 64 * MIB,
-    }
-}
 
 /// What all threads of a program read together or, of a strided one, go through: as much as the
 /// kernel alone needs two seconds or so for.
@@ -64,7 +53,14 @@ fn bytes(program: &str, device: &str) -> u64 {
 
 pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
     let mut files = vec![("file".to_owned(), FILE_BYTES)];
-    files.extend((0..PART_FILES).map(|part| (part_name(part), part_bytes(part))));
+    for device in streams.context.devices_of(&DEVICES) {
+        for program in PROGRAMS.iter().filter(|program| streams.wants(program)) {
+            let readers = readers(program);
+            // Each reader reads its file to the end.
+            let each = streams.size(bytes(program, device)) / readers.max(1);
+            files.extend((0..readers).map(|part| (part_name(program, device, part), each)));
+        }
+    }
     let nothing = |_: &Bed| {};
     streams.on_each_disk(
         &PROGRAMS,
@@ -80,18 +76,25 @@ pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
     )
 }
 
-fn part_name(part: u64) -> String {
-    format!("part-{part}")
+/// How many files a program reads, where it isn't parts of the large one.
+fn readers(program: &str) -> u64 {
+    let number = program.strip_prefix("readers-");
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+fn part_name(program: &str, device: &str, part: u64) -> String {
+    format!("{program}-{device}-{part}")
 }
 
 fn program(streams: &Streams<'_>, bed: &Bed, name: &'static str, device: &str) -> Program {
     let bytes = streams.size(bytes(name, device));
     let file = [bed.file("file")];
-    let parallel = |readers: u64| {
+    let parallel = || {
+        let readers = readers(name);
         let files: Vec<OsString> = (0..readers)
-            .map(|part| bed.file(&part_name(part)))
+            .map(|part| bed.file(&part_name(name, device, part)))
             .collect();
-        let each = format!("--bytes={}", bytes / readers);
+        let each = format!("--bytes={}", bytes / readers.max(1));
         let options = [
             "sequential".to_owned(),
             "--read-bytes=65536".to_owned(),
@@ -109,9 +112,7 @@ fn program(streams: &Streams<'_>, bed: &Bed, name: &'static str, device: &str) -
     };
     match name {
         "dd" => bed.dd(streams, name, "file", bytes),
-        "readers-2" => parallel(2),
-        "readers-4" => parallel(4),
-        "readers-16" => parallel(16),
+        _ if readers(name) > 0 => parallel(),
         "strided" => {
             let options = [
                 "strided".to_owned(),
@@ -186,14 +187,7 @@ mod tests {
             for program in PROGRAMS {
                 let bytes = bytes(program, device);
                 assert!(bytes.is_multiple_of(16 * 65_536), "{program} {device}");
-                let there = match program.strip_prefix("readers-") {
-                    Some(readers) => {
-                        let readers: u64 = readers.parse().unwrap();
-                        readers * part_bytes(readers - 1)
-                    }
-                    None => FILE_BYTES,
-                };
-                assert!(bytes <= there, "{program} {device}");
+                assert!(bytes <= FILE_BYTES, "{program} {device}");
             }
         }
     }
