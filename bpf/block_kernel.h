@@ -10,18 +10,28 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct queue_limits {
+	unsigned int features; /* blk_features_t */
+};
+
+struct request_queue {
+	struct queue_limits limits;
+	struct gendisk *disk;
+};
+
 struct gendisk {
 	int major;
 	int first_minor;
+	char disk_name[32];
+	struct request_queue *queue;
 };
 
 struct block_device {
 	struct gendisk *bd_disk;
 };
 
-struct request_queue {
-	struct gendisk *disk;
-};
+/* BLK_FEAT_ROTATIONAL: a disk says that it has a head. */
+#define DISK_ROTATES (1U << 2)
 
 struct bvec_iter {
 	u64 bi_sector;

@@ -205,16 +205,39 @@ static __always_inline u64 disk_number(struct gendisk *disk)
 	return (u64)BPF_CORE_READ(disk, major) << 32 | (u32)BPF_CORE_READ(disk, first_minor);
 }
 
-/* The disk below a file; 0 where there is none, or several. */
-static __always_inline u64 disk_of(struct inode *inode)
+/* The disk below a file; none where there is none, or several. */
+static __always_inline struct gendisk *disk_of(struct inode *inode)
 {
 	struct block_device *device = BPF_CORE_READ(inode, i_sb, s_bdev);
-	struct gendisk *disk;
 
-	if (!device)
-		return 0;
-	disk = BPF_CORE_READ(device, bd_disk);
-	return disk ? disk_number(disk) : 0;
+	return device ? BPF_CORE_READ(device, bd_disk) : NULL;
+}
+
+/* Whether a disk has a head, as far as it can be believed: those of virtual machines all say so. */
+static __always_inline bool turns(struct gendisk *disk)
+{
+	char name[4] = {};
+
+	if (!(BPF_CORE_READ(disk, queue, limits.features) & DISK_ROTATES))
+		return false;
+	BPF_CORE_READ_INTO(&name, disk, disk_name);
+	return !(name[0] == 'v' && name[1] == 'd') &&
+	       !(name[0] == 'x' && name[1] == 'v' && name[2] == 'd');
+}
+
+/* Nothing is remembered of a disk. Under the lock. */
+static __always_inline void add_disk(u64 number, struct gendisk *gendisk)
+{
+	struct disk *disk;
+
+	bpf_map_update_elem(&disks, &number, &FRESH_DISK, BPF_NOEXIST);
+	disk = bpf_map_lookup_elem(&disks, &number);
+	if (!disk || !gendisk || !turns(gendisk))
+		return;
+	call_now.kind = STREAMS_TURNS;
+	call_now.disk = number;
+	fr_device_turns(&disk->device);
+	log_call();
 }
 
 static __always_inline u32 larger(u32 a, u32 b)
@@ -261,6 +284,8 @@ __noinline int ask(u32 number)
 	const struct fr_access *access = &call_now.access;
 	u64 start = window->start, pages = window->read_pages;
 	u64 needed_end = access->index + access->req_pages;
+	u64 number_of_disk = call_now.disk;
+	struct disk *disk = bpf_map_lookup_elem(&disks, &number_of_disk);
 	struct streams_ask *asked;
 
 	if (has_missed(access->kind, access->flags) && start >= access->index + access->hit_pages &&
@@ -279,7 +304,7 @@ __noinline int ask(u32 number)
 	asked->process = call_now.process;
 	asked->key = call_now.key;
 	asked->thread = access->thread;
-	asked->reason = call_now.decision.reason;
+	asked->even_pages = fr_device_even_pages(disk ? &disk->device : NULL, 0);
 	asked->start_page = start;
 	asked->pages = pages;
 	asked->step_pages = call_now.decision.step_pages;
@@ -362,6 +387,7 @@ int told(void *context)
 	bool missed, is_new = false;
 	u32 device_ra_pages, io_pages;
 	u64 number, size_pages;
+	struct gendisk *disk;
 
 	if (!reader)
 		return 0;
@@ -371,7 +397,8 @@ int told(void *context)
 	key.device = BPF_CORE_READ(inode, i_sb, s_dev);
 	key.generation = BPF_CORE_READ(inode, i_generation);
 	reader->key_now = key;
-	number = disk_of(inode);
+	disk = disk_of(inode);
+	number = disk ? disk_number(disk) : 0;
 	size_pages = file_pages(inode);
 	device_ra_pages = BPF_CORE_READ(inode, i_sb, s_bdi, ra_pages);
 	io_pages = BPF_CORE_READ(inode, i_sb, s_bdi, io_pages);
@@ -388,12 +415,12 @@ int told(void *context)
 		is_new = bpf_map_update_elem(&files, &key, &FRESH_FILE, BPF_NOEXIST) == 0;
 		tell_file();
 	}
-	if (!bpf_map_lookup_elem(&disks, &number))
-		bpf_map_update_elem(&disks, &number, &FRESH_DISK, BPF_NOEXIST);
-	accesses++;
-	misses += missed;
 	call_now.process = pid_tgid >> 32;
 	call_now.disk = number;
+	if (!bpf_map_lookup_elem(&disks, &number))
+		add_disk(number, disk);
+	accesses++;
+	misses += missed;
 	call_now.key = key;
 	call_now.is_new = 0;
 	call_now.access.thread = (u32)pid_tgid;

@@ -34,7 +34,7 @@ struct streams_ask {
 	fr_u32 process;
 	struct streams_key key;
 	fr_u32 thread;
-	fr_u32 reason; /* enum fr_reason */
+	fr_u32 even_pages; /* that cost the disk as much as a request */
 	fr_u64 start_page;
 	fr_u64 step_pages;
 	fr_u32 pages;
@@ -51,6 +51,7 @@ enum streams_event_kind {
 	STREAMS_ISSUED = 3, /* fr_issued() of access.thread: access.req_pages, access.hit_pages read
 			     */
 	STREAMS_DONE = 4, /* fr_device_done() */
+	STREAMS_TURNS = 5, /* fr_device_turns() */
 };
 
 /* A call of the core, with all that it was given but what it remembers, and its answer. */
@@ -58,7 +59,7 @@ struct streams_event {
 	fr_u64 number; /* from 1, in the order of the calls: one that is missing was lost */
 	fr_u32 kind; /* enum streams_event_kind */
 	fr_u32 process;
-	struct streams_key key; /* none for STREAMS_DONE */
+	struct streams_key key; /* none for STREAMS_DONE and STREAMS_TURNS */
 	fr_u64 disk; /* 0 unknown */
 	fr_u32 is_new; /* the file's memory begins here */
 	fr_u32 state_ra_pages; /* the descriptor's maximum window */

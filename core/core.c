@@ -74,6 +74,11 @@ void foreread_issued(fr_u32 policy, struct fr_streams *streams, fr_u32 thread, f
 	fr_issued(policy, streams, thread, pages, read_pages);
 }
 
+void foreread_device_turns(struct fr_device *device)
+{
+	fr_device_turns(device);
+}
+
 void foreread_device_done(struct fr_device *device, const struct fr_done *done)
 {
 	fr_device_done(device, done);

@@ -25,6 +25,7 @@ fr_u32 foreread_policy_remembers(fr_u32 policy);
 void foreread_waited(fr_u32 policy, const struct fr_call *call, fr_u64 waited_ns, fr_u32 asked);
 void foreread_issued(fr_u32 policy, struct fr_streams *streams, fr_u32 thread, fr_u64 pages,
 		     fr_u64 read_pages);
+void foreread_device_turns(struct fr_device *device);
 void foreread_device_done(struct fr_device *device, const struct fr_done *done);
 fr_u32 foreread_device_even_pages(const struct fr_device *device, fr_u32 alone);
 fr_u32 foreread_decision_window(const struct fr_decision *decision, const struct fr_limits *limits,

@@ -256,20 +256,27 @@ FR_INLINE void fr_foreread_ask(const struct fr_call *call, struct fr_stream *str
 		call->budget->ahead_pages = fr_add(call->budget->ahead_pages, want);
 }
 
-/* Asks for pieces ahead of a stream that steps. */
+/*
+ * Asks for pieces ahead of a stream that steps. What lies between them is read, too, where that
+ * takes a device less time than a request (@cost pages).
+ */
 FR_INLINE void fr_foreread_ask_pieces(const struct fr_call *call, struct fr_stream *stream,
-				      fr_u64 key, fr_u64 distance, struct fr_decision *decision)
+				      fr_u64 key, fr_u64 distance, fr_u32 cost,
+				      struct fr_decision *decision)
 {
 	fr_u32 down = fr_stream_down(stream);
 	fr_u64 step = fr_max(stream->step_pages, 1);
 	fr_u64 piece = fr_max(stream->piece_pages, 1);
+	fr_u64 between = fr_sub(step, piece);
+	fr_u32 through = call->device && call->device->line_ns != 0 && between < cost;
+	fr_u64 each = through ? step : piece;
 	fr_u64 have, most, pieces;
 
 	/* What was left out, or was never asked for, is behind. */
 	if (down ? stream->ahead > key : stream->ahead < key)
 		stream->ahead = key;
 	have = fr_div(fr_apart(stream->ahead, key), step);
-	most = fr_min(fr_div(fr_add(distance, piece - 1), piece), FR_FOREREAD_PIECES_MAX);
+	most = fr_min(fr_div(fr_add(distance, each - 1), each), FR_FOREREAD_PIECES_MAX);
 	most = fr_min(most, (fr_u64)stream->pieces * FR_FOREREAD_PIECES_EACH);
 	if (fr_add(have, fr_max(most / 4, 1)) > most)
 		return;
@@ -283,14 +290,21 @@ FR_INLINE void fr_foreread_ask_pieces(const struct fr_call *call, struct fr_stre
 	else
 		return;
 	decision->reason = FR_REASON_STRIDE;
-	decision->step_pages = step;
-	decision->repeats = fr_u32_of(fr_sub(pieces, 1));
 	if (down)
 		decision->flags |= FR_DECIDED_DOWN;
-	fr_read_ahead(call, decision, stream->ahead, fr_u32_of(piece));
+	if (through) {
+		fr_u64 last = fr_mul(step, fr_u32_of(fr_sub(pieces, 1)));
+
+		fr_read_ahead(call, decision, down ? fr_sub(stream->ahead, last) : stream->ahead,
+			      fr_u32_of(fr_add(last, piece)));
+	} else {
+		decision->step_pages = step;
+		decision->repeats = fr_u32_of(fr_sub(pieces, 1));
+		fr_read_ahead(call, decision, stream->ahead, fr_u32_of(piece));
+	}
 	step = fr_mul(step, fr_u32_of(pieces));
 	stream->ahead = down ? fr_sub(stream->ahead, step) : fr_add(stream->ahead, step);
-	fr_foreread_asked(call, fr_mul(piece, fr_u32_of(pieces)));
+	fr_foreread_asked(call, fr_mul(each, fr_u32_of(pieces)));
 }
 
 /* How long the reader takes for a page, and how many it has read since this and that. */
@@ -583,7 +597,7 @@ FR_INLINE void fr_foreread_stream(const struct fr_call *call, fr_u32 number, fr_
 		if (!inside)
 			fr_foreread_ask_pieces(call, stream,
 					       streams->key[number & (FR_STREAMS - 1)], distance,
-					       decision);
+					       cost, decision);
 		return;
 	}
 	stream->distance_pages = fr_u32_of(distance);

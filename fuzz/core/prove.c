@@ -79,6 +79,7 @@ static void remember(fr_u32 policy)
 	fr_decision_window(&decision, &limits, any32, &window);
 	fr_waited(policy, &call, any64, any32);
 	fr_issued(policy, &streams, any32, any64, any64);
+	fr_device_turns(&device);
 	fr_device_done(&device, &done);
 	any32 = fr_device_even_pages(&device, any32);
 }

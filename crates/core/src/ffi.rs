@@ -88,6 +88,7 @@ mod raw {
             pages: u64,
             read_pages: u64,
         );
+        pub fn foreread_device_turns(device: *mut Device);
         pub fn foreread_device_done(device: *mut Device, done: *const Done);
         pub fn foreread_device_even_pages(device: *const Device, alone: u32) -> u32;
         pub fn foreread_decision_window(
@@ -161,6 +162,7 @@ safe! {
     issued = foreread_issued(
         policy: u32, streams: &mut Streams, thread: u32, pages: u64, read_pages: u64
     );
+    device_turns = foreread_device_turns(device: &mut Device);
     device_done = foreread_device_done(device: &mut Device, done: &Done);
     device_even_pages = foreread_device_even_pages(device: &Device, alone: u32) -> u32;
     probe_begin = foreread_probe_begin(

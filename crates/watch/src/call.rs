@@ -58,6 +58,8 @@ pub enum Called {
     },
     /// The disk is through with a request.
     Done(Done),
+    /// The disk is a new one, and has a head.
+    Turns,
 }
 
 /// An access and what was decided.
@@ -124,6 +126,9 @@ impl Remembered {
                 }
             }
             Called::Done(done) => self.disks.entry(call.disk).or_default().done(done),
+            Called::Turns => {
+                self.disks.insert(call.disk, Device::that_turns());
+            }
         }
         None
     }

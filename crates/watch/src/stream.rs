@@ -23,8 +23,8 @@ pub struct Ask {
     pub thread: u32,
     /// Of which file.
     pub file: FileKey,
-    /// Why, as the core numbers reasons.
-    pub reason: u8,
+    /// Pages that cost the disk as much as a request does.
+    pub even_pages: u32,
     /// First page.
     pub start_page: u64,
     /// Pages.
@@ -122,7 +122,7 @@ mod tests {
                 device: Device::default(),
                 generation: 0,
             },
-            reason: 0,
+            even_pages: 32,
             start_page,
             pages,
             step_pages,

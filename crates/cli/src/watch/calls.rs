@@ -43,6 +43,7 @@ pub fn document(call: &Call) -> Value {
             "took_ns": done.took_ns,
             "done": hex(done.bytes()),
         }),
+        Called::Turns => json!({"what": "turns"}),
     };
     document["number"] = call.number.into();
     document["disk"] = number_text(call.disk >> 32, call.disk & 0xffff_ffff).into();
@@ -118,6 +119,7 @@ pub fn parse(line: &Value) -> Result<Option<Call>> {
             read_pages: number(line, "read_pages")?,
         },
         "done" => Called::Done(bytes(line, "done", Done::from_bytes)?),
+        "turns" => Called::Turns,
         _ => return Ok(None),
     };
     let disk = numbers::<2>(text(line, "disk")?).context("\"disk\" is no MAJOR:MINOR")?;
@@ -245,6 +247,7 @@ mod tests {
                 read_pages: 4,
             }),
             call(Called::Done(Done::new(9, 8, 7).first(true))),
+            call(Called::Turns),
         ]
     }
 

@@ -154,6 +154,14 @@ pub struct Device {
 }
 
 impl Device {
+    /// One that has a head to move, and of which nothing was measured.
+    #[must_use]
+    pub fn that_turns() -> Self {
+        let mut device = Self::default();
+        ffi::device_turns(&mut device);
+        device
+    }
+
     /// A request is done.
     pub fn done(&mut self, done: &Done) {
         ffi::device_done(self, done);

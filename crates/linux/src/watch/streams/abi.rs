@@ -56,7 +56,7 @@ impl Told {
                 process,
                 thread: record.word(24)?,
                 file,
-                reason: u8::try_from(record.word(28)?).ok()?,
+                even_pages: record.word(28)?,
                 start_page: record.long(32)?,
                 step_pages: record.long(40)?,
                 pages: record.word(48)?.into(),
@@ -77,6 +77,7 @@ const DECIDED: u32 = 1;
 const WAITED: u32 = 2;
 const ISSUED: u32 = 3;
 const DONE: u32 = 4;
+const TURNS: u32 = 5;
 
 /// A call of the core, as the log has it.
 pub(super) fn call_from_bytes(bytes: &[u8]) -> Option<Call> {
@@ -107,6 +108,7 @@ pub(super) fn call_from_bytes(bytes: &[u8]) -> Option<Call> {
             read_pages: access.hit_pages,
         },
         DONE => Called::Done(Done::from_bytes(part(DONE_AT, size_of::<Done>())?)?),
+        TURNS => Called::Turns,
         _ => return None,
     };
     Some(Call {
@@ -196,7 +198,7 @@ mod tests {
         };
         assert_eq!((ask.process, ask.thread, ask.file), (100, 101, key()));
         assert_eq!((ask.start_page, ask.pages, ask.step_pages), (1000, 16, 64));
-        assert_eq!((ask.repeats, ask.is_down, ask.reason), (3, true, 23));
+        assert_eq!((ask.repeats, ask.is_down, ask.even_pages), (3, true, 23));
         assert_eq!(Told::from_bytes(&head(9)), None);
         assert_eq!(Told::from_bytes(&head(BEGIN)), Some(Told::Begin));
     }
