@@ -32,9 +32,9 @@ const THREADS: usize = 4;
 const WAITING_MAX: usize = 1024;
 /// Windows of one file that are fetched together.
 const TOGETHER_MAX: usize = 64;
-/// A disk to which a request costs as much as so many pages moves a head: 230 to 350 were measured of
-/// disks that do, 33 to 190 of others. What is asked of it is queued one window after the other; two
-/// that were queued by turns took twice as long.
+/// A disk to which a request costs as much as so many pages moves a head: 230 to 350 were measured
+/// of disks that do, 33 to 190 of others. What is asked of it is queued one window after the other:
+/// two that were queued by turns took twice as long.
 const SEEKS_PAGES_MIN: u32 = 200;
 
 /// Where a file can be reached.
