@@ -68,6 +68,9 @@ struct reader {
 	u32 kind_now; /* enum fr_kind, and FR_ACCESS_* from bit 8 on */
 	struct streams_key key_now;
 	u64 ahead_inode; /* the file that the kernel reads ahead of for it */
+	u64 mapping_now; /* of the file that it reads from memory, 0 unknown */
+	u64 idle_mapping; /* the last one whose streams nobody follows */
+	u32 idle_files; /* files_seen when that was so */
 	u32 missed; /* for what nobody had asked for */
 };
 
@@ -134,6 +137,8 @@ u64 untold; /* accesses that the policy wasn't told of, since it was at work els
 u64 misses; /* accesses that missed */
 u64 accesses;
 u32 has_begun; /* STREAMS_BEGIN was told; user space takes it back */
+
+static u32 files_seen; /* wraps */
 
 static u32 lock_word;
 struct fr_budget budget; /* not static: clang would take it apart */
@@ -396,6 +401,13 @@ int told(void *context)
 	key.inode = BPF_CORE_READ(inode, i_ino);
 	key.device = BPF_CORE_READ(inode, i_sb, s_dev);
 	key.generation = BPF_CORE_READ(inode, i_generation);
+	/* All that it reads may be in memory. */
+	if (!missed && reader->ahead_inode != reader->inode_now &&
+	    !bpf_map_lookup_elem(&files, &key)) {
+		reader->idle_mapping = reader->mapping_now;
+		reader->idle_files = files_seen;
+		return 0;
+	}
 	reader->key_now = key;
 	disk = disk_of(inode);
 	number = disk ? disk_number(disk) : 0;
@@ -407,11 +419,7 @@ int told(void *context)
 		return 0;
 	}
 	if (!bpf_map_lookup_elem(&files, &key)) {
-		/* All that it reads may be in memory. */
-		if (!missed && reader->ahead_inode != reader->inode_now) {
-			unlock();
-			return 0;
-		}
+		files_seen++;
 		is_new = bpf_map_update_elem(&files, &key, &FRESH_FILE, BPF_NOEXIST) == 0;
 		tell_file();
 	}
@@ -558,8 +566,10 @@ int BPF_PROG(marked, struct inode *inode)
 	begin();
 	reader = bpf_task_storage_get(&readers, bpf_get_current_task_btf(), 0,
 				      BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (reader)
+	if (reader) {
 		reader->ahead_inode = (u64)inode;
+		reader->idle_mapping = 0;
+	}
 	return 0;
 }
 
@@ -574,6 +584,10 @@ int BPF_PROG(looked, struct address_space *mapping, unsigned long index, unsigne
 
 	if (!reader)
 		return 0;
+	/* Most reads from memory of one who misses here and there end here. */
+	if (reader->idle_mapping == (u64)mapping && reader->idle_files == files_seen)
+		return 0;
+	reader->mapping_now = (u64)mapping;
 	inode = BPF_CORE_READ(mapping, host);
 	if (reader->inode != (u64)inode) {
 		if (!is_followed(inode))

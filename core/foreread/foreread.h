@@ -528,6 +528,25 @@ FR_INLINE fr_u32 fr_foreread_asked_for(const struct fr_stream *stream, fr_u64 pa
 	return page < stream->ahead && page >= stream->end;
 }
 
+/*
+ * Whether a stream has come far enough to be read ahead of, where somebody else does that for those
+ * that go up and have not. Of those that go down two accesses side by side are chance, where many
+ * read at random.
+ */
+FR_INLINE fr_u32 fr_foreread_is_due(const struct fr_call *call, const struct fr_stream *stream,
+				    fr_u64 pages)
+{
+	fr_u64 least = 0;
+
+	if (call->limits->min_pages == 0)
+		return 1;
+	if (stream->course == FR_COURSE_UP)
+		least = call->limits->min_pages;
+	else if (stream->course == FR_COURSE_DOWN)
+		least = pages * 3;
+	return stream->run_pages >= least;
+}
+
 /* An access that belongs to a stream. */
 FR_INLINE void fr_foreread_stream(const struct fr_call *call, fr_u32 number, fr_u64 pages,
 				  fr_u32 missed, fr_u32 slack, struct fr_decision *decision)
@@ -581,8 +600,7 @@ FR_INLINE void fr_foreread_stream(const struct fr_call *call, fr_u32 number, fr_
 	}
 	if (call->device && missed)
 		stream->asks = call->device->asks;
-	/* Somebody else reads ahead of those that have not come far. */
-	if (stream->course == FR_COURSE_UP && stream->run_pages < call->limits->min_pages)
+	if (!fr_foreread_is_due(call, stream, pages))
 		return;
 	if (!missed && !fr_stream_steps(stream) && fr_foreread_have(stream) > stream->ask_pages)
 		return;

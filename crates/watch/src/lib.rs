@@ -9,6 +9,7 @@ pub mod call;
 pub mod cursor;
 pub mod detect;
 pub mod excluded;
+pub mod gain;
 pub mod ledger;
 pub mod line;
 pub mod look;

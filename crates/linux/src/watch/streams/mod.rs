@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use foreread_profile::PAGE_BYTES;
 use foreread_watch::excluded::Excluded;
+use foreread_watch::gain::Gain;
 use foreread_watch::note::{Note, What};
 use foreread_watch::paths::joined;
 use foreread_watch::stream::{Ask, FileKey};
@@ -35,8 +36,8 @@ use abi::Told;
 use fetching::{Fetched, Fetchers, Job, Reached};
 use seeing::{Counted, Room, Seeing};
 
-/// While reads from memory are seen, memory is looked at so often.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// While reads from memory are seen, it is looked so often at memory, and at what that brings.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// And for a log, what is to be written is taken so often.
 const LOG_EVERY: Duration = Duration::from_millis(20);
 /// When nothing was missed for so long, reads from memory aren't looked at any more.
@@ -158,6 +159,9 @@ struct Loop {
     summary: StreamsSummary,
     /// What was counted when something was missed last, and when that was.
     missed: (u64, Instant),
+    gain: Gain,
+    /// Until when reads from memory aren't seen, since that brought nothing.
+    rests_until: Option<Instant>,
 }
 
 impl Loop {
@@ -175,6 +179,8 @@ impl Loop {
             fetched: channel(),
             summary: StreamsSummary::default(),
             missed: (0, Instant::now()),
+            gain: Gain::default(),
+            rests_until: None,
         })
     }
 
@@ -185,13 +191,20 @@ impl Loop {
                 Some(_) => LOG_EVERY,
                 None => LOOK_EVERY,
             };
-            let limit = self.seeing.sees_hits().then_some(look_every);
+            let rests = self
+                .rests_until
+                .map(|until| until.saturating_duration_since(Instant::now()));
+            let limit = match self.seeing.sees_hits() {
+                true => Some(look_every),
+                false => rests,
+            };
             for told in self.seeing.wait(stop.as_fd(), limit) {
                 self.take(told);
             }
             while let Ok(fetched) = self.fetched.1.try_recv() {
                 self.take_fetched(&fetched);
             }
+            self.end_rest();
             self.note_calls();
             if was_told(stop) >= STOP {
                 return self.end();
@@ -203,6 +216,7 @@ impl Loop {
                 looked = Instant::now();
                 self.seeing.set_room(room(self.options.budget_bytes));
                 self.leave_when_quiet();
+                self.rest_when_dull();
             }
         }
     }
@@ -231,6 +245,37 @@ impl Loop {
                 self.files.insert(file, reached.map(Arc::new));
             }
             Told::Ask(ask) => self.ask(ask),
+        }
+    }
+
+    /// Reads from memory aren't seen for a while where that brings nothing.
+    fn rest_when_dull(&mut self) {
+        let misses = self.seeing.counted().misses;
+        let rest = self.gain.look(misses, self.summary.fetched_pages);
+        // A log has all, and what isn't fetched can't be seen to bring anything.
+        if let Some(rest) = rest
+            && self.seeing.sees_hits()
+            && self.options.notes.is_none()
+            && !self.options.is_dry_run
+        {
+            self.seeing.rest();
+            self.rests_until = Some(Instant::now() + rest);
+        }
+    }
+
+    /// The next miss begins anew after a rest, and a stream ends it early.
+    fn end_rest(&mut self) {
+        let Some(until) = self.rests_until else {
+            return;
+        };
+        let misses = self.seeing.counted().misses;
+        if self.gain.is_there(misses, self.summary.fetched_pages) {
+            self.rests_until = None;
+            self.take(Told::Begin);
+        } else if Instant::now() >= until {
+            self.rests_until = None;
+            self.rest();
+            self.seeing.leave();
         }
     }
 

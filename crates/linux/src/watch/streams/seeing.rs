@@ -168,20 +168,26 @@ impl Seeing {
             &mut progs.faulted,
             &mut progs.mapped,
         ])?;
-        self.set_sees_hits(true);
+        self.set_sees_hits(true, true);
         Ok(())
     }
 
-    /// Sees misses only; no read passes by us.
+    /// Sees misses only, until the next one; no read passes by us.
     pub fn leave(&mut self) {
-        self.set_sees_hits(false);
+        self.set_sees_hits(false, false);
         self.hits.clear();
     }
 
-    fn set_sees_hits(&mut self, sees_hits: bool) {
+    /// Sees misses only, however many.
+    pub fn rest(&mut self) {
+        self.set_sees_hits(false, true);
+        self.hits.clear();
+    }
+
+    fn set_sees_hits(&mut self, sees_hits: bool, has_begun: bool) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.sees_hits = sees_hits.into();
-            bss.has_begun = sees_hits.into();
+            bss.has_begun = has_begun.into();
         }
     }
 

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether it brings anything to see what is read from memory.
+//!
+//! Seeing costs each such read a tenth of a microsecond, which is worth it for streams, of which
+//! windows are fetched. Where misses show none, seeing rests, for longer each time; misses are seen
+//! all the same, and end a rest when they show a stream.
+
+use std::time::Duration;
+
+/// When so many looks in a row show that it brings nothing, it rests.
+const DULL_LOOKS: u32 = 2;
+/// For so long, and twice as long each time.
+const REST_MIN: Duration = Duration::from_secs(1);
+const REST_MAX: Duration = Duration::from_secs(32);
+/// It brings something where one page is fetched for so many misses, or more.
+const MISSES_PER_PAGE_MAX: u64 = 8;
+/// So many pages are more than chance: two misses side by side are taken for a stream.
+const PAGES_MIN: u64 = 64;
+
+/// What was missed and fetched, look by look.
+#[derive(Clone, Copy, Debug)]
+pub struct Gain {
+    misses: u64,
+    fetched_pages: u64,
+    dull_looks: u32,
+    rest: Duration,
+}
+
+impl Default for Gain {
+    fn default() -> Self {
+        Self {
+            misses: 0,
+            fetched_pages: 0,
+            dull_looks: 0,
+            rest: REST_MIN,
+        }
+    }
+}
+
+impl Gain {
+    /// Looks at how much was missed and fetched in all so far. Says for how long seeing rests,
+    /// where it brings nothing.
+    pub fn look(&mut self, misses: u64, fetched_pages: u64) -> Option<Duration> {
+        let missed = misses.saturating_sub(self.misses);
+        let fetched = fetched_pages.saturating_sub(self.fetched_pages);
+        (self.misses, self.fetched_pages) = (misses, fetched_pages);
+        if fetched.saturating_mul(MISSES_PER_PAGE_MAX) < missed {
+            self.dull_looks += 1;
+        } else if fetched > 0 {
+            *self = Self {
+                misses,
+                fetched_pages,
+                ..Self::default()
+            };
+        }
+        if self.dull_looks < DULL_LOOKS {
+            return None;
+        }
+        self.dull_looks = 0;
+        let rest = self.rest;
+        self.rest = (rest * 2).min(REST_MAX);
+        Some(rest)
+    }
+
+    /// Whether misses alone have shown a stream since the last look.
+    #[must_use]
+    pub fn is_there(&self, misses: u64, fetched_pages: u64) -> bool {
+        let missed = misses.saturating_sub(self.misses);
+        let fetched = fetched_pages.saturating_sub(self.fetched_pages);
+        fetched >= PAGES_MIN && fetched.saturating_mul(MISSES_PER_PAGE_MAX) >= missed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn who_reads_at_random_is_seen_less_and_less() {
+        let mut gain = Gain::default();
+        let rests: Vec<u64> = (1..40u64)
+            .filter_map(|look| gain.look(look * 100, look))
+            .map(|rest| rest.as_secs())
+            .collect();
+        assert_eq!(rests[..7], [1, 2, 4, 8, 16, 32, 32]);
+    }
+
+    #[test]
+    fn a_stream_is_seen_on_and_shortens_the_next_rest() {
+        let mut gain = Gain::default();
+        assert_eq!(gain.look(100, 0), None);
+        assert_eq!(gain.look(200, 0), Some(REST_MIN));
+        assert!(!gain.is_there(300, 12));
+        assert!(!gain.is_there(1000, 64));
+        assert!(gain.is_there(300, 64));
+        assert_eq!(gain.look(300, 100), None);
+        assert_eq!(gain.look(400, 100), None);
+        assert_eq!(gain.look(500, 100), Some(REST_MIN));
+    }
+
+    proptest! {
+        #[test]
+        fn while_nothing_is_missed_it_never_rests(
+            looks in prop::collection::vec((0u64..1000, 0u64..1000), 0..50)
+        ) {
+            let mut gain = Gain::default();
+            let (mut misses, mut fetched) = (0, 0);
+            for (more_misses, more_fetched) in looks {
+                misses += more_misses.min(more_fetched * MISSES_PER_PAGE_MAX);
+                fetched += more_fetched;
+                prop_assert_eq!(gain.look(misses, fetched), None);
+            }
+        }
+    }
+}
