@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use foreread_core::{Bytes, KiB, Pages, Sectors, Unit};
+use foreread_core::{Bytes, KiB, Pages, Sectors, Unit, grouped};
 use foreread_profile::PAGE_BYTES;
 
 use crate::text::printable;
@@ -23,6 +23,14 @@ pub fn pages(pages: u64) -> String {
     Bytes::new(pages.saturating_mul(PAGE_BYTES))
         .human()
         .to_string()
+}
+
+/// So many of something: `1 file`, `7,976 files`.
+pub fn counted(number: u64, one: &str, several: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        _ => format!("{} {several}", grouped(number)),
+    }
 }
 
 /// A readahead size in the units of all tools of the field, each labelled: `4 KiB = 4,096 bytes = 8
@@ -70,6 +78,8 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
+        assert_eq!(counted(1, "file", "files"), "1 file");
+        assert_eq!(counted(7976, "file", "files"), "7,976 files");
         assert_eq!([pages(1), pages(34_012)], ["4 KiB", "132.9 MiB"]);
         assert_eq!(
             [time(5_000_000), time(1_660_000_000), time(42_800_000_000)],

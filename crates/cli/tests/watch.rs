@@ -4,64 +4,14 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use common::watched::{disk, make_cold, shuffled_files};
+use common::watched::{FILES, cold_tree, count, make_cold, shuffled_files, text, watched};
 use common::{World, assert_fails_in_one_line, binary_for_all, is_root, stderr, stdout};
-use foreread_testbed::Testbed;
-use foreread_testbed::workload::small_files;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-
-const FILES: usize = 600;
-/// Slow enough that misses are the time, fast enough for a test.
-const DISK: &str = "cloud";
-
-/// A tree of files on a disk, none of which is in memory; `None` where that can't be had or
-/// nothing can be watched, and says so.
-fn cold_tree(world: &World) -> Option<(Testbed, PathBuf)> {
-    let (testbed, root) = disk(world, DISK, 128 << 20)?;
-    let tree = root.join("tree");
-    testbed
-        .instantly(|| small_files(&tree, FILES, 6_000_000, 1))
-        .expect("files");
-    make_cold(&testbed);
-    Some((testbed, tree))
-}
-
-/// The documents at the end and of the log, of a command under `watch` with these options.
-fn watched(world: &World, options: &[&str], command: &[&str]) -> (Value, Vec<Value>) {
-    let log = world.path("log");
-    let output = world
-        .foreread(&["watch", "--json", "--log"])
-        .arg(&log)
-        .args(options)
-        .arg("--")
-        .args(command)
-        .output()
-        .expect("it starts");
-    let text = stderr(&output);
-    let said = text.lines().last().unwrap_or_default();
-    let document = serde_json::from_str(said).unwrap_or_else(|error| panic!("{error}: {text}"));
-    (document, lines(&log))
-}
-
-fn lines(log: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(log).expect("a log");
-    let line = |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
-    text.lines().map(line).collect()
-}
-
-fn count(document: &Value, name: &str) -> u64 {
-    let number = document[name].as_u64();
-    number.unwrap_or_else(|| panic!("{name}: {document}"))
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("text")
-}
 
 #[test]
 fn a_program_that_walks_finds_its_files_in_memory() {
@@ -311,11 +261,12 @@ fn others_than_the_one_named_are_not_watched() {
     let Some((testbed, tree)) = cold_tree(&world) else {
         return;
     };
-    make_cold(&testbed);
+    // Long before it is watched: what it needs it has then.
     let mut idle = Command::new("sleep")
         .arg("60")
         .spawn()
         .expect("sleep starts");
+    make_cold(&testbed);
     let output = until_told(&world, &["--pid", &idle.id().to_string()], || {
         let grep = Command::new("grep")
             .args(["-rq", "NOWHERE"])

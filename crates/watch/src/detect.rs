@@ -134,6 +134,12 @@ impl Detector {
         self.processes.remove(&process);
     }
 
+    /// Whether anything is remembered of a process.
+    #[must_use]
+    pub fn has_seen(&self, process: u32) -> bool {
+        self.processes.contains_key(&process)
+    }
+
     fn forget_oldest(&mut self) {
         let oldest = self.processes.iter().min_by_key(|(_, r)| r.last_seen);
         if let Some(process) = oldest.map(|(process, _)| *process) {

@@ -97,6 +97,12 @@ impl LookDetector {
     pub fn ended(&mut self, process: u32) {
         self.processes.remove(&process);
     }
+
+    /// Whether anything is remembered of a process.
+    #[must_use]
+    pub fn has_seen(&self, process: u32) -> bool {
+        self.processes.contains_key(&process)
+    }
 }
 
 /// Makes room for one more.
@@ -140,9 +146,11 @@ impl Process {
     ) -> Option<Suspicion> {
         let awake = self.threads.values();
         let awake = awake.filter(|thread| now - thread.last < LOOKS_TO_FORGET);
-        let near: Vec<&Thread> = awake
+        let mut near: Vec<&Thread> = awake
             .filter(|thread| thread.is_near(device, newest))
             .collect();
+        // The same looks make the same suspicion.
+        near.sort_by_key(|thread| thread.looks.back().map(|look| look.thread));
         let each = near.iter().flat_map(|thread| thread.passed(device));
         let mut passed: Vec<Passed> = each.collect();
         if odds(&passed) < ODDS_MIN {

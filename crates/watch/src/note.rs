@@ -2,8 +2,10 @@
 //! What was decided, and what came of it, for a log.
 
 use crate::call::Call;
+use crate::detect_call::DetectCall;
 use crate::order::Order;
 use crate::walk::{Tally, Why};
+use crate::walk_call::WalkCall;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +72,10 @@ pub enum What {
     },
     /// The policy of streams was called.
     Called(Box<Call>),
+    /// A walk was called.
+    WalkCalled(Box<WalkCall>),
+    /// A detector of walks was called.
+    DetectCalled(Box<DetectCall>),
     /// It is over.
     Ended {
         /// Why.

@@ -77,6 +77,16 @@ pub enum Why {
 }
 
 impl Why {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Left,
+        Self::Unused,
+        Self::Idle,
+        Self::Exited,
+        Self::Memory,
+        Self::Stopped,
+    ];
+
     /// As a log has it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -256,6 +266,12 @@ impl Walk {
     #[must_use]
     pub fn order(&self) -> Order {
         self.order
+    }
+
+    /// Most bytes that may be in memory ahead of the program.
+    #[must_use]
+    pub fn budget_bytes(&self) -> u64 {
+        self.budget_bytes
     }
 
     /// What came of it so far.

@@ -5,6 +5,8 @@ mod document;
 mod explain;
 pub mod people;
 mod replay;
+mod replay_detection;
+mod replay_walks;
 pub mod scenarios;
 pub mod subject;
 mod svg;

@@ -1,62 +1,129 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread sim --replay`: the decisions of a log of `watch`, made again from the same events.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
-use foreread_core::policy::Decision;
-use foreread_watch::call::{Call, Called, Decided, Remembered};
-use indicatif::{ProgressBar, ProgressStyle};
+use anyhow::{Result, bail};
+use foreread_watch::call::{Call, Called, Remembered};
 use serde_json::{Value, json};
 
+use super::replay_detection::Detection;
+use super::replay_walks::Walks;
 use crate::output::note;
 use crate::text;
 use crate::trace::EXIT_PARTLY;
-use crate::watch::calls;
+use crate::watch::{calls, detector_calls, log_lines, walk_calls};
 
 const SCHEMA: &str = "foreread.sim.replay/1";
-const LOG_SCHEMA: &str = "foreread.watch.log/1";
 /// Another decision than that of the log.
 const EXIT_DIFFERS: u8 = 1;
 
-/// What came of it.
-#[derive(Debug, Default)]
-struct Replayed {
+/// What came of a call.
+pub(super) enum Made {
+    /// What the log says.
+    Same,
+    /// Something else.
+    Other(Differs),
+    /// It isn't the one that is due, which was lost.
+    Lost(Lost),
+}
+
+/// A decision that differs. As sentences without the one who decides.
+pub(super) struct Differs {
+    /// Which, such as `call 7, page 3`.
+    pub which: String,
+    /// Its number.
+    pub number: u64,
+    /// What the log says that it was.
+    pub logged: String,
+    /// What it is now.
+    pub made: String,
+}
+
+/// The first call that is not in the log, though a later one is.
+pub(super) struct Lost {
+    /// Which, such as `call 7`.
+    pub which: String,
+    /// Its number.
+    pub number: u64,
+}
+
+/// The policy of streams.
+#[derive(Default)]
+struct Streams {
+    remembered: Remembered,
+    /// Of the last call.
+    number: u64,
     calls: u64,
     decisions: u64,
     windows: u64,
-    /// The first call that is not in the log, though a later one is.
-    lost: Option<u64>,
-    differs: Option<Box<Differs>>,
 }
 
-#[derive(Debug)]
-struct Differs {
-    number: u64,
-    logged: Decided,
-    made: Decision,
+impl Streams {
+    fn make(&mut self, call: Call) -> Made {
+        let expected = self.number + 1;
+        if call.number != expected {
+            return Made::Lost(Lost {
+                which: format!("call {expected}"),
+                number: expected,
+            });
+        }
+        self.number = expected;
+        self.calls += 1;
+        let made = self.remembered.make(&call);
+        let (Called::Access(logged), Some(made)) = (call.what, made) else {
+            return Made::Same;
+        };
+        self.decisions += 1;
+        self.windows += made.every_window(&logged.limits).count() as u64;
+        if logged.decision.bytes() == made.bytes() {
+            return Made::Same;
+        }
+        Made::Other(Differs {
+            which: format!("call {}, page {}", call.number, logged.access.index),
+            number: call.number,
+            logged: logged.decision.explain(),
+            made: made.explain(),
+        })
+    }
+
+    /// Somebody else watches from here on.
+    fn start(&mut self) {
+        self.remembered = Remembered::default();
+        self.number = 0;
+    }
+}
+
+/// All that decides.
+#[derive(Default)]
+struct Replayed {
+    streams: Streams,
+    walks: Walks,
+    detection: Detection,
+    lost: Option<Lost>,
+    differs: Option<Differs>,
 }
 
 /// Replays a log to its end, or to the first decision that differs, or call that was lost.
 pub fn replay(path: &Path, is_json: bool) -> Result<ExitCode> {
-    let replayed = read(path)?;
-    if replayed.calls == 0 && replayed.lost.is_none() {
+    let mut replayed = Replayed::default();
+    log_lines::each_line(path, |line| replayed.take(line))?;
+    if replayed.calls() == 0 && replayed.lost.is_none() {
         bail!(
-            "{} has no calls of the policy; they are in what `foreread watch --log` writes when \
-             large files are read",
+            "{} has no calls of the policy or of walks; they are in what `foreread watch --log` \
+             writes when something is read that isn't in memory",
             path.display()
         );
     }
     match is_json {
-        true => text::print_json(&document(&replayed))?,
-        false => text::print(&people(&replayed))?,
+        true => text::print_json(&replayed.document())?,
+        false => text::print(&replayed.people())?,
     }
-    if let Some(number) = replayed.lost {
+    if let Some(lost) = &replayed.lost {
         note(&format!(
-            "call {number} was lost when the log was written; what comes after it can't be replayed"
+            "{} was lost when the log was written; what comes after it can't be replayed",
+            lost.which
         ));
     }
     Ok(match (&replayed.differs, replayed.lost) {
@@ -66,95 +133,81 @@ pub fn replay(path: &Path, is_json: bool) -> Result<ExitCode> {
     })
 }
 
-fn read(path: &Path) -> Result<Replayed> {
-    let cannot = || format!("cannot read {}", path.display());
-    let file = File::open(path).with_context(cannot)?;
-    let length = file.metadata().with_context(cannot)?.len();
-    // Hides itself where stderr is no terminal.
-    let bar = ProgressBar::new(length);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}") {
-        bar.set_style(style);
-    }
-    let mut replayed = Replayed::default();
-    let mut remembered = Remembered::new();
-    for (number, line) in (1u64..).zip(BufReader::new(file).lines()) {
-        let line = line.with_context(cannot)?;
-        bar.inc(line.len() as u64 + 1);
-        let in_line = || format!("{}, line {number}", path.display());
-        let value: Value = serde_json::from_str(&line).with_context(in_line)?;
-        if value["schema"] != LOG_SCHEMA {
-            bail!("{}: this is no {LOG_SCHEMA}", in_line());
+impl Replayed {
+    /// Makes the call of a line, where it has one; whether to go on.
+    fn take(&mut self, line: &Value) -> Result<bool> {
+        let made = if log_lines::is_start(line) {
+            self.streams.start();
+            self.walks.start();
+            self.detection.start();
+            Made::Same
+        } else if let Some(call) = calls::parse(line)? {
+            self.streams.make(call)
+        } else if let Some((process, call)) = walk_calls::parse(line)? {
+            self.walks.make(process, &call)?
+        } else if let Some(call) = detector_calls::parse(line)? {
+            self.detection.make(&call)
+        } else {
+            Made::Same
+        };
+        match made {
+            Made::Same => return Ok(true),
+            Made::Other(differs) => self.differs = Some(differs),
+            Made::Lost(lost) => self.lost = Some(lost),
         }
-        if let Some(call) = calls::parse(&value).with_context(in_line)?
-            && !take(&mut replayed, &mut remembered, call)
-        {
-            break;
+        Ok(false)
+    }
+
+    fn calls(&self) -> u64 {
+        self.streams.calls + self.walks.calls + self.detection.calls
+    }
+
+    fn people(&self) -> String {
+        if let Some(differs) = &self.differs {
+            return format!(
+                "{}: the log {}; now it {}\n",
+                differs.which, differs.logged, differs.made
+            );
+        }
+        let Streams {
+            calls,
+            decisions,
+            windows,
+            ..
+        } = &self.streams;
+        let streams = format!("{decisions} decisions in {calls} calls, {windows} windows");
+        let parts = [
+            (*calls, streams),
+            (self.walks.calls, self.walks.people()),
+            (self.detection.calls, self.detection.people()),
+        ];
+        let parts = parts.into_iter().filter(|(calls, _)| *calls > 0);
+        let parts: Vec<String> = parts.map(|(_, text)| text).collect();
+        match parts.is_empty() {
+            true => "nothing to replay\n".to_owned(),
+            false => format!("{}: all the same\n", parts.join("; ")),
         }
     }
-    bar.finish_and_clear();
-    Ok(replayed)
-}
 
-/// Makes a call; whether to go on.
-fn take(replayed: &mut Replayed, remembered: &mut Remembered, call: Call) -> bool {
-    let expected = replayed.calls + 1;
-    if call.number != expected {
-        replayed.lost = Some(expected);
-        return false;
-    }
-    replayed.calls += 1;
-    let made = remembered.make(&call);
-    let (Called::Access(logged), Some(made)) = (call.what, made) else {
-        return true;
-    };
-    replayed.decisions += 1;
-    replayed.windows += made.every_window(&logged.limits).count() as u64;
-    if logged.decision.bytes() == made.bytes() {
-        return true;
-    }
-    replayed.differs = Some(Box::new(Differs {
-        number: call.number,
-        logged: *logged,
-        made,
-    }));
-    false
-}
-
-fn people(replayed: &Replayed) -> String {
-    let Replayed {
-        calls,
-        decisions,
-        windows,
-        ..
-    } = replayed;
-    match &replayed.differs {
-        None => {
-            format!("{decisions} decisions in {calls} calls, {windows} windows: all the same\n")
-        }
-        Some(differs) => format!(
-            "call {}, page {}: the log {}; now it {}\n",
-            differs.number,
-            differs.logged.access.index,
-            differs.logged.decision.explain(),
-            differs.made.explain()
-        ),
-    }
-}
-
-fn document(replayed: &Replayed) -> Value {
-    let differs = replayed.differs.as_ref().map(|differs| {
+    fn document(&self) -> Value {
+        let differs = self.differs.as_ref().map(|differs| {
+            json!({
+                "which": differs.which,
+                "number": differs.number,
+                "logged": differs.logged,
+                "made": differs.made,
+            })
+        });
         json!({
-            "number": differs.number,
-            "logged": differs.logged.decision.explain(),
-            "made": differs.made.explain(),
+            "schema": SCHEMA,
+            "calls": self.streams.calls,
+            "decisions": self.streams.decisions,
+            "windows": self.streams.windows,
+            "walks": self.walks.document(),
+            "detectors": self.detection.document(),
+            "lost": self.lost.as_ref().map(|lost| &lost.which),
+            "lost_from": self.lost.as_ref().map(|lost| lost.number),
+            "differs": differs,
         })
-    });
-    json!({
-        "schema": SCHEMA,
-        "calls": replayed.calls,
-        "decisions": replayed.decisions,
-        "windows": replayed.windows,
-        "lost_from": replayed.lost,
-        "differs": differs,
-    })
+    }
 }

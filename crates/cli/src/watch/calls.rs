@@ -9,6 +9,8 @@ use foreread_watch::call::{Call, Called, Decided};
 use foreread_watch::stream::FileKey;
 use serde_json::{Value, json};
 
+use super::fields::{is, number, small, text};
+
 /// What the log says of a call.
 pub fn document(call: &Call) -> Value {
     let mut document = match &call.what {
@@ -129,25 +131,6 @@ pub fn parse(line: &Value) -> Result<Option<Call>> {
         disk: disk[0] << 32 | disk[1],
         what,
     }))
-}
-
-fn text<'a>(line: &'a Value, name: &str) -> Result<&'a str> {
-    let text = line[name].as_str();
-    text.with_context(|| format!("it has no \"{name}\", or that is no text"))
-}
-
-fn number(line: &Value, name: &str) -> Result<u64> {
-    let number = line[name].as_u64();
-    number.with_context(|| format!("it has no \"{name}\", or that is no number"))
-}
-
-fn small(line: &Value, name: &str) -> Result<u32> {
-    u32::try_from(number(line, name)?).with_context(|| format!("\"{name}\" is too large"))
-}
-
-fn is(line: &Value, name: &str) -> Result<bool> {
-    let is = line[name].as_bool();
-    is.with_context(|| format!("it has no \"{name}\", or that is neither true nor false"))
 }
 
 fn file(line: &Value) -> Result<FileKey> {

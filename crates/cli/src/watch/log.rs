@@ -23,11 +23,20 @@ pub struct Log {
 impl Log {
     /// Writes there, if anywhere; `-` is standard error.
     pub fn open(path: Option<PathBuf>, appends: bool) -> Result<Self> {
+        let mut to = path
+            .as_deref()
+            .map(|path| open(path, appends))
+            .transpose()?;
+        if let (Some(to), Some(path)) = (&mut to, &path)
+            && appends
+            && path.metadata().is_ok_and(|metadata| metadata.len() > 0)
+        {
+            let line = format!("{}\n", report::line_of_start());
+            to.write_all(line.as_bytes())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
         Ok(Self {
-            to: path
-                .as_deref()
-                .map(|path| open(path, appends))
-                .transpose()?,
+            to,
             path,
             started: Instant::now(),
             has_failed: false,
@@ -106,6 +115,15 @@ mod tests {
         log.write(std::slice::from_ref(&note));
         let lines = |path: &Path| fs::read_to_string(path).unwrap().lines().count();
         assert_eq!((lines(&moved), lines(&path)), (2, 1));
+        // Another one writes after what is there, and says so.
+        let mut other = Log::open(Some(path.clone()), true).unwrap();
+        other.write(std::slice::from_ref(&note));
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(
+            text.lines().nth(1).unwrap().contains("\"started\""),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 3);
         assert!(log.reopen(Some("/no/such/directory/log".into())).is_err());
         log.reopen(Some("/dev/full".into())).unwrap();
         log.write(std::slice::from_ref(&note));

@@ -4,10 +4,15 @@
 pub mod args;
 pub mod calls;
 mod config;
+pub mod detector_calls;
+mod fields;
 mod log;
+pub mod log_lines;
 mod report;
 mod service;
+mod texts;
 mod unwatched;
+pub mod walk_calls;
 
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;

@@ -8,13 +8,26 @@ use foreread_watch::note::{Note, What};
 use foreread_watch::walk::Tally;
 use serde_json::{Value, json};
 
-use super::calls;
+use super::{calls, detector_calls, walk_calls};
 use crate::output;
 
 /// Version of the documents.
 const SCHEMA: &str = "foreread.watch/1";
 /// Version of the log's lines.
-const LOG_SCHEMA: &str = "foreread.watch.log/1";
+pub const LOG_SCHEMA: &str = "foreread.watch.log/1";
+
+/// What the log says of where somebody else begins to write.
+pub const STARTED: &str = "started";
+
+/// The first line after those of others.
+pub fn line_of_start() -> Value {
+    json!({
+        "schema": LOG_SCHEMA,
+        "since_start_ns": 0,
+        "process": std::process::id(),
+        "what": STARTED,
+    })
+}
 
 /// A line of the log.
 pub fn line(note: &Note, since_start: Duration) -> Value {
@@ -38,6 +51,7 @@ pub fn line(note: &Note, since_start: Duration) -> Value {
             "what": "raised",
             "top": String::from_utf8_lossy(top),
             "order": order.name(),
+            "reads": note.began_by_reads,
         }),
         What::Ordered { order } => json!({ "what": "ordered", "order": order.name() }),
         What::Reads => json!({ "what": "reads" }),
@@ -65,6 +79,8 @@ pub fn line(note: &Note, since_start: Duration) -> Value {
             "took_ns": took_ns,
         }),
         What::Called(call) => calls::document(call),
+        What::WalkCalled(call) => walk_calls::document(call),
+        What::DetectCalled(call) => detector_calls::document(call),
         What::Ended { why, tally } => {
             let mut what = document_of(tally);
             what["what"] = "ended".into();

@@ -6,9 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use foreread_model::DiskParameters;
+use foreread_testbed::workload::small_files;
 use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
+use serde_json::Value;
 
 use super::{World, is_root, stderr, stdout};
+
+/// Of a tree.
+pub const FILES: usize = 600;
+/// Slow enough that misses are the time, fast enough for a test.
+const DISK: &str = "cloud";
 
 /// Whether the machine can be watched; says why not.
 pub fn can_watch(world: &World) -> bool {
@@ -68,4 +75,48 @@ pub fn shuffled_files(tree: &Path) -> Vec<String> {
     files.sort_unstable();
     let shuffled = (0..files.len()).map(|n| files[n * 127 % files.len()].to_owned());
     shuffled.collect()
+}
+
+/// A tree of files on a disk, none of which is in memory; `None` where that can't be had or
+/// nothing can be watched, and says so.
+pub fn cold_tree(world: &World) -> Option<(Testbed, PathBuf)> {
+    let (testbed, root) = disk(world, DISK, 128 << 20)?;
+    let tree = root.join("tree");
+    testbed
+        .instantly(|| small_files(&tree, FILES, 6_000_000, 1))
+        .expect("files");
+    make_cold(&testbed);
+    Some((testbed, tree))
+}
+
+/// The documents at the end and of the log, of a command under `watch` with these options.
+pub fn watched(world: &World, options: &[&str], command: &[&str]) -> (Value, Vec<Value>) {
+    let log = world.path("log");
+    let output = world
+        .foreread(&["watch", "--json", "--log"])
+        .arg(&log)
+        .args(options)
+        .arg("--")
+        .args(command)
+        .output()
+        .expect("it starts");
+    let text = stderr(&output);
+    let said = text.lines().last().unwrap_or_default();
+    let document = serde_json::from_str(said).unwrap_or_else(|error| panic!("{error}: {text}"));
+    (document, lines(&log))
+}
+
+pub fn lines(log: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(log).expect("a log");
+    let line = |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+    text.lines().map(line).collect()
+}
+
+pub fn count(document: &Value, name: &str) -> u64 {
+    let number = document[name].as_u64();
+    number.unwrap_or_else(|| panic!("{name}: {document}"))
+}
+
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("text")
 }

@@ -34,9 +34,9 @@ use std::time::{Duration, Instant};
 
 use foreread_replay::budget::budget_bytes;
 use foreread_watch::Device;
-use foreread_watch::detect::{Detector, Suspicion};
+use foreread_watch::detect::Suspicion;
+use foreread_watch::detect_call::{DetectCall, NoteDetect, NotedDetectors};
 use foreread_watch::excluded::Excluded;
-use foreread_watch::look::LookDetector;
 use foreread_watch::note::{Note, What};
 use foreread_watch::walk::{Tally, Why};
 
@@ -68,7 +68,7 @@ pub struct Options {
     pub budget_bytes: Option<u64>,
     /// Only say who would be walked ahead of.
     pub is_dry_run: bool,
-    /// Whether notes are wanted of each call of the policy.
+    /// Whether notes are wanted of each call of the policy, of walks and of their detectors.
     pub is_logged: bool,
     /// The rights that threads of its own keep, where others are to be given up.
     pub rights: Option<&'static [Capability]>,
@@ -121,14 +121,29 @@ pub struct Watching {
     options: Options,
     excluded: Excluded,
     seeing: Seeing,
-    detector: Detector,
-    look_detector: LookDetector,
+    detectors: NotedDetectors,
     walks: HashMap<WalkId, Walking>,
     tops: Tops,
     streams: Option<Streams>,
     notes: (Sender<Note>, Receiver<Note>),
     summary: Summary,
     lost_reads: u64,
+    /// Suspicions that were followed.
+    followed: u64,
+}
+
+/// Passes calls of the detectors on.
+fn noting(notes: &Sender<Note>) -> NoteDetect {
+    let notes = Sender::clone(notes);
+    Box::new(move |call: DetectCall| {
+        let note = Note {
+            process: call.process,
+            began_by_reads: true,
+            what: What::DetectCalled(Box::new(call)),
+        };
+        // Whoever takes notes takes them as long as there are calls.
+        let _ = notes.send(note);
+    })
 }
 
 impl Watching {
@@ -153,18 +168,19 @@ impl Watching {
             };
             Streams::start(options).ok()
         });
+        let detectors = NotedDetectors::new(options.is_logged.then(|| noting(&notes.0)));
         Ok(Self {
             options,
             excluded: Excluded::default(),
             seeing,
-            detector: Detector::default(),
-            look_detector: LookDetector::default(),
+            detectors,
             walks: HashMap::new(),
             tops: Tops::default(),
             streams,
             notes,
             summary: Summary::default(),
             lost_reads: 0,
+            followed: 0,
         })
     }
 
@@ -239,7 +255,7 @@ impl Watching {
                     // Where it looks at files, it may begin to read them.
                     if self.is_followed(missed.process) {
                         self.tell(missed.process, &Read::Missed(missed));
-                    } else if let Some(suspicion) = self.detector.missed(missed) {
+                    } else if let Some(suspicion) = self.detectors.missed(missed) {
                         self.begin(suspicion)?;
                     }
                 }
@@ -263,7 +279,7 @@ impl Watching {
                     let looks = |(id, _): (&WalkId, _)| !id.began_by_reads;
                     if self.of(look.process).any(looks) {
                         self.tell(look.process, &Read::Waits(look));
-                    } else if let Some(suspicion) = self.look_detector.waited(look) {
+                    } else if let Some(suspicion) = self.detectors.waited(look) {
                         self.begin(suspicion)?;
                     }
                 }
@@ -281,8 +297,7 @@ impl Watching {
                     },
                 ),
                 Seen::Exited(process) => {
-                    self.detector.ended(process);
-                    self.look_detector.ended(process);
+                    self.detectors.ended(process);
                     self.ended(process);
                 }
             }
@@ -363,10 +378,7 @@ impl Watching {
             return Ok(());
         }
         if is_left_alone(&self.excluded, &suspicion, self.seeing.numbers_are_ours) {
-            match suspicion.reads {
-                true => self.detector.was_wrong(suspicion.process),
-                false => self.look_detector.was_wrong(suspicion.process),
-            }
+            self.detectors.was_wrong(suspicion.process, suspicion.reads);
             return Ok(());
         }
         let id = WalkId {
@@ -381,6 +393,7 @@ impl Watching {
         let stop = Arc::new(AtomicBool::new(false));
         let pause = Arc::new(AtomicBool::new(false));
         let parent = suspicion.parent;
+        self.followed += 1;
         let start = Start {
             suspicion,
             budget_bytes: budget_bytes(memory(), self.options.budget_bytes),
@@ -391,6 +404,8 @@ impl Watching {
             stop: Arc::clone(&stop),
             pause: Arc::clone(&pause),
             notes: self.notes.0.clone(),
+            number: self.followed,
+            is_logged: self.options.is_logged,
         };
         let thread = thread::Builder::new().name("walk".into());
         // Without a thread there is no walk.
@@ -428,10 +443,7 @@ impl Watching {
             What::Begun { .. } => self.summary.walks += 1,
             What::Refused { .. } | What::Known => {
                 self.summary.refused += u64::from(note.what != What::Known);
-                match note.began_by_reads {
-                    true => self.detector.was_wrong(note.process),
-                    false => self.look_detector.was_wrong(note.process),
-                }
+                self.detectors.was_wrong(note.process, note.began_by_reads);
                 self.leave(id)?;
             }
             What::Reads => {
@@ -443,8 +455,8 @@ impl Watching {
             What::Ended { why, tally } => {
                 self.summary.tally = self.summary.tally.and(*tally);
                 if matches!(why, Why::Unused | Why::Memory | Why::Stopped) {
-                    self.detector.was_wrong(note.process);
-                    self.look_detector.was_wrong(note.process);
+                    self.detectors.was_wrong(note.process, true);
+                    self.detectors.was_wrong(note.process, false);
                 }
                 self.leave(id)?;
             }

@@ -16,6 +16,7 @@ use foreread_watch::Device;
 use foreread_watch::detect::{Missed, Passed, Suspicion};
 use foreread_watch::look::{Look, above, is_convincing};
 use foreread_watch::note::{Note, What};
+use foreread_watch::noted_walk::{NoteWalk, NotedWalk};
 use foreread_watch::order::{Entry, Order, Orders};
 use foreread_watch::paths::is_within;
 use foreread_watch::walk::{Decision, FileToFetch, Met, Walk, Why};
@@ -72,6 +73,10 @@ pub(super) struct Start {
     /// Whether nobody goes through the tree at present.
     pub pause: Arc<AtomicBool>,
     pub notes: Sender<Note>,
+    /// Tells it from other walks of its process.
+    pub number: u64,
+    /// Whether notes are wanted of its calls.
+    pub is_logged: bool,
 }
 
 /// Confirms a suspicion, and carries the walk out to its end.
@@ -187,11 +192,14 @@ fn begin(start: &Start) -> Result<Walker<'_>, Refusal> {
         true => Walk::new(&place.inside, order, start.budget_bytes),
         false => Walk::of_looks(&place.inside, order, start.budget_bytes),
     };
+    let note = start
+        .is_logged
+        .then(|| -> NoteWalk<'_> { Box::new(|call| start.note(What::WalkCalled(Box::new(call)))) });
     Ok(Walker {
         start,
         place,
         device,
-        walk,
+        walk: NotedWalk::begin(walk, start.number, note),
         orders,
         last_read: Instant::now(),
         last_thread: 0,
@@ -261,7 +269,7 @@ struct Walker<'a> {
     start: &'a Start,
     place: Place,
     device: Device,
-    walk: Walk,
+    walk: NotedWalk<'a>,
     /// Those that explain all that was seen.
     orders: Orders,
     last_read: Instant,

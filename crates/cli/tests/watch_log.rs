@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The log of `foreread watch`, of walks on a modelled disk, and what is made of it.
+
+mod common;
+
+use std::fs;
+use std::process::Output;
+
+use common::watched::{cold_tree, count, make_cold, text, watched};
+use common::{World, assert_fails_in_one_line, stderr, stdout};
+use serde_json::Value;
+
+/// `sim --replay` of these lines.
+fn replayed(world: &World, lines: &[Value]) -> Output {
+    let log = world.path("replayed");
+    let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+    fs::write(&log, lines.join("\n")).expect("it is written");
+    world.output(&["sim", "--replay", text(&log), "--json"])
+}
+
+fn document_of(output: &Output) -> Value {
+    serde_json::from_str(&stdout(output)).unwrap_or_else(|e| panic!("{e}: {}", stderr(output)))
+}
+
+/// Where the first line is that is like this.
+fn place(log: &[Value], is_it: impl Fn(&Value) -> bool) -> usize {
+    let place = log.iter().position(is_it);
+    place.unwrap_or_else(|| panic!("there is none: {log:#?}"))
+}
+
+/// Replays the log as it is; then with one line after the other changed by `change`, lacking, or of
+/// a call that there isn't.
+fn check_replay(world: &World, document: &Value, log: &[Value], changes: &[(usize, &str, Value)]) {
+    let output = replayed(world, log);
+    let said = format!("{} {}", stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let again = document_of(&output);
+    assert_eq!(again["walks"]["walks"], document["walks"], "{again}");
+    assert!(count(&again["walks"], "decisions") > 1, "{again}");
+    assert!(count(&again["detectors"], "suspicions") >= 1, "{again}");
+    assert_eq!(again["differs"], Value::Null, "{again}");
+
+    for (place, name, value) in changes {
+        let mut other = log.to_vec();
+        assert_ne!(other[*place][*name], *value);
+        other[*place][*name] = value.clone();
+        let output = replayed(world, &other);
+        assert_eq!(output.status.code(), Some(1), "{name}: {}", stdout(&output));
+        let differs = &document_of(&output)["differs"];
+        assert_eq!(differs["number"], log[*place]["number"], "{differs}");
+
+        let mut lacking = log.to_vec();
+        lacking.remove(*place);
+        let output = replayed(world, &lacking);
+        let said = format!("{name}: {} {}", stdout(&output), stderr(&output));
+        assert_eq!(output.status.code(), Some(64), "{said}");
+        assert!(stderr(&output).contains("was lost"), "{said}");
+
+        let mut wrong = log.to_vec();
+        wrong[*place]["call"] = "other".into();
+        let said = format!("line {}", place + 1);
+        assert_fails_in_one_line(&replayed(world, &wrong), &said);
+    }
+}
+
+#[test]
+fn the_decisions_of_a_walk_of_reads_are_made_again_bit_for_bit() {
+    let world = World::new();
+    let Some((testbed, tree)) = cold_tree(&world) else {
+        return;
+    };
+    make_cold(&testbed);
+    let (document, log) = watched(&world, &[], &["grep", "-rq", "NOWHERE", text(&tree)]);
+    let fetch = place(&log, |line| line["decision"] == "fetch");
+    let list = place(&log, |line| line["decision"] == "list");
+    let suspicion = place(&log, |line| line["suspicion"].is_object());
+    assert_eq!(log[suspicion]["call"], "missed", "{log:#?}");
+    let hit = place(&log, |line| line["what"] == "walk" && line["call"] == "hit");
+    let changes = [
+        (fetch, "names_hash", 1.into()),
+        (list, "directories", Value::Array(Vec::new())),
+        (suspicion, "suspicion", Value::Null),
+        (hit, "met", "outside".into()),
+    ];
+    check_replay(&world, &document, &log, &changes);
+
+    // One that writes after another one knows nothing of what that saw.
+    let started = serde_json::json!({
+        "schema": log[0]["schema"], "since_start_ns": 0, "process": 1, "what": "started",
+    });
+    let twice = [&log[..], &[started], &log[..]].concat();
+    let output = replayed(&world, &twice);
+    let (once, twice) = (document_of(&replayed(&world, &log)), document_of(&output));
+    assert_eq!(output.status.code(), Some(0), "{twice}");
+    let decisions = |document: &Value| count(&document["walks"], "decisions");
+    assert_eq!(decisions(&twice), 2 * decisions(&once));
+}
+
+#[test]
+fn the_decisions_of_a_walk_of_looks_are_made_again_bit_for_bit() {
+    let world = World::new();
+    let Some((testbed, tree)) = cold_tree(&world) else {
+        return;
+    };
+    make_cold(&testbed);
+    let find = ["find", text(&tree), "-size", "+1G"];
+    let (document, log) = watched(&world, &[], &find);
+    let suspicion = place(&log, |line| line["suspicion"].is_object());
+    assert_eq!(log[suspicion]["call"], "waited", "{log:#?}");
+    let begin = place(&log, |line| line["call"] == "begin");
+    assert_eq!(log[begin]["reads"], false, "{log:#?}");
+    let decide = place(&log, |line| line["call"] == "decide");
+    let changes = [
+        (suspicion, "suspicion", Value::Null),
+        (decide, "directories", Value::Array(Vec::new())),
+    ];
+    check_replay(&world, &document, &log, &changes);
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Calls of the detectors of walks, as they are noted for a log, and the same calls made again.
+
+use crate::detect::{Detector, Missed, Suspicion};
+use crate::look::{Look, LookDetector};
+
+/// A call of a detector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DetectCall {
+    /// From 1, in the order of the calls of both: one that is missing was lost.
+    pub number: u64,
+    /// Of whom.
+    pub process: u32,
+    /// What was called, and what it answered.
+    pub what: DetectCalled,
+}
+
+/// What was called, what for, and what it answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DetectCalled {
+    /// A file was missed.
+    Missed {
+        /// Which.
+        file: Missed,
+        /// What its process may be walking through.
+        suspicion: Option<Suspicion>,
+    },
+    /// A call waited for metadata.
+    Waited {
+        /// Which.
+        look: Look,
+        /// What its process may be walking through.
+        suspicion: Option<Suspicion>,
+    },
+    /// A suspicion was wrong, or following it brought nothing.
+    WasWrong {
+        /// Whether it was one of reads, and not of looks.
+        reads: bool,
+    },
+    /// The process has ended.
+    Ended,
+}
+
+impl DetectCalled {
+    /// What it answered.
+    #[must_use]
+    pub fn suspicion(&self) -> Option<&Suspicion> {
+        match self {
+            Self::Missed { suspicion, .. } | Self::Waited { suspicion, .. } => suspicion.as_ref(),
+            Self::WasWrong { .. } | Self::Ended => None,
+        }
+    }
+}
+
+/// That of reads and that of looks.
+#[derive(Debug, Default)]
+pub struct Detectors {
+    reads: Detector,
+    looks: LookDetector,
+}
+
+impl Detectors {
+    /// Makes a call again, and returns what it answers now.
+    pub fn make(&mut self, call: &DetectCall) -> Option<Suspicion> {
+        match &call.what {
+            DetectCalled::Missed { file, .. } => self.reads.missed(file.clone()),
+            DetectCalled::Waited { look, .. } => self.looks.waited(look.clone()),
+            DetectCalled::WasWrong { reads } => {
+                self.was_wrong(call.process, *reads);
+                None
+            }
+            DetectCalled::Ended => {
+                self.ended(call.process);
+                None
+            }
+        }
+    }
+
+    fn was_wrong(&mut self, process: u32, reads: bool) {
+        match reads {
+            true => self.reads.was_wrong(process),
+            false => self.looks.was_wrong(process),
+        }
+    }
+
+    fn ended(&mut self, process: u32) {
+        self.reads.ended(process);
+        self.looks.ended(process);
+    }
+
+    /// Whether anything is remembered of a process.
+    fn has_seen(&self, process: u32) -> bool {
+        self.reads.has_seen(process) || self.looks.has_seen(process)
+    }
+}
+
+/// Takes notes.
+pub type NoteDetect = Box<dyn FnMut(DetectCall)>;
+
+/// Both detectors, whose calls are noted where somebody wants that.
+pub struct NotedDetectors {
+    detectors: Detectors,
+    calls: u64,
+    note: Option<NoteDetect>,
+}
+
+impl NotedDetectors {
+    /// Nothing is seen yet. Without `note` nothing is copied.
+    #[must_use]
+    pub fn new(note: Option<NoteDetect>) -> Self {
+        Self {
+            detectors: Detectors::default(),
+            calls: 0,
+            note,
+        }
+    }
+
+    /// [`Detector::missed`].
+    pub fn missed(&mut self, file: Missed) -> Option<Suspicion> {
+        let noted = self.note.is_some().then(|| file.clone());
+        let suspicion = self.detectors.reads.missed(file);
+        if let Some(file) = noted {
+            let suspicion = suspicion.clone();
+            self.note(file.process, DetectCalled::Missed { file, suspicion });
+        }
+        suspicion
+    }
+
+    /// [`LookDetector::waited`].
+    pub fn waited(&mut self, look: Look) -> Option<Suspicion> {
+        let noted = self.note.is_some().then(|| look.clone());
+        let suspicion = self.detectors.looks.waited(look);
+        if let Some(look) = noted {
+            let suspicion = suspicion.clone();
+            self.note(look.process, DetectCalled::Waited { look, suspicion });
+        }
+        suspicion
+    }
+
+    /// [`Detector::was_wrong`] of `reads`, else [`LookDetector::was_wrong`].
+    pub fn was_wrong(&mut self, process: u32, reads: bool) {
+        self.detectors.was_wrong(process, reads);
+        self.note(process, DetectCalled::WasWrong { reads });
+    }
+
+    /// A process has ended. Of those that were never seen it isn't noted.
+    pub fn ended(&mut self, process: u32) {
+        if self.detectors.has_seen(process) {
+            self.note(process, DetectCalled::Ended);
+        }
+        self.detectors.ended(process);
+    }
+
+    fn note(&mut self, process: u32, what: DetectCalled) {
+        if let Some(note) = &mut self.note {
+            self.calls += 1;
+            note(DetectCall {
+                number: self.calls,
+                process,
+                what,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::line::Device;
+    use proptest::prelude::*;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    /// Of which process, thread, in which directory, which name, and what happens.
+    type Happens = (u32, u32, String, u64, u8);
+
+    fn calls(all: &[Happens]) -> Vec<DetectCall> {
+        let calls = Rc::new(RefCell::new(Vec::new()));
+        let noted = Rc::clone(&calls);
+        let note = move |call| noted.borrow_mut().push(call);
+        let mut detectors = NotedDetectors::new(Some(Box::new(note)));
+        for (process, thread, directory, inode, what) in all {
+            let directory = directory.clone().into_bytes();
+            let name = inode.to_string().into_bytes();
+            match what {
+                0 => detectors.was_wrong(*process, true),
+                1 => detectors.was_wrong(*process, false),
+                2 => detectors.ended(*process),
+                3..10 => {
+                    detectors.missed(Missed {
+                        process: *process,
+                        thread: *thread,
+                        parent: 0,
+                        device: Device::default(),
+                        inode: *inode,
+                        directory,
+                        name,
+                    });
+                }
+                _ => {
+                    detectors.waited(Look {
+                        process: *process,
+                        thread: *thread,
+                        parent: 0,
+                        device: Device::default(),
+                        directory,
+                        name,
+                        start: inode.is_multiple_of(2).then(|| b"/a".to_vec()),
+                    });
+                }
+            }
+        }
+        calls.take()
+    }
+
+    proptest! {
+        #[test]
+        fn the_same_calls_get_the_same_answers(
+            all in prop::collection::vec(
+                (0u32..1100, 0u32..8, "(/[ab]){0,3}", 0u64..20, 0u8..60), 0..2000)
+        ) {
+            // Most of them of a few processes, so that these become suspect.
+            let few = |(process, thread, directory, inode, what): &Happens| {
+                let process = if process % 8 == 0 { *process } else { process % 3 };
+                (process, *thread, directory.clone(), *inode, *what)
+            };
+            let all: Vec<Happens> = all.iter().map(few).collect();
+            let mut detectors = Detectors::default();
+            for (call, number) in calls(&all).iter().zip(1..) {
+                prop_assert_eq!(call.number, number);
+                let made = detectors.make(call);
+                prop_assert_eq!(made.as_ref(), call.what.suspicion());
+            }
+        }
+    }
+
+    #[test]
+    fn what_many_threads_came_through_is_in_the_same_order_each_time() {
+        // Each of four threads comes through a directory of its own.
+        let looks = (0..64).map(|n| (1, n % 4, format!("/t/{}", n % 4), n.into(), 20));
+        let looks: Vec<Happens> = looks.collect();
+        let calls = calls(&looks);
+        let is_of_several = |call: &DetectCall| {
+            let passed = call
+                .what
+                .suspicion()
+                .map(|suspicion| suspicion.passed.len());
+            passed > Some(4)
+        };
+        assert!(calls.iter().any(is_of_several));
+        for _ in 0..20 {
+            let mut detectors = Detectors::default();
+            for call in &calls {
+                assert_eq!(detectors.make(call).as_ref(), call.what.suspicion());
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_that_is_left_out_shows() {
+        for what in [9, 20] {
+            let all: Vec<Happens> = (0..12).map(|n| (1, 1, "/a".to_owned(), n, what)).collect();
+            let mut calls = calls(&all);
+            assert!(calls.iter().any(|call| call.what.suspicion().is_some()));
+            calls.remove(1);
+            let mut detectors = Detectors::default();
+            let same = |call: &DetectCall| detectors.make(call).as_ref() == call.what.suspicion();
+            assert!(!calls.iter().all(same));
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_process_that_was_never_seen_is_not_noted() {
+        let all = [1, 2].map(|process| (process, 1, "/a".to_owned(), 1, 2));
+        assert!(calls(&all).is_empty());
+    }
+}

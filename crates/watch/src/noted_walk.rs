@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A walk whose calls are noted, where somebody wants that.
+
+use std::collections::HashMap;
+
+use crate::order::{Entry, Order};
+use crate::walk::{Decision, FileToFetch, Met, Tally, Walk, Why};
+use crate::walk_call::{Above, Answer, WalkCall, WalkCalled};
+
+/// Takes notes.
+pub type NoteWalk<'a> = Box<dyn FnMut(WalkCall) + 'a>;
+
+/// A [`Walk`], whose methods it has, and its calls.
+pub struct NotedWalk<'a> {
+    walk: Walk,
+    number: u64,
+    calls: u64,
+    /// Whether it was told to wait, and nothing was called since: it would be told so again.
+    waits: bool,
+    note: Option<NoteWalk<'a>>,
+}
+
+impl<'a> NotedWalk<'a> {
+    /// Goes on with a walk to which nothing has happened yet. It is the one of that `number` of its
+    /// process. Without `note` nothing is copied.
+    #[must_use]
+    pub fn begin(walk: Walk, number: u64, note: Option<NoteWalk<'a>>) -> Self {
+        let mut noted = Self {
+            walk,
+            number,
+            calls: 0,
+            waits: false,
+            note,
+        };
+        noted.note(|walk| WalkCalled::Begin {
+            top: walk.top().to_vec(),
+            order: walk.order(),
+            budget_bytes: walk.budget_bytes(),
+            reads: walk.reads(),
+        });
+        noted
+    }
+
+    fn note(&mut self, what: impl FnOnce(&Walk) -> WalkCalled) {
+        self.waits = false;
+        let Some(note) = &mut self.note else {
+            return;
+        };
+        self.calls += 1;
+        note(WalkCall {
+            walk: self.number,
+            number: self.calls,
+            what: what(&self.walk),
+        });
+    }
+
+    /// [`Walk::decide`]. That it waits on is noted once.
+    pub fn decide(&mut self) -> Decision {
+        let decision = self.walk.decide();
+        let waits = decision == Decision::Wait;
+        if !(waits && self.waits) {
+            self.note(|_| WalkCalled::Decide(Answer::of(&decision)));
+        }
+        self.waits = waits;
+        decision
+    }
+
+    /// [`Walk::listed`].
+    pub fn listed(&mut self, tried: &[Vec<u8>], lists: &HashMap<Vec<u8>, Vec<Entry>>) {
+        self.walk.listed(tried, lists);
+        self.note(|_| WalkCalled::Listed {
+            tried: tried.to_vec(),
+            lists: lists.clone().into_iter().collect(),
+        });
+    }
+
+    /// [`Walk::fetching`], of the first files of the last decision.
+    pub fn fetching(&mut self, files: &[FileToFetch]) {
+        self.walk.fetching(files);
+        self.note(|_| WalkCalled::Fetching { files: files.len() });
+    }
+
+    /// [`Walk::fetched`].
+    pub fn fetched(&mut self, files: u64, pages: u64) {
+        self.walk.fetched(files, pages);
+        self.note(|_| WalkCalled::Fetched { files, pages });
+    }
+
+    /// [`Walk::stopped_fetching`], of the first files of the last decision.
+    pub fn stopped_fetching(&mut self, files: &[FileToFetch], pages: u64) {
+        self.walk.stopped_fetching(files, pages);
+        let files = files.len();
+        self.note(|_| WalkCalled::StoppedFetching { files, pages });
+    }
+
+    /// [`Walk::hit`].
+    pub fn hit(&mut self, inode: u64) -> Met {
+        let met = self.walk.hit(inode);
+        self.note(|_| WalkCalled::Hit { inode, met });
+        met
+    }
+
+    /// [`Walk::missed`].
+    pub fn missed(&mut self, directory: &[u8], inode: u64) -> Met {
+        let met = self.walk.missed(directory, inode);
+        self.note(|_| WalkCalled::Missed {
+            directory: directory.to_vec(),
+            inode,
+            met,
+        });
+        met
+    }
+
+    /// [`Walk::looked`].
+    pub fn looked(&mut self, inode: u64, is_late: bool) -> Met {
+        let met = self.walk.looked(inode, is_late);
+        self.note(|_| WalkCalled::Looked {
+            inode,
+            is_late,
+            met,
+        });
+        met
+    }
+
+    /// [`Walk::waits_in`].
+    pub fn waits_in(&mut self, directory: &[u8]) -> Met {
+        let met = self.walk.waits_in(directory);
+        self.note(|_| WalkCalled::WaitsIn {
+            directory: directory.to_vec(),
+            met,
+        });
+        met
+    }
+
+    /// [`Walk::jumped`]. It is asked after each read, and not noted where there is no jump.
+    pub fn jumped(&mut self) -> Option<Above> {
+        let above = self.walk.jumped()?;
+        self.note(|_| WalkCalled::Jumped(above.clone()));
+        Some(above)
+    }
+
+    /// [`Walk::rise`].
+    pub fn rise(&mut self, directory: &[u8]) -> Option<Above> {
+        let above = self.walk.rise(directory);
+        self.note(|_| WalkCalled::Rise {
+            directory: directory.to_vec(),
+            above: above.clone(),
+        });
+        above
+    }
+
+    /// [`Walk::raise`].
+    pub fn raise(&mut self, top: &[u8], order: Order) {
+        self.walk.raise(top, order);
+        self.note(|_| WalkCalled::Raise {
+            top: top.to_vec(),
+            order,
+        });
+    }
+
+    /// [`Walk::end_for`].
+    pub fn end_for(&mut self, why: Why) {
+        self.walk.end_for(why);
+        self.note(|_| WalkCalled::End(why));
+    }
+
+    /// [`Walk::reads`].
+    #[must_use]
+    pub fn reads(&self) -> bool {
+        self.walk.reads()
+    }
+
+    /// [`Walk::top`].
+    #[must_use]
+    pub fn top(&self) -> &[u8] {
+        self.walk.top()
+    }
+
+    /// [`Walk::order`].
+    #[must_use]
+    pub fn order(&self) -> Order {
+        self.walk.order()
+    }
+
+    /// [`Walk::tally`].
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.walk.tally()
+    }
+
+    /// [`Walk::window_files`].
+    #[must_use]
+    pub fn window_files(&self) -> u64 {
+        self.walk.window_files()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::walk_call::WalkAgain;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Happens {
+        Carried(u64),
+        Stopped,
+        Hit(u64),
+        Missed(u8, u64),
+        Looked(u64, bool),
+        Waits(u8),
+        Raised,
+        Ended,
+    }
+
+    fn happens() -> impl Strategy<Value = Happens> {
+        prop_oneof![
+            6 => (0u64..9).prop_map(Happens::Carried),
+            1 => Just(Happens::Stopped),
+            12 => (0u64..400).prop_map(Happens::Hit),
+            12 => (0u64..400, any::<bool>()).prop_map(|(inode, late)| Happens::Looked(inode, late)),
+            6 => (0u8..5, 0u64..400).prop_map(|(place, inode)| Happens::Missed(place, inode)),
+            2 => (0u8..5).prop_map(Happens::Waits),
+            1 => Just(Happens::Raised),
+            1 => Just(Happens::Ended),
+        ]
+    }
+
+    /// Directories below `/t` in a level, some of which can't be listed.
+    fn lists(asked: &[Vec<u8>], room: u64) -> HashMap<Vec<u8>, Vec<Entry>> {
+        let list = |(at, path): (usize, &Vec<u8>)| {
+            let is_top = path.iter().filter(|byte| **byte == b'/').count() < 2;
+            let entry = |n: u64| Entry {
+                name: vec![b'a' + (n % 20) as u8, b'0' + (n / 20) as u8],
+                inode: (u64::from(path[path.len() - 1]) * 7 + n * 37) % 400,
+                is_directory: is_top && n.is_multiple_of(3),
+            };
+            (at as u64 <= room).then(|| (path.clone(), (0..30).map(entry).collect()))
+        };
+        asked.iter().enumerate().filter_map(list).collect()
+    }
+
+    fn directory(place: u8) -> Vec<u8> {
+        vec![b'/', b't', b'/', b'a' + place]
+    }
+
+    fn play(walk: &mut NotedWalk<'_>, happens: &Happens) {
+        match happens {
+            Happens::Carried(room) => match walk.decide() {
+                Decision::List(asked) => walk.listed(&asked, &lists(&asked, *room)),
+                Decision::Fetch(files, _) => {
+                    walk.fetching(&files);
+                    walk.fetched(files.len() as u64, room * files.len() as u64);
+                }
+                Decision::Wait | Decision::End(_) => {}
+            },
+            Happens::Stopped => {
+                if let Decision::Fetch(files, _) = walk.decide() {
+                    walk.fetching(&files);
+                    walk.hit(files[0].inode);
+                    walk.stopped_fetching(&files, 3);
+                }
+            }
+            Happens::Hit(inode) => {
+                walk.hit(*inode);
+                walk.jumped();
+            }
+            Happens::Looked(inode, is_late) => {
+                walk.looked(*inode, *is_late);
+            }
+            Happens::Missed(place, inode) => {
+                let directory = directory(*place);
+                if walk.missed(&directory, *inode) == Met::Outside {
+                    walk.rise(&directory);
+                }
+                walk.jumped();
+            }
+            Happens::Waits(place) => {
+                walk.waits_in(&directory(*place));
+            }
+            Happens::Raised => walk.raise(b"/t", Order::Name),
+            Happens::Ended => walk.end_for(Why::Idle),
+        }
+    }
+
+    fn calls(walk: Walk, all: &[Happens]) -> Vec<WalkCall> {
+        let mut calls = Vec::new();
+        let note: NoteWalk<'_> = Box::new(|call| calls.push(call));
+        let mut walk = NotedWalk::begin(walk, 3, Some(note));
+        all.iter().for_each(|happens| play(&mut walk, happens));
+        drop(walk);
+        calls
+    }
+
+    fn first_other(calls: &[WalkCall]) -> Option<u64> {
+        let mut again = WalkAgain::begin(&calls[0].what).unwrap();
+        let differs = |call: &&WalkCall| again.make(&call.what).as_ref() != Some(&call.what);
+        calls.iter().find(differs).map(|call| call.number)
+    }
+
+    proptest! {
+        #[test]
+        fn the_same_calls_get_the_same_answers(
+            order in 0usize..3, budget_pages in 0u64..4000, reads in any::<bool>(),
+            all in prop::collection::vec(happens(), 0..300)
+        ) {
+            let (order, budget_bytes) = (Order::ALL[order], budget_pages << 12);
+            let walk = match reads {
+                true => Walk::new(b"/t/a", order, budget_bytes),
+                false => Walk::of_looks(b"/t/a", order, budget_bytes),
+            };
+            let calls = calls(walk, &all);
+            prop_assert!(calls.iter().zip(1..).all(|(call, number)| call.number == number));
+            prop_assert_eq!(first_other(&calls), None);
+        }
+    }
+
+    fn some_calls() -> Vec<WalkCall> {
+        let walks = (0..200).map(|n| match n % 4 {
+            0 => Happens::Carried(8),
+            _ => Happens::Hit(n * 37 % 400),
+        });
+        let walk = Walk::new(b"/t/a", Order::Name, 1 << 30);
+        calls(walk, &walks.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn another_answer_shows_where_it_is() {
+        let mut calls = some_calls();
+        let is_fetch = |call: &WalkCall| {
+            matches!(&call.what, WalkCalled::Decide(Answer::Fetch { inodes, .. })
+                if inodes.len() > 1)
+        };
+        let at = calls.iter().position(is_fetch).unwrap();
+        if let WalkCalled::Decide(Answer::Fetch { names_hash, .. }) = &mut calls[at].what {
+            *names_hash ^= 1;
+        }
+        assert_eq!(first_other(&calls), Some(calls[at].number));
+    }
+
+    #[test]
+    fn a_jump_that_was_none_shows() {
+        let mut calls = some_calls();
+        let (above, names) = (b"/t".to_vec(), [b"a".to_vec(), b"b".to_vec()]);
+        calls[1].what = WalkCalled::Jumped((above, names));
+        assert_eq!(first_other(&calls), Some(2));
+    }
+
+    #[test]
+    fn a_call_that_is_left_out_shows() {
+        let mut calls = some_calls();
+        let is_list = |call: &WalkCall| matches!(call.what, WalkCalled::Listed { .. });
+        let at = calls.iter().position(is_list).unwrap();
+        calls.remove(at);
+        assert!(first_other(&calls).is_some());
+        assert!(WalkAgain::begin(&calls[1].what).is_none());
+    }
+
+    #[test]
+    fn waiting_on_is_noted_once_and_nothing_where_nobody_wants_it() {
+        let waits = vec![Happens::Carried(0); 6];
+        let calls = calls(Walk::new(b"/t/a", Order::Name, 0), &waits);
+        let is_wait = |call: &&WalkCall| call.what == WalkCalled::Decide(Answer::Wait);
+        assert_eq!(calls.iter().filter(is_wait).count(), 1, "{calls:?}");
+        let mut walk = NotedWalk::begin(Walk::new(b"/t", Order::Name, 0), 1, None);
+        walk.hit(1);
+        assert_eq!(walk.calls, 0);
+    }
+}

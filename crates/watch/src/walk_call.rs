@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Calls of a walk, as they are noted for a log, and the same calls made again.
+//!
+//! What a [`Walk`] answers follows from its calls alone, so that whoever makes the same ones in the
+//! same order gets the same answers.
+
+use std::collections::BTreeMap;
+
+use crate::order::{Entry, Order};
+use crate::walk::{Decision, FileToFetch, Met, Walk, Why};
+
+/// Directories, and the entries of each as they are listed.
+pub type Lists = BTreeMap<Vec<u8>, Vec<Entry>>;
+
+/// A directory, and the names there that lead to an old place and to a new one.
+pub type Above = (Vec<u8>, [Vec<u8>; 2]);
+
+/// A call of a walk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WalkCall {
+    /// Tells the walks of a process apart.
+    pub walk: u64,
+    /// From 1, in the order of the walk's calls: one that is missing was lost.
+    pub number: u64,
+    /// What was called, and what it answered.
+    pub what: WalkCalled,
+}
+
+/// What was called, what for, and what it answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WalkCalled {
+    /// It begins.
+    Begin {
+        /// Below this directory, from the root of the file system.
+        top: Vec<u8>,
+        /// In this order.
+        order: Order,
+        /// Most bytes ahead of its program.
+        budget_bytes: u64,
+        /// Whether its program reads files, and doesn't only look at them.
+        reads: bool,
+    },
+    /// It was asked what to do next.
+    Decide(Answer),
+    /// Directories were listed.
+    Listed {
+        /// Those that were tried.
+        tried: Vec<Vec<u8>>,
+        /// What came of it.
+        lists: Lists,
+    },
+    /// Files are being fetched.
+    Fetching {
+        /// So many, the first ones of the last decision.
+        files: usize,
+    },
+    /// Files have been fetched.
+    Fetched {
+        /// So many.
+        files: u64,
+        /// Pages of 4 KiB that came in.
+        pages: u64,
+    },
+    /// Fetching has been stopped before its end.
+    StoppedFetching {
+        /// So many were to be fetched, the first ones of the last decision.
+        files: usize,
+        /// Pages of 4 KiB that came in.
+        pages: u64,
+    },
+    /// The program has read a file from memory.
+    Hit {
+        /// Its inode number.
+        inode: u64,
+        /// Where it lies.
+        met: Met,
+    },
+    /// The program has read a file that was not in memory.
+    Missed {
+        /// Its directory.
+        directory: Vec<u8>,
+        /// Its inode number.
+        inode: u64,
+        /// Where it lies.
+        met: Met,
+    },
+    /// The program has looked at something.
+    Looked {
+        /// Its inode number.
+        inode: u64,
+        /// Whether it may have waited for metadata.
+        is_late: bool,
+        /// Where it lies.
+        met: Met,
+    },
+    /// The program waits for metadata.
+    WaitsIn {
+        /// In this directory.
+        directory: Vec<u8>,
+        /// Where that lies.
+        met: Met,
+    },
+    /// It was asked whether the program has jumped, and it had.
+    Jumped(Above),
+    /// It was asked how far up it may rise.
+    Rise {
+        /// The program reads here.
+        directory: Vec<u8>,
+        /// To where.
+        above: Option<Above>,
+    },
+    /// It goes on further up, or in another order.
+    Raise {
+        /// Below this directory.
+        top: Vec<u8>,
+        /// In this order.
+        order: Order,
+    },
+    /// It is ended.
+    End(Why),
+}
+
+/// A [`Decision`] without what follows from the lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// List these directories.
+    List(Vec<Vec<u8>>),
+    /// Fetch these files.
+    Fetch {
+        /// Their inode numbers, in order of need.
+        inodes: Vec<u64>,
+        /// Of their directories and names.
+        names_hash: u64,
+        /// Most bytes.
+        budget_bytes: u64,
+    },
+    /// Wait.
+    Wait,
+    /// It is over.
+    End(Why),
+}
+
+impl Answer {
+    /// What of a decision is noted.
+    #[must_use]
+    pub fn of(decision: &Decision) -> Self {
+        match decision {
+            Decision::List(directories) => Self::List(directories.clone()),
+            Decision::Fetch(files, budget_bytes) => Self::Fetch {
+                inodes: files.iter().map(|file| file.inode).collect(),
+                names_hash: names_hash(files),
+                budget_bytes: *budget_bytes,
+            },
+            Decision::Wait => Self::Wait,
+            Decision::End(why) => Self::End(*why),
+        }
+    }
+}
+
+/// FNV-1a, of 64 bits; a name ends with a byte that none has.
+fn names_hash(files: &[FileToFetch]) -> u64 {
+    let texts = files.iter().flat_map(|f| [&*f.directory, &f.name]);
+    let bytes = texts.flat_map(|text| text.iter().chain(&[0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// A walk that is made again from its calls.
+#[derive(Debug)]
+pub struct WalkAgain {
+    walk: Walk,
+    /// Of the last decision.
+    files: Vec<FileToFetch>,
+}
+
+impl WalkAgain {
+    /// Begins with the first call; `None` when that is another one.
+    #[must_use]
+    pub fn begin(first: &WalkCalled) -> Option<Self> {
+        let WalkCalled::Begin {
+            top,
+            order,
+            budget_bytes,
+            reads,
+        } = first
+        else {
+            return None;
+        };
+        Some(Self {
+            walk: match reads {
+                true => Walk::new(top, *order, *budget_bytes),
+                false => Walk::of_looks(top, *order, *budget_bytes),
+            },
+            files: Vec::new(),
+        })
+    }
+
+    /// The walk as it is now.
+    #[must_use]
+    pub fn walk(&self) -> &Walk {
+        &self.walk
+    }
+
+    /// Makes a call, and returns it with what is answered now. A second beginning changes nothing.
+    /// `None` where the walk has no such answer: it doesn't know of a jump.
+    pub fn make(&mut self, call: &WalkCalled) -> Option<WalkCalled> {
+        let walk = &mut self.walk;
+        let mut made = call.clone();
+        match &mut made {
+            WalkCalled::Begin { .. } => {}
+            WalkCalled::Decide(answer) => {
+                let decision = walk.decide();
+                *answer = Answer::of(&decision);
+                if let Decision::Fetch(files, _) = decision {
+                    self.files = files;
+                }
+            }
+            WalkCalled::Listed { tried, lists } => {
+                walk.listed(tried, &std::mem::take(lists).into_iter().collect());
+                return Some(call.clone());
+            }
+            WalkCalled::Fetching { files } => {
+                *files = (*files).min(self.files.len());
+                walk.fetching(&self.files[..*files]);
+            }
+            WalkCalled::Fetched { files, pages } => walk.fetched(*files, *pages),
+            WalkCalled::StoppedFetching { files, pages } => {
+                *files = (*files).min(self.files.len());
+                walk.stopped_fetching(&self.files[..*files], *pages);
+            }
+            WalkCalled::Hit { inode, met } => *met = walk.hit(*inode),
+            WalkCalled::Missed {
+                directory,
+                inode,
+                met,
+            } => *met = walk.missed(directory, *inode),
+            WalkCalled::Looked {
+                inode,
+                is_late,
+                met,
+            } => *met = walk.looked(*inode, *is_late),
+            WalkCalled::WaitsIn { directory, met } => *met = walk.waits_in(directory),
+            WalkCalled::Jumped(above) => *above = walk.jumped()?,
+            WalkCalled::Rise { directory, above } => *above = walk.rise(directory),
+            WalkCalled::Raise { top, order } => walk.raise(top, *order),
+            WalkCalled::End(why) => walk.end_for(*why),
+        }
+        Some(made)
+    }
+}
