@@ -10,6 +10,7 @@ use foreread_core::Bytes;
 
 use crate::advise::args::AdviseArguments;
 use crate::apply::args::{ApplyArguments, RollbackArguments, StatusArguments};
+use crate::explain::args::ExplainArguments;
 use crate::probe::args::ProbeArguments;
 use crate::stat::args::StatArguments;
 use crate::trace::args::{InputArguments, TraceArguments};
@@ -68,6 +69,8 @@ pub enum Verb {
     Probe(ProbeArguments),
     /// Walk ahead of programs that read directory trees.
     Watch(WatchArguments),
+    /// Say what `watch` does for a file or a process, and why.
+    Explain(ExplainArguments),
     /// Check that this kernel reads ahead as the simulator's model of it does.
     CheckKernel(CheckKernelArguments),
 }

@@ -12,6 +12,7 @@ mod compare;
 mod demo;
 mod device_state;
 mod doctor;
+mod explain;
 mod merge;
 mod output;
 mod positions;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Verb::Stat(arguments) => stat::stat(&arguments),
         Verb::Probe(arguments) => probe::probe(&arguments),
         Verb::Watch(arguments) => watch::watch(&arguments),
+        Verb::Explain(arguments) => explain::explain(&arguments),
         Verb::CheckKernel(arguments) => check_kernel::check_kernel(&arguments),
     };
     done.unwrap_or_else(|error| {

@@ -155,3 +155,37 @@ fn a_full_disk_under_stdout_is_an_error() {
     let output = command.stdout(full).output().expect("starts");
     assert_fails_in_one_line(&output, "show to a full disk");
 }
+
+#[test]
+fn a_log_of_watch_that_is_cut_or_changed_is_told_so() {
+    let world = World::new();
+    let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/logs/photos.jsonl");
+    let whole = fs::read_to_string(whole).expect("the log");
+    let lines: Vec<&str> = whole.lines().collect();
+    let explain = |text: &str| {
+        let log = world.path("log");
+        fs::write(&log, text).expect("a file");
+        world.output(&["explain", "1234", "--log", log.to_str().expect("text")])
+    };
+    // The last line is still being written.
+    let output = explain(&whole[..whole.len() - 5]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let decide = lines.iter().position(|line| line.contains("decide"));
+    let decide = decide.expect("a decision");
+    let lacking = [&lines[..decide], &lines[decide + 1..]].concat();
+    let output = explain(&lacking.join("\n"));
+    assert_eq!(output.status.code(), Some(64), "{}", stderr(&output));
+    assert!(stderr(&output).contains("lost"), "{}", stderr(&output));
+    for (at, line) in lines.iter().enumerate() {
+        for wrong in [
+            line.replace("\"process\":", "\"process\":-"),
+            line.replace("watch.log/1", "watch.log/2"),
+            line[..line.len() / 2].to_owned(),
+        ] {
+            let mut all = lines.clone();
+            all[at] = &wrong;
+            let text = format!("{}\n", all.join("\n"));
+            assert_fails_in_one_line(&explain(&text), &format!("line {}", at + 1));
+        }
+    }
+}

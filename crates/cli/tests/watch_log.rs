@@ -4,9 +4,9 @@
 mod common;
 
 use std::fs;
-use std::process::Output;
+use std::process::{Command, Output};
 
-use common::watched::{cold_tree, count, make_cold, text, watched};
+use common::watched::{cold_tree, count, make_cold, shuffled_files, text, watched};
 use common::{World, assert_fails_in_one_line, stderr, stdout};
 use serde_json::Value;
 
@@ -115,4 +115,78 @@ fn the_decisions_of_a_walk_of_looks_are_made_again_bit_for_bit() {
         (decide, "directories", Value::Array(Vec::new())),
     ];
     check_replay(&world, &document, &log, &changes);
+}
+
+#[test]
+fn what_was_done_for_a_file_and_a_process_is_explained() {
+    let world = World::new();
+    let Some((testbed, tree)) = cold_tree(&world) else {
+        return;
+    };
+    make_cold(&testbed);
+    let (document, log) = watched(&world, &[], &["grep", "-rq", "NOWHERE", text(&tree)]);
+    let log_path = world.path("log");
+    let explain = |what: &str| world.output(&["explain", what, "--json", "--log", text(&log_path)]);
+    let explained = |what: &str| -> Value {
+        let output = explain(what);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        serde_json::from_str(&stdout(&output)).expect("a document")
+    };
+    let process = log.iter().find(|line| line["what"] == "begun");
+    let process = count(process.expect("a walk"), "process").to_string();
+    let of_process = explained(&process);
+    assert_eq!(of_process["schema"], "foreread.explain/1");
+    for name in [
+        "used_files",
+        "wasted_files",
+        "missed_files",
+        "fetched_pages",
+    ] {
+        let walks = of_process["walks"].as_array().expect("walks");
+        let all: u64 = walks.iter().map(|walk| count(walk, name)).sum();
+        assert_eq!(all, count(&document, name), "{name}: {of_process}");
+    }
+    let found = Command::new("find")
+        .arg(&tree)
+        .args(["-type", "f"])
+        .output();
+    let found = stdout(&found.expect("find runs"));
+    let files: Vec<Value> = found.lines().step_by(20).map(explained).collect();
+    let of_file = |file: &Value| file["walks"][0]["file"].clone();
+    let is_used = |file: &&Value| {
+        let file = of_file(file);
+        file["fetched_ns"].is_u64() && file["fetched_ns"].as_u64() <= file["read_ns"].as_u64()
+    };
+    let used = files.iter().filter(is_used).count();
+    assert!(used * 2 > files.len(), "{used}: {files:#?}");
+    for unknown in ["4194305", "/nowhere/at/all"] {
+        assert_eq!(explain(unknown).status.code(), Some(1), "{unknown}");
+    }
+}
+
+#[test]
+fn why_nobody_walks_ahead_of_a_process_is_explained() {
+    let world = World::new();
+    let Some((testbed, tree)) = cold_tree(&world) else {
+        return;
+    };
+    let files = shuffled_files(&tree);
+    let order: Vec<&str> = files[..150].iter().map(String::as_str).collect();
+    make_cold(&testbed);
+    let (document, log) = watched(&world, &[], &[&["cat"], &order[..]].concat());
+    let mut cat = log.iter().filter(|line| line["call"] == "missed");
+    let cat = count(cat.next_back().expect("a miss"), "process").to_string();
+    let log = world.path("log");
+    let explain =
+        |json: &[&str]| world.output(&[&["explain", &cat, "--log", text(&log)], json].concat());
+    let said = stdout(&explain(&[]));
+    assert!(said.contains("While no walk was ahead"), "{said}");
+    let output = explain(&["--json"]);
+    let without_walk = &document_of(&output)["without_walk"][0];
+    // A short walk may have been ahead of the others.
+    assert!(count(without_walk, "missed_files") > 0, "{without_walk}");
+    let named = ["begun", "refused", "known", "not_followed"].map(|name| count(without_walk, name));
+    let suspicions = count(without_walk, "suspicions");
+    assert_eq!(named.iter().sum::<u64>(), suspicions, "{without_walk}");
+    assert_eq!(count(without_walk, "refused"), count(&document, "refused"));
 }

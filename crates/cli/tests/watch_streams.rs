@@ -162,3 +162,40 @@ fn the_decisions_of_a_log_are_made_again_bit_for_bit() {
     }
     assert_fails_in_one_line(&replay("/nowhere"), "/nowhere");
 }
+
+#[test]
+fn what_is_done_for_a_backward_reader_is_explained() {
+    let Some(cold) = Cold::file() else {
+        return;
+    };
+    let log = cold.world.path("log");
+    let log_text = log.to_str().expect("text");
+    let mut watch = cold.world.foreread(&["watch", "--log", log_text, "--"]);
+    cold.run(watch.args(cold.reader(BACKWARD, CHUNKS)));
+    let file = cold.file.to_str().expect("text");
+    let output = cold.world.output(&["explain", file, "--log", log_text]);
+    let said = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        said.contains(" backward: ") && said.contains("reads backward and needs"),
+        "{said}"
+    );
+    let output = cold
+        .world
+        .output(&["explain", file, "--json", "--log", log_text]);
+    let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
+    let stream = &document["streams"][0];
+    let number = |name: &str| {
+        stream[name]
+            .as_u64()
+            .unwrap_or_else(|| panic!("{name}: {stream}"))
+    };
+    assert!(number("used_pages") > CHUNKS * CHUNK_PAGES / 2, "{stream}");
+    assert!(number("used_pages") <= number("asked_pages"), "{stream}");
+    let process = number("process").to_string();
+    let output = cold
+        .world
+        .output(&["explain", &process, "--json", "--log", log_text]);
+    let of_process: Value = serde_json::from_str(&stdout(&output)).expect("a document");
+    assert_eq!(&of_process["streams"][0], stream);
+}

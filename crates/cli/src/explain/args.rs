@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `foreread explain`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    foreread explain 1234 --log watch.jsonl       what was done for a process, and why\n  \
+    foreread explain src/a.c --log watch.jsonl    what became of a file\n\n\
+    The log is that of `sudo foreread watch --log watch.jsonl`, which may still be running.\n\n\
+    Exit status: 0 done, 1 when nothing is known of it, 2 when the log can't be used, \
+    64 when the log lacks something of it.")]
+pub struct ExplainArguments {
+    /// A file or directory, or the number of a process. A file whose name is a number is `./1234`.
+    #[arg(value_name = "FILE|PID")]
+    pub what: OsString,
+    /// A log of `foreread watch`.
+    #[arg(long, value_name = "LOG")]
+    pub log: PathBuf,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a process missed while nobody walked ahead of it, and why nobody did.
+
+use foreread_watch::detect_call::DetectCalled;
+use serde_json::{Value, json};
+
+use crate::output::{counted, time};
+use crate::text::printable;
+
+/// Of one process.
+#[derive(Default)]
+pub struct Doubts {
+    misses: u64,
+    looks: u64,
+    last_ns: u64,
+    suspicions: u64,
+    /// Walks that were begun.
+    begun: u64,
+    /// Suspicions that fitted no order, and the last directory of those.
+    refused: u64,
+    refused_in: String,
+    /// Suspicions of where it was walked ahead of already.
+    known: u64,
+}
+
+impl Doubts {
+    /// Takes a call of a detector.
+    pub fn take(&mut self, what: &DetectCalled, since_start_ns: u64) {
+        match what {
+            DetectCalled::Missed { .. } => self.misses += 1,
+            DetectCalled::Waited { .. } => self.looks += 1,
+            DetectCalled::WasWrong { .. } | DetectCalled::Ended => return,
+        }
+        self.last_ns = since_start_ns;
+        self.suspicions += u64::from(what.suspicion().is_some());
+    }
+
+    pub fn begun(&mut self) {
+        self.begun += 1;
+    }
+
+    pub fn refused(&mut self, directory: String) {
+        self.refused += 1;
+        self.refused_in = directory;
+    }
+
+    pub fn known(&mut self) {
+        self.known += 1;
+    }
+
+    /// Whether there is anything to say.
+    pub fn is_any(&self) -> bool {
+        self.misses + self.looks + self.refused > 0
+    }
+
+    /// Suspicions that led to nothing and of which nothing else is said.
+    fn passed_over(&self) -> u64 {
+        self.suspicions
+            .saturating_sub(self.begun + self.refused + self.known)
+    }
+
+    /// As sentences.
+    pub fn people(&self, process: u32) -> String {
+        let mut text = String::new();
+        let last = time(self.last_ns);
+        let times = |number| counted(number, "time", "times");
+        if self.misses + self.looks > 0 {
+            let missed = format!("missed {}", counted(self.misses, "file", "files"));
+            let waited = format!("waited {} for metadata", times(self.looks));
+            let did = match (self.misses, self.looks) {
+                (_, 0) => missed,
+                (0, _) => waited,
+                _ => format!("{missed} and {waited}"),
+            };
+            text += &format!(
+                "While no walk was ahead of process {process}, it {did}, last at {last}.\n"
+            );
+            if self.suspicions == 0 {
+                text += "  That was too little to suspect a walk, or in no order.\n";
+            }
+        }
+        if self.refused > 0 {
+            text += &format!(
+                "  It was suspected of a walk {} without being on one: what it came through is in \
+                 none of the orders of a walk, last in {}.\n",
+                times(self.refused),
+                printable(&self.refused_in),
+            );
+        }
+        if self.known > 0 {
+            text += &format!(
+                "  It was suspected {} of the walk that was ahead of it already.\n",
+                times(self.known)
+            );
+        }
+        if self.passed_over() > 0 {
+            text += &format!(
+                "  {} a suspicion was not followed: the program or the directory is excluded, four \
+                 walks were on, or watching ended first.\n",
+                times(self.passed_over())
+            );
+        }
+        text
+    }
+
+    pub fn document(&self, process: u32) -> Value {
+        json!({
+            "process": process,
+            "missed_files": self.misses,
+            "waited_for_metadata": self.looks,
+            "last_ns": self.last_ns,
+            "suspicions": self.suspicions,
+            "begun": self.begun,
+            "refused": self.refused,
+            "known": self.known,
+            "not_followed": self.passed_over(),
+        })
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread explain`: what `watch` does for a file or a process, and why, from its log.
+
+pub mod args;
+mod doubts;
+mod stream_story;
+mod streams;
+mod walk_story;
+mod walk_words;
+mod walks;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use args::ExplainArguments;
+use streams::Streams;
+use walks::Walks;
+
+use crate::output::note;
+use crate::text;
+use crate::trace::EXIT_PARTLY;
+use crate::watch::log_lines;
+
+const SCHEMA: &str = "foreread.explain/1";
+/// A negative answer: nothing is known of it.
+const EXIT_UNKNOWN: u8 = 1;
+
+/// Of what it is told.
+pub enum Subject {
+    /// A process.
+    Process(u32),
+    /// A file, which need not be there any more.
+    File(Named),
+}
+
+/// A file.
+pub struct Named {
+    /// Absolute, as far as it is there without links.
+    pub path: Vec<u8>,
+    /// Where it is there.
+    pub number: Option<Number>,
+    /// Whether it is one there.
+    pub is_directory: bool,
+}
+
+/// A file as its file system knows it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Number {
+    /// Of its file system: major number, minor number.
+    pub device: (u32, u32),
+    /// Its inode number.
+    pub inode: u64,
+}
+
+impl Subject {
+    fn of(what: &OsStr) -> Result<Self> {
+        let text = what.to_str().unwrap_or_default();
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let process = text.parse().ok().filter(|process| *process > 0);
+            return process
+                .map(Self::Process)
+                .with_context(|| format!("{text} is no number of a process"));
+        }
+        let path = Path::new(what);
+        let whole = path.canonicalize().or_else(|_| std::path::absolute(path));
+        let whole = whole.with_context(|| format!("{} is no path", path.display()))?;
+        let metadata = whole.metadata().ok();
+        let number = metadata.as_ref().map(|metadata| Number {
+            device: (
+                rustix::fs::major(metadata.dev()),
+                rustix::fs::minor(metadata.dev()),
+            ),
+            inode: metadata.ino(),
+        });
+        Ok(Self::File(Named {
+            path: whole.as_os_str().as_bytes().to_vec(),
+            number,
+            is_directory: metadata.is_some_and(|metadata| metadata.is_dir()),
+        }))
+    }
+
+    /// As people read it.
+    fn name(&self) -> String {
+        match self {
+            Self::Process(process) => format!("process {process}"),
+            Self::File(file) => text::escaped(&file.path),
+        }
+    }
+}
+
+/// `foreread explain`.
+pub fn explain(arguments: &ExplainArguments) -> Result<ExitCode> {
+    let subject = Subject::of(&arguments.what)?;
+    let mut walks = Walks::new(&subject);
+    let mut streams = Streams::new(&subject);
+    log_lines::each_line(&arguments.log, |line| {
+        streams.take(line)?;
+        walks.take(line)?;
+        Ok(true)
+    })?;
+    let is_known = walks.is_known() || streams.is_known();
+    match arguments.json {
+        true => text::print_json(&document(&subject, &walks, &streams))?,
+        false if is_known => text::print(&(walks.people() + &streams.people()))?,
+        false => text::print(&format!(
+            "nothing is known of {}: it missed nothing, or wasn't watched\n",
+            subject.name()
+        ))?,
+    }
+    if !is_known {
+        return Ok(ExitCode::from(EXIT_UNKNOWN));
+    }
+    if walks.has_lost() || streams.has_lost() {
+        note("calls were lost when the log was written: it is told without them");
+        return Ok(ExitCode::from(EXIT_PARTLY));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn document(subject: &Subject, walks: &Walks, streams: &Streams) -> Value {
+    let (process, path) = match subject {
+        Subject::Process(process) => (Some(process), None),
+        Subject::File(file) => (None, Some(text::escaped(&file.path))),
+    };
+    json!({
+        "schema": SCHEMA,
+        "process": process,
+        "file": path,
+        "is_known": walks.is_known() || streams.is_known(),
+        "has_lost": walks.has_lost() || streams.has_lost(),
+        "walks": walks.documents(),
+        "without_walk": walks.without_walk(),
+        "streams": streams.documents(),
+    })
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One walk, as people and programs read it.
+
+use foreread_core::grouped;
+use foreread_profile::PAGE_BYTES;
+use foreread_watch::detect::{Passed, Suspicion};
+use foreread_watch::order::Order;
+use foreread_watch::walk::Why;
+use foreread_watch::walk_call::Answer;
+use serde_json::{Value, json};
+
+use super::walk_story::Story;
+use super::{Named, Subject};
+use crate::output::{counted, pages, time};
+use crate::text::{escaped, printable};
+
+/// Names that are told of one directory.
+const NAMES_MAX: usize = 8;
+
+impl Story {
+    pub fn people(&self, subject: &Subject) -> String {
+        let mut text = match subject {
+            Subject::File(file) if !file.is_directory => format!("{}\n", self.of_file(file)),
+            _ => String::new(),
+        };
+        let walk = self.walk.walk();
+        text += &format!(
+            "Process {} {} below {} (walk {}, begun at {}).\n",
+            self.process,
+            if walk.reads() {
+                "walks"
+            } else {
+                "looks at what is"
+            },
+            printable(self.top()),
+            self.number,
+            time(self.begun_ns),
+        );
+        if let Some(suspicion) = &self.suspicion {
+            text += &format!("  Suspect since {}.\n", suspect_words(suspicion));
+        }
+        text += &format!(
+            "  Confirmed by the lists of directories: it goes {}.\n",
+            order_words(walk.order())
+        );
+        if self.tops.len() > 1 {
+            text += "  It went on beside the tree in which it began, and so the walk rose.\n";
+        }
+        if walk.reads() != self.began_by_reads {
+            text += "  At first it only looked at files; since it missed data of some, data are \
+                     fetched.\n";
+        }
+        let tally = walk.tally();
+        text += &format!(
+            "  So far {} listed and {} of {} fetched ({}): {} used, {} not used; {} not fetched \
+             in time.\n",
+            counted(tally.directories, "directory", "directories"),
+            if walk.reads() { "data" } else { "inodes" },
+            counted(tally.fetched_files, "file", "files"),
+            pages(tally.fetched_pages),
+            grouped(tally.used_files),
+            grouped(tally.wasted_files()),
+            grouped(tally.missed_files),
+        );
+        text += &format!(
+            "  Up to {} files may be in memory ahead of it, within {}.\n",
+            grouped(walk.window_files()),
+            pages(walk.budget_bytes() / PAGE_BYTES),
+        );
+        if let Some((since_start_ns, answer)) = &self.fetch {
+            let (at, words) = (time(*since_start_ns), answer_words(answer));
+            text += &format!("  Last fetch, at {at}: {words}.\n");
+        }
+        if let Some((since_start_ns, answer)) = &self.decided
+            && !matches!(answer, Answer::Fetch { .. })
+        {
+            let (at, words) = (time(*since_start_ns), answer_words(answer));
+            text += &format!("  Last decision, at {at}: {words}.\n");
+        }
+        text
+    }
+
+    fn of_file(&self, file: &Named) -> String {
+        if self.inode_of(file).is_none() {
+            return "It isn't there, and was not listed.".to_owned();
+        }
+        let what = if self.walk.walk().reads() {
+            "Fetched"
+        } else {
+            "Its inode was fetched"
+        };
+        let fetched = match self.fetched_ns {
+            Some(at) => format!("{what} for process {} at {}", self.process, time(at)),
+            None => format!("Not fetched for process {}", self.process),
+        };
+        let read = match &self.read {
+            None => "which wasn't seen to come to it".to_owned(),
+            Some(read) => {
+                let how = match (read.was_missed, self.fetched_ns) {
+                    (true, Some(at)) if at <= read.since_start_ns => "and waited for it to come in",
+                    (true, _) => "and missed it",
+                    (false, _) => "and found it in memory",
+                };
+                format!("which came to it at {} {how}", time(read.since_start_ns))
+            }
+        };
+        format!("{fetched}, {read}.")
+    }
+
+    pub fn document(&self, subject: &Subject) -> Value {
+        let walk = self.walk.walk();
+        let tally = walk.tally();
+        let passed = |passed: &Passed| {
+            let children = passed.children.iter().map(|name| escaped(name));
+            json!({
+                "directory": escaped(&passed.directory),
+                "children": children.collect::<Vec<_>>(),
+            })
+        };
+        let suspicion = self.suspicion.as_ref();
+        let mut document = json!({
+            "process": self.process,
+            "walk": self.number,
+            "top": self.top(),
+            "order": walk.order().name(),
+            "reads": walk.reads(),
+            "began_by_reads": self.began_by_reads,
+            "begun_ns": self.begun_ns,
+            "raised": self.tops.len().saturating_sub(1),
+            "suspect_by": suspicion
+                .map(|suspicion| suspicion.passed.iter().map(passed).collect::<Vec<_>>()),
+            "window_files": walk.window_files(),
+            "budget_bytes": walk.budget_bytes(),
+            "listed_directories": tally.directories,
+            "fetched_files": tally.fetched_files,
+            "fetched_pages": tally.fetched_pages,
+            "used_files": tally.used_files,
+            "wasted_files": tally.wasted_files(),
+            "missed_files": tally.missed_files,
+            "fetch_ns": self.fetch.as_ref().map(|(since_start_ns, _)| since_start_ns),
+            "fetch": self.fetch.as_ref().map(|(_, answer)| answer_words(answer)),
+            "decided_ns": self.decided.as_ref().map(|(since_start_ns, _)| since_start_ns),
+            "decision": self.decided.as_ref().map(|(_, answer)| answer_words(answer)),
+            "ended": match &self.decided {
+                Some((_, Answer::End(why))) => Some(why.name()),
+                _ => None,
+            },
+        });
+        if let Subject::File(_) = subject {
+            document["file"] = json!({
+                "fetched_ns": self.fetched_ns,
+                "read_ns": self.read.as_ref().map(|read| read.since_start_ns),
+                "was_missed": self.read.as_ref().map(|read| read.was_missed),
+            });
+        }
+        document
+    }
+}
+
+fn suspect_words(suspicion: &Suspicion) -> String {
+    let longest = suspicion
+        .passed
+        .iter()
+        .max_by_key(|passed| passed.children.len());
+    let children = longest.map_or(&[][..], |passed| &passed.children[..]);
+    let names = children.iter().take(NAMES_MAX).map(|name| escaped(name));
+    let mut names = names.collect::<Vec<_>>().join(", ");
+    if children.len() > NAMES_MAX {
+        names += &format!(" and {} more", children.len() - NAMES_MAX);
+    }
+    let others = match suspicion.passed.len() {
+        0 | 1 => String::new(),
+        several => format!(
+            ", and so through {}",
+            counted(several as u64 - 1, "other directory", "other directories")
+        ),
+    };
+    match suspicion.reads {
+        true => format!("it missed, one after the other: {names}{others}"),
+        false => {
+            format!("it waited for metadata of, one after the other: {names}{others}")
+        }
+    }
+}
+
+fn order_words(order: Order) -> &'static str {
+    match order {
+        Order::Listed => "in the order in which they are listed",
+        Order::Name => "in the order of names",
+        Order::Inode => "in the order of inode numbers",
+    }
+}
+
+fn answer_words(answer: &Answer) -> String {
+    match answer {
+        Answer::List(directories) => {
+            let from = directories.first().map(|path| escaped(path));
+            format!(
+                "lists {}, from {} of its file system on: the program is near to what isn't \
+                 listed yet",
+                counted(directories.len() as u64, "directory", "directories"),
+                from.unwrap_or_default()
+            )
+        }
+        Answer::Fetch {
+            inodes,
+            budget_bytes,
+            ..
+        } => format!(
+            "fetches {}, {} at most: less than half of the window is in memory ahead of the \
+             program",
+            counted(inodes.len() as u64, "file", "files"),
+            pages(budget_bytes / PAGE_BYTES),
+        ),
+        Answer::Wait => "waits: enough is in memory ahead of the program, or it goes on outside \
+                         of what is known"
+            .to_owned(),
+        Answer::End(why) => format!("ends: {}", why_words(*why)),
+    }
+}
+
+fn why_words(why: Why) -> &'static str {
+    match why {
+        Why::Left => "the program reads elsewhere",
+        Why::Unused => "what was fetched was not what the program read",
+        Why::Idle => "the program has read nothing for a while",
+        Why::Exited => "the program has ended",
+        Why::Memory => "memory runs short",
+        Why::Stopped => "watching was stopped, or is a dry run",
+    }
+}

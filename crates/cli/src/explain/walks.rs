@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Walks that touch a file or belong to a process; and where there was none.
+
+use std::collections::{BTreeMap, HashMap};
+
+use anyhow::{Context, Result};
+use foreread_watch::detect::{Missed, Suspicion};
+use foreread_watch::detect_call::DetectCalled;
+use foreread_watch::walk_call::WalkCalled;
+use serde_json::Value;
+
+use super::Subject;
+use super::doubts::Doubts;
+use super::walk_story::Story;
+use crate::output::time;
+use crate::watch::{detector_calls, log_lines, walk_calls};
+
+/// A process, and whether it is about its reads, and not its looks.
+type Half = (u32, bool);
+
+/// What the log has of walks so far.
+pub struct Walks<'a> {
+    subject: &'a Subject,
+    /// Who writes the log, where several have one after the other.
+    watch: u32,
+    /// By that, the process, and the number of the walk.
+    stories: BTreeMap<(u32, u32, u64), Story>,
+    /// Where each was found to walk last, as a path of ours.
+    tops: HashMap<Half, String>,
+    suspicions: HashMap<Half, Suspicion>,
+    doubts: BTreeMap<(u32, u32), Doubts>,
+    /// Who missed the file while no walk was ahead of him, and when last.
+    missed_by: BTreeMap<(u32, u32), u64>,
+}
+
+impl<'a> Walks<'a> {
+    pub fn new(subject: &'a Subject) -> Self {
+        Self {
+            subject,
+            watch: 0,
+            stories: BTreeMap::new(),
+            tops: HashMap::new(),
+            suspicions: HashMap::new(),
+            doubts: BTreeMap::new(),
+            missed_by: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a line, whatever it is about.
+    pub fn take(&mut self, line: &Value) -> Result<()> {
+        let process = line["process"].as_u64().and_then(|p| u32::try_from(p).ok());
+        let process = process.context("it has no \"process\", or that is no number of one")?;
+        let told = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+        let reads = line["reads"].as_bool().unwrap_or(true);
+        if log_lines::is_start(line) {
+            self.watch += 1;
+            self.tops.clear();
+            self.suspicions.clear();
+        }
+        match line["what"].as_str() {
+            Some("begun") => {
+                self.doubts_of(process).begun();
+                self.tops.insert((process, reads), told("top"));
+            }
+            Some("raised") => {
+                self.tops.insert((process, reads), told("top"));
+            }
+            Some("refused") => self.doubts_of(process).refused(told("directory")),
+            Some("known") => self.doubts_of(process).known(),
+            _ => {}
+        }
+        self.take_detection(line)?;
+        self.take_call(line)
+    }
+
+    fn doubts_of(&mut self, process: u32) -> &mut Doubts {
+        self.doubts.entry((self.watch, process)).or_default()
+    }
+
+    fn take_detection(&mut self, line: &Value) -> Result<()> {
+        let Some(call) = detector_calls::parse(line)? else {
+            return Ok(());
+        };
+        let since_start_ns = since_start_ns(line);
+        self.doubts_of(call.process)
+            .take(&call.what, since_start_ns);
+        if let DetectCalled::Missed { file, .. } = &call.what
+            && self.is_subject(file)
+        {
+            let key = (self.watch, call.process);
+            self.missed_by.insert(key, since_start_ns);
+        }
+        if let Some(suspicion) = call.what.suspicion() {
+            let half = (call.process, suspicion.reads);
+            self.suspicions.insert(half, suspicion.clone());
+        }
+        Ok(())
+    }
+
+    fn is_subject(&self, file: &Missed) -> bool {
+        let Subject::File(named) = self.subject else {
+            return false;
+        };
+        let device = (file.device.major, file.device.minor);
+        let number = named.number;
+        number.is_some_and(|number| number.device == device && number.inode == file.inode)
+    }
+
+    fn take_call(&mut self, line: &Value) -> Result<()> {
+        let Some((process, call)) = walk_calls::parse(line)? else {
+            return Ok(());
+        };
+        let since_start_ns = since_start_ns(line);
+        let key = (self.watch, process, call.walk);
+        if let WalkCalled::Begin { reads, .. } = call.what
+            && let Some(story) = Story::begin(&call, since_start_ns)
+        {
+            let story = story.after(process, self.suspicions.get(&(process, reads)));
+            self.stories.insert(key, story);
+        }
+        if let Some(story) = self.stories.get_mut(&key) {
+            let top = self.tops.get(&(process, story.began_by_reads));
+            let top = top.map_or("", String::as_str);
+            story.take(self.subject, &call, since_start_ns, top);
+        }
+        Ok(())
+    }
+
+    fn touching(&self) -> impl Iterator<Item = &Story> {
+        let touches = |story: &&Story| story.touches(self.subject);
+        self.stories.values().filter(touches)
+    }
+
+    /// Who of those without a walk is told of.
+    fn doubtful(&self) -> impl Iterator<Item = (u32, &Doubts)> {
+        let is_told = |key: &(u32, u32)| match self.subject {
+            Subject::Process(process) => key.1 == *process,
+            Subject::File(_) => self.missed_by.contains_key(key),
+        };
+        let doubts = self.doubts.iter();
+        let told = doubts.filter(move |(key, doubts)| is_told(key) && doubts.is_any());
+        told.map(|((_, process), doubts)| (*process, doubts))
+    }
+
+    pub fn is_known(&self) -> bool {
+        self.touching().next().is_some() || self.doubtful().next().is_some()
+    }
+
+    /// Whether calls are missing.
+    pub fn has_lost(&self) -> bool {
+        self.touching().any(|story| story.has_lost)
+    }
+
+    pub fn people(&self) -> String {
+        let stories = self.touching().map(|story| story.people(self.subject));
+        let mut text: String = stories.collect();
+        for ((_, process), at) in &self.missed_by {
+            text += &format!(
+                "Process {process} missed it at {}, when no walk was ahead of that.\n",
+                time(*at)
+            );
+        }
+        let doubtful = self.doubtful();
+        text.extend(doubtful.map(|(process, doubts)| doubts.people(process)));
+        text
+    }
+
+    pub fn documents(&self) -> Vec<Value> {
+        let document = |story: &Story| story.document(self.subject);
+        self.touching().map(document).collect()
+    }
+
+    /// Of what no walk was told.
+    pub fn without_walk(&self) -> Vec<Value> {
+        let doubtful = self.doubtful();
+        doubtful
+            .map(|(process, doubts)| doubts.document(process))
+            .collect()
+    }
+}
+
+fn since_start_ns(line: &Value) -> u64 {
+    line["since_start_ns"].as_u64().unwrap_or_default()
+}
