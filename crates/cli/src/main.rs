@@ -22,6 +22,7 @@ mod run;
 mod runs;
 mod show;
 mod sim;
+mod socket;
 mod stat;
 mod store;
 mod svg;

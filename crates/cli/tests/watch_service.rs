@@ -5,7 +5,9 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -174,12 +176,15 @@ fn nothing_is_left_of_a_killed_one() {
     // The test's own two files.
     let left = names(&world.path(""));
     assert_eq!(left.len(), before + 2, "{left:?}");
+    // Two names: nobody holds the one or listens at the other, and the next one takes both.
+    let (lock, socket) = (OsString::from("watch.lock"), OsString::from("watch.sock"));
     let left = names(&world.state());
-    assert_eq!(left.len(), 1, "{left:?}");
-    assert!(
-        left.contains(std::ffi::OsStr::new("watch.lock")),
-        "{left:?}"
-    );
+    assert_eq!(left, BTreeSet::from([lock.clone(), socket.clone()]));
+    assert!(UnixStream::connect(world.state().join(&socket)).is_err());
+    let next = Service::start(&world, &[]);
+    assert!(UnixStream::connect(world.state().join(&socket)).is_ok());
+    assert_eq!(next.end().status.code(), Some(0));
+    assert_eq!(names(&world.state()), BTreeSet::from([lock]));
 }
 
 /// A line of the unit.

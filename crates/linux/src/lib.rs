@@ -19,6 +19,7 @@ pub mod memory;
 pub mod mounts;
 pub mod open_files;
 pub mod paths;
+pub mod peer;
 pub mod probe;
 mod programs;
 pub mod read_ahead;

@@ -50,7 +50,7 @@ impl Doubts {
 
     /// Whether there is anything to say.
     pub fn is_any(&self) -> bool {
-        self.misses + self.looks + self.refused > 0
+        self.misses + self.looks + self.refused + self.known > 0
     }
 
     /// Suspicions that led to nothing and of which nothing else is said.
@@ -79,9 +79,13 @@ impl Doubts {
                 text += "  That was too little to suspect a walk, or in no order.\n";
             }
         }
+        let who = match text.is_empty() {
+            true => format!("Process {process}"),
+            false => "  It".to_owned(),
+        };
         if self.refused > 0 {
             text += &format!(
-                "  It was suspected of a walk {} without being on one: what it came through is in \
+                "{who} was suspected of a walk {} without being on one: what it came through is in \
                  none of the orders of a walk, last in {}.\n",
                 times(self.refused),
                 printable(&self.refused_in),
@@ -89,7 +93,7 @@ impl Doubts {
         }
         if self.known > 0 {
             text += &format!(
-                "  It was suspected {} of the walk that was ahead of it already.\n",
+                "{who} was suspected {} of the walk that was ahead of it already.\n",
                 times(self.known)
             );
         }

@@ -3,8 +3,10 @@
 
 pub mod args;
 mod doubts;
+mod source;
 mod stream_story;
 mod streams;
+mod told_walk;
 mod walk_story;
 mod walk_words;
 mod walks;
@@ -25,7 +27,6 @@ use walks::Walks;
 use crate::output::note;
 use crate::text;
 use crate::trace::EXIT_PARTLY;
-use crate::watch::log_lines;
 
 const SCHEMA: &str = "foreread.explain/1";
 /// A negative answer: nothing is known of it.
@@ -99,18 +100,21 @@ pub fn explain(arguments: &ExplainArguments) -> Result<ExitCode> {
     let subject = Subject::of(&arguments.what)?;
     let mut walks = Walks::new(&subject);
     let mut streams = Streams::new(&subject);
-    log_lines::each_line(&arguments.log, |line| {
+    source::each_line(arguments.log.as_deref(), |line| {
         streams.take(line)?;
-        walks.take(line)?;
-        Ok(true)
+        walks.take(line)
     })?;
     let is_known = walks.is_known() || streams.is_known();
     match arguments.json {
         true => text::print_json(&document(&subject, &walks, &streams))?,
         false if is_known => text::print(&(walks.people() + &streams.people()))?,
         false => text::print(&format!(
-            "nothing is known of {}: it missed nothing, or wasn't watched\n",
-            subject.name()
+            "nothing is known of {}: {}\n",
+            subject.name(),
+            match arguments.log {
+                Some(_) => "it missed nothing, or wasn't watched",
+                None => "nobody walked ahead of it lately; a log tells of streams and misses, too",
+            }
         ))?,
     }
     if !is_known {

@@ -183,7 +183,7 @@ fn suspect_words(suspicion: &Suspicion) -> String {
     }
 }
 
-fn order_words(order: Order) -> &'static str {
+pub fn order_words(order: Order) -> &'static str {
     match order {
         Order::Listed => "in the order in which they are listed",
         Order::Name => "in the order of names",
@@ -219,7 +219,7 @@ fn answer_words(answer: &Answer) -> String {
     }
 }
 
-fn why_words(why: Why) -> &'static str {
+pub fn why_words(why: Why) -> &'static str {
     match why {
         Why::Left => "the program reads elsewhere",
         Why::Unused => "what was fetched was not what the program read",

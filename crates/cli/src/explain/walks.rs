@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::Subject;
 use super::doubts::Doubts;
+use super::told_walk::Told;
 use super::walk_story::Story;
 use crate::output::time;
 use crate::watch::{detector_calls, log_lines, walk_calls};
@@ -25,6 +26,9 @@ pub struct Walks<'a> {
     watch: u32,
     /// By that, the process, and the number of the walk.
     stories: BTreeMap<(u32, u32, u64), Story>,
+    /// What is noted of walks, and which of them is the last one of each.
+    told: Vec<Told>,
+    told_last: HashMap<Half, usize>,
     /// Where each was found to walk last, as a path of ours.
     tops: HashMap<Half, String>,
     suspicions: HashMap<Half, Suspicion>,
@@ -39,6 +43,8 @@ impl<'a> Walks<'a> {
             subject,
             watch: 0,
             stories: BTreeMap::new(),
+            told: Vec::new(),
+            told_last: HashMap::new(),
             tops: HashMap::new(),
             suspicions: HashMap::new(),
             doubts: BTreeMap::new(),
@@ -55,12 +61,15 @@ impl<'a> Walks<'a> {
         if log_lines::is_start(line) {
             self.watch += 1;
             self.tops.clear();
+            self.told_last.clear();
             self.suspicions.clear();
         }
         match line["what"].as_str() {
             Some("begun") => {
                 self.doubts_of(process).begun();
                 self.tops.insert((process, reads), told("top"));
+                self.told_last.insert((process, reads), self.told.len());
+                self.told.push(Told::begin(process, line));
             }
             Some("raised") => {
                 self.tops.insert((process, reads), told("top"));
@@ -69,8 +78,21 @@ impl<'a> Walks<'a> {
             Some("known") => self.doubts_of(process).known(),
             _ => {}
         }
+        self.take_told((process, reads), line);
         self.take_detection(line)?;
         self.take_call(line)
+    }
+
+    fn take_told(&mut self, half: Half, line: &Value) {
+        let what = line["what"].as_str();
+        let is_later =
+            |what| ["raised", "ordered", "reads", "listed", "fetched", "ended"].contains(&what);
+        if what.is_some_and(is_later)
+            && let Some(told) = self.told_last.get(&half)
+            && !self.told[*told].take(line)
+        {
+            self.told_last.remove(&half);
+        }
     }
 
     fn doubts_of(&mut self, process: u32) -> &mut Doubts {
@@ -117,6 +139,9 @@ impl<'a> Walks<'a> {
         {
             let story = story.after(process, self.suspicions.get(&(process, reads)));
             self.stories.insert(key, story);
+            if let Some(told) = self.told_last.get(&(process, reads)) {
+                self.told[*told].has_calls = true;
+            }
         }
         if let Some(story) = self.stories.get_mut(&key) {
             let top = self.tops.get(&(process, story.began_by_reads));
@@ -131,6 +156,12 @@ impl<'a> Walks<'a> {
         self.stories.values().filter(touches)
     }
 
+    /// The same where its calls aren't known.
+    fn told_touching(&self) -> impl Iterator<Item = &Told> {
+        let told = self.told.iter().filter(|told| !told.has_calls);
+        told.filter(|told| told.touches(self.subject))
+    }
+
     /// Who of those without a walk is told of.
     fn doubtful(&self) -> impl Iterator<Item = (u32, &Doubts)> {
         let is_told = |key: &(u32, u32)| match self.subject {
@@ -143,7 +174,9 @@ impl<'a> Walks<'a> {
     }
 
     pub fn is_known(&self) -> bool {
-        self.touching().next().is_some() || self.doubtful().next().is_some()
+        self.touching().next().is_some()
+            || self.told_touching().next().is_some()
+            || self.doubtful().next().is_some()
     }
 
     /// Whether calls are missing.
@@ -154,6 +187,7 @@ impl<'a> Walks<'a> {
     pub fn people(&self) -> String {
         let stories = self.touching().map(|story| story.people(self.subject));
         let mut text: String = stories.collect();
+        text.extend(self.told_touching().map(|told| told.people(self.subject)));
         for ((_, process), at) in &self.missed_by {
             text += &format!(
                 "Process {process} missed it at {}, when no walk was ahead of that.\n",
@@ -167,7 +201,8 @@ impl<'a> Walks<'a> {
 
     pub fn documents(&self) -> Vec<Value> {
         let document = |story: &Story| story.document(self.subject);
-        self.touching().map(document).collect()
+        let told = self.told_touching().map(Told::document);
+        self.touching().map(document).chain(told).collect()
     }
 
     /// Of what no walk was told.

@@ -2,10 +2,10 @@
 //! `foreread stat`: what becomes of pages that are read ahead, live.
 
 pub mod args;
+mod asked;
 mod columns;
 mod report;
 mod said;
-mod socket;
 
 use std::fs::File;
 use std::io::Write;
@@ -20,8 +20,8 @@ use indicatif::ProgressBar;
 
 use args::StatArguments;
 use report::{Once, Telling};
-use socket::Socket;
 
+use crate::socket::Socket;
 use crate::{output, text};
 
 /// Something could not be followed.
@@ -200,7 +200,7 @@ impl Session<'_> {
             return Ok(());
         };
         let (accounting, answering) = (&mut self.accounting, &mut self.answering);
-        socket.answer(|| {
+        asked::answer_all(socket, || {
             let snapshot = accounting.snapshot()?;
             Ok(answering.all(&snapshot, accounting).openmetrics())
         })

@@ -33,17 +33,32 @@ pub fn each_line(path: &Path, mut take: impl FnMut(&Value) -> Result<bool>) -> R
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}") {
         bar.set_style(style);
     }
-    let mut reader = BufReader::new(file);
+    each_line_of(file, &path.display().to_string(), |line, length| {
+        bar.inc(length);
+        take(line)
+    })?;
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// The same of what comes from elsewhere, which has a name; with the bytes of each line.
+pub fn each_line_of(
+    from: impl Read,
+    name: &str,
+    mut take: impl FnMut(&Value, u64) -> Result<bool>,
+) -> Result<()> {
+    let mut reader = BufReader::new(from);
     let mut line = Vec::new();
     for number in 1u64.. {
         line.clear();
         let mut bounded = reader.by_ref().take(LINE_BYTES_MAX);
-        let length = bounded.read_until(b'\n', &mut line).with_context(cannot)?;
+        let length = bounded
+            .read_until(b'\n', &mut line)
+            .with_context(|| format!("cannot read {name}"))?;
         if length == 0 {
             break;
         }
-        bar.inc(length as u64);
-        let in_line = || format!("{}, line {number}", path.display());
+        let in_line = || format!("{name}, line {number}");
         let value: Value = match serde_json::from_slice(&line) {
             Err(error) if error.is_eof() && !line.ends_with(b"\n") => break,
             value => value.with_context(in_line)?,
@@ -51,10 +66,9 @@ pub fn each_line(path: &Path, mut take: impl FnMut(&Value) -> Result<bool>) -> R
         if value["schema"] != LOG_SCHEMA {
             bail!("{}: this is no {LOG_SCHEMA}", in_line());
         }
-        if !take(&value).with_context(in_line)? {
+        if !take(&value, length as u64).with_context(in_line)? {
             break;
         }
     }
-    bar.finish_and_clear();
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! `foreread watch`: reads ahead of running programs.
 
 pub mod args;
+mod asked;
 pub mod calls;
 mod config;
 pub mod detector_calls;
@@ -9,7 +10,7 @@ mod fields;
 mod log;
 pub mod log_lines;
 mod report;
-mod service;
+pub mod service;
 mod texts;
 mod unwatched;
 pub mod walk_calls;
@@ -29,6 +30,7 @@ use foreread_watch::settings::Settings;
 use indicatif::ProgressBar;
 
 use args::WatchArguments;
+use asked::Asked;
 use log::Log;
 use service::Service;
 
@@ -79,6 +81,7 @@ pub fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
         settings,
         watching,
         log,
+        asked: Asked::listen(service.socket_path()),
         service,
     };
     if let Some(interrupt) = interrupt {
@@ -149,6 +152,7 @@ struct Session<'a> {
     settings: Settings,
     watching: Watching,
     log: Log,
+    asked: Asked,
     service: Service,
 }
 
@@ -178,6 +182,8 @@ impl Session<'_> {
                 }
             };
             self.log.write(&notes);
+            self.asked.take(&notes);
+            self.asked.answer();
             let (watching, is_dry_run) = (&self.watching, self.settings.is_dry_run);
             self.service
                 .goes_on(|| report::people(&watching.summary(), is_dry_run));

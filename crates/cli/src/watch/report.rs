@@ -29,6 +29,14 @@ pub fn line_of_start() -> Value {
     })
 }
 
+/// Whether it is a call of what decides, and nothing that was done.
+pub fn is_call(what: &What) -> bool {
+    matches!(
+        what,
+        What::Called(_) | What::WalkCalled(_) | What::DetectCalled(_)
+    )
+}
+
 /// A line of the log.
 pub fn line(note: &Note, since_start: Duration) -> Value {
     let mut line = json!({
@@ -45,13 +53,11 @@ pub fn line(note: &Note, since_start: Duration) -> Value {
             "what": "begun",
             "top": String::from_utf8_lossy(top),
             "order": order.name(),
-            "reads": note.began_by_reads,
         }),
         What::Raised { top, order } => json!({
             "what": "raised",
             "top": String::from_utf8_lossy(top),
             "order": order.name(),
-            "reads": note.began_by_reads,
         }),
         What::Ordered { order } => json!({ "what": "ordered", "order": order.name() }),
         What::Reads => json!({ "what": "reads" }),
@@ -88,6 +94,9 @@ pub fn line(note: &Note, since_start: Duration) -> Value {
             what
         }
     };
+    if !is_call(&note.what) {
+        line["reads"] = note.began_by_reads.into();
+    }
     if let (Value::Object(line), Value::Object(what)) = (&mut line, what) {
         line.extend(what);
     }

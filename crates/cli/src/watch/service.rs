@@ -28,7 +28,7 @@ pub const RIGHTS: [Capability; 3] = [
 /// Until it is dropped, or this process ends in whatever way.
 pub struct Service {
     pub manager: ServiceManager,
-    _lock: Option<Lock>,
+    lock: Option<Lock>,
     told_status: Option<Instant>,
 }
 
@@ -38,9 +38,14 @@ impl Service {
     pub fn start(is_only: bool) -> Result<Self> {
         Ok(Self {
             manager: ServiceManager::of_environment(),
-            _lock: if is_only { only(&runtime())? } else { None },
+            lock: if is_only { only(&runtime())? } else { None },
             told_status: None,
         })
+    }
+
+    /// Where those ask who want to know what it does; `None` where it isn't the only one.
+    pub fn socket_path(&self) -> Option<PathBuf> {
+        self.lock.is_some().then(socket_path)
     }
 
     /// Gives up the rights that were needed to begin.
@@ -57,6 +62,11 @@ impl Service {
             self.told_status = Some(Instant::now());
         }
     }
+}
+
+/// Where the one that watches the machine is asked.
+pub fn socket_path() -> PathBuf {
+    runtime().join("watch.sock")
 }
 
 /// `$FOREREAD_STATE_DIR`, else `/run/foreread`.

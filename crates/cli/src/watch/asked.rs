@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `watch` of the machine did last, for those who ask it: `foreread explain`.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use foreread_linux::peer;
+use foreread_watch::note::Note;
+
+use super::report;
+use crate::output;
+use crate::socket::Socket;
+
+/// What is kept of the past.
+const LINES_MAX: usize = 4096;
+/// Paths can be long.
+const BYTES_MAX: usize = 4 << 20;
+
+/// Lines as the log has them, without calls, and where they are asked for.
+pub struct Asked {
+    socket: Option<Socket>,
+    recent: Recent,
+    started: Instant,
+    /// One who asks is answered by a thread: he may be slow.
+    answering: Option<JoinHandle<()>>,
+}
+
+impl Asked {
+    /// Listens there, if anywhere. Where that can't be, nobody can ask, and all else works.
+    pub fn listen(path: Option<PathBuf>) -> Self {
+        let socket = path.map(|path| Socket::listen(&path)).transpose();
+        let socket = socket.unwrap_or_else(|error| {
+            output::note(&format!("`foreread explain` can't ask: {error:#}"));
+            None
+        });
+        Self {
+            socket,
+            recent: Recent::default(),
+            started: Instant::now(),
+            answering: None,
+        }
+    }
+
+    /// Keeps what was done.
+    pub fn take(&mut self, notes: &[Note]) {
+        if self.socket.is_none() {
+            return;
+        }
+        let since_start = self.started.elapsed();
+        for note in notes.iter().filter(|note| !report::is_call(&note.what)) {
+            let line = report::line(note, since_start);
+            self.recent.push(format!("{line}\n"));
+        }
+    }
+
+    /// Answers the next one who asks and may; the others wait for the next time.
+    pub fn answer(&mut self) {
+        let is_busy = |thread: &JoinHandle<()>| !thread.is_finished();
+        if self.answering.as_ref().is_some_and(is_busy) {
+            return;
+        }
+        let Some(Ok(Some(stream))) = self.socket.as_ref().map(Socket::next) else {
+            return;
+        };
+        if !peer::is_root_or_us(&stream).unwrap_or(false) {
+            return;
+        }
+        let text = self.recent.text();
+        let thread = thread::Builder::new().name("answer".into());
+        // Without a thread he hears nothing, and may ask again.
+        self.answering = thread.spawn(move || tell(stream, &text)).ok();
+    }
+}
+
+fn tell(mut stream: UnixStream, text: &str) {
+    // Whoever hangs up doesn't want to know.
+    let _ = stream.write_all(text.as_bytes());
+}
+
+#[derive(Default)]
+struct Recent {
+    lines: VecDeque<String>,
+    bytes: usize,
+}
+
+impl Recent {
+    fn push(&mut self, line: String) {
+        self.bytes += line.len();
+        self.lines.push_back(line);
+        while self.lines.len() > LINES_MAX || self.bytes > BYTES_MAX {
+            let oldest = self.lines.pop_front();
+            self.bytes -= oldest.map_or(0, |line| line.len());
+        }
+    }
+
+    /// All of them, after the line of a start.
+    fn text(&self) -> String {
+        let lines = self.lines.iter().map(String::as_str);
+        let start = format!("{}\n", report::line_of_start());
+        std::iter::once(start.as_str()).chain(lines).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreread_watch::note::What;
+    use std::io::Read;
+
+    fn refused(process: u32, bytes: usize) -> Note {
+        Note {
+            process,
+            began_by_reads: true,
+            what: What::Refused {
+                directory: vec![b'd'; bytes],
+            },
+        }
+    }
+
+    fn ask(asked: &mut Asked, path: &std::path::Path) -> String {
+        let mut stream = UnixStream::connect(path).unwrap();
+        asked.answer();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn the_last_notes_are_told_and_the_older_ones_forgotten() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let mut asked = Asked::listen(Some(path.clone()));
+        assert!(ask(&mut asked, &path).contains("\"started\""));
+        let notes: Vec<Note> = (1..=5000).map(|process| refused(process, 9)).collect();
+        asked.take(&notes);
+        asked.answering.take().unwrap().join().unwrap();
+        let text = ask(&mut asked, &path);
+        assert_eq!(text.lines().count(), LINES_MAX + 1);
+        assert!(text.lines().last().unwrap().contains("\"process\":5000"));
+        assert!(text.lines().nth(1).unwrap().contains("\"process\":905,"));
+        asked.take(&[refused(1, BYTES_MAX / 2), refused(2, BYTES_MAX / 2)]);
+        assert!(asked.recent.bytes <= BYTES_MAX && asked.recent.lines.len() == 1);
+    }
+
+    #[test]
+    fn without_a_socket_nothing_is_kept() {
+        let mut asked = Asked::listen(None);
+        asked.take(&[refused(1, 9)]);
+        asked.answer();
+        assert!(asked.recent.lines.is_empty());
+        // One where nothing can be is told, and no failure.
+        assert!(
+            Asked::listen(Some("/no/such/directory/socket".into()))
+                .socket
+                .is_none()
+        );
+    }
+}
