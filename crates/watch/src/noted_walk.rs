@@ -315,6 +315,57 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn calls_that_are_lost_or_out_of_order_do_no_harm(
+            budget_pages in 0u64..4000, reads in any::<bool>(),
+            all in prop::collection::vec(happens(), 0..200),
+            lost in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
+            swapped in prop::collection::vec(any::<[prop::sample::Index; 2]>(), 0..20)
+        ) {
+            let walk = match reads {
+                true => Walk::new(b"/t/a", Order::Name, budget_pages << 12),
+                false => Walk::of_looks(b"/t/a", Order::Name, budget_pages << 12),
+            };
+            let mut calls = calls(walk, &all);
+            let mut again = WalkAgain::begin(&calls.remove(0).what).unwrap();
+            for [one, other] in swapped {
+                if !calls.is_empty() {
+                    let (one, other) = (one.index(calls.len()), other.index(calls.len()));
+                    calls.swap(one, other);
+                }
+            }
+            for lost in lost {
+                if !calls.is_empty() {
+                    calls.remove(lost.index(calls.len()));
+                }
+            }
+            for call in calls {
+                again.make(&call.what);
+            }
+            prop_assert!(again.walk().tally().fetched_files < 1 << 40);
+        }
+    }
+
+    #[test]
+    fn who_begins_to_read_in_the_midst_of_a_fetch_does_no_harm() {
+        let mut walk = NotedWalk::begin(Walk::of_looks(b"/t/a", Order::Name, 1 << 30), 1, None);
+        let Decision::List(asked) = walk.decide() else {
+            panic!("it isn't listed");
+        };
+        walk.listed(&asked, &lists(&asked, 9));
+        let Decision::Fetch(files, _) = walk.decide() else {
+            panic!("there is nothing");
+        };
+        walk.fetching(&files);
+        for file in &files[..3] {
+            walk.missed(b"/t/a", file.inode);
+        }
+        walk.stopped_fetching(&files, 3);
+        assert!(walk.reads());
+        assert!(walk.tally().fetched_files <= files.len() as u64);
+    }
+
     fn some_calls() -> Vec<WalkCall> {
         let walks = (0..200).map(|n| match n % 4 {
             0 => Happens::Carried(8),

@@ -624,7 +624,9 @@ impl Walk {
             .states
             .values()
             .filter(|state| **state == State::Fetched);
-        self.tally.fetched_files -= fetched.count() as u64;
+        // Those that are being fetched just now are not counted yet.
+        let fetched = fetched.count() as u64;
+        self.tally.fetched_files = self.tally.fetched_files.saturating_sub(fetched);
         // What was looked at before isn't come to any more.
         self.states.retain(|_, state| *state != State::Fetched);
         for cursor in self.cursors.all() {
