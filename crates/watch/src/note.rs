@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was decided, and what came of it, for a log.
 
+use std::path::PathBuf;
+
 use crate::call::Call;
 use crate::detect_call::DetectCall;
 use crate::order::Order;
+use crate::rest;
 use crate::walk::{Tally, Why};
 use crate::walk_call::WalkCall;
 
@@ -76,11 +79,54 @@ pub enum What {
     WalkCalled(Box<WalkCall>),
     /// A detector of walks was called.
     DetectCalled(Box<DetectCall>),
+    /// Of a replay ahead of a program that has a profile.
+    OfProfile(Box<OfProfile>),
     /// It is over.
     Ended {
         /// Why.
         why: Why,
         /// What it was worth.
         tally: Tally,
+    },
+}
+
+/// What happened to a program that follows a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OfProfile {
+    /// It isn't the profile's own, or nothing is to be done.
+    Refused {
+        /// The file of the profile.
+        profile_file: PathBuf,
+        /// Why, in a few words.
+        why: String,
+    },
+    /// It is, and the rest of the profile is replayed.
+    Matched {
+        /// The file of the profile.
+        profile_file: PathBuf,
+        /// The paths by which it was known, in the order in which they were missed.
+        files: Vec<Vec<u8>>,
+        /// By chance it would look so once in two to the power of this.
+        odds_bits: u32,
+        /// The program, and those of its children that missed the files.
+        processes: Vec<u32>,
+    },
+    /// A window of it was fetched.
+    Fetched {
+        /// Files asked for.
+        files: u64,
+        /// Pages that came in.
+        pages: u64,
+        /// How long it took.
+        took_ns: u64,
+    },
+    /// It is over.
+    Ended {
+        /// The file of the profile.
+        profile_file: PathBuf,
+        /// Why.
+        why: rest::Why,
+        /// What it was worth.
+        tally: rest::Tally,
     },
 }

@@ -11,17 +11,18 @@ use toml::de::{DeTable, DeValue};
 use crate::excluded::Excluded;
 
 /// What may be set.
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 7] = [
     "budget",
     "cgroup",
     "dry_run",
     "exclude_paths",
     "exclude_programs",
     "log",
+    "profiles",
 ];
 
 /// What a file sets; what it leaves out is as without a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Most bytes that are in memory ahead of one program.
     pub budget_bytes: Option<u64>,
@@ -31,8 +32,23 @@ pub struct Settings {
     pub is_dry_run: bool,
     /// Absolute path of the log, or `-`.
     pub log: Option<String>,
+    /// Whether profiles are replayed ahead of the programs that follow them.
+    pub uses_profiles: bool,
     /// Whom and what is left alone.
     pub excluded: Excluded,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            budget_bytes: None,
+            cgroup: None,
+            is_dry_run: false,
+            log: None,
+            uses_profiles: true,
+            excluded: Excluded::default(),
+        }
+    }
 }
 
 /// What is wrong with a file of settings: where, and what to write instead.
@@ -81,6 +97,7 @@ impl Settings {
                 "exclude_paths" => paths = value.each(Value::path)?,
                 "exclude_programs" => programs = value.each(Value::program)?,
                 "log" => settings.log = Some(value.log()?.to_owned()),
+                "profiles" => settings.uses_profiles = value.flag()?,
                 _ => return Err(fail(key.span().start, unknown(name))),
             }
         }
@@ -210,12 +227,14 @@ mod tests {
     #[test]
     fn all_that_may_be_set_is_read() {
         let text = "budget = \"512M\"\ncgroup = \"/sys/fs/cgroup/a\"\ndry_run = true\n\
-                    exclude_paths = [\"/srv/backup\"]\nexclude_programs = \"rsync\"\nlog = \"-\"\n";
+                    exclude_paths = [\"/srv/backup\"]\nexclude_programs = \"rsync\"\nlog = \"-\"\n\
+                    profiles = false\n";
         let expected = Settings {
             budget_bytes: Some(512 << 20),
             cgroup: Some("/sys/fs/cgroup/a".into()),
             is_dry_run: true,
             log: Some("-".into()),
+            uses_profiles: false,
             excluded: Excluded::new(&["rsync"], &["/srv/backup"]),
         };
         assert_eq!(Settings::parse(text), Ok(expected));
@@ -257,7 +276,7 @@ mod tests {
         assert!(
             what.ends_with(
                 "there are: budget, cgroup, dry_run, exclude_paths, \
-                                exclude_programs, log"
+                                exclude_programs, log, profiles"
             ),
             "{what}"
         );
@@ -270,6 +289,7 @@ mod tests {
             ("\nbudget = \"much\"", 2, "not a size"),
             ("budget = true", 1, "is a size"),
             ("dry_run = 1", 1, "true or false"),
+            ("profiles = \"all\"", 1, "true or false"),
             ("log = \"relative\"", 1, "absolute path"),
             ("log = \"\"", 1, "absolute path"),
             ("cgroup = \"a\"", 1, "absolute path"),

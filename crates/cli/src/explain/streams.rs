@@ -79,7 +79,7 @@ impl<'a> Streams<'a> {
                 story.issued_pages = story.issued_pages.saturating_add(pages);
                 story.fetched_pages = story.fetched_pages.saturating_add(read_pages);
             }
-            Called::Done(_) => {}
+            Called::Done(_) | Called::Turns => {}
         }
         Ok(())
     }

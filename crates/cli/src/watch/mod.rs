@@ -9,9 +9,11 @@ pub mod detector_calls;
 mod fields;
 mod log;
 pub mod log_lines;
+mod profiles;
 mod report;
 pub mod service;
 mod texts;
+mod together;
 mod unwatched;
 pub mod walk_calls;
 
@@ -73,6 +75,8 @@ pub fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
         options.is_dry_run,
         settings.excluded.clone(),
     );
+    let mut profiles = profiles::Reader::default();
+    watching.know(settings.uses_profiles.then(|| profiles.read()));
     for lacking in watching.lacking() {
         output::note(&lacking.to_string());
     }
@@ -83,6 +87,7 @@ pub fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
         log,
         asked: Asked::listen(service.socket_path()),
         service,
+        profiles,
     };
     if let Some(interrupt) = interrupt {
         return session.until_interrupted(&interrupt);
@@ -154,6 +159,7 @@ struct Session<'a> {
     log: Log,
     asked: Asked,
     service: Service,
+    profiles: profiles::Reader,
 }
 
 impl Session<'_> {
@@ -212,6 +218,8 @@ impl Session<'_> {
         let excluded = settings.excluded.clone();
         self.watching
             .set(settings.budget_bytes, settings.is_dry_run, excluded);
+        let profiles = settings.uses_profiles.then(|| self.profiles.read());
+        self.watching.know(profiles);
         self.settings = settings;
         Ok(())
     }

@@ -8,7 +8,7 @@ use foreread_watch::note::{Note, What};
 use foreread_watch::walk::Tally;
 use serde_json::{Value, json};
 
-use super::{calls, detector_calls, walk_calls};
+use super::{calls, detector_calls, together, walk_calls};
 use crate::output;
 
 /// Version of the documents.
@@ -87,6 +87,7 @@ pub fn line(note: &Note, since_start: Duration) -> Value {
         What::Called(call) => calls::document(call),
         What::WalkCalled(call) => walk_calls::document(call),
         What::DetectCalled(call) => detector_calls::document(call),
+        What::OfProfile(what) => together::line(what),
         What::Ended { why, tally } => {
             let mut what = document_of(tally);
             what["what"] = "ended".into();
@@ -125,6 +126,8 @@ pub fn document(summary: &Summary, is_dry_run: bool) -> Value {
     document["walks"] = summary.walks.into();
     document["refused"] = summary.refused.into();
     document["lost"] = summary.lost.into();
+    let profiles = summary.profiles.as_ref();
+    document["profiles"] = profiles.map_or(Value::Null, together::document);
     document["streams"] = summary.streams.as_ref().map_or(Value::Null, |streams| {
         json!({
             "accesses": streams.accesses,
@@ -160,14 +163,16 @@ pub fn people(summary: &Summary, is_dry_run: bool) -> String {
         .streams
         .as_ref()
         .map_or_else(String::new, of_streams);
+    let profiles = summary.profiles.as_ref();
+    let profiles = profiles.map_or_else(String::new, |of| together::people(of, is_dry_run));
     if is_dry_run {
         return format!(
-            "{walks} seen, {} files missed{streams}{lost}",
+            "{walks} seen, {} files missed{profiles}{streams}{lost}",
             summary.misses
         );
     }
     format!(
-        "{walks}: {} files fetched in {} directories ({}), {} used, {} wasted; {} files missed{streams}{lost}",
+        "{walks}: {} files fetched in {} directories ({}), {} used, {} wasted; {} files missed{profiles}{streams}{lost}",
         tally.fetched_files,
         tally.directories,
         output::pages(tally.fetched_pages),

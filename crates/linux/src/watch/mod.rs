@@ -14,8 +14,11 @@ mod left_alone;
 mod listing;
 mod opened;
 mod place;
+mod program_of;
+mod replayer;
 mod seeing;
 mod streams;
+mod together;
 mod tops;
 mod walker;
 
@@ -23,6 +26,7 @@ pub use error::WatchError;
 pub use lacking::Lacking;
 pub use seeing::Whom;
 pub use streams::StreamsSummary;
+pub use together::{Profiles, ProfilesSummary};
 
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
@@ -46,6 +50,7 @@ use abi::{Seen, Sight};
 use left_alone::is_left_alone;
 use seeing::Seeing;
 use streams::Streams;
+use together::Together;
 use tops::Tops;
 use walker::{Read, Start};
 
@@ -89,6 +94,8 @@ pub struct Summary {
     pub tally: Tally,
     /// Of streams in large files; `None` where the kernel refuses to follow them.
     pub streams: Option<StreamsSummary>,
+    /// Of programs that followed a profile; `None` where profiles aren't used.
+    pub profiles: Option<ProfilesSummary>,
     /// Records of reads, or of processes, that found no room.
     pub lost: u64,
 }
@@ -125,6 +132,7 @@ pub struct Watching {
     walks: HashMap<WalkId, Walking>,
     tops: Tops,
     streams: Option<Streams>,
+    together: Together,
     notes: (Sender<Note>, Receiver<Note>),
     summary: Summary,
     lost_reads: u64,
@@ -177,6 +185,7 @@ impl Watching {
             walks: HashMap::new(),
             tops: Tops::default(),
             streams,
+            together: Together::new(),
             notes,
             summary: Summary::default(),
             lost_reads: 0,
@@ -199,6 +208,12 @@ impl Watching {
         self.excluded = excluded;
     }
 
+    /// From now on these profiles are known, and replayed ahead of the programs that follow them;
+    /// with `None` there are none.
+    pub fn know(&mut self, profiles: Option<Profiles>) {
+        self.together.know(profiles);
+    }
+
     /// What it has to do without here.
     #[must_use]
     pub fn lacking(&self) -> Vec<Lacking> {
@@ -209,7 +224,8 @@ impl Watching {
     #[must_use]
     pub fn summary(&self) -> Summary {
         Summary {
-            lost: self.seeing.lost() + self.lost_reads,
+            profiles: self.together.summary(),
+            lost: self.seeing.lost() + self.lost_reads + self.together.lost_reads(),
             ..self.summary
         }
     }
@@ -238,10 +254,14 @@ impl Watching {
         }
         // Looked at before the notes: what is over then has left its last one.
         let over: Vec<WalkId> = self.walks.iter().filter_map(is_over).collect();
+        let replayed = self.together.over();
         let notes: Vec<Note> = self.notes.1.try_iter().collect();
         notes.iter().try_for_each(|note| self.take(note))?;
         // Only a thread that panicked is still there, and has said so itself.
         over.into_iter().try_for_each(|id| self.leave(id))?;
+        for process in replayed {
+            self.leave_replay(process)?;
+        }
         Ok(notes)
     }
 
@@ -250,6 +270,10 @@ impl Watching {
             match seen {
                 Seen::Missed(mut missed) => {
                     self.summary.misses += 1;
+                    if let Some(process) = self.replayed(&missed)? {
+                        self.together.tell(process, &Read::Missed(missed));
+                        continue;
+                    }
                     let (of, parent) = (missed.process, missed.parent);
                     missed.process = self.join(of, parent, missed.device, &missed.directory)?;
                     // Where it looks at files, it may begin to read them.
@@ -264,14 +288,15 @@ impl Watching {
                     thread,
                     device,
                     inode,
-                } => self.tell(
-                    process,
-                    &Read::Hit {
+                } => {
+                    let hit = Read::Hit {
                         thread,
                         device,
                         inode,
-                    },
-                ),
+                    };
+                    self.tell(process, &hit);
+                    self.together.tell(process, &hit);
+                }
                 Seen::Look(mut look) => {
                     self.summary.looks += 1;
                     let (of, parent) = (look.process, look.parent);
@@ -298,6 +323,7 @@ impl Watching {
                 ),
                 Seen::Exited(process) => {
                     self.detectors.ended(process);
+                    self.together.ended(process);
                     self.ended(process);
                 }
             }
@@ -430,8 +456,9 @@ impl Watching {
 
     /// Sees of a process what the walks ahead of it need.
     fn look_at(&mut self, process: u32) -> Result<(), WatchError> {
-        let sight = self.of(process).map(|(_, walking)| walking.sight).max();
-        self.seeing.follow(process, sight)
+        let walks = self.of(process).map(|(_, walking)| walking.sight);
+        let replayed = self.together.leads(process).then_some(Sight::Reads);
+        self.seeing.follow(process, walks.chain(replayed).max())
     }
 
     fn take(&mut self, note: &Note) -> Result<(), WatchError> {
@@ -451,6 +478,11 @@ impl Watching {
                     walking.sight = Sight::Reads;
                 }
                 self.look_at(note.process)?;
+            }
+            What::OfProfile(what) => {
+                if let Some(members) = self.together.take(note.process, what) {
+                    self.look_at_replay(&members)?;
+                }
             }
             What::Ended { why, tally } => {
                 self.summary.tally = self.summary.tally.and(*tally);
@@ -489,6 +521,7 @@ impl Watching {
             drop(walking.reads);
             let _ = walking.thread.join();
         }
+        self.together.stop();
         let streams = self.streams.take().and_then(Streams::finish);
         let notes: Vec<Note> = self.notes.1.try_iter().collect();
         for note in &notes {
