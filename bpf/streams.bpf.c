@@ -37,11 +37,10 @@ struct stream_file {
 	struct fr_streams streams;
 };
 
-/* Under the lock, all of it. */
 struct disk {
-	struct fr_device device;
-	u64 end_sector; /* of the last request */
-	u64 in_flight;
+	struct fr_device device; /* under the lock */
+	u64 end_sector; /* of the last request; under the lock */
+	s64 in_flight; /* atomic: what is taken on is also taken off, lock or no lock */
 };
 
 struct flight {
@@ -707,11 +706,11 @@ int BPF_PROG(issued, struct request *request)
 	flight.asked_ns = BPF_CORE_READ(request, start_time_ns);
 	if (!flight.asked_ns)
 		flight.asked_ns = bpf_ktime_get_ns();
-	flight.first = disk->in_flight == 0;
+	flight.first = disk->in_flight <= 0;
 	flight.next = sector == disk->end_sector;
 	disk->end_sector = sector + (BPF_CORE_READ(request, __data_len) >> SECTOR_SHIFT);
 	if (bpf_map_update_elem(&flights, &key, &flight, BPF_NOEXIST) == 0)
-		disk->in_flight++;
+		__sync_fetch_and_add(&disk->in_flight, 1);
 	unlock();
 	return 0;
 }
@@ -723,6 +722,7 @@ int BPF_PROG(completed, struct request *request, u8 status, unsigned int bytes)
 	struct gendisk *gendisk;
 	struct flight *flight;
 	struct disk *disk;
+	s64 in_flight = 0;
 
 	if (!is_read(request))
 		return 0;
@@ -732,18 +732,17 @@ int BPF_PROG(completed, struct request *request, u8 status, unsigned int bytes)
 		return 0;
 	number = disk_number(gendisk);
 	disk = bpf_map_lookup_elem(&disks, &number);
+	if (disk)
+		in_flight = __sync_fetch_and_add(&disk->in_flight, -1) - 1;
 	if (!disk || !lock(LOCK_TRIES_INTERRUPT)) {
-		/* It stays counted as under way: the policy takes the disk for busier than it is.
-		 */
+		bpf_map_delete_elem(&flights, &key);
 		return 0;
 	}
-	if (disk->in_flight)
-		disk->in_flight--;
 	call_now.done.now_ns = bpf_ktime_get_ns();
 	call_now.done.took_ns = call_now.done.now_ns - flight->asked_ns;
 	call_now.done.pages = bytes >> 12;
 	call_now.done.first = flight->first;
-	call_now.done.left = disk->in_flight != 0;
+	call_now.done.left = in_flight > 0;
 	call_now.done.next = flight->next;
 	if (!status) {
 		call_now.kind = STREAMS_DONE;
