@@ -37,8 +37,8 @@ fn bytes(program: &str, device: &str) -> u64 {
     let [hdd, cloud, nfs] = match program {
         "dd" => [192, 160, 384],
         "readers-2" => [128, 192, 512],
-        "readers-4" => [96, 192, 768],
-        "readers-16" => [64, 192, 1024],
+        "readers-4" => [96, 192, 512],
+        "readers-16" => [64, 192, 512],
         "strided" => [32, 96, 96],
         "backward-64k" => [24, 80, 96],
         _ => [2, 8, 7],
