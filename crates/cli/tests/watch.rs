@@ -36,7 +36,8 @@ fn a_program_that_walks_finds_its_files_in_memory() {
         assert!(used > FILES as u64 * 3 / 4, "{what}");
         assert!(missed < FILES as u64 / 6, "{what}");
         assert!(
-            count(&document, "wasted_files") < FILES as u64 / 10,
+            // What it has read before it is known may be fetched, and is not read again.
+            count(&document, "wasted_files") < FILES as u64 / 6,
             "{what}"
         );
         assert_eq!(count(&document, "lost"), 0, "{what}");
@@ -125,14 +126,18 @@ fn a_program_that_reads_here_and_there_is_not_walked_ahead_of() {
         return;
     };
     let files = shuffled_files(&tree);
-    let order: Vec<&str> = files[..150].iter().map(String::as_str).collect();
-    make_cold(&testbed);
-    let (document, log) = watched(&world, &[], &[&["cat"], &order[..]].concat());
-    assert!(count(&document, "misses") >= 140, "{document}");
-    assert!(
-        count(&document, "fetched_files") <= 60,
-        "{document}\n{log:#?}"
-    );
+    let mut walked = Vec::new();
+    for part in files.chunks(FILES / 5) {
+        let part: Vec<&str> = part.iter().map(String::as_str).collect();
+        make_cold(&testbed);
+        let (document, log) = watched(&world, &[], &[&["cat"], &part[..]].concat());
+        assert!(count(&document, "misses") >= 100, "{document}");
+        if count(&document, "fetched_files") > 60 {
+            walked.push(format!("{document}\n{log:#?}"));
+        }
+    }
+    // Three files are in one of three orders by chance, now and then.
+    assert!(walked.len() <= 2, "{walked:#?}");
 }
 
 #[test]

@@ -54,10 +54,7 @@ impl Bed {
         let tree = root.join("tree");
         let made = testbed.instantly(|| small_files(&tree, FILES, 6_000_000, 1));
         made.expect("files");
-        let mut files = shuffled_files(&tree);
-        // Not even in one directory do they follow on each other.
-        let below = text_of(&tree).len();
-        files.sort_by_key(|file| crc32fast::hash(&file.as_bytes()[below..]));
+        let files = shuffled_files(&tree);
         mount_again(&testbed);
         Some(Self {
             world,

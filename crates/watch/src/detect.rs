@@ -9,11 +9,12 @@ use std::collections::{HashMap, VecDeque};
 use crate::line::Device;
 use crate::paths::{child_below, common, depth};
 
-/// Files that are remembered of a process.
-const RECENT_FILES: usize = 8;
-/// Files of one directory that make it suspect.
-const FILES_MIN: usize = 3;
-/// Files in different directories that make what is above them suspect.
+/// Files that are remembered of a process: of trees with three files a directory, four directories.
+const RECENT_FILES: usize = 12;
+/// Files of one directory, or directories in one, that make it suspect. Three are in one of three
+/// orders by chance so often that a Python that imports was walked ahead of.
+const FILES_MIN: usize = 4;
+/// Files in different directories that make what is above them suspect, or all that are remembered.
 const SCATTERED_FILES_MIN: usize = 4;
 /// How far below that they may be.
 const NEAR_LEVELS: usize = 2;
@@ -161,8 +162,11 @@ impl Recent {
             self.files.pop_front();
         }
         self.files.push_back(file);
-        let suspicion = self.of_one_directory().or_else(|| self.of_several())?;
-        // The same three files are asked about once.
+        let suspicion = self
+            .of_one_directory()
+            .or_else(|| self.of_several(SCATTERED_FILES_MIN))
+            .or_else(|| self.of_several(RECENT_FILES))?;
+        // The same files are asked about once.
         self.files.pop_front();
         Some(suspicion)
     }
@@ -179,9 +183,9 @@ impl Recent {
             .then(|| Suspicion::of_files(newest, &newest.directory, children))
     }
 
-    fn of_several(&self) -> Option<Suspicion> {
+    fn of_several(&self, files: usize) -> Option<Suspicion> {
         let newest = self.files.back()?;
-        let last = self.files.len().checked_sub(SCATTERED_FILES_MIN)?;
+        let last = self.files.len().checked_sub(files)?;
         let files: Vec<&Missed> = self.files.range(last..).collect();
         if files.iter().any(|file| file.device != newest.device) {
             return None;
@@ -232,23 +236,40 @@ mod tests {
     }
 
     #[test]
-    fn three_files_of_a_directory_make_it_suspect() {
-        let found = play(&[("/a", "1"), ("/b", "x"), ("/a", "2"), ("/a", "3")]).unwrap();
+    fn four_files_of_a_directory_make_it_suspect() {
+        let files = [
+            ("/a", "1"),
+            ("/b", "x"),
+            ("/a", "2"),
+            ("/a", "3"),
+            ("/a", "4"),
+        ];
+        let found = play(&files).unwrap();
         assert_eq!(found.directory, b"/a");
-        assert_eq!(found.passed[0].children, [b"1", b"2", b"3"]);
-        assert!(play(&[("/a", "1"), ("/a", "2"), ("/a", "2")]).is_none());
+        assert_eq!(found.passed[0].children, [b"1", b"2", b"3", b"4"]);
+        assert!(play(&[("/a", "1"), ("/a", "2"), ("/a", "3"), ("/a", "3")]).is_none());
+    }
+
+    #[test]
+    fn a_few_files_of_each_directory_make_what_is_above_suspect() {
+        let directories = ["/t/a", "/t/b", "/t/c", "/t/d"];
+        let files = directories.map(|of| ["1", "2", "3"].map(|name| (of, name)));
+        let found = play(files.as_flattened()).unwrap();
+        assert_eq!(found.directory, b"/t");
+        assert_eq!(found.passed[0].children, [b"a", b"b", b"c", b"d"]);
     }
 
     #[test]
     fn files_of_near_directories_make_what_is_above_suspect() {
-        let found = play(&[("/t/a", "1"), ("/t/b", "1"), ("/t/c/d", "1"), ("/t/e", "1")]);
-        let found = found.unwrap();
+        let near = ["/t/a", "/t/b", "/t/c/d", "/t/e"].map(|of| (of, "1"));
+        let found = play(&near).unwrap();
         assert_eq!(found.directory, b"/t");
         assert_eq!(found.passed[0].children, [b"a", b"b", b"c", b"e"]);
         let far = [
             ("/t/a/b/c", "1"),
             ("/t/b", "1"),
             ("/t/c", "1"),
+            ("/t/d", "1"),
             ("/u/e/f", "1"),
         ];
         assert!(play(&far).is_none());
@@ -266,7 +287,7 @@ mod tests {
         }
         assert_eq!(
             suspicions,
-            [2, 2 + 8 + 3, 13 + 16 + 3, 32 + 32 + 3, 67 + 64 + 3]
+            [3, 3 + 8 + 4, 15 + 16 + 4, 35 + 32 + 4, 71 + 64 + 4]
         );
     }
 

@@ -7,7 +7,7 @@
 //! counts how unlikely the order is in which the threads come through their directories: `n` names
 //! are in order by chance once in `n!` times.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::detect::{Passed, Suspicion};
 use crate::line::Device;
@@ -219,12 +219,14 @@ pub fn above(passed: &[Passed]) -> Option<Vec<u8>> {
     Some(directories.fold(first, common).to_vec())
 }
 
-/// One in how many times all of these are in order by chance.
+/// One in how many times all of these are in order by chance. The same names in several directories
+/// are no chance: who imports packages looks for the same few files in each.
 #[must_use]
 pub fn odds(passed: &[Passed]) -> u64 {
+    let mut names = HashSet::new();
+    let distinct = passed.iter().filter(|one| names.insert(&one.children));
     let of = |passed: &Passed| (1..=passed.children.len() as u64).product::<u64>();
-    let all = passed.iter().map(of);
-    all.fold(1, u64::saturating_mul)
+    distinct.map(of).fold(1, u64::saturating_mul)
 }
 
 /// Whether an order that explains these, and not those, is more than chance.
@@ -367,6 +369,17 @@ mod tests {
         let found = found.unwrap();
         assert_eq!((found.directory.as_slice(), found.threads), (&b"/t"[..], 3));
         assert_eq!(odds(&found.passed), 120 * 120 * 6);
+    }
+
+    #[test]
+    fn the_same_names_in_many_directories_convince_nobody() {
+        let of = |package: u32| Passed {
+            directory: format!("/t/{package}").into_bytes(),
+            children: ["__init__.py", "__pycache__"].map(Vec::from).to_vec(),
+        };
+        let packages: Vec<Passed> = (0..32).map(of).collect();
+        assert_eq!(odds(&packages), 2);
+        assert!(!is_convincing(&packages, 1));
     }
 
     #[test]

@@ -24,6 +24,11 @@ const RISE_LEVELS: usize = 3;
 const FILES_PER_REVIEW: u64 = 256;
 /// One of so many files that are read, or more, must be a fetched one.
 const READS_PER_USE_MAX: u64 = 8;
+/// What is ahead of a program that reads may be lost, should it go elsewhere: so many files, or so
+/// many times as many as it has used already. Three files in order are chance once in twenty times
+/// or so, and whoever reads here and there is looked at often.
+const AHEAD_FILES_MIN: u64 = 64;
+const AHEAD_FILES_PER_USED: u64 = 4;
 /// Files read elsewhere, without one of this tree between them, that end the walk.
 const STRAYS_MAX: u32 = 4;
 /// So many files of which data are read, and not only inodes, make a program one that reads.
@@ -292,7 +297,7 @@ impl Walk {
             return Decision::End(why);
         }
         self.find_next();
-        let window = self.window.files();
+        let window = self.ahead_max();
         let counting = self.cursors.counting().map(|cursor| *cursor);
         let mut cursors: Vec<Cursor> = counting.collect();
         let share = window / (cursors.len() as u64).max(1);
@@ -316,6 +321,16 @@ impl Walk {
         unlisted.map_or(Decision::Wait, |cursor| {
             Decision::List(self.unlisted(cursor.next).take(LISTS_MAX).collect())
         })
+    }
+
+    /// Files that may be ahead of the program now.
+    fn ahead_max(&self) -> u64 {
+        let window = self.window.files();
+        if !self.reads {
+            return window;
+        }
+        let used = self.tally.used_files.saturating_mul(AHEAD_FILES_PER_USED);
+        window.min(used.max(AHEAD_FILES_MIN))
     }
 
     /// Lets cursors go over what is fetched ahead of them.
@@ -677,7 +692,7 @@ impl Walk {
         }
         if self.read_files >= FILES_PER_REVIEW {
             let is_unused = self.read_fetched_files * READS_PER_USE_MAX < self.read_files;
-            if is_unused && self.tally.fetched_files > FILES_PER_REVIEW {
+            if is_unused && self.tally.fetched_files >= AHEAD_FILES_MIN {
                 self.over = Some(Why::Unused);
             }
             self.read_files = 0;
@@ -900,7 +915,7 @@ mod tests {
         let lists = tree("/t", 1, 8, 90);
         let files = files_of(&lists, "/t");
         let mut walk = Walk::new(b"/t", Order::Name, LARGE_BYTES);
-        serve(&mut walk, &lists, &mut Vec::new());
+        walk.listed(&[], &lists);
         let (one, far) = (&files[100], &files[600]);
         walk.hit(one.inode);
         assert_eq!(walk.jumped(), None);
@@ -970,6 +985,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_ahead_is_in_proportion_to_what_was_used() {
+        let lists = tree("/t", 0, 0, 4000);
+        let files = files_of(&lists, "/t");
+        let mut walk = Walk::new(b"/t", Order::Name, LARGE_BYTES);
+        let mut fetched = Vec::new();
+        for (used, file) in files[..1000].iter().enumerate() {
+            serve(&mut walk, &lists, &mut fetched);
+            let ahead = (fetched.len() - used) as u64;
+            assert!(ahead <= (used as u64 * 4).max(64), "{used}: {ahead}");
+            walk.hit(file.inode);
+        }
+        assert!(walk.tally().wasted_files() >= 256);
+    }
+
+    #[test]
     fn what_there_was_no_room_for_is_asked_for_again_and_what_fails_is_not() {
         let lists = tree("/t", 1, 3, 2);
         let mut walk = Walk::new(b"/t", Order::Name, LARGE_BYTES);
@@ -1005,15 +1035,15 @@ mod tests {
 
     #[test]
     fn what_was_fetched_below_the_old_top_is_not_fetched_again() {
-        let lists = tree("/t", 2, 3, 5);
-        let mut walk = Walk::new(b"/t/05", Order::Name, LARGE_BYTES);
+        let lists = tree("/t", 2, 3, 4);
+        let mut walk = Walk::new(b"/t/04", Order::Name, LARGE_BYTES);
         let mut fetched = Vec::new();
         serve(&mut walk, &lists, &mut fetched);
-        assert_eq!(fetched.len(), 4 * 5);
+        assert_eq!(fetched.len(), 4 * 4);
         walk.raise(b"/t", Order::Name);
         serve(&mut walk, &lists, &mut fetched);
         let distinct: HashSet<u64> = fetched.iter().map(|file| file.inode).collect();
-        assert_eq!((distinct.len(), fetched.len()), (13 * 5, 13 * 5));
+        assert_eq!((distinct.len(), fetched.len()), (13 * 4, 13 * 4));
     }
 
     proptest! {

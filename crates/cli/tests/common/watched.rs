@@ -67,14 +67,15 @@ pub fn make_cold(testbed: &Testbed) {
     testbed.drop_caches().expect("a cold cache");
 }
 
-/// Files of a tree, each once, in no order: as many as have no divisor in common with 127.
+/// Files of a tree, each once, in no order, which is the same each time.
 pub fn shuffled_files(tree: &Path) -> Vec<String> {
     let found = Command::new("find").arg(tree).args(["-type", "f"]).output();
     let found = stdout(&found.expect("find runs"));
-    let mut files: Vec<&str> = found.lines().collect();
-    files.sort_unstable();
-    let shuffled = (0..files.len()).map(|n| files[n * 127 % files.len()].to_owned());
-    shuffled.collect()
+    let mut files: Vec<String> = found.lines().map(str::to_owned).collect();
+    // Where it is mounted differs from time to time.
+    let below = tree.as_os_str().len();
+    files.sort_by_key(|file| crc32fast::hash(&file.as_bytes()[below..]));
+    files
 }
 
 /// A tree of files on a disk, none of which is in memory; `None` where that can't be had or
