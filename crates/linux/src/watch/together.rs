@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::sync::mpsc::{Sender, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use foreread_profile::Profile;
@@ -148,10 +148,10 @@ impl Together {
 
     /// Tells the replay ahead of a process what it has read.
     pub fn tell(&mut self, process: u32, read: &Read) {
-        let lost = self
-            .of(process)
-            .is_some_and(|of| of.reads.try_send(read.clone()).is_err() && !of.thread.is_finished());
-        self.lost_reads += u64::from(lost);
+        let sent = self.of(process).map(|of| of.reads.try_send(read.clone()));
+        // A replay that has ended needs no reads.
+        let is_lost = matches!(sent, Some(Err(TrySendError::Full(_))));
+        self.lost_reads += u64::from(is_lost);
     }
 
     /// Takes a miss of a process that nobody is ahead of yet. Says ahead of whom a replay begins
