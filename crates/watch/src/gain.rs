@@ -41,8 +41,7 @@ impl Gain {
     /// Looks at how much was missed and fetched in all so far. Says for how long seeing rests,
     /// where it brings nothing.
     pub fn look(&mut self, misses: u64, fetched_pages: u64) -> Option<Duration> {
-        let missed = misses.saturating_sub(self.misses);
-        let fetched = fetched_pages.saturating_sub(self.fetched_pages);
+        let (missed, fetched) = self.since(misses, fetched_pages);
         (self.misses, self.fetched_pages) = (misses, fetched_pages);
         if fetched.saturating_mul(MISSES_PER_PAGE_MAX) < missed {
             self.dull_looks += 1;
@@ -65,9 +64,16 @@ impl Gain {
     /// Whether misses alone have shown a stream since the last look.
     #[must_use]
     pub fn is_there(&self, misses: u64, fetched_pages: u64) -> bool {
-        let missed = misses.saturating_sub(self.misses);
-        let fetched = fetched_pages.saturating_sub(self.fetched_pages);
+        let (missed, fetched) = self.since(misses, fetched_pages);
         fetched >= PAGES_MIN && fetched.saturating_mul(MISSES_PER_PAGE_MAX) >= missed
+    }
+
+    /// Misses and fetched pages since the last look.
+    fn since(&self, misses: u64, fetched_pages: u64) -> (u64, u64) {
+        (
+            misses.saturating_sub(self.misses),
+            fetched_pages.saturating_sub(self.fetched_pages),
+        )
     }
 }
 

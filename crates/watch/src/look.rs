@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use crate::detect::{Passed, Suspicion};
 use crate::line::Device;
 use crate::paths::{common, depth};
+use crate::patience::{Patience, forget_oldest};
 
 /// Looks that are remembered of a thread.
 const RECENT_LOOKS: usize = 32;
@@ -59,8 +60,7 @@ struct Thread {
 struct Process {
     threads: HashMap<u32, Thread>,
     /// Looks that pass before it is suspected again.
-    pause: u32,
-    patience: u32,
+    patience: Patience,
     last: u64,
 }
 
@@ -86,9 +86,9 @@ impl LookDetector {
     /// A suspicion was wrong, or following it brought nothing.
     pub fn was_wrong(&mut self, process: u32) {
         if let Some(process) = self.processes.get_mut(&process) {
-            let patience = process.patience.max(PATIENCE_LOOKS / 2) * 2;
-            process.patience = patience.min(PATIENCE_LOOKS_MAX);
-            process.pause = process.patience;
+            process
+                .patience
+                .was_wrong(PATIENCE_LOOKS, PATIENCE_LOOKS_MAX);
             process.threads.clear();
         }
     }
@@ -105,20 +105,9 @@ impl LookDetector {
     }
 }
 
-/// Makes room for one more.
-fn forget_oldest<T>(all: &mut HashMap<u32, T>, max: usize, last: impl Fn(&T) -> u64) {
-    if all.len() >= max {
-        let oldest = all.iter().min_by_key(|(_, one)| last(one));
-        if let Some(key) = oldest.map(|(key, _)| *key) {
-            all.remove(&key);
-        }
-    }
-}
-
 impl Process {
     fn take(&mut self, look: Look, now: u64) -> Option<Suspicion> {
-        if self.pause > 0 {
-            self.pause -= 1;
+        if self.patience.passes() {
             return None;
         }
         if !self.threads.contains_key(&look.thread) {

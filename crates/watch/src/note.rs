@@ -7,7 +7,8 @@ use crate::call::Call;
 use crate::detect_call::DetectCall;
 use crate::order::Order;
 use crate::rest;
-use crate::walk::{Tally, Why};
+use crate::tally::Tally;
+use crate::walk::Why;
 use crate::walk_call::WalkCall;
 
 /// One thing that happened.
@@ -127,6 +128,6 @@ pub enum OfProfile {
         /// Why.
         why: rest::Why,
         /// What it was worth.
-        tally: rest::Tally,
+        tally: Tally,
     },
 }

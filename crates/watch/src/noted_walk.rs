@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use crate::order::{Entry, Order};
-use crate::walk::{Decision, FileToFetch, Met, Tally, Walk, Why};
+use crate::tally::Tally;
+use crate::walk::{Decision, FileToFetch, Met, Walk, Why};
 use crate::walk_call::{Above, Answer, WalkCall, WalkCalled};
 
 /// Takes notes.

@@ -13,6 +13,7 @@ use foreread_profile::{
 
 use crate::known::first_need_ns;
 use crate::line::Device;
+use crate::tally::Tally;
 
 /// The first window, in files and in pages (8 MiB).
 const FIRST_WINDOW_FILES: usize = 64;
@@ -66,41 +67,6 @@ impl Why {
             Self::Exited => "exited",
             Self::Memory => "memory",
             Self::Stopped => "stopped",
-        }
-    }
-}
-
-/// Files, and pages of 4 KiB.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Files asked for of which a use would be seen.
-    pub fetched_files: u64,
-    /// Pages that came in, of these and of others.
-    pub fetched_pages: u64,
-    /// Of the files asked for, read from memory by the program.
-    pub used_files: u64,
-    /// Files of the rest that were not fetched when the program came to them.
-    pub missed_files: u64,
-    /// Files asked for of which no use is seen: those that are mapped, or read from their midst.
-    pub uncounted_files: u64,
-}
-
-impl Tally {
-    /// Files that were fetched, and the program didn't come to them.
-    #[must_use]
-    pub fn wasted_files(&self) -> u64 {
-        self.fetched_files.saturating_sub(self.used_files)
-    }
-
-    /// Both together.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            fetched_files: self.fetched_files + other.fetched_files,
-            fetched_pages: self.fetched_pages + other.fetched_pages,
-            used_files: self.used_files + other.used_files,
-            missed_files: self.missed_files + other.missed_files,
-            uncounted_files: self.uncounted_files + other.uncounted_files,
         }
     }
 }

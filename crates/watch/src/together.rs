@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::detect::Missed;
 use crate::known::{FileKey, Known};
+use crate::patience::{Patience, forget_oldest};
 
 /// Misses by chance would make a match once in so many times, or less often, for each profile that
 /// there is: a million (2^20), for each miss of each process is a try.
@@ -63,8 +64,7 @@ struct Evidence {
     /// Profiles that it was found to follow, the latest of many: each is said once.
     found: VecDeque<u32>,
     /// Misses that pass before it is matched again.
-    pause: u32,
-    patience: u32,
+    patience: Patience,
     last: u64,
 }
 
@@ -114,14 +114,11 @@ impl Matcher {
             if at.is_empty() {
                 return None;
             }
-            if self.processes.len() >= PROCESSES_MAX {
-                forget_oldest(&mut self.processes);
-            }
+            forget_oldest(&mut self.processes, PROCESSES_MAX, |one| one.last);
         }
         let evidence = self.processes.entry(process).or_default();
         evidence.last = self.misses;
-        if evidence.pause > 0 {
-            evidence.pause -= 1;
+        if evidence.patience.passes() {
             return None;
         }
         evidence.take(file, at, self.known.files());
@@ -139,9 +136,9 @@ impl Matcher {
     /// A match was wrong, or following it brought nothing.
     pub fn was_wrong(&mut self, process: u32) {
         if let Some(evidence) = self.processes.get_mut(&process) {
-            let patience = evidence.patience.max(PATIENCE_MISSES / 2) * 2;
-            evidence.patience = patience.min(PATIENCE_MISSES_MAX);
-            evidence.pause = evidence.patience;
+            evidence
+                .patience
+                .was_wrong(PATIENCE_MISSES, PATIENCE_MISSES_MAX);
             evidence.runs.clear();
         }
     }
@@ -149,13 +146,6 @@ impl Matcher {
     /// A process has ended.
     pub fn ended(&mut self, process: u32) {
         self.processes.remove(&process);
-    }
-}
-
-fn forget_oldest(processes: &mut HashMap<u32, Evidence>) {
-    let oldest = processes.iter().min_by_key(|(_, one)| one.last);
-    if let Some(process) = oldest.map(|(process, _)| *process) {
-        processes.remove(&process);
     }
 }
 

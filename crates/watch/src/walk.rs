@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::cursor::{Cursor, Cursors};
 use crate::order::{Entry, Order};
 use crate::paths::{child_below, common, depth, is_within, joined};
+use crate::tally::Tally;
 use crate::window::Window;
 
 /// Directories that are listed in one go.
@@ -115,41 +116,6 @@ pub enum Met {
     Below,
     /// Elsewhere.
     Outside,
-}
-
-/// Files, and pages of 4 KiB.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Directories listed.
-    pub directories: u64,
-    /// Files asked for.
-    pub fetched_files: u64,
-    /// Pages that came in for them.
-    pub fetched_pages: u64,
-    /// Of the files asked for, read from memory by the program.
-    pub used_files: u64,
-    /// Files below the top that were not fetched when the program came to them.
-    pub missed_files: u64,
-}
-
-impl Tally {
-    /// Files that were fetched, and the program didn't come to them.
-    #[must_use]
-    pub fn wasted_files(&self) -> u64 {
-        self.fetched_files.saturating_sub(self.used_files)
-    }
-
-    /// Both together.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            directories: self.directories + other.directories,
-            fetched_files: self.fetched_files + other.fetched_files,
-            fetched_pages: self.fetched_pages + other.fetched_pages,
-            used_files: self.used_files + other.used_files,
-            missed_files: self.missed_files + other.missed_files,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

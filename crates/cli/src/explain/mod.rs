@@ -18,6 +18,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use foreread_watch::paths::is_within;
 use serde_json::{Value, json};
 
 use args::ExplainArguments;
@@ -59,7 +60,26 @@ pub struct Number {
     pub inode: u64,
 }
 
+/// Where a walk goes now, of all tops that it had, the latest first.
+fn newest_top(tops: &[String]) -> &str {
+    let top = tops.first().map_or("", String::as_str);
+    if top.is_empty() { "/" } else { top }
+}
+
 impl Subject {
+    /// Whether it is that process, or a file in one of the trees to which its walk has come.
+    fn is_of(&self, process: u32, tops: &[String]) -> bool {
+        match self {
+            Self::Process(subject) => *subject == process,
+            Self::File(file) => {
+                // The log has what is no text as people read it.
+                let path = String::from_utf8_lossy(&file.path);
+                let is_above = |top: &String| is_within(top.as_bytes(), path.as_bytes());
+                tops.iter().any(is_above)
+            }
+        }
+    }
+
     fn of(what: &OsStr) -> Result<Self> {
         let text = what.to_str().unwrap_or_default();
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {

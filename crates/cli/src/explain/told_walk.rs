@@ -3,12 +3,11 @@
 
 use foreread_core::grouped;
 use foreread_watch::order::Order;
-use foreread_watch::paths::is_within;
 use foreread_watch::walk::Why;
 use serde_json::{Value, json};
 
-use super::Subject;
 use super::walk_words::{order_words, why_words};
+use super::{Subject, newest_top};
 use crate::output::{counted, pages, time};
 use crate::text::printable;
 
@@ -95,19 +94,11 @@ impl Told {
 
     /// Whether it is the process's, or has come to the tree that the file is in.
     pub fn touches(&self, subject: &Subject) -> bool {
-        match subject {
-            Subject::Process(process) => self.process == *process,
-            Subject::File(file) => {
-                let path = String::from_utf8_lossy(&file.path);
-                let is_above = |top: &String| is_within(top.as_bytes(), path.as_bytes());
-                self.tops.iter().any(is_above)
-            }
-        }
+        subject.is_of(self.process, &self.tops)
     }
 
     fn top(&self) -> &str {
-        let top = self.tops.first().map_or("", String::as_str);
-        if top.is_empty() { "/" } else { top }
+        newest_top(&self.tops)
     }
 
     pub fn people(&self, subject: &Subject) -> String {

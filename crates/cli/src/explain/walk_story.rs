@@ -2,10 +2,9 @@
 //! One walk: where it goes, what it does, and what it did for a file. As words: `walk_words`.
 
 use foreread_watch::detect::Suspicion;
-use foreread_watch::paths::is_within;
 use foreread_watch::walk_call::{Answer, Lists, WalkAgain, WalkCall, WalkCalled};
 
-use super::{Named, Subject};
+use super::{Named, Subject, newest_top};
 
 /// A walk as far as the log has it.
 pub struct Story {
@@ -146,20 +145,11 @@ impl Story {
 
     /// Whether it is the process's, or has come to the tree that the file is in.
     pub fn touches(&self, subject: &Subject) -> bool {
-        match subject {
-            Subject::Process(process) => self.process == *process,
-            Subject::File(file) => {
-                // The log has what is no text as people read it.
-                let path = String::from_utf8_lossy(&file.path);
-                let is_above = |top: &String| is_within(top.as_bytes(), path.as_bytes());
-                self.tops.iter().any(is_above)
-            }
-        }
+        subject.is_of(self.process, &self.tops)
     }
 
     /// Where it goes now.
     pub fn top(&self) -> &str {
-        let top = self.tops.first().map_or("", String::as_str);
-        if top.is_empty() { "/" } else { top }
+        newest_top(&self.tops)
     }
 }

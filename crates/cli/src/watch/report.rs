@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use foreread_linux::watch::{StreamsSummary, Summary};
 use foreread_watch::note::{Note, What};
-use foreread_watch::walk::Tally;
+use foreread_watch::tally::Tally;
 use serde_json::{Value, json};
 
 use super::{calls, detector_calls, together, walk_calls};
@@ -105,8 +105,14 @@ pub fn line(note: &Note, since_start: Duration) -> Value {
 }
 
 fn document_of(tally: &Tally) -> Value {
+    let mut document = fetched_document(tally);
+    document["listed_directories"] = tally.directories.into();
+    document
+}
+
+/// What was fetched, and what became of it.
+pub fn fetched_document(tally: &Tally) -> Value {
     json!({
-        "listed_directories": tally.directories,
         "fetched_files": tally.fetched_files,
         "fetched_pages": tally.fetched_pages,
         "used_files": tally.used_files,
@@ -208,6 +214,7 @@ mod tests {
                 fetched_pages: 256,
                 used_files: 90,
                 missed_files: 12,
+                ..Tally::default()
             },
             lost: 2,
             ..Summary::default()

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use foreread_linux::watch::ProfilesSummary;
 use foreread_watch::note::OfProfile;
-use foreread_watch::rest::Tally;
+use foreread_watch::tally::Tally;
 use serde_json::{Value, json};
 
+use super::report::fetched_document;
 use crate::output;
 
 /// What a line of the log says.
@@ -62,14 +63,9 @@ fn text(path: &Path) -> String {
 }
 
 fn document_of(tally: &Tally) -> Value {
-    json!({
-        "fetched_files": tally.fetched_files,
-        "fetched_pages": tally.fetched_pages,
-        "used_files": tally.used_files,
-        "wasted_files": tally.wasted_files(),
-        "missed_files": tally.missed_files,
-        "uncounted_files": tally.uncounted_files,
-    })
+    let mut document = fetched_document(tally);
+    document["uncounted_files"] = tally.uncounted_files.into();
+    document
 }
 
 /// What came of all of them.

@@ -32,7 +32,7 @@ use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -42,7 +42,8 @@ use foreread_watch::detect::Suspicion;
 use foreread_watch::detect_call::{DetectCall, NoteDetect, NotedDetectors};
 use foreread_watch::excluded::Excluded;
 use foreread_watch::note::{Note, What};
-use foreread_watch::walk::{Tally, Why};
+use foreread_watch::tally::Tally;
+use foreread_watch::walk::Why;
 
 use crate::doctor::Capability;
 use crate::memory::{give_back, memory, share_one_heap};
@@ -389,12 +390,7 @@ impl Watching {
     fn tell(&mut self, process: u32, read: &Read) {
         let mut lost = 0;
         for (_, walking) in self.of(process) {
-            // A walk that has ended needs no reads.
-            let is_lost = matches!(
-                walking.reads.try_send(read.clone()),
-                Err(TrySendError::Full(_))
-            );
-            lost += u64::from(is_lost);
+            lost += u64::from(read.is_lost_on(&walking.reads));
         }
         self.lost_reads += lost;
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use foreread_profile::Profile;
@@ -14,7 +14,8 @@ use foreread_watch::detect::Missed;
 use foreread_watch::excluded::Excluded;
 use foreread_watch::known::Known;
 use foreread_watch::note::{Note, OfProfile};
-use foreread_watch::rest::{Tally, Why};
+use foreread_watch::rest::Why;
+use foreread_watch::tally::Tally;
 use foreread_watch::together::Matcher;
 
 use super::replayer::{Start, run};
@@ -148,9 +149,9 @@ impl Together {
 
     /// Tells the replay ahead of a process what it has read.
     pub fn tell(&mut self, process: u32, read: &Read) {
-        let sent = self.of(process).map(|of| of.reads.try_send(read.clone()));
-        // A replay that has ended needs no reads.
-        let is_lost = matches!(sent, Some(Err(TrySendError::Full(_))));
+        let is_lost = self
+            .of(process)
+            .is_some_and(|of| read.is_lost_on(&of.reads));
         self.lost_reads += u64::from(is_lost);
     }
 

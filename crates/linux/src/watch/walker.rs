@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, TrySendError};
 use std::time::{Duration, Instant};
 
 use foreread_profile::PAGE_BYTES;
@@ -58,6 +58,14 @@ pub(super) enum Read {
         inode: u64,
         is_late: bool,
     },
+}
+
+impl Read {
+    /// Hands a copy over. Whether it is lost, because too many wait there already: who has ended
+    /// needs none.
+    pub fn is_lost_on(&self, reads: &SyncSender<Self>) -> bool {
+        matches!(reads.try_send(self.clone()), Err(TrySendError::Full(_)))
+    }
 }
 
 /// What a walk is started with.

@@ -63,6 +63,9 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     })
 }
 
+/// The rows of a program on a disk.
+type Measured = Result<Vec<Row>, BenchError>;
+
 /// What is measured here, and what was.
 struct Streams<'a> {
     context: &'a Context,
@@ -84,14 +87,14 @@ impl Streams<'_> {
     }
 
     /// Measures each of these programs that was asked for, on each of these disks, with these
-    /// files; does `begin` once they are there.
+    /// files, for rows; does `begin` once they are there.
     fn on_each_disk(
         &mut self,
         programs: &[&'static str],
         devices: &[&str],
         files: &[(String, u64)],
         begin: impl FnOnce(&Bed),
-        mut measure: impl FnMut(&mut Self, &Bed, &'static str, &str) -> Result<(), BenchError>,
+        mut measure: impl FnMut(&mut Self, &Bed, &'static str, &str) -> Measured,
     ) -> Result<(), BenchError> {
         let wanted = programs.iter().copied().filter(|name| self.wants(name));
         let wanted: Vec<&'static str> = wanted.collect();
@@ -105,7 +108,8 @@ impl Streams<'_> {
             bed.become_disk(device)?;
             for name in &wanted {
                 self.context.say(&format!("streams: {name} on {device}"));
-                measure(self, &bed, name, device)?;
+                let rows = measure(self, &bed, name, device)?;
+                self.rows.extend(rows);
             }
         }
         Ok(())

@@ -69,9 +69,7 @@ pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
         nothing,
         |streams, bed, name, device| {
             let program = program(streams, bed, name, device);
-            let row = one(streams, bed, &program, device)?;
-            streams.rows.push(row);
-            Ok(())
+            Ok(vec![one(streams, bed, &program, device)?])
         },
     )
 }

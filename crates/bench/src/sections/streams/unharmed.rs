@@ -61,9 +61,7 @@ pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
         settle,
         |streams, bed, name, device| {
             let program = program(streams, bed, name, device);
-            let rows = both(streams, bed, &program, device)?;
-            streams.rows.extend(rows);
-            Ok(())
+            Ok(both(streams, bed, &program, device)?.into())
         },
     )
 }
