@@ -38,15 +38,20 @@ struct stream_file {
 };
 
 struct disk {
-	struct fr_device device; /* under the lock */
-	u64 end_sector; /* of the last request; under the lock */
+	struct streams_load load; /* its pages in flight are atomic, as below */
 	s64 in_flight; /* atomic: what is taken on is also taken off, lock or no lock */
+	u64 episode; /* in which these were begun */
+	u64 end_sector; /* of the last request; under the lock */
+	struct fr_device device; /* under the lock */
 };
 
 struct flight {
 	u64 asked_ns;
+	u64 episode;
+	u32 pages;
 	u32 first;
 	u32 next;
+	u32 reserved;
 };
 
 /* What a thread does. Its own. */
@@ -129,6 +134,8 @@ u64 reclaim_pages;
 u32 budget_pages; /* the most that is ahead of one reader; 0 no such bound */
 /* Whether reads from memory are seen. */
 u32 sees_hits;
+/* How often requests were begun to be seen: of those before, the end may not have been seen. */
+u64 episode;
 
 /* What user space looks at. */
 u64 lost; /* records that found no room */
@@ -309,13 +316,14 @@ __noinline int ask(u32 number)
 	asked->key = call_now.key;
 	asked->thread = access->thread;
 	asked->even_pages = fr_device_even_pages(disk ? &disk->device : NULL, 0);
+	asked->busy_pages = fr_device_busy_pages(disk ? &disk->device : NULL, asked->even_pages);
+	asked->disk = number_of_disk;
 	asked->start_page = start;
 	asked->pages = pages;
 	asked->step_pages = call_now.decision.step_pages;
 	asked->repeats = number + 1 == call_now.decision.windows ? call_now.decision.repeats : 0;
 	asked->down = (call_now.decision.flags & FR_DECIDED_DOWN) != 0 ||
 		      call_now.decision.reason == FR_REASON_REVERSE;
-	asked->reserved = 0;
 	/*
 	 * Left to itself, a ring wakes only who has taken all that came before: after the name of a
 	 * file, which waits for the first window, it would wake nobody.
@@ -596,12 +604,13 @@ int BPF_PROG(looked, struct address_space *mapping, unsigned long index, unsigne
 		/* The rest of a request comes batch by batch. */
 		reader->start_page = index;
 		return 0;
-	} else if (index == reader->end_page && !reader->waited_ns) {
-		reader->start_page = index;
-		reader->end_page = end;
+	} else if (index == reader->end_page) {
 		start = reader->untold_page;
-		if (end - start < TELL_PAGES)
+		if (end - start < TELL_PAGES && !reader->waited_ns) {
+			reader->start_page = index;
+			reader->end_page = end;
 			return 0;
+		}
 	}
 	reader->start_page = index;
 	reader->end_page = end;
@@ -683,14 +692,27 @@ static __always_inline bool is_read(struct request *request)
 	return (BPF_CORE_READ(request, cmd_flags) & REQ_OP_MASK) == REQ_OP_READ;
 }
 
+/*
+ * What a request takes at least: from a disk that had nothing else to do it tells also when that
+ * has become more.
+ */
+static __always_inline void learn_least(struct streams_load *load, const struct fr_done *done)
+{
+	if (load->least_ns == 0 || done->took_ns < load->least_ns)
+		load->least_ns = done->took_ns;
+	else if (done->first)
+		load->least_ns += (done->took_ns - load->least_ns) / 16;
+}
+
 /* A request goes to its device. */
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(issued, struct request *request)
 {
 	u64 key = (u64)request, sector, number;
-	struct flight flight = {};
+	struct flight flight = {}, *before;
 	struct gendisk *gendisk;
 	struct disk *disk;
+	u32 bytes;
 
 	if (!is_read(request))
 		return 0;
@@ -706,11 +728,24 @@ int BPF_PROG(issued, struct request *request)
 	flight.asked_ns = BPF_CORE_READ(request, start_time_ns);
 	if (!flight.asked_ns)
 		flight.asked_ns = bpf_ktime_get_ns();
+	bytes = BPF_CORE_READ(request, __data_len);
+	if (disk->episode != episode) {
+		disk->episode = episode;
+		disk->in_flight = 0;
+		disk->load.in_flight_pages = 0;
+	}
+	flight.episode = episode;
+	flight.pages = bytes >> 12;
 	flight.first = disk->in_flight <= 0;
 	flight.next = sector == disk->end_sector;
-	disk->end_sector = sector + (BPF_CORE_READ(request, __data_len) >> SECTOR_SHIFT);
-	if (bpf_map_update_elem(&flights, &key, &flight, BPF_NOEXIST) == 0)
+	disk->end_sector = sector + (bytes >> SECTOR_SHIFT);
+	/* It may be issued once more, and one whose end wasn't seen may have left its key to it. */
+	before = bpf_map_lookup_elem(&flights, &key);
+	if (!(before && before->episode == episode) &&
+	    bpf_map_update_elem(&flights, &key, &flight, BPF_ANY) == 0) {
 		__sync_fetch_and_add(&disk->in_flight, 1);
+		__sync_fetch_and_add(&disk->load.in_flight_pages, flight.pages);
+	}
 	unlock();
 	return 0;
 }
@@ -732,8 +767,10 @@ int BPF_PROG(completed, struct request *request, u8 status, unsigned int bytes)
 		return 0;
 	number = disk_number(gendisk);
 	disk = bpf_map_lookup_elem(&disks, &number);
-	if (disk)
+	if (disk && disk->episode == flight->episode) {
 		in_flight = __sync_fetch_and_add(&disk->in_flight, -1) - 1;
+		__sync_fetch_and_add(&disk->load.in_flight_pages, -(u64)flight->pages);
+	}
 	if (!disk || !lock(LOCK_TRIES_INTERRUPT)) {
 		bpf_map_delete_elem(&flights, &key);
 		return 0;
@@ -749,6 +786,9 @@ int BPF_PROG(completed, struct request *request, u8 status, unsigned int bytes)
 		call_now.disk = number;
 		fr_device_done(&disk->device, &call_now.done);
 		log_call();
+		disk->load.page_ns = disk->device.busy_ns;
+		disk->load.latency_ns = disk->device.latency_ns;
+		learn_least(&disk->load, &call_now.done);
 	}
 	unlock();
 	bpf_map_delete_elem(&flights, &key);

@@ -40,7 +40,16 @@ struct streams_ask {
 	fr_u32 pages;
 	fr_u32 repeats; /* once more each, this many steps further */
 	fr_u32 down; /* the reader goes down */
-	fr_u32 reserved;
+	fr_u32 busy_pages; /* that cost it as much as a request when it has more to do */
+	fr_u64 disk; /* a key of the map of disks */
+};
+
+/* What a disk has to do: the beginning of what the map of disks has. */
+struct streams_load {
+	fr_u64 in_flight_pages; /* being read, as a signed number */
+	fr_u64 least_ns; /* that a request took of late; 0 unknown */
+	fr_u64 page_ns; /* that a page took while it did most; 0 unknown */
+	fr_u64 latency_ns; /* of a request besides its pages; 0 unknown */
 };
 
 /* What the log has of a call of the core. */

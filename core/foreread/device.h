@@ -347,15 +347,23 @@ FR_ONCE fr_u32 fr_device_even_pages(const struct fr_device *device, fr_u32 alone
 }
 
 /*
- * The same while the device is busy: one that answers many at once may take its time for each,
- * and yet a request more costs the others next to nothing.
+ * The same of a device that has more to do: one that answers many at once may take its time for
+ * each, and yet a request more costs the others next to nothing.
  */
-FR_ONCE fr_u32 fr_device_cost_pages(const struct fr_device *device, fr_u32 even)
+FR_ONCE fr_u32 fr_device_busy_pages(const struct fr_device *device, fr_u32 even)
 {
-	if (!device || device->busy_since_ns == 0 || device->cost_ns == 0 || device->page_ns == 0)
+	if (!device || device->cost_ns == 0 || device->page_ns == 0)
 		return even;
 	return (fr_u32)fr_clamp(fr_div(device->cost_ns, device->page_ns), FR_DEVICE_EVEN_PAGES_MIN,
 				even);
+}
+
+/* What a request costs now, in pages. */
+FR_INLINE fr_u32 fr_device_cost_pages(const struct fr_device *device, fr_u32 even)
+{
+	if (!device || device->busy_since_ns == 0)
+		return even;
+	return fr_device_busy_pages(device, even);
 }
 
 /*

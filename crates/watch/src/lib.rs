@@ -10,6 +10,7 @@ pub mod cursor;
 pub mod detect;
 pub mod detect_call;
 pub mod excluded;
+pub mod fetch_queue;
 pub mod gain;
 pub mod known;
 pub mod ledger;

@@ -23,8 +23,12 @@ pub struct Ask {
     pub thread: u32,
     /// Of which file.
     pub file: FileKey,
+    /// The disk, as the kernel's side knows it; 0 none that it can see.
+    pub disk: u64,
     /// Pages that cost the disk as much as a request does.
     pub even_pages: u32,
+    /// The same when it has more to do.
+    pub busy_pages: u32,
     /// First page.
     pub start_page: u64,
     /// Pages.
@@ -73,10 +77,15 @@ impl Ask {
 /// whole.
 #[must_use]
 pub fn merged(asks: &[Ask]) -> Vec<(u64, u64)> {
-    let mut ranges: Vec<(u64, u64)> = asks.iter().flat_map(Ask::ranges).collect();
+    joined(&mut asks.iter().flat_map(Ask::ranges).collect::<Vec<_>>())
+}
+
+/// Ranges, upward: those that touch are one.
+#[must_use]
+pub fn joined(ranges: &mut [(u64, u64)]) -> Vec<(u64, u64)> {
     ranges.sort_unstable();
     let mut merged: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
-    for (start, pages) in ranges {
+    for &mut (start, pages) in ranges {
         match merged.last_mut() {
             Some((first, so_far)) if start <= first.saturating_add(*so_far) => {
                 *so_far = (*so_far).max(start.saturating_add(pages) - *first);
@@ -122,7 +131,9 @@ mod tests {
                 device: Device::default(),
                 generation: 0,
             },
+            disk: 0,
             even_pages: 32,
+            busy_pages: 32,
             start_page,
             pages,
             step_pages,

@@ -62,6 +62,8 @@ impl Told {
                 pages: record.word(48)?.into(),
                 repeats: record.word(52)?,
                 is_down: record.word(56)? != 0,
+                busy_pages: record.word(60)?,
+                disk: record.long(64)?,
             })),
             _ => None,
         }
@@ -190,15 +192,17 @@ mod tests {
         bytes.extend(23u32.to_ne_bytes());
         bytes.extend(1000u64.to_ne_bytes());
         bytes.extend(64u64.to_ne_bytes());
-        for word in [16u32, 3, 1, 0] {
+        for word in [16u32, 3, 1, 7] {
             bytes.extend(word.to_ne_bytes());
         }
+        bytes.extend((8u64 << 32).to_ne_bytes());
         let Some(Told::Ask(ask)) = Told::from_bytes(&bytes) else {
             panic!();
         };
         assert_eq!((ask.process, ask.thread, ask.file), (100, 101, key()));
         assert_eq!((ask.start_page, ask.pages, ask.step_pages), (1000, 16, 64));
         assert_eq!((ask.repeats, ask.is_down, ask.even_pages), (3, true, 23));
+        assert_eq!((ask.busy_pages, ask.disk), (7, 8 << 32));
         assert_eq!(Told::from_bytes(&head(9)), None);
         assert_eq!(Told::from_bytes(&head(BEGIN)), Some(Told::Begin));
     }

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the policy asks for, brought in by a few threads.
 //!
-//! `readahead(2)` queues reads and returns, so that a thread is through with a window long before
+//! `readahead(2)` queues reads and returns, so that a thread is through with a piece long before
 //! the device is. It stops silently at what it reads in one call at most, so that is what it is
-//! given. A file is open for no longer than that: nothing keeps its file system busy.
+//! given. What is queued when, [`FetchQueue`] says. A file is open for no longer than a piece is
+//! being queued: nothing keeps its file system busy.
 
-use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use foreread_profile::PAGE_BYTES;
-use foreread_watch::Device;
-use foreread_watch::stream::{Ask, calls, merged};
+use foreread_watch::fetch_queue::{FetchQueue, Next, Piece};
+use foreread_watch::stream::{Ask, calls};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
 
+use super::load::Load;
 use crate::cache::cached_pages;
 use crate::paths::leaving_access_time;
 use crate::read_ahead::readahead;
@@ -28,14 +30,6 @@ use crate::read_ahead::readahead;
 /// Threads that fetch. They queue reads, which takes a processor, and wait for extents and for room
 /// in the queue of the device.
 const THREADS: usize = 4;
-/// Windows that wait for a thread; of more the oldest are forgotten, whose readers have passed by.
-const WAITING_MAX: usize = 1024;
-/// Windows of one file that are fetched together.
-const TOGETHER_MAX: usize = 64;
-/// A disk to which a request costs as much as so many pages moves a head: 230 to 350 were measured
-/// of disks that do, 33 to 190 of others. What is asked of it is queued one window after the other:
-/// two that were queued by turns took twice as long.
-const SEEKS_PAGES_MIN: u32 = 200;
 
 /// Where a file can be reached.
 #[derive(Debug)]
@@ -46,13 +40,6 @@ pub(super) struct Reached {
     pub inode: u64,
     /// The most that one call reads of it.
     pub call_pages_max: u64,
-}
-
-/// Pages to fetch.
-#[derive(Debug)]
-pub(super) struct Job {
-    pub reached: Arc<Reached>,
-    pub ask: Ask,
 }
 
 /// What became of some of one file, that were fetched together.
@@ -71,11 +58,10 @@ struct Waiting {
 
 #[derive(Default)]
 struct Jobs {
-    queue: VecDeque<Job>,
-    /// File systems of which a window is being queued that is to be queued alone.
-    busy: Vec<Device>,
+    queue: FetchQueue<Arc<Reached>>,
+    /// Whether a thread waits for room on a disk: one is enough.
+    is_timed: bool,
     is_closed: bool,
-    forgotten: u64,
 }
 
 /// The threads. They end when this is dropped.
@@ -86,33 +72,29 @@ pub(super) struct Fetchers {
 
 impl Fetchers {
     /// Each says what it has fetched by `fetched`.
-    pub fn start(fetched: &Sender<Fetched>) -> Self {
+    pub fn start(load: &Arc<Load>, fetched: &Sender<Fetched>) -> Self {
         let waiting = Arc::new(Waiting::default());
         let threads = (0..THREADS).filter_map(|_| {
-            let (waiting, fetched) = (Arc::clone(&waiting), fetched.clone());
+            let waiting = Arc::clone(&waiting);
+            let (load, fetched) = (Arc::clone(load), fetched.clone());
             let thread = thread::Builder::new().name("fetch".into());
             // With fewer it is slower.
-            thread.spawn(move || run(&waiting, &fetched)).ok()
+            let run = move || run(&waiting, &load, &fetched);
+            thread.spawn(run).ok()
         });
         let threads = threads.collect();
         Self { waiting, threads }
     }
 
     /// To be fetched when its turn comes.
-    pub fn fetch(&self, job: Job) {
-        let mut jobs = lock(&self.waiting.jobs);
-        if jobs.queue.len() >= WAITING_MAX {
-            jobs.queue.pop_front();
-            jobs.forgotten += 1;
-        }
-        jobs.queue.push_back(job);
-        drop(jobs);
+    pub fn fetch(&self, reached: Arc<Reached>, ask: Ask) {
+        lock(&self.waiting.jobs).queue.push(reached, ask);
         self.waiting.changed.notify_one();
     }
 
     /// Windows that nobody came to fetch.
     pub fn forgotten(&self) -> u64 {
-        lock(&self.waiting.jobs).forgotten
+        lock(&self.waiting.jobs).queue.forgotten()
     }
 }
 
@@ -127,85 +109,82 @@ impl Drop for Fetchers {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn run(waiting: &Waiting, fetched: &Sender<Fetched>) {
-    while let Some((reached, asks)) = next(waiting) {
-        let alone = asks.first().and_then(alone);
-        let done = fetch(&reached, asks);
-        if let Some(device) = alone {
-            lock(&waiting.jobs).busy.retain(|busy| *busy != device);
-            waiting.changed.notify_all();
-        }
-        // What can't be opened is gone, or none of our business.
-        if let Ok(done) = done
-            && fetched.send(done).is_err()
-        {
+fn run(waiting: &Waiting, load: &Load, fetched: &Sender<Fetched>) {
+    while let Some(Piece { mut window, ranges }) = next(waiting, load) {
+        let read = fetch(&window.reached, &ranges, window.is_down());
+        let mut jobs = lock(&waiting.jobs);
+        let done = match read {
+            Ok(pages) => {
+                window.read_pages += pages;
+                jobs.queue.back(window)
+            }
+            // What can't be opened is gone, or none of our business.
+            Err(_) => {
+                jobs.queue.give_up(&window);
+                None
+            }
+        };
+        drop(jobs);
+        waiting.changed.notify_one();
+        let done = done.map(|window| Fetched {
+            asks: window.asks,
+            read_pages: window.read_pages,
+        });
+        if done.is_some_and(|done| fetched.send(done).is_err()) {
             return;
         }
     }
 }
 
-/// What is next, and what else of its file waits.
-fn next(waiting: &Waiting) -> Option<(Arc<Reached>, Vec<Ask>)> {
+/// What is next of which window.
+fn next(waiting: &Waiting, load: &Load) -> Option<Piece<Arc<Reached>>> {
     let mut jobs = lock(&waiting.jobs);
     loop {
         if jobs.is_closed {
             return None;
         }
-        if let Some(next) = jobs.take() {
-            return Some(next);
-        }
-        jobs = waiting
-            .changed
-            .wait(jobs)
-            .unwrap_or_else(PoisonError::into_inner);
-    }
-}
-
-impl Jobs {
-    fn take(&mut self) -> Option<(Arc<Reached>, Vec<Ask>)> {
-        let busy = &self.busy;
-        let is_free = |job: &Job| alone(&job.ask).is_none_or(|device| !busy.contains(&device));
-        let at = self.queue.iter().position(is_free)?;
-        let first = self.queue.remove(at)?;
-        self.busy.extend(alone(&first.ask));
-        let mut asks = vec![first.ask];
-        self.queue.retain(|job| {
-            let is_other = job.ask.file != first.ask.file || asks.len() == TOGETHER_MAX;
-            if !is_other {
-                asks.push(job.ask);
+        let limit = match jobs.queue.next(Instant::now(), |disk| load.of_disk(disk)) {
+            Next::Piece(piece) => {
+                drop(jobs);
+                // Another one looks whether there is more to do.
+                waiting.changed.notify_one();
+                return Some(piece);
             }
-            is_other
-        });
-        Some((first.reached, asks))
+            Next::Wait(limit) if !jobs.is_timed => limit,
+            Next::Wait(_) | Next::Nothing => {
+                jobs = waiting
+                    .changed
+                    .wait(jobs)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+        };
+        jobs.is_timed = true;
+        (jobs, _) = waiting
+            .changed
+            .wait_timeout(jobs, limit)
+            .unwrap_or_else(PoisonError::into_inner);
+        jobs.is_timed = false;
     }
 }
 
-/// The file system whose disk is asked for one window at a time.
-fn alone(ask: &Ask) -> Option<Device> {
-    (ask.even_pages >= SEEKS_PAGES_MIN).then_some(ask.file.device)
-}
-
-fn fetch(reached: &Reached, asks: Vec<Ask>) -> io::Result<Fetched> {
+/// How many of these pages were not cached. A file is open for no longer than this.
+fn fetch(reached: &Reached, ranges: &[(u64, u64)], is_down: bool) -> io::Result<u64> {
     let file = open(reached)?;
     let mut read_pages = 0;
-    let mut ranges = merged(&asks);
-    let is_down = asks.iter().all(|ask| ask.is_down);
-    if is_down {
-        ranges.reverse();
-    }
-    for range in ranges {
-        let (start_page, pages) = range;
+    for &(start_page, pages) in ranges {
         let cached = cached_pages(&file, start_page, pages).unwrap_or(0);
         read_pages += pages - cached.min(pages);
         if cached < pages {
+            let range = (start_page, pages);
             read(&file, calls(range, reached.call_pages_max, is_down));
         }
     }
-    Ok(Fetched { asks, read_pages })
+    Ok(read_pages)
 }
 
 fn read(file: &OwnedFd, calls: impl Iterator<Item = (u64, u64)>) {
@@ -243,33 +222,17 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
     use std::sync::mpsc::channel;
 
+    use foreread_watch::Device;
     use foreread_watch::stream::FileKey;
 
     use super::*;
 
-    fn job(path: &Path, inode: u64, pages: u64) -> Job {
-        Job {
-            reached: Arc::new(Reached {
-                path: path.as_os_str().as_bytes().to_vec(),
-                inode,
-                call_pages_max: 4,
-            }),
-            ask: Ask {
-                process: 1,
-                thread: 1,
-                file: FileKey {
-                    inode,
-                    device: Device::default(),
-                    generation: 0,
-                },
-                even_pages: 32,
-                start_page: 0,
-                pages,
-                step_pages: 0,
-                repeats: 0,
-                is_down: false,
-            },
-        }
+    fn reached(path: &Path, inode: u64) -> Arc<Reached> {
+        Arc::new(Reached {
+            path: path.as_os_str().as_bytes().to_vec(),
+            inode,
+            call_pages_max: 4,
+        })
     }
 
     #[test]
@@ -278,9 +241,26 @@ mod tests {
         let at = directory.path().canonicalize().unwrap().join("file");
         fs::write(&at, vec![1; 10 * 4096]).unwrap();
         let inode = at.metadata().unwrap().ino();
+        let ask = Ask {
+            process: 1,
+            thread: 1,
+            file: FileKey {
+                inode,
+                device: Device::default(),
+                generation: 0,
+            },
+            disk: 0,
+            even_pages: 32,
+            busy_pages: 32,
+            start_page: 0,
+            pages: 10,
+            step_pages: 0,
+            repeats: 0,
+            is_down: false,
+        };
         let (sender, fetched) = channel();
-        let fetchers = Fetchers::start(&sender);
-        fetchers.fetch(job(&at, inode, 10));
+        let fetchers = Fetchers::start(&Arc::new(Load::default()), &sender);
+        fetchers.fetch(reached(&at, inode), ask);
         let done = fetched.recv().unwrap();
         assert_eq!((done.asks[0].all_pages(), done.read_pages), (10, 0));
     }
@@ -291,10 +271,7 @@ mod tests {
         let at = directory.path().canonicalize().unwrap().join("file");
         fs::write(&at, "x").unwrap();
         let inode = at.metadata().unwrap().ino();
-        let fetch = |at: &Path, inode| {
-            let job = job(at, inode, 1);
-            fetch(&job.reached, vec![job.ask])
-        };
+        let fetch = |at: &Path, inode| fetch(&reached(at, inode), &[(0, 1)], false);
         assert!(fetch(&at, inode).is_ok());
         assert!(fetch(&at, inode + 1).is_err());
         assert!(fetch(&at.with_file_name("gone"), inode).is_err());

@@ -6,6 +6,7 @@
 
 mod abi;
 mod fetching;
+mod load;
 mod seeing;
 
 use std::collections::HashMap;
@@ -33,7 +34,7 @@ use crate::mounts::Mounts;
 use crate::recorder::BpfError;
 use crate::rights::keep_only;
 use abi::Told;
-use fetching::{Fetched, Fetchers, Job, Reached};
+use fetching::{Fetched, Fetchers, Reached};
 use seeing::{Counted, Room, Seeing};
 
 /// While reads from memory are seen, it is looked so often at memory, and at what that brings.
@@ -227,7 +228,7 @@ impl Loop {
                 self.missed.1 = Instant::now();
                 self.seeing.set_room(room(self.options.budget_bytes));
                 if self.fetchers.is_none() && !self.options.is_dry_run {
-                    self.fetchers = Some(Fetchers::start(&self.fetched.0));
+                    self.fetchers = Some(Fetchers::start(self.seeing.load(), &self.fetched.0));
                 }
                 // Where the kernel refuses now, misses alone are too little to go by.
                 let _ = self.seeing.follow();
@@ -310,8 +311,7 @@ impl Loop {
             self.summary.asked_pages += pages;
         }
         if let Some(fetchers) = &self.fetchers {
-            let reached = Arc::clone(reached);
-            fetchers.fetch(Job { reached, ask });
+            fetchers.fetch(Arc::clone(reached), ask);
         }
     }
 

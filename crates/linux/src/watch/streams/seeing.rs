@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use foreread_watch::call::Call;
@@ -12,6 +13,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, ProgramInput, RingBuffer, RingBufferBuilder};
 
 use super::abi::{Told, call_from_bytes};
+use super::load::Load;
 use crate::programs;
 use crate::recorder::{BpfError, refused};
 use crate::watch::Whom;
@@ -29,6 +31,7 @@ pub(super) struct Seeing {
     /// While something is missed.
     hits: Vec<Link>,
     skel: StreamsSkel<'static>,
+    load: Arc<Load>,
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Vec<Told>>>,
     calls: Rc<RefCell<Vec<Call>>>,
@@ -109,9 +112,11 @@ impl Seeing {
         let progs = &mut skel.progs;
         let misses =
             programs::attach([&mut progs.missed, &mut progs.marked, &mut progs.read_ahead])?;
+        let load = Load::of(&skel.maps.disks).map_err(refused("reaching the map of disks"))?;
         let mut seeing = Self {
             _misses: misses,
             hits: Vec::new(),
+            load: Arc::new(load),
             skel,
             ring,
             inbox,
@@ -159,6 +164,9 @@ impl Seeing {
         if self.sees_hits() {
             return Ok(());
         }
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.episode += 1;
+        }
         let progs = &mut self.skel.progs;
         self.hits = programs::attach([
             &mut progs.issued,
@@ -184,7 +192,13 @@ impl Seeing {
         self.hits.clear();
     }
 
+    /// How much is under way on disks, while reads from memory are seen.
+    pub fn load(&self) -> &Arc<Load> {
+        &self.load
+    }
+
     fn set_sees_hits(&mut self, sees_hits: bool, has_begun: bool) {
+        self.load.set_seen(sees_hits);
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.sees_hits = sees_hits.into();
             bss.has_begun = has_begun.into();

@@ -1,0 +1,699 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Windows that wait to be fetched, and which part of which of them is next.
+//!
+//! A disk is kept busy, and its queue short: whatever else is read from it waits behind what is
+//! queued already, and a window of 8 MiB is 64 ms on a cloud volume. So a window is queued piece by
+//! piece, as the pieces before it arrive. What must be under way is what arrives while a request is
+//! on its way: the least that one takes, at the rate at which the disk did most. With less it would
+//! idle, and more only waits. A little more than that is under way, so that a rate that was held down
+//! by this shows (as BBR does it for a network, Cardwell et al., ACM Queue 14(5), 2016).
+//!
+//! A disk with a head gets one whole window after the other instead: what it reads by turns costs a
+//! seek each.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::stream::{Ask, FileKey, joined, merged};
+
+/// Windows that wait; of more the oldest are forgotten, whose readers have passed by.
+const WAITING_MAX: usize = 1024;
+/// Windows of one file that are fetched together.
+const TOGETHER_MAX: usize = 64;
+/// A disk to which a request costs as much as so many pages, and takes so long, moves a head: 230 to
+/// 350 were measured of disks that do, 33 to 190 of others but a server of 1 GB/s, and half a turn is
+/// 2 ms at 15,000 rpm. What is asked of it is queued one window after the other: two that were queued
+/// by turns took twice as long.
+const SEEKS_PAGES_MIN: u32 = 200;
+const SEEKS_NS_MIN: u64 = 2_000_000;
+/// Nobody can wait much more exactly than this, and so much may be under way on any disk.
+const EXACT: Duration = Duration::from_micros(500);
+/// This many quarters of what would do are under way.
+const GAIN_QUARTERS: u64 = 6;
+/// A piece costs at most a quarter more than its pages, where it needn't be larger for that than the
+/// kernel's own window is by default; of a disk of which nothing is known, a piece and another are
+/// under way, as with the kernel.
+const PIECE_COSTS: u64 = 4;
+const PIECE_PAGES_MAX: u64 = 32;
+/// Calls for less aren't worth their own time.
+const PIECE_PAGES_MIN: u64 = 16;
+/// Where others keep a disk busier than that all the time, a piece is queued all the same when so
+/// many times as much could have arrived.
+const PATIENCE: u32 = 4;
+
+/// What is asked for of a file, and what is left of that. `R` is how the file is reached.
+#[derive(Clone, Debug)]
+pub struct Window<R> {
+    /// How its file is reached.
+    pub reached: R,
+    /// What was asked for.
+    pub asks: Vec<Ask>,
+    /// Pages of it that were not in memory, so far.
+    pub read_pages: u64,
+    /// As (first page, pages), upward.
+    left: VecDeque<(u64, u64)>,
+    /// Whether a part of it was given out.
+    is_begun: bool,
+    /// How much of it is given out just now.
+    queueing_pages: u64,
+}
+
+impl<R> Window<R> {
+    fn first(&self) -> Option<&Ask> {
+        self.asks.first()
+    }
+
+    fn file(&self) -> Option<FileKey> {
+        self.first().map(|ask| ask.file)
+    }
+
+    /// Whether its readers go down.
+    #[must_use]
+    pub fn is_down(&self) -> bool {
+        self.asks.iter().all(|ask| ask.is_down)
+    }
+
+    /// What is next of it, where a range costs `cost_pages` besides its own.
+    fn piece(&mut self, pages_max: u64, cost_pages: u64) -> Vec<(u64, u64)> {
+        let is_down = self.is_down();
+        let mut piece = Vec::new();
+        let mut room = pages_max;
+        while room > 0 {
+            let next = match is_down {
+                true => self.left.back_mut(),
+                false => self.left.front_mut(),
+            };
+            let Some((start, pages)) = next else { break };
+            let some = room.min(*pages);
+            room = room.saturating_sub(some.saturating_add(cost_pages));
+            *pages -= some;
+            match is_down {
+                true => piece.push((start.saturating_add(*pages), some)),
+                false => {
+                    piece.push((*start, some));
+                    *start = start.saturating_add(some);
+                }
+            }
+            if *pages == 0 && is_down {
+                self.left.pop_back();
+            } else if *pages == 0 {
+                self.left.pop_front();
+            }
+        }
+        self.is_begun = true;
+        piece
+    }
+}
+
+/// What is in the first and not in the second, of (first page, pages), both upward.
+fn without(ranges: &VecDeque<(u64, u64)>, others: &[(u64, u64)]) -> VecDeque<(u64, u64)> {
+    let mut left = VecDeque::with_capacity(ranges.len());
+    for &(start, pages) in ranges {
+        let (mut at, end) = (start, start.saturating_add(pages));
+        // They are few: what waits of one file.
+        for &(other, pages) in others {
+            let other_end = other.saturating_add(pages);
+            if other_end <= at || other >= end {
+                continue;
+            }
+            if other > at {
+                left.push_back((at, other - at));
+            }
+            at = other_end.min(end);
+        }
+        if at < end {
+            left.push_back((at, end - at));
+        }
+    }
+    left
+}
+
+/// What a disk has to do, and what it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskLoad {
+    /// Pages that are being read, for whomever.
+    pub in_flight_pages: u64,
+    /// What a request took at least; 0 unknown.
+    pub least_ns: u64,
+    /// What a page took while it did most; 0 unknown.
+    pub page_ns: u64,
+    /// What a request takes besides its pages; 0 unknown.
+    pub latency_ns: u64,
+}
+
+/// How much may be under way on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pace {
+    page_ns: u64,
+    cost_pages: u64,
+    /// `None` of a disk with a head: one window after the other is queued whole.
+    pages_max: Option<u64>,
+    piece_pages: u64,
+}
+
+impl Pace {
+    fn of(ask: &Ask, load: &DiskLoad) -> Self {
+        let page_ns = load.page_ns;
+        if ask.even_pages >= SEEKS_PAGES_MIN && load.latency_ns >= SEEKS_NS_MIN {
+            return Self {
+                page_ns,
+                cost_pages: 0,
+                pages_max: None,
+                piece_pages: u64::MAX,
+            };
+        }
+        let times = |ns: u64| ns.checked_div(page_ns).unwrap_or(0);
+        let arrive_pages = times(load.least_ns).saturating_mul(GAIN_QUARTERS) / 4;
+        let arrive_pages = arrive_pages.max(times(EXACT.as_nanos() as u64));
+        let cost_pages = u64::from(ask.busy_pages);
+        let piece_pages = (cost_pages * PIECE_COSTS).max(PIECE_PAGES_MIN);
+        let piece_pages = piece_pages.min(PIECE_PAGES_MAX).max(arrive_pages / 4);
+        Self {
+            page_ns,
+            cost_pages,
+            // A piece arrives as a whole. While it does, the next one is under way: a reader that
+            // comes to the end of what was queued would miss the page after it.
+            pages_max: Some(arrive_pages.max(piece_pages)),
+            piece_pages,
+        }
+    }
+
+    fn time_of(&self, pages: u64) -> Duration {
+        match self.page_ns {
+            0 => EXACT,
+            page_ns => Duration::from_nanos(pages.saturating_mul(page_ns)),
+        }
+    }
+
+    /// Whether a piece may be queued where so much is under way and so much is being queued, when
+    /// the last one was begun so long ago.
+    fn room(&self, in_flight_pages: u64, queueing_pages: u64, waited: Duration) -> Room {
+        let Some(pages_max) = self.pages_max else {
+            return match queueing_pages {
+                0 => Room::Now,
+                _ => Room::WhenBack,
+            };
+        };
+        let patience = self.time_of(pages_max.saturating_add(self.piece_pages));
+        let patience = patience.saturating_mul(PATIENCE);
+        let under_way = in_flight_pages.saturating_add(queueing_pages);
+        if under_way <= pages_max || waited >= patience {
+            return Room::Now;
+        }
+        // What it takes may be overestimated; half of the rest is looked at anew.
+        let wait = self.time_of(under_way - pages_max) / 2;
+        Room::In(wait.max(EXACT / 8).min(patience - waited))
+    }
+}
+
+/// When there is room for a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    Now,
+    In(Duration),
+    /// When what is being queued was given back.
+    WhenBack,
+}
+
+#[derive(Debug)]
+struct Disk {
+    number: u64,
+    /// Pages that are being queued, and that the disk may not have been told of yet.
+    queueing_pages: u64,
+    /// When a piece was given out last.
+    last: Option<Instant>,
+}
+
+/// Some pages of a window.
+#[derive(Debug)]
+pub struct Piece<R> {
+    /// What they belong to.
+    pub window: Window<R>,
+    /// As (first page, pages), in the order of need.
+    pub ranges: Vec<(u64, u64)>,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Next<R> {
+    /// Queue this, and [give its window back](FetchQueue::back).
+    Piece(Piece<R>),
+    /// Ask again after so long, or when a window came or was given back.
+    Wait(Duration),
+    /// Wait for a window.
+    Nothing,
+}
+
+/// Windows that wait.
+#[derive(Debug)]
+pub struct FetchQueue<R> {
+    windows: VecDeque<Window<R>>,
+    disks: Vec<Disk>,
+    forgotten: u64,
+}
+
+impl<R> Default for FetchQueue<R> {
+    fn default() -> Self {
+        Self {
+            windows: VecDeque::new(),
+            disks: Vec::new(),
+            forgotten: 0,
+        }
+    }
+}
+
+impl<R> FetchQueue<R> {
+    /// One more, after all others. What waits already of the same pages is asked for anew.
+    pub fn push(&mut self, reached: R, ask: Ask) {
+        if self.windows.len() >= WAITING_MAX {
+            self.windows.pop_front();
+            self.forgotten += 1;
+        }
+        let ranges = merged(&[ask]);
+        for window in self
+            .windows
+            .iter_mut()
+            .filter(|window| window.file() == Some(ask.file))
+        {
+            window.left = without(&window.left, &ranges);
+        }
+        self.windows.push_back(Window {
+            reached,
+            asks: vec![ask],
+            read_pages: 0,
+            left: ranges.into(),
+            is_begun: false,
+            queueing_pages: 0,
+        });
+    }
+
+    /// Windows that were not fetched since there were too many.
+    #[must_use]
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// What is next, where disks have so much to do.
+    pub fn next(&mut self, now: Instant, load: impl Fn(u64) -> DiskLoad) -> Next<R> {
+        // Disks without room, of which there are few.
+        let mut full: Vec<(u64, Room)> = Vec::new();
+        for at in 0..self.windows.len() {
+            let Some(&ask) = self.windows.get(at).and_then(Window::first) else {
+                continue;
+            };
+            if full.iter().any(|(disk, _)| *disk == ask.disk) {
+                continue;
+            }
+            // Of what isn't seen to have a disk nothing is ever under way.
+            if ask.disk == 0 {
+                return self.give_out(at, u64::MAX, 0);
+            }
+            let load = load(ask.disk);
+            let pace = Pace::of(&ask, &load);
+            let disk = self.disk(ask.disk);
+            let waited = disk
+                .last
+                .map_or(Duration::MAX, |last| now.saturating_duration_since(last));
+            match pace.room(load.in_flight_pages, disk.queueing_pages, waited) {
+                Room::Now => {
+                    disk.last = Some(now);
+                    return self.give_out(at, pace.piece_pages, pace.cost_pages);
+                }
+                room => full.push((ask.disk, room)),
+            }
+        }
+        let waits = full.iter().filter_map(|(_, room)| match room {
+            Room::In(wait) => Some(*wait),
+            Room::Now | Room::WhenBack => None,
+        });
+        waits.min().map_or(Next::Nothing, Next::Wait)
+    }
+
+    /// A piece of the window that stands there.
+    fn give_out(&mut self, at: usize, pages_max: u64, cost_pages: u64) -> Next<R> {
+        let Some(mut window) = self.windows.remove(at) else {
+            return Next::Nothing;
+        };
+        if !window.is_begun {
+            self.add_of_same_file(&mut window);
+        }
+        let ranges = window.piece(pages_max, cost_pages);
+        let pages = ranges.iter().map(|(_, pages)| pages).sum();
+        if let Some(number) = window.first().map(|ask| ask.disk) {
+            let disk = self.disk(number);
+            disk.queueing_pages = disk.queueing_pages.saturating_add(pages);
+        }
+        window.queueing_pages = pages;
+        Next::Piece(Piece { window, ranges })
+    }
+
+    /// Takes along what else of its file waits.
+    fn add_of_same_file(&mut self, window: &mut Window<R>) {
+        let file = window.file();
+        self.windows.retain_mut(|other| {
+            let is_other = other.file() != file
+                || other.is_begun
+                || window.asks.len() + other.asks.len() > TOGETHER_MAX;
+            if !is_other {
+                window.asks.append(&mut other.asks);
+                window.left.append(&mut other.left);
+            }
+            is_other
+        });
+        window.left = joined(window.left.make_contiguous()).into();
+    }
+
+    fn disk(&mut self, number: u64) -> &mut Disk {
+        let at = self.disks.iter().position(|disk| disk.number == number);
+        let at = at.unwrap_or_else(|| {
+            self.disks.push(Disk {
+                number,
+                queueing_pages: 0,
+                last: None,
+            });
+            self.disks.len() - 1
+        });
+        &mut self.disks[at]
+    }
+
+    /// What was given out of a window is queued. It comes back when nothing of it is left; else it
+    /// is in turn again after the windows of other files, and before those of its own.
+    pub fn back(&mut self, mut window: Window<R>) -> Option<Window<R>> {
+        self.free(&window);
+        let mut turn = None;
+        for (at, other) in self.windows.iter_mut().enumerate() {
+            if other.file() == window.file() {
+                turn = turn.or(Some(at));
+                window.left = without(&window.left, other.left.make_contiguous());
+            }
+        }
+        if window.left.is_empty() {
+            return Some(window);
+        }
+        self.windows
+            .insert(turn.unwrap_or(self.windows.len()), window);
+        None
+    }
+
+    /// A window can't be fetched.
+    pub fn give_up(&mut self, window: &Window<R>) {
+        self.free(window);
+    }
+
+    fn free(&mut self, window: &Window<R>) {
+        if let Some(number) = window.first().map(|ask| ask.disk) {
+            let disk = self.disk(number);
+            disk.queueing_pages = disk.queueing_pages.saturating_sub(window.queueing_pages);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::line::Device;
+
+    const DISK: u64 = 8 << 32;
+    /// As measured of a cloud volume: 22 pages arrive while a request is on its way.
+    const CLOUD: DiskLoad = DiskLoad {
+        in_flight_pages: 0,
+        least_ns: 733_000,
+        page_ns: 33_000,
+        latency_ns: 700_000,
+    };
+
+    fn ask(inode: u64, start_page: u64, pages: u64) -> Ask {
+        Ask {
+            process: 1,
+            thread: 1,
+            file: FileKey {
+                inode,
+                device: Device::default(),
+                generation: 0,
+            },
+            disk: DISK,
+            even_pages: 22,
+            busy_pages: 4,
+            start_page,
+            pages,
+            step_pages: 0,
+            repeats: 0,
+            is_down: false,
+        }
+    }
+
+    fn queue(asks: &[Ask]) -> FetchQueue<()> {
+        let mut queue = FetchQueue::default();
+        for ask in asks {
+            queue.push((), *ask);
+        }
+        queue
+    }
+
+    fn piece(queue: &mut FetchQueue<()>, load: DiskLoad) -> (Window<()>, Vec<(u64, u64)>) {
+        match queue.next(Instant::now(), |_| load) {
+            Next::Piece(piece) => (piece.window, piece.ranges),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn all(queue: &mut FetchQueue<()>, load: DiskLoad) -> Vec<(u64, u64)> {
+        let mut ranges = Vec::new();
+        while let Next::Piece(piece) = queue.next(Instant::now(), |_| load) {
+            ranges.extend(piece.ranges);
+            queue.back(piece.window);
+        }
+        ranges
+    }
+
+    #[test]
+    fn a_window_is_queued_as_the_disk_gets_through() {
+        let mut queue = queue(&[ask(1, 0, 100)]);
+        let (window, ranges) = piece(&mut queue, CLOUD);
+        assert_eq!(ranges, [(0, 16)]);
+        assert!(queue.back(window).is_none());
+        let (window, ranges) = piece(&mut queue, CLOUD);
+        assert_eq!(ranges, [(16, 16)]);
+        queue.back(window);
+        let busy = DiskLoad {
+            in_flight_pages: 40,
+            ..CLOUD
+        };
+        let next = queue.next(Instant::now(), |_| busy);
+        assert!(
+            matches!(next, Next::Wait(wait) if wait < Duration::from_millis(1)),
+            "{next:?}"
+        );
+        // Others may keep it busy for ever.
+        let later = Instant::now() + Duration::from_millis(20);
+        assert!(matches!(queue.next(later, |_| busy), Next::Piece(_)));
+    }
+
+    #[test]
+    fn what_is_being_queued_counts() {
+        let mut queue = queue(&[1, 2, 3, 4].map(|inode| ask(inode, 0, 100)));
+        let first = piece(&mut queue, CLOUD);
+        let second = piece(&mut queue, CLOUD);
+        let third = piece(&mut queue, CLOUD);
+        assert!(matches!(
+            queue.next(Instant::now(), |_| CLOUD),
+            Next::Wait(_)
+        ));
+        queue.give_up(&first.0);
+        queue.give_up(&second.0);
+        queue.give_up(&third.0);
+        assert_eq!(all(&mut queue, CLOUD).len(), 7);
+    }
+
+    #[test]
+    fn nothing_known_is_the_kernels_window_and_another() {
+        let mut ask = ask(1, 0, 1000);
+        ask.busy_pages = 32;
+        let mut queue = queue(&[ask]);
+        let unknown = |in_flight_pages| DiskLoad {
+            in_flight_pages,
+            ..DiskLoad::default()
+        };
+        let (window, ranges) = piece(&mut queue, unknown(0));
+        assert_eq!(ranges, [(0, 32)]);
+        queue.back(window);
+        let (window, _) = piece(&mut queue, unknown(32));
+        queue.back(window);
+        assert!(matches!(
+            queue.next(Instant::now(), |_| unknown(64)),
+            Next::Wait(_)
+        ));
+    }
+
+    #[test]
+    fn a_disk_with_a_head_gets_one_window_after_the_other() {
+        let head = DiskLoad {
+            latency_ns: 12_000_000,
+            ..CLOUD
+        };
+        let asks = [1, 2].map(|inode| Ask {
+            even_pages: 350,
+            ..ask(inode, 0, 2000)
+        });
+        let mut queue = queue(&asks);
+        let (first, ranges) = piece(&mut queue, head);
+        assert_eq!(ranges, [(0, 2000)]);
+        assert!(matches!(
+            queue.next(Instant::now(), |_| head),
+            Next::Nothing
+        ));
+        assert!(queue.back(first).is_some());
+        assert_eq!(piece(&mut queue, head).1, [(0, 2000)]);
+    }
+
+    #[test]
+    fn what_has_no_disk_that_is_seen_does_not_wait() {
+        let asks = [1, 2].map(|inode| Ask {
+            disk: 0,
+            ..ask(inode, 0, 5000)
+        });
+        let mut queue = queue(&asks);
+        assert_eq!(piece(&mut queue, CLOUD).1, [(0, 5000)]);
+        assert_eq!(piece(&mut queue, CLOUD).1, [(0, 5000)]);
+    }
+
+    #[test]
+    fn files_take_turns_and_windows_of_one_follow_each_other() {
+        let mut queue = queue(&[ask(1, 0, 32)]);
+        let begun = piece(&mut queue, CLOUD).0;
+        queue.push((), ask(1, 100, 16));
+        queue.push((), ask(2, 0, 16));
+        queue.back(begun);
+        assert_eq!(all(&mut queue, CLOUD), [(16, 16), (100, 16), (0, 16)]);
+    }
+
+    #[test]
+    fn what_is_asked_for_anew_is_queued_once() {
+        let mut queue = queue(&[ask(1, 0, 64)]);
+        let begun = piece(&mut queue, CLOUD).0;
+        queue.push((), ask(1, 40, 40));
+        queue.back(begun);
+        let first: Vec<u64> = all(&mut queue, CLOUD)
+            .into_iter()
+            .flat_map(|(start, pages)| start..start + pages)
+            .collect();
+        let once: BTreeSet<u64> = first.iter().copied().collect();
+        assert_eq!(first.len(), once.len());
+        assert_eq!(once, (16..80).collect());
+    }
+
+    #[test]
+    fn who_goes_down_gets_the_end_first() {
+        let down = Ask {
+            is_down: true,
+            ..ask(1, 100, 40)
+        };
+        assert_eq!(
+            all(&mut queue(&[down]), CLOUD),
+            [(124, 16), (108, 16), (100, 8)]
+        );
+    }
+
+    #[test]
+    fn of_too_many_the_oldest_is_forgotten() {
+        let mut queue = FetchQueue::default();
+        for inode in 0..WAITING_MAX as u64 + 3 {
+            queue.push((), ask(inode, 0, 1));
+        }
+        assert_eq!(queue.forgotten(), 3);
+        assert_eq!(piece(&mut queue, CLOUD).0.file().unwrap().inode, 3);
+    }
+
+    proptest! {
+        /// Against a disk that has always room: each page that was asked for comes, and none that
+        /// wasn't.
+        #[test]
+        fn all_that_is_asked_for_comes(
+            asks in prop::collection::vec(
+                (1u64..4, 0u64..400, 0u64..120, 0u64..60, 0u32..6, any::<bool>()), 1..12
+            )
+        ) {
+            let mut queue = FetchQueue::default();
+            let (mut wanted, mut given) = (BTreeSet::new(), BTreeSet::new());
+            let mut out = Vec::new();
+            for (number, (inode, start, pages, step_pages, repeats, is_down)) in
+                asks.into_iter().enumerate()
+            {
+                let ask = Ask { step_pages, repeats, is_down, ..ask(inode, start, pages) };
+                for (start, pages) in ask.ranges() {
+                    wanted.extend((start..start + pages).map(|page| (inode, page)));
+                }
+                queue.push((), ask);
+                // Some are under way while others come.
+                if number % 3 == 1 && let Next::Piece(Piece { window, ranges }) =
+                    queue.next(Instant::now(), |_| CLOUD)
+                {
+                    out.push((window, ranges));
+                }
+            }
+            let mut take = |window: &Window<()>, ranges: &[(u64, u64)]| {
+                let inode = window.file().unwrap().inode;
+                for &(start, pages) in ranges {
+                    given.extend((start..start + pages).map(|page| (inode, page)));
+                }
+            };
+            for (window, ranges) in out {
+                take(&window, &ranges);
+                queue.back(window);
+            }
+            while let Next::Piece(Piece { window, ranges }) = queue.next(Instant::now(), |_| CLOUD) {
+                take(&window, &ranges);
+                queue.back(window);
+            }
+            prop_assert_eq!(given, wanted);
+        }
+
+        /// A disk that delivers a page every tick is never left idle while something waits, and
+        /// never has more to do than a queue and a piece.
+        #[test]
+        fn a_disk_is_busy_and_its_queue_short(
+            asks in prop::collection::vec((1u64..4, 0u64..2000, 1u64..300), 1..8)
+        ) {
+            let mut queue = FetchQueue::default();
+            for (inode, start, pages) in asks {
+                queue.push((), ask(inode, start, pages));
+            }
+            let began = Instant::now();
+            let in_flight = Cell::new(0u64);
+            for tick in 0u32.. {
+                let now = began + Duration::from_nanos(33_000) * tick;
+                let load = |_| DiskLoad { in_flight_pages: in_flight.get(), ..CLOUD };
+                match queue.next(now, load) {
+                    Next::Piece(Piece { window, ranges }) => {
+                        let pages: u64 = ranges.iter().map(|(_, pages)| pages).sum();
+                        in_flight.set(in_flight.get() + pages);
+                        queue.back(window);
+                    }
+                    Next::Wait(_) => prop_assert!(in_flight.get() > 22),
+                    Next::Nothing => break,
+                }
+                prop_assert!(in_flight.get() <= 33 + 16);
+                in_flight.set(in_flight.get().saturating_sub(1));
+            }
+        }
+
+        #[test]
+        fn any_load_is_borne(
+            numbers in prop::array::uniform4(any::<u64>()), even_pages in any::<u32>(),
+            busy_pages in any::<u32>()
+        ) {
+            let [in_flight_pages, least_ns, page_ns, latency_ns] = numbers;
+            let load = DiskLoad { in_flight_pages, least_ns, page_ns, latency_ns };
+            let ask = Ask { even_pages, busy_pages, ..ask(1, u64::MAX - 10, 100) };
+            let mut queue = queue(&[ask, ask]);
+            while let Next::Piece(Piece { window, .. }) = queue.next(Instant::now(), |_| load) {
+                queue.back(window);
+            }
+        }
+    }
+}
