@@ -2,16 +2,17 @@
 //! What `watch` of the machine did last, for those who ask it: `foreread explain`.
 
 use std::collections::VecDeque;
-use std::io::Write;
+use std::io::{self, BufWriter, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use foreread_linux::peer;
+use foreread_linux::watch::AskedStreams;
 use foreread_watch::note::Note;
 
-use super::report;
+use super::{followed, report};
 use crate::output;
 use crate::socket::Socket;
 
@@ -57,8 +58,9 @@ impl Asked {
         }
     }
 
-    /// Answers the next one who asks and may; the others wait for the next time.
-    pub fn answer(&mut self) {
+    /// Answers the next one who asks and may; the others wait for the next time. For him alone it
+    /// is asked which streams are followed.
+    pub fn answer(&mut self, ask_streams: impl FnOnce() -> AskedStreams) {
         let is_busy = |thread: &JoinHandle<()>| !thread.is_finished();
         if self.answering.as_ref().is_some_and(is_busy) {
             return;
@@ -69,16 +71,31 @@ impl Asked {
         if !peer::is_root_or_us(&stream).unwrap_or(false) {
             return;
         }
-        let text = self.recent.text();
+        let (text, started) = (self.recent.text(), self.started);
+        let asked = ask_streams();
+        let answer = move || {
+            // Whoever hangs up doesn't want to know.
+            let _ = tell(stream, &text, asked, started);
+        };
         let thread = thread::Builder::new().name("answer".into());
         // Without a thread he hears nothing, and may ask again.
-        self.answering = thread.spawn(move || tell(stream, &text)).ok();
+        self.answering = thread.spawn(answer).ok();
     }
 }
 
-fn tell(mut stream: UnixStream, text: &str) {
-    // Whoever hangs up doesn't want to know.
-    let _ = stream.write_all(text.as_bytes());
+fn tell(
+    mut stream: UnixStream,
+    text: &str,
+    asked: AskedStreams,
+    started: Instant,
+) -> io::Result<()> {
+    stream.write_all(text.as_bytes())?;
+    let mut stream = BufWriter::new(stream);
+    for what in followed::documents(&asked.wait()) {
+        let line = report::line_of_ours(started.elapsed(), what);
+        writeln!(stream, "{line}")?;
+    }
+    stream.flush()
 }
 
 #[derive(Default)]
@@ -123,10 +140,14 @@ mod tests {
 
     fn ask(asked: &mut Asked, path: &std::path::Path) -> String {
         let mut stream = UnixStream::connect(path).unwrap();
-        asked.answer();
+        asked.answer(AskedStreams::of_none);
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
-        text
+        // Why no streams are told of comes last.
+        let lines = text.trim_end().rsplit_once('\n');
+        let (text, last) = lines.unwrap_or_else(|| panic!("{text}"));
+        assert!(last.contains("\"streams_unknown\""), "{last}");
+        text.to_owned()
     }
 
     #[test]
@@ -150,7 +171,7 @@ mod tests {
     fn without_a_socket_nothing_is_kept() {
         let mut asked = Asked::listen(None);
         asked.take(&[refused(1, 9)]);
-        asked.answer();
+        asked.answer(|| panic!("nobody asks"));
         assert!(asked.recent.lines.is_empty());
         // One where nothing can be is told, and no failure.
         assert!(

@@ -26,6 +26,7 @@ pub use error::WatchError;
 pub use lacking::Lacking;
 pub use seeing::Whom;
 pub use streams::StreamsSummary;
+pub use streams::telling::{Asked as AskedStreams, FollowedFile, FollowedStream, NotFollowed};
 pub use together::{Profiles, ProfilesSummary};
 
 use std::collections::HashMap;
@@ -229,6 +230,13 @@ impl Watching {
             lost: self.seeing.lost() + self.lost_reads + self.together.lost_reads(),
             ..self.summary
         }
+    }
+
+    /// Asks which streams in large files are followed now.
+    #[must_use]
+    pub fn ask_streams(&self) -> AskedStreams {
+        let streams = self.streams.as_ref();
+        streams.map_or_else(AskedStreams::of_none, Streams::ask)
     }
 
     /// Waits so long at most until something is seen, or `also` is readable; does what is due, and
