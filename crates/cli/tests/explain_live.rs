@@ -244,6 +244,27 @@ fn who_watches_the_machine_tells_of_walks() {
     let output = explain(&world, "4194305");
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
 
+    // Each of these programs goes through a part of it.
+    make_cold(&testbed);
+    let each = format!("find {} -type f -print0 | xargs -0 -n 8 cat", text(&tree));
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-c", &each]).stdout(Stdio::null());
+    assert!(shell.status().expect("sh starts").success());
+    let member = || {
+        let document = document_of(&explain(&world, text(&tree)));
+        let walks = document["walks"].as_array()?;
+        let mut shared = walks.iter().filter_map(|walk| walk["shared_by"].as_array());
+        let process = &shared.find_map(|by| by.last())?["process"];
+        Some(process.to_string())
+    };
+    until("a walk is shared", || member().is_some());
+    let member = member().expect("one that shares it");
+    let said = stdout(&world.output(&["explain", &member]));
+    assert!(
+        said.contains(&format!("Process {member} shares it since ")),
+        "{said}"
+    );
+
     assert_eq!(service.end().status.code(), Some(0));
     assert!(!world.path("state").join("watch.sock").exists());
 }

@@ -5,6 +5,7 @@
 pub mod args;
 mod doubts;
 mod followed;
+mod members;
 mod source;
 mod stream_story;
 mod streams;

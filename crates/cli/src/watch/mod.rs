@@ -6,7 +6,7 @@ mod asked;
 pub mod calls;
 mod config;
 pub mod detector_calls;
-mod fields;
+pub mod fields;
 pub mod followed;
 mod log;
 pub mod log_lines;

@@ -69,6 +69,7 @@ pub fn line(note: &Note, since_start: Duration) -> Value {
         What::Ordered { order } => json!({ "what": "ordered", "order": order.name() }),
         What::Reads => json!({ "what": "reads" }),
         What::Known => json!({ "what": "known" }),
+        What::Shares { leader } => json!({ "what": "shares", "with": leader }),
         What::Listed {
             directories,
             entries,
