@@ -106,10 +106,10 @@ fn what_is_told_of_streams_is_said_or_why_nothing_is() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let said = stdout(&output);
     for part in [
-        "Thread 8 of process 7 reads /some/file (inode 42 of device 7:1) in steps of 256 pages: \
-         it was last at page 1,000, 2.00 s ago.\n",
-        "ends 784 pages ahead of it; it may be 128 further than it has read, and no more than 512",
-        "Thread 8 (which has ended, or isn't seen from here) reads",
+        "A stream that thread 8 of process 7 began in /some/file (inode 42 of device 7:1) goes in \
+         steps of 256 pages: it is at page 1,000, read last 2.00 s ago.\n",
+        "ends 784 pages ahead of it; it may be 128 ahead, and no more than 512",
+        "thread 8 (which has ended, or isn't seen from here) began in",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
@@ -180,7 +180,7 @@ fn who_watches_the_machine_tells_of_streams() {
     assert_eq!(backward(&process)["inode"], inode);
     let people = stdout(&world.output(&["explain", text(&file)]));
     assert!(
-        people.contains(&format!("of process {process} reads {} (", text(&file))),
+        people.contains(&format!("of process {process} began in {} (", text(&file))),
         "{people}"
     );
 

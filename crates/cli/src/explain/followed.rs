@@ -147,9 +147,10 @@ fn people(file: &FollowedFile, followed: &FollowedStream) -> String {
         Some(process) => format!("of process {process} "),
         None => "(which has ended, or isn't seen from here) ".to_owned(),
     };
-    let ago = followed.idle_ns.map(|ns| format!(", {} ago", time(ns)));
+    let ago = followed.idle_ns;
+    let ago = ago.map(|ns| format!(", read last {} ago", time(ns)));
     let mut text = format!(
-        "Thread {} {whose}reads {} {}: it was last at page {}{}",
+        "A stream that thread {} {whose}began in {} goes {}: it is at page {}{}",
         stream.thread,
         name(file),
         direction(stream),
@@ -158,13 +159,13 @@ fn people(file: &FollowedFile, followed: &FollowedStream) -> String {
     );
     if stream.quiet_pages > 0 {
         let quiet = counted(stream.quiet_pages.into(), "page", "pages");
-        text += &format!(", and waited for none of the last {quiet}");
+        text += &format!(", and nobody waited for the last {quiet}");
     }
     text += ".\n";
     text += &match (stream.ahead_pages, stream.distance_pages) {
         (0, 0) => "  Nothing was asked for ahead of it".to_owned(),
         (ahead_pages, distance_pages) => format!(
-            "  What was asked for ends {} ahead of it; it may be {} further than it has read",
+            "  What was asked for ends {} ahead of it; it may be {} ahead",
             counted(ahead_pages, "page", "pages"),
             grouped(distance_pages.into()),
         ),

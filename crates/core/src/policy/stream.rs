@@ -53,13 +53,13 @@ impl Course {
 /// A stream. Pages are of 4 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// Who read it last.
+    /// Who began it; others may read it by now.
     pub thread: u32,
     /// Where it goes.
     pub course: Course,
     /// From the start of one piece to the start of the next; 0 without steps.
     pub step_pages: u64,
-    /// Where it was last: upward the page after the one read last, downward that page; with steps
+    /// Where it is: upward the page after the last one read, downward that page; with steps
     /// where the last piece starts.
     pub page: u64,
     /// Pages from there to the end of what was asked for.

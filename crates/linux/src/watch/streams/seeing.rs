@@ -23,8 +23,6 @@ use skeleton::{StreamsSkel, StreamsSkelBuilder};
 
 /// Room for calls that wait to be logged: 50,000 of them.
 const EVENTS_BYTES: u32 = 16 << 20;
-/// Files of which the kernel's side remembers something.
-const FILES_MAX: usize = 512;
 
 /// The programs in the kernel. Detached when dropped.
 pub(super) struct Seeing {
@@ -204,7 +202,8 @@ impl Seeing {
     /// The files of which something is remembered.
     pub fn files(&self) -> BTreeSet<FileKey> {
         // Whoever is forgotten meanwhile lets the kernel begin anew.
-        let keys = self.skel.maps.files.keys().take(FILES_MAX * 4);
+        let files = &self.skel.maps.files;
+        let keys = files.keys().take(files.max_entries() as usize * 4);
         keys.filter_map(|bytes| key_from_bytes(&bytes)).collect()
     }
 

@@ -33,7 +33,8 @@ pub struct FollowedFile {
 pub struct FollowedStream {
     /// What is remembered of it.
     pub stream: Stream,
-    /// The process of its thread; `None` where that has ended, or isn't seen from here.
+    /// The process of the thread that began it; `None` where that thread has ended, or isn't seen
+    /// from here.
     pub process: Option<u32>,
     /// How long ago it was last read; `None` where that isn't known.
     pub idle_ns: Option<u64>,
@@ -119,7 +120,7 @@ impl Clocks {
     }
 }
 
-/// The process of the thread that read at that time: another one may have its number by now.
+/// The process of a thread that was there at that time: another one may have its number by now.
 fn process_of(thread: u32, used_ns: Option<u64>, clocks: &Clocks) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
     // The name before it may hold anything, also parentheses.
