@@ -824,3 +824,32 @@ int tell_issued(void *context)
 	unlock();
 	return 0;
 }
+
+/* Of which file user space wants to know what is remembered, and that. */
+struct streams_key to_copy;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct stream_file);
+} copied SEC(".maps");
+
+/*
+ * User space reads no entry of files itself: the policy may be half done with it on another
+ * processor, or another file may take its place. Returns whether it was copied.
+ */
+SEC("syscall")
+int copy_streams(void *context)
+{
+	struct stream_file *file;
+	bool is_copied = false;
+
+	if (!lock(LOCK_TRIES_MAX))
+		return 0;
+	file = bpf_map_lookup_elem(&files, &to_copy);
+	if (file)
+		is_copied = bpf_map_update_elem(&copied, &ZERO, file, BPF_ANY) == 0;
+	unlock();
+	return is_copied;
+}

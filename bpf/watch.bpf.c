@@ -82,6 +82,7 @@ static __always_inline struct watch_seen *begin(u32 kind)
 		return NULL;
 	seen->kind = kind;
 	seen->process = both >> 32;
+	seen->member = both >> 32;
 	seen->thread = (u32)both;
 	seen->parent = BPF_CORE_READ(bpf_get_current_task_btf(), real_parent, tgid);
 	seen->path_bytes = 0;

@@ -30,6 +30,7 @@ struct watch_seen {
 	__u32 path_bytes; /* names from the file up, each with a NUL */
 	__u32 thread;
 	__u32 parent; /* the process that began this one */
+	__u32 member; /* who it was, where process is the one with which a walk began */
 	__u8 path[WATCH_PATH_BYTES + 256];
 };
 

@@ -4,13 +4,26 @@
 mod common;
 
 use std::fs;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use common::service::{Service, until};
-use common::watched::{can_watch, cold_tree, count, make_cold};
+use common::watched::{can_watch, cold_tree, count, disk, make_cold, text};
 use common::{World, assert_fails_in_one_line, binary_for_all, stderr, stdout};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+/// Pages of a file that is read backward, 64 KiB at a time.
+const PAGES: u64 = 12_288;
+/// Reads one from its end to its start, and doesn't end before its input does.
+const BACKWARD: &str = "import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+for at in range(int(sys.argv[2]) // 16 - 1, -1, -1):
+    os.pread(fd, 65536, at * 65536)
+print('done', flush=True)
+sys.stdin.read()";
 
 fn explain(world: &World, what: &str) -> Output {
     world.output(&["explain", what, "--json"])
@@ -28,19 +41,156 @@ fn where_nobody_watches_that_is_said_in_a_line() {
     assert!(stderr(&output).contains("--log LOG"), "{}", stderr(&output));
     // Somebody watched, and was killed.
     let socket = world.path("state").join("watch.sock");
-    drop(std::os::unix::net::UnixListener::bind(&socket).expect("a socket"));
+    drop(UnixListener::bind(&socket).expect("a socket"));
     assert_fails_in_one_line(&explain(&world, "1"), "nobody watches any more");
     // Who says nothing, and who says something else.
     for said in ["", "{}\n", "x\n"] {
-        fs::remove_file(&socket).expect("it is there");
-        let listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
-        let thread = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().expect("somebody asks");
-            std::io::Write::write_all(&mut stream, said.as_bytes()).expect("he hears");
-        });
-        assert_fails_in_one_line(&explain(&world, "1"), said);
-        thread.join().expect("it ends");
+        assert_fails_in_one_line(&explain_told(&world, &["1", "--json"], said), said);
     }
+}
+
+/// What is explained by one who is told this.
+fn explain_told(world: &World, arguments: &[&str], said: &str) -> Output {
+    let socket = world.path("state").join("watch.sock");
+    let _ = fs::remove_file(&socket);
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let said = said.to_owned();
+    let thread = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("somebody asks");
+        stream.write_all(said.as_bytes()).expect("he hears");
+    });
+    let output = world.output(&[&["explain"], arguments].concat());
+    thread.join().expect("it ends");
+    output
+}
+
+/// A line of a running watch.
+fn line(mut what: Value) -> String {
+    what["schema"] = "foreread.watch.log/1".into();
+    what["since_start_ns"] = 0.into();
+    what["process"] = 1.into();
+    format!("{what}\n")
+}
+
+#[test]
+fn what_is_told_of_streams_is_said_or_why_nothing_is() {
+    let world = World::new();
+    drop(explain(&world, "1"));
+    fs::create_dir_all(world.path("state")).expect("a directory");
+    let start = line(json!({ "what": "started" }));
+    let why = "the kernel refuses that (loading the programs): no";
+    let unknown = start.clone() + &line(json!({ "what": "streams_unknown", "why": why }));
+    let output = explain_told(&world, &["/some/file"], &unknown);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stdout(&output).contains(why), "{}", stdout(&output));
+    let output = explain_told(&world, &["7", "--json"], &unknown);
+    assert_eq!(document_of(&output)["streams_unknown"], why);
+
+    let stream = json!({
+        "thread": 8, "process": 7, "course": "step-up", "step_pages": 256, "page": 1000,
+        "ahead_pages": 784, "distance_pages": 128, "window_pages": 0, "ceiling_pages": 512,
+        "run_pages": 16, "quiet_pages": 0, "used_ns": 5, "idle_ns": 2_000_000_000u64,
+    });
+    // One whose thread has ended, which was its process's first.
+    let mut ended = stream.clone();
+    ended["process"] = Value::Null;
+    let file = |streams: Value| {
+        let what = json!({
+            "what": "followed", "file": "7:1:42:3", "path": "/some/file", "accesses": 99,
+            "streams": streams,
+        });
+        start.clone() + &line(what)
+    };
+    let both = file(json!([stream, ended]));
+    let output = explain_told(&world, &["/some/file"], &both);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = stdout(&output);
+    for part in [
+        "A stream that thread 8 of process 7 began in /some/file (inode 42 of device 7:1) goes in \
+         steps of 256 pages: it is at page 1,000, read last 2.00 s ago.\n",
+        "ends 784 pages ahead of it; it may be 128 ahead, and no more than 512",
+        "thread 8 (which has ended, or isn't seen from here) began in",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    for (process, streams) in [("7", 1), ("8", 1), ("9", 0)] {
+        let document = document_of(&explain_told(&world, &[process, "--json"], &both));
+        let told = document["streams"].as_array().expect("streams");
+        assert_eq!(told.len(), streams, "{document}");
+        assert_eq!(document["is_known"], streams > 0);
+    }
+    let output = explain_told(&world, &["/some/file"], &file(json!([])));
+    assert!(
+        stdout(&output).contains(
+            "Of 99 accesses to /some/file (inode 42 of device 7:1), which is \
+                                  followed, none makes a stream now."
+        ),
+        "{}",
+        stdout(&output)
+    );
+    for wrong in [json!(null), json!([{}]), json!([7])] {
+        let output = explain_told(&world, &["/some/file"], &file(wrong));
+        assert_fails_in_one_line(&output, "no such streams");
+    }
+}
+
+#[test]
+fn who_watches_the_machine_tells_of_streams() {
+    let world = World::new();
+    let Some((testbed, root)) = disk(&world, "cloud", 128 << 20) else {
+        return;
+    };
+    let file = root.join("large");
+    testbed
+        .instantly(|| fs::write(&file, vec![1u8; PAGES as usize * 4096]))
+        .expect("a file");
+    let service = Service::start(&world, &[]);
+    make_cold(&testbed);
+    let output = explain(&world, text(&file));
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    let mut reader = Command::new("python3")
+        .args(["-c", BACKWARD])
+        .arg(&file)
+        .arg(PAGES.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3 starts");
+    let mut done = [0; 5];
+    let mut said = reader.stdout.take().expect("a pipe");
+    std::io::Read::read_exact(&mut said, &mut done).expect("it is done");
+    let process = reader.id().to_string();
+
+    let backward = |what: &str| {
+        let document = document_of(&explain(&world, what));
+        let streams = document["streams"].as_array().expect("streams").clone();
+        let found = streams.iter().find(|one| one["direction"] == "backward");
+        found
+            .unwrap_or_else(|| panic!("{what}: {document}"))
+            .clone()
+    };
+    let stream = backward(text(&file));
+    assert_eq!(stream["process"], reader.id(), "{stream}");
+    assert_eq!(stream["file"], text(&file), "{stream}");
+    let inode = file.metadata().expect("it is there").ino();
+    assert_eq!(count(&stream, "inode"), inode);
+    assert_eq!(count(&stream, "page"), 0, "it came to the start: {stream}");
+    assert!(count(&stream, "run_pages") > PAGES / 2, "{stream}");
+    assert!(count(&stream, "distance_pages") > 0, "{stream}");
+    assert_eq!(backward(&process)["inode"], inode);
+    let people = stdout(&world.output(&["explain", text(&file)]));
+    assert!(
+        people.contains(&format!("of process {process} began in {} (", text(&file))),
+        "{people}"
+    );
+
+    // Its number was that of its only thread.
+    drop(reader.stdin.take());
+    assert!(reader.wait().expect("it ends").success());
+    let stream = backward(&process);
+    assert_eq!(stream["process"], Value::Null, "{stream}");
+    assert_eq!(explain(&world, "4194305").status.code(), Some(1));
+    assert_eq!(service.end().status.code(), Some(0));
 }
 
 #[test]
@@ -93,6 +243,27 @@ fn who_watches_the_machine_tells_of_walks() {
     assert!(said.contains("is in a log only"), "{said}");
     let output = explain(&world, "4194305");
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+
+    // Each of these programs goes through a part of it.
+    make_cold(&testbed);
+    let each = format!("find {} -type f -print0 | xargs -0 -n 8 cat", text(&tree));
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-c", &each]).stdout(Stdio::null());
+    assert!(shell.status().expect("sh starts").success());
+    let member = || {
+        let document = document_of(&explain(&world, text(&tree)));
+        let walks = document["walks"].as_array()?;
+        let mut shared = walks.iter().filter_map(|walk| walk["shared_by"].as_array());
+        let process = &shared.find_map(|by| by.last())?["process"];
+        Some(process.to_string())
+    };
+    until("a walk is shared", || member().is_some());
+    let member = member().expect("one that shares it");
+    let said = stdout(&world.output(&["explain", &member]));
+    assert!(
+        said.contains(&format!("Process {member} shares it since ")),
+        "{said}"
+    );
 
     assert_eq!(service.end().status.code(), Some(0));
     assert!(!world.path("state").join("watch.sock").exists());

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::process::{Command, Output};
 
@@ -161,6 +162,74 @@ fn what_was_done_for_a_file_and_a_process_is_explained() {
     assert!(used * 2 > files.len(), "{used}: {files:#?}");
     for unknown in ["4194305", "/nowhere/at/all"] {
         assert_eq!(explain(unknown).status.code(), Some(1), "{unknown}");
+    }
+}
+
+#[test]
+fn who_shares_a_walk_is_noted_and_told_of_as_such() {
+    let world = World::new();
+    let Some((testbed, tree)) = cold_tree(&world) else {
+        return;
+    };
+    make_cold(&testbed);
+    let each = format!("find {} -type f -print0 | xargs -0 -n 8 cat", text(&tree));
+    let (_, log) = watched(&world, &[], &["sh", "-c", &each]);
+    let shares = place(&log, |line| line["what"] == "shares");
+    let (member, leader) = (count(&log[shares], "process"), count(&log[shares], "with"));
+    let begun = place(&log, |line| {
+        line["what"] == "begun" && line["process"] == leader
+    });
+    assert!(begun < shares, "{:#?}", log[shares]);
+    // Each once, while the walk is on.
+    let mut on = HashMap::new();
+    let mut all = 0;
+    for line in log.iter().filter(|line| line["reads"].is_boolean()) {
+        let of = |name: &str| (line[name].to_string(), line["reads"] == true);
+        match line["what"].as_str() {
+            Some("begun") => drop(on.insert(of("process"), HashSet::new())),
+            Some("ended") => drop(on.remove(&of("process"))),
+            Some("shares") => {
+                let members = on.get_mut(&of("with")).expect("a walk that is on");
+                assert!(members.insert(count(line, "process")), "{line}");
+                all += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(all > 10, "of 75 programs most share a walk: {all}");
+
+    let log_path = world.path("log");
+    let explain = |process: u64, json: &[&str]| {
+        let process = process.to_string();
+        let output =
+            world.output(&[&["explain", &process, "--log", text(&log_path)], json].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        output
+    };
+    let document = document_of(&explain(member, &["--json"]));
+    let walks = document["walks"].as_array().expect("walks");
+    let is_member = |one: &Value| one["process"] == member;
+    let shared = |walk: &&Value| {
+        let by = walk["shared_by"].as_array();
+        walk["process"] == leader && by.is_some_and(|by| by.iter().any(is_member))
+    };
+    assert!(walks.iter().any(|walk| shared(&walk)), "{document}");
+    let said = stdout(&explain(member, &[]));
+    let words = format!("Process {member} shares it since ");
+    assert!(said.contains(&words), "{said}");
+    let said = stdout(&explain(leader, &[]));
+    assert!(said.contains("  Shared by "), "{said}");
+
+    let output = replayed(&world, &log);
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    for wrong in [Value::Null, "x".into(), (1u64 << 40).into()] {
+        let mut lines = log.clone();
+        lines[shares]["with"] = wrong;
+        drop(replayed(&world, &lines));
+        let other = world.path("replayed");
+        let output = world.output(&["explain", "1", "--log", text(&other)]);
+        assert_fails_in_one_line(&output, &format!("line {}", shares + 1));
+        assert!(stderr(&output).contains("\"with\""), "{}", stderr(&output));
     }
 }
 

@@ -33,6 +33,11 @@ pub enum What {
     },
     /// The process is walked ahead of there already.
     Known,
+    /// The process shares a walk from now on: what it reads counts as what that one reads.
+    Shares {
+        /// The process with which the walk began.
+        leader: u32,
+    },
     /// The process walks below this directory.
     Begun {
         /// Its path.

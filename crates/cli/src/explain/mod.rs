@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `foreread explain`: what `watch` does for a file or a process, and why, from its log.
+//! `foreread explain`: what `watch` does for a file or a process, and why, from its log or by
+//! itself.
 
 pub mod args;
 mod doubts;
+mod followed;
+mod members;
 mod source;
 mod stream_story;
 mod streams;
@@ -22,6 +25,7 @@ use foreread_watch::paths::is_within;
 use serde_json::{Value, json};
 
 use args::ExplainArguments;
+use followed::Followed;
 use streams::Streams;
 use walks::Walks;
 
@@ -120,20 +124,30 @@ pub fn explain(arguments: &ExplainArguments) -> Result<ExitCode> {
     let subject = Subject::of(&arguments.what)?;
     let mut walks = Walks::new(&subject);
     let mut streams = Streams::new(&subject);
+    let mut followed = Followed::new(&subject);
     source::each_line(arguments.log.as_deref(), |line| {
         streams.take(line)?;
+        followed.take(line)?;
         walks.take(line)
     })?;
-    let is_known = walks.is_known() || streams.is_known();
+    let is_known = walks.is_known() || streams.is_known() || followed.is_known();
     match arguments.json {
-        true => text::print_json(&document(&subject, &walks, &streams))?,
-        false if is_known => text::print(&(walks.people() + &streams.people()))?,
+        true => text::print_json(&document(&subject, &walks, &streams, &followed))?,
+        false if is_known => {
+            text::print(&(walks.people() + &streams.people() + &followed.people()))?;
+        }
         false => text::print(&format!(
             "nothing is known of {}: {}\n",
             subject.name(),
-            match arguments.log {
-                Some(_) => "it missed nothing, or wasn't watched",
-                None => "nobody walked ahead of it lately; a log tells of streams and misses, too",
+            match (&arguments.log, followed.unknown()) {
+                (Some(_), _) => "it missed nothing, or wasn't watched".to_owned(),
+                (None, None) => "nobody walked ahead of it lately, and no stream of it is \
+                                 followed; a log tells of misses, too"
+                    .to_owned(),
+                (None, Some(why)) => format!(
+                    "nobody walked ahead of it lately, and of streams in large files nothing is \
+                     known: {why}"
+                ),
             }
         ))?,
     }
@@ -147,7 +161,8 @@ pub fn explain(arguments: &ExplainArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn document(subject: &Subject, walks: &Walks, streams: &Streams) -> Value {
+fn document(subject: &Subject, walks: &Walks, streams: &Streams, followed: &Followed) -> Value {
+    let of_streams = [streams.documents(), followed.documents()].concat();
     let (process, path) = match subject {
         Subject::Process(process) => (Some(process), None),
         Subject::File(file) => (None, Some(text::escaped(&file.path))),
@@ -156,10 +171,12 @@ fn document(subject: &Subject, walks: &Walks, streams: &Streams) -> Value {
         "schema": SCHEMA,
         "process": process,
         "file": path,
-        "is_known": walks.is_known() || streams.is_known(),
+        "is_known": walks.is_known() || streams.is_known() || followed.is_known(),
         "has_lost": walks.has_lost() || streams.has_lost(),
         "walks": walks.documents(),
         "without_walk": walks.without_walk(),
-        "streams": streams.documents(),
+        "streams": of_streams,
+        "followed_files": followed.files(),
+        "streams_unknown": followed.unknown(),
     })
 }

@@ -174,7 +174,7 @@ impl<'a> Streams<'a> {
     }
 }
 
-fn number_of(file: &FileKey) -> Number {
+pub fn number_of(file: &FileKey) -> Number {
     Number {
         device: (file.device.major, file.device.minor),
         inode: file.inode,

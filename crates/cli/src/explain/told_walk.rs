@@ -6,10 +6,15 @@ use foreread_watch::order::Order;
 use foreread_watch::walk::Why;
 use serde_json::{Value, json};
 
+use super::members::Members;
 use super::walk_words::{order_words, why_words};
 use super::{Subject, newest_top};
 use crate::output::{counted, pages, time};
 use crate::text::printable;
+
+/// Who writes the log, where several have one after the other; the process; and the number of the
+/// walk.
+pub type Key = (u32, u32, u64);
 
 /// A walk as far as it is told.
 #[derive(Default)]
@@ -27,8 +32,9 @@ pub struct Told {
     window_files: Option<u64>,
     fetch_ns: Option<u64>,
     ended: Option<Ended>,
-    /// Whether its calls are known, from which more is told.
-    pub has_calls: bool,
+    pub members: Members,
+    /// Which one it is where its calls are known, from which more is told.
+    pub calls: Option<Key>,
 }
 
 struct Ended {
@@ -92,9 +98,9 @@ impl Told {
         true
     }
 
-    /// Whether it is the process's, or has come to the tree that the file is in.
+    /// Whether it is the process's, who may share it, or has come to the tree that the file is in.
     pub fn touches(&self, subject: &Subject) -> bool {
-        subject.is_of(self.process, &self.tops)
+        subject.is_of(self.process, &self.tops) || self.members.has(subject)
     }
 
     fn top(&self) -> &str {
@@ -116,6 +122,7 @@ impl Told {
             let words = order_words(order);
             text += &format!("  Confirmed by the lists of directories: it goes {words}.\n");
         }
+        text += &self.members.people(subject);
         if self.tops.len() > 1 {
             text += "  It went on beside the tree in which it began, and so the walk rose.\n";
         }
@@ -169,6 +176,7 @@ impl Told {
             "reads": self.reads,
             "began_by_reads": self.began_by_reads,
             "begun_ns": self.begun_ns,
+            "shared_by": self.members.documents(),
             "raised": self.tops.len().saturating_sub(1),
             "window_files": self.window_files,
             "listed_directories": self.listed_directories,

@@ -4,6 +4,7 @@
 use foreread_watch::detect::Suspicion;
 use foreread_watch::walk_call::{Answer, Lists, WalkAgain, WalkCall, WalkCalled};
 
+use super::members::Members;
 use super::{Named, Subject, newest_top};
 
 /// A walk as far as the log has it.
@@ -15,6 +16,7 @@ pub struct Story {
     /// As paths of ours, the last one first.
     pub tops: Vec<String>,
     pub suspicion: Option<Suspicion>,
+    pub members: Members,
     pub walk: WalkAgain,
     calls: u64,
     pub has_lost: bool,
@@ -44,6 +46,7 @@ impl Story {
             began_by_reads: walk.walk().reads(),
             tops: Vec::new(),
             suspicion: None,
+            members: Members::default(),
             walk,
             calls: 0,
             has_lost: false,
@@ -143,9 +146,9 @@ impl Story {
         self.inode.or(file.number.map(|number| number.inode))
     }
 
-    /// Whether it is the process's, or has come to the tree that the file is in.
+    /// Whether it is the process's, who may share it, or has come to the tree that the file is in.
     pub fn touches(&self, subject: &Subject) -> bool {
-        subject.is_of(self.process, &self.tops)
+        subject.is_of(self.process, &self.tops) || self.members.has(subject)
     }
 
     /// Where it goes now.

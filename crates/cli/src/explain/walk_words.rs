@@ -39,6 +39,7 @@ impl Story {
         if let Some(suspicion) = &self.suspicion {
             text += &format!("  Suspect since {}.\n", suspect_words(suspicion));
         }
+        text += &self.members.people(subject);
         text += &format!(
             "  Confirmed by the lists of directories: it goes {}.\n",
             order_words(walk.order())
@@ -126,6 +127,7 @@ impl Story {
             "reads": walk.reads(),
             "began_by_reads": self.began_by_reads,
             "begun_ns": self.begun_ns,
+            "shared_by": self.members.documents(),
             "raised": self.tops.len().saturating_sub(1),
             "suspect_by": suspicion
                 .map(|suspicion| suspicion.passed.iter().map(passed).collect::<Vec<_>>()),

@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use super::Subject;
 use super::doubts::Doubts;
-use super::told_walk::Told;
+use super::told_walk::{Key, Told};
 use super::walk_story::Story;
 use crate::output::time;
-use crate::watch::{detector_calls, log_lines, walk_calls};
+use crate::watch::{detector_calls, fields, log_lines, walk_calls};
 
 /// A process, and whether it is about its reads, and not its looks.
 type Half = (u32, bool);
@@ -24,8 +24,7 @@ pub struct Walks<'a> {
     subject: &'a Subject,
     /// Who writes the log, where several have one after the other.
     watch: u32,
-    /// By that, the process, and the number of the walk.
-    stories: BTreeMap<(u32, u32, u64), Story>,
+    stories: BTreeMap<Key, Story>,
     /// What is noted of walks, and which of them is the last one of each.
     told: Vec<Told>,
     told_last: HashMap<Half, usize>,
@@ -76,11 +75,28 @@ impl<'a> Walks<'a> {
             }
             Some("refused") => self.doubts_of(process).refused(told("directory")),
             Some("known") => self.doubts_of(process).known(),
+            Some("shares") => {
+                let leader = fields::small(line, "with")?;
+                self.share((leader, reads), process, since_start_ns(line));
+            }
             _ => {}
         }
         self.take_told((process, reads), line);
         self.take_detection(line)?;
         self.take_call(line)
+    }
+
+    /// A process shares the walk that is ahead of another one.
+    fn share(&mut self, leader: Half, member: u32, since_start_ns: u64) {
+        let Some(told) = self.told_last.get(&leader) else {
+            return;
+        };
+        let told = &mut self.told[*told];
+        told.members.push(member, since_start_ns);
+        let story = told.calls.and_then(|key| self.stories.get_mut(&key));
+        if let Some(story) = story {
+            story.members.push(member, since_start_ns);
+        }
     }
 
     fn take_told(&mut self, half: Half, line: &Value) {
@@ -137,11 +153,13 @@ impl<'a> Walks<'a> {
         if let WalkCalled::Begin { reads, .. } = call.what
             && let Some(story) = Story::begin(&call, since_start_ns)
         {
-            let story = story.after(process, self.suspicions.get(&(process, reads)));
-            self.stories.insert(key, story);
+            let mut story = story.after(process, self.suspicions.get(&(process, reads)));
             if let Some(told) = self.told_last.get(&(process, reads)) {
-                self.told[*told].has_calls = true;
+                let told = &mut self.told[*told];
+                told.calls = Some(key);
+                story.members = told.members.clone();
             }
+            self.stories.insert(key, story);
         }
         if let Some(story) = self.stories.get_mut(&key) {
             let top = self.tops.get(&(process, story.began_by_reads));
@@ -158,7 +176,7 @@ impl<'a> Walks<'a> {
 
     /// The same where its calls aren't known.
     fn told_touching(&self) -> impl Iterator<Item = &Told> {
-        let told = self.told.iter().filter(|told| !told.has_calls);
+        let told = self.told.iter().filter(|told| told.calls.is_none());
         told.filter(|told| told.touches(self.subject))
     }
 

@@ -2,16 +2,17 @@
 //! What `watch` of the machine did last, for those who ask it: `foreread explain`.
 
 use std::collections::VecDeque;
-use std::io::Write;
+use std::io::{self, BufWriter, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use foreread_linux::peer;
-use foreread_watch::note::Note;
+use foreread_linux::watch::AskedStreams;
+use foreread_watch::note::{Note, What};
 
-use super::report;
+use super::{followed, report};
 use crate::output;
 use crate::socket::Socket;
 
@@ -53,12 +54,14 @@ impl Asked {
         let since_start = self.started.elapsed();
         for note in notes.iter().filter(|note| !report::is_call(&note.what)) {
             let line = report::line(note, since_start);
-            self.recent.push(format!("{line}\n"));
+            let is_of_sharing = matches!(note.what, What::Shares { .. });
+            self.recent.push(is_of_sharing, format!("{line}\n"));
         }
     }
 
-    /// Answers the next one who asks and may; the others wait for the next time.
-    pub fn answer(&mut self) {
+    /// Answers the next one who asks and may; the others wait for the next time. For him alone it
+    /// is asked which streams are followed.
+    pub fn answer(&mut self, ask_streams: impl FnOnce() -> AskedStreams) {
         let is_busy = |thread: &JoinHandle<()>| !thread.is_finished();
         if self.answering.as_ref().is_some_and(is_busy) {
             return;
@@ -69,37 +72,75 @@ impl Asked {
         if !peer::is_root_or_us(&stream).unwrap_or(false) {
             return;
         }
-        let text = self.recent.text();
+        let (text, started) = (self.recent.text(), self.started);
+        let asked = ask_streams();
+        let answer = move || {
+            // Whoever hangs up doesn't want to know.
+            let _ = tell(stream, &text, asked, started);
+        };
         let thread = thread::Builder::new().name("answer".into());
         // Without a thread he hears nothing, and may ask again.
-        self.answering = thread.spawn(move || tell(stream, &text)).ok();
+        self.answering = thread.spawn(answer).ok();
     }
 }
 
-fn tell(mut stream: UnixStream, text: &str) {
-    // Whoever hangs up doesn't want to know.
-    let _ = stream.write_all(text.as_bytes());
+fn tell(
+    mut stream: UnixStream,
+    text: &str,
+    asked: AskedStreams,
+    started: Instant,
+) -> io::Result<()> {
+    stream.write_all(text.as_bytes())?;
+    let mut stream = BufWriter::new(stream);
+    for what in followed::documents(&asked.wait()) {
+        let line = report::line_of_ours(started.elapsed(), what);
+        writeln!(stream, "{line}")?;
+    }
+    stream.flush()
 }
 
 #[derive(Default)]
 struct Recent {
-    lines: VecDeque<String>,
+    lines: Lines,
+    /// Of who shares a walk: thousands may, and must not make all else forgotten.
+    shares: Lines,
+    count: u64,
+}
+
+/// With their numbers.
+#[derive(Default)]
+struct Lines {
+    lines: VecDeque<(u64, String)>,
     bytes: usize,
 }
 
-impl Recent {
-    fn push(&mut self, line: String) {
+impl Lines {
+    fn push(&mut self, number: u64, line: String) {
         self.bytes += line.len();
-        self.lines.push_back(line);
+        self.lines.push_back((number, line));
         while self.lines.len() > LINES_MAX || self.bytes > BYTES_MAX {
             let oldest = self.lines.pop_front();
-            self.bytes -= oldest.map_or(0, |line| line.len());
+            self.bytes -= oldest.map_or(0, |(_, line)| line.len());
         }
     }
+}
 
-    /// All of them, after the line of a start.
+impl Recent {
+    fn push(&mut self, is_of_sharing: bool, line: String) {
+        self.count += 1;
+        let lines = match is_of_sharing {
+            true => &mut self.shares,
+            false => &mut self.lines,
+        };
+        lines.push(self.count, line);
+    }
+
+    /// All of them in order, after the line of a start.
     fn text(&self) -> String {
-        let lines = self.lines.iter().map(String::as_str);
+        let lines = self.lines.lines.iter().chain(&self.shares.lines);
+        let mut lines: Vec<&(u64, String)> = lines.collect();
+        lines.sort_unstable_by_key(|(number, _)| *number);
+        let lines = lines.into_iter().map(|(_, line)| line.as_str());
         let start = format!("{}\n", report::line_of_start());
         std::iter::once(start.as_str()).chain(lines).collect()
     }
@@ -108,7 +149,6 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreread_watch::note::What;
     use std::io::Read;
 
     fn refused(process: u32, bytes: usize) -> Note {
@@ -123,10 +163,14 @@ mod tests {
 
     fn ask(asked: &mut Asked, path: &std::path::Path) -> String {
         let mut stream = UnixStream::connect(path).unwrap();
-        asked.answer();
+        asked.answer(AskedStreams::of_none);
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
-        text
+        // Why no streams are told of comes last.
+        let lines = text.trim_end().rsplit_once('\n');
+        let (text, last) = lines.unwrap_or_else(|| panic!("{text}"));
+        assert!(last.contains("\"streams_unknown\""), "{last}");
+        text.to_owned()
     }
 
     #[test]
@@ -143,15 +187,29 @@ mod tests {
         assert!(text.lines().last().unwrap().contains("\"process\":5000"));
         assert!(text.lines().nth(1).unwrap().contains("\"process\":905,"));
         asked.take(&[refused(1, BYTES_MAX / 2), refused(2, BYTES_MAX / 2)]);
-        assert!(asked.recent.bytes <= BYTES_MAX && asked.recent.lines.len() == 1);
+        let lines = &asked.recent.lines;
+        assert!(lines.bytes <= BYTES_MAX && lines.lines.len() == 1);
+        // Whoever shares a walk makes nothing else forgotten.
+        let shares = (1..=5000).map(|process| Note {
+            what: What::Shares { leader: 1 },
+            ..refused(process, 9)
+        });
+        asked.take(&shares.collect::<Vec<_>>());
+        asked.take(&[refused(3, 9)]);
+        asked.answering.take().unwrap().join().unwrap();
+        let text = ask(&mut asked, &path);
+        let what = |line: &str| line.contains("\"refused\"");
+        let places = text.lines().enumerate().filter(|(_, line)| what(line));
+        let places: Vec<usize> = places.map(|(at, _)| at).collect();
+        assert_eq!(places, [1, LINES_MAX + 2]);
     }
 
     #[test]
     fn without_a_socket_nothing_is_kept() {
         let mut asked = Asked::listen(None);
         asked.take(&[refused(1, 9)]);
-        asked.answer();
-        assert!(asked.recent.lines.is_empty());
+        asked.answer(|| panic!("nobody asks"));
+        assert!(asked.recent.text().lines().count() == 1);
         // One where nothing can be is told, and no failure.
         assert!(
             Asked::listen(Some("/no/such/directory/socket".into()))

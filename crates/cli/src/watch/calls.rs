@@ -83,7 +83,7 @@ fn of_access(decided: &Decided) -> Value {
     })
 }
 
-fn file_text(file: &FileKey) -> String {
+pub fn file_text(file: &FileKey) -> String {
     let device = number_text(file.device.major.into(), file.device.minor.into());
     format!("{device}:{}:{}", file.inode, file.generation)
 }
@@ -133,7 +133,7 @@ pub fn parse(line: &Value) -> Result<Option<Call>> {
     }))
 }
 
-fn file(line: &Value) -> Result<FileKey> {
+pub fn file(line: &Value) -> Result<FileKey> {
     let of = numbers::<4>(text(line, "file")?);
     let of = of.context("\"file\" is no MAJOR:MINOR:INODE:GENERATION")?;
     let [major, minor, inode, generation] = of;

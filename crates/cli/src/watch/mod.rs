@@ -6,7 +6,8 @@ mod asked;
 pub mod calls;
 mod config;
 pub mod detector_calls;
-mod fields;
+pub mod fields;
+pub mod followed;
 mod log;
 pub mod log_lines;
 mod profiles;
@@ -189,7 +190,7 @@ impl Session<'_> {
             };
             self.log.write(&notes);
             self.asked.take(&notes);
-            self.asked.answer();
+            self.asked.answer(|| self.watching.ask_streams());
             let (watching, is_dry_run) = (&self.watching, self.settings.is_dry_run);
             self.service
                 .goes_on(|| report::people(&watching.summary(), is_dry_run));

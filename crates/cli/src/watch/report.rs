@@ -21,12 +21,24 @@ pub const STARTED: &str = "started";
 
 /// The first line after those of others.
 pub fn line_of_start() -> Value {
-    json!({
+    line_of_ours(Duration::ZERO, json!({ "what": STARTED }))
+}
+
+/// A line that no watched process is the subject of.
+pub fn line_of_ours(since_start: Duration, what: Value) -> Value {
+    with(std::process::id(), since_start, what)
+}
+
+fn with(process: u32, since_start: Duration, what: Value) -> Value {
+    let mut line = json!({
         "schema": LOG_SCHEMA,
-        "since_start_ns": 0,
-        "process": std::process::id(),
-        "what": STARTED,
-    })
+        "since_start_ns": u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX),
+        "process": process,
+    });
+    if let (Value::Object(line), Value::Object(what)) = (&mut line, what) {
+        line.extend(what);
+    }
+    line
 }
 
 /// Whether it is a call of what decides, and nothing that was done.
@@ -39,12 +51,7 @@ pub fn is_call(what: &What) -> bool {
 
 /// A line of the log.
 pub fn line(note: &Note, since_start: Duration) -> Value {
-    let mut line = json!({
-        "schema": LOG_SCHEMA,
-        "since_start_ns": u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX),
-        "process": note.process,
-    });
-    let what = match &note.what {
+    let mut what = match &note.what {
         What::Refused { directory } => json!({
             "what": "refused",
             "directory": String::from_utf8_lossy(directory),
@@ -62,6 +69,7 @@ pub fn line(note: &Note, since_start: Duration) -> Value {
         What::Ordered { order } => json!({ "what": "ordered", "order": order.name() }),
         What::Reads => json!({ "what": "reads" }),
         What::Known => json!({ "what": "known" }),
+        What::Shares { leader } => json!({ "what": "shares", "with": leader }),
         What::Listed {
             directories,
             entries,
@@ -96,12 +104,9 @@ pub fn line(note: &Note, since_start: Duration) -> Value {
         }
     };
     if !is_call(&note.what) {
-        line["reads"] = note.began_by_reads.into();
+        what["reads"] = note.began_by_reads.into();
     }
-    if let (Value::Object(line), Value::Object(what)) = (&mut line, what) {
-        line.extend(what);
-    }
-    line
+    with(note.process, since_start, what)
 }
 
 fn document_of(tally: &Tally) -> Value {

@@ -24,6 +24,7 @@ mod memory;
 mod nearby;
 pub mod sizing;
 mod state;
+mod stream;
 
 pub use access::{Access, Kind};
 pub use decision::{Decision, Reason, Window};
@@ -32,6 +33,7 @@ pub use limits::Limits;
 pub use memory::{Budget, Device, Done, Memory, Streams};
 pub use nearby::{Cached, Near, Nearby, NothingCached, Wants};
 pub use state::{Advice, Feedback, State};
+pub use stream::{Course, Stream};
 
 use std::fmt;
 use std::str::FromStr;

@@ -6,7 +6,7 @@ use foreread_watch::detect::Missed;
 use foreread_watch::look::Look;
 
 /// `offsetof(struct watch_seen, path)`.
-const PATH_AT: usize = 32;
+const PATH_AT: usize = 36;
 const MISS: u32 = 1;
 const HIT: u32 = 2;
 const EXIT: u32 = 3;
@@ -25,6 +25,11 @@ pub(super) enum Seen {
         inode: u64,
     },
     Exited(u32),
+    /// What is told of this process comes from another one, which shares its walk.
+    Shares {
+        process: u32,
+        member: u32,
+    },
     Look(Look),
     Looked {
         process: u32,
@@ -76,6 +81,13 @@ impl Follower {
 }
 
 impl Seen {
+    /// Who shares a walk, where it is one of those that this is about.
+    pub fn shares(bytes: &[u8]) -> Option<Self> {
+        let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let (process, member) = (word(12)?, word(32)?);
+        (process != member).then_some(Self::Shares { process, member })
+    }
+
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let inode = u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?);
@@ -172,7 +184,7 @@ mod tests {
 
     fn record(kind: u32, names: &[u8]) -> Vec<u8> {
         let mut bytes = 42u64.to_ne_bytes().to_vec();
-        for word in [8 << 20 | 3, 100, kind, names.len() as u32, 101, 0] {
+        for word in [8 << 20 | 3, 100, kind, names.len() as u32, 101, 0, 100] {
             bytes.extend(word.to_ne_bytes());
         }
         bytes.extend(names);
@@ -243,6 +255,16 @@ mod tests {
         };
         assert_eq!(Follower::from_bytes(&follower.to_bytes()), Some(follower));
         assert_eq!(Follower::from_bytes(&follower.to_bytes()[..7]), None);
+    }
+
+    #[test]
+    fn who_shares_a_walk_is_told() {
+        let mut bytes = record(HIT, b"");
+        assert_eq!(Seen::shares(&bytes), None);
+        bytes[32..36].copy_from_slice(&102u32.to_ne_bytes());
+        let (process, member) = (100, 102);
+        assert_eq!(Seen::shares(&bytes), Some(Seen::Shares { process, member }));
+        assert_eq!(Seen::shares(&bytes[..35]), None);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod place;
 mod program_of;
 mod replayer;
 mod seeing;
+mod sharing;
 mod streams;
 mod together;
 mod tops;
@@ -26,6 +27,7 @@ pub use error::WatchError;
 pub use lacking::Lacking;
 pub use seeing::Whom;
 pub use streams::StreamsSummary;
+pub use streams::telling::{Asked as AskedStreams, FollowedFile, FollowedStream, NotFollowed};
 pub use together::{Profiles, ProfilesSummary};
 
 use std::collections::HashMap;
@@ -50,6 +52,7 @@ use crate::memory::{give_back, memory, share_one_heap};
 use abi::{Seen, Sight};
 use left_alone::is_left_alone;
 use seeing::Seeing;
+use sharing::Sharing;
 use streams::Streams;
 use together::Together;
 use tops::Tops;
@@ -132,6 +135,7 @@ pub struct Watching {
     detectors: NotedDetectors,
     walks: HashMap<WalkId, Walking>,
     tops: Tops,
+    sharing: Sharing,
     streams: Option<Streams>,
     together: Together,
     notes: (Sender<Note>, Receiver<Note>),
@@ -185,6 +189,7 @@ impl Watching {
             detectors,
             walks: HashMap::new(),
             tops: Tops::default(),
+            sharing: Sharing::default(),
             streams,
             together: Together::new(),
             notes,
@@ -231,6 +236,13 @@ impl Watching {
         }
     }
 
+    /// Asks which streams in large files are followed now.
+    #[must_use]
+    pub fn ask_streams(&self) -> AskedStreams {
+        let streams = self.streams.as_ref();
+        streams.map_or_else(AskedStreams::of_none, Streams::ask)
+    }
+
     /// Waits so long at most until something is seen, or `also` is readable; does what is due, and
     /// says what was done since.
     ///
@@ -256,8 +268,8 @@ impl Watching {
         // Looked at before the notes: what is over then has left its last one.
         let over: Vec<WalkId> = self.walks.iter().filter_map(is_over).collect();
         let replayed = self.together.over();
-        let notes: Vec<Note> = self.notes.1.try_iter().collect();
-        notes.iter().try_for_each(|note| self.take(note))?;
+        let (notes, taken) = self.take_notes();
+        taken?;
         // Only a thread that panicked is still there, and has said so itself.
         over.into_iter().try_for_each(|id| self.leave(id))?;
         for process in replayed {
@@ -322,9 +334,15 @@ impl Watching {
                         is_late,
                     },
                 ),
+                Seen::Shares { process, member } => {
+                    let walks = self.walks.iter();
+                    let of = walks.filter(|(id, of)| id.process == process && of.is_shared);
+                    of.for_each(|(id, _)| self.sharing.shares(*id, member));
+                }
                 Seen::Exited(process) => {
                     self.detectors.ended(process);
                     self.together.ended(process);
+                    self.sharing.ended(process);
                     self.ended(process);
                 }
             }
@@ -377,6 +395,7 @@ impl Watching {
             walking.alone = None;
             walking.pause.store(false, Ordering::Relaxed);
         }
+        self.sharing.shares(id, process);
         self.seeing.share(id.process, process, true)?;
         self.seeing.share(id.process, parent, true)?;
         Ok(id.process)
@@ -457,13 +476,30 @@ impl Watching {
         self.seeing.follow(process, walks.chain(replayed).max())
     }
 
+    /// What was noted since. Who shares a walk is told before its end, and after its beginning.
+    fn take_notes(&mut self) -> (Vec<Note>, Result<(), WatchError>) {
+        let mut notes = self.sharing.notes();
+        let others: Vec<Note> = self.notes.1.try_iter().collect();
+        let mut all = Ok(());
+        for note in others {
+            let taken = self.take(&note);
+            all = all.and(taken);
+            notes.push(note);
+            notes.extend(self.sharing.notes());
+        }
+        (notes, all)
+    }
+
     fn take(&mut self, note: &Note) -> Result<(), WatchError> {
         let id = WalkId {
             process: note.process,
             began_by_reads: note.began_by_reads,
         };
         match &note.what {
-            What::Begun { .. } => self.summary.walks += 1,
+            What::Begun { .. } => {
+                self.summary.walks += 1;
+                self.sharing.begun(id);
+            }
             What::Refused { .. } | What::Known => {
                 self.summary.refused += u64::from(note.what != What::Known);
                 self.detectors.was_wrong(note.process, note.began_by_reads);
@@ -494,6 +530,7 @@ impl Watching {
     }
 
     fn leave(&mut self, id: WalkId) -> Result<(), WatchError> {
+        self.sharing.over(id);
         if let Some(walking) = self.walks.remove(&id) {
             self.look_at(id.process)?;
             // It has said its last word.
@@ -519,10 +556,7 @@ impl Watching {
         }
         self.together.stop();
         let streams = self.streams.take().and_then(Streams::finish);
-        let notes: Vec<Note> = self.notes.1.try_iter().collect();
-        for note in &notes {
-            let _ = self.take(note);
-        }
+        let (notes, _) = self.take_notes();
         let mut summary = self.summary();
         if let Some(Ok(streams)) = streams {
             summary.streams = Some(streams);

@@ -121,6 +121,25 @@ pub(super) fn call_from_bytes(bytes: &[u8]) -> Option<Call> {
     })
 }
 
+/// `struct streams_key`.
+pub(super) fn key_bytes(file: FileKey) -> [u8; 16] {
+    let mut bytes = [0u8; 16];
+    bytes[..8].copy_from_slice(&file.inode.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&number(file).to_ne_bytes());
+    bytes[12..].copy_from_slice(&file.generation.to_ne_bytes());
+    bytes
+}
+
+/// The same back.
+pub(super) fn key_from_bytes(bytes: &[u8]) -> Option<FileKey> {
+    Record(bytes).file(0)
+}
+
+/// The file system's, as the kernel has it.
+pub(super) fn number(file: FileKey) -> u32 {
+    file.device.major << 20 | file.device.minor
+}
+
 struct Record<'a>(&'a [u8]);
 
 impl Record<'_> {
@@ -183,6 +202,14 @@ mod tests {
         for length in 0..bytes.len() {
             assert_eq!(Told::from_bytes(&bytes[..length]), None, "{length}");
         }
+    }
+
+    #[test]
+    fn keys_are_their_bytes() {
+        let bytes = key_bytes(key());
+        assert_eq!(bytes, head(FILE)[8..]);
+        assert_eq!(key_from_bytes(&bytes), Some(key()));
+        assert_eq!(key_from_bytes(&bytes[1..]), None);
     }
 
     #[test]

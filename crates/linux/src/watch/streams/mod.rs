@@ -8,11 +8,12 @@ mod abi;
 mod fetching;
 mod load;
 mod seeing;
+pub mod telling;
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,7 @@ use crate::rights::keep_only;
 use abi::Told;
 use fetching::{Fetched, Fetchers, Reached};
 use seeing::{Counted, Room, Seeing};
+use telling::{Asked, FollowedFile, FollowedStream, NotFollowed};
 
 /// While reads from memory are seen, it is looked so often at memory, and at what that brings.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -93,10 +95,20 @@ pub(super) struct Set {
     pub excluded: Excluded,
 }
 
+/// What it is told while it runs.
+enum Order {
+    Set(Set),
+    /// To say which streams are followed.
+    Tell(Sender<Vec<FollowedFile>>),
+}
+
 /// Reads ahead of streams until it is dropped.
 pub(super) struct Streams {
     stop: Arc<OwnedFd>,
-    set: Sender<Set>,
+    orders: Sender<Order>,
+    numbers_are_ours: bool,
+    /// Why the kernel refuses, where it does.
+    refused: Arc<OnceLock<String>>,
     thread: JoinHandle<Result<StreamsSummary, BpfError>>,
 }
 
@@ -108,15 +120,22 @@ impl Streams {
     /// Without a descriptor or a thread.
     pub fn start(options: Options) -> std::io::Result<Self> {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let (set, changes) = channel();
+        let (orders, receiver) = channel();
         let (beginning, begun) = channel::<()>();
         let stopped = Arc::clone(&stop);
+        let refused = Arc::new(OnceLock::new());
+        let refusing = Arc::clone(&refused);
+        let numbers_are_ours = options.numbers_are_ours;
         let rights = options.rights;
         let thread = thread::Builder::new().name("streams".into());
         let thread = thread.spawn(move || {
             // Whoever waits for them has said so for his own thread.
             interrupt::leave_to_others();
-            let started = Loop::start(options, changes);
+            let started = Loop::start(options, receiver);
+            if let Err(BpfError::Refused { step, reason }) = &started {
+                // Nobody else says so.
+                let _ = refusing.set(format!("the kernel refuses that ({step}): {reason}"));
+            }
             if let Some(rights) = rights {
                 // Where that is refused, it is no less than it was.
                 let _ = keep_only(rights);
@@ -126,14 +145,35 @@ impl Streams {
         })?;
         // It ends with the sender.
         let _ = begun.recv();
-        Ok(Self { stop, set, thread })
+        Ok(Self {
+            stop,
+            orders,
+            numbers_are_ours,
+            refused,
+            thread,
+        })
     }
 
     /// How to go about it from now on.
     pub fn set(&self, set: Set) {
         // One that has ended needs no settings.
-        let _ = self.set.send(set);
+        let _ = self.orders.send(Order::Set(set));
         self.wake(WAKE);
+    }
+
+    /// Asks which streams are followed now.
+    pub fn ask(&self) -> Asked {
+        let (answer, receiver) = channel();
+        let answer = match (self.orders.send(Order::Tell(answer)), self.refused.get()) {
+            (_, Some(why)) => Err(NotFollowed::Refused(why.clone())),
+            (Err(_), None) => Err(NotFollowed::ended()),
+            (Ok(()), None) => Ok(receiver),
+        };
+        self.wake(WAKE);
+        Asked {
+            answer,
+            numbers_are_ours: self.numbers_are_ours,
+        }
     }
 
     fn wake(&self, number: u64) {
@@ -152,7 +192,7 @@ impl Streams {
 struct Loop {
     options: Options,
     excluded: Excluded,
-    changes: Receiver<Set>,
+    orders: Receiver<Order>,
     seeing: Seeing,
     fetchers: Option<Fetchers>,
     files: HashMap<FileKey, Option<Arc<Reached>>>,
@@ -166,14 +206,14 @@ struct Loop {
 }
 
 impl Loop {
-    fn start(options: Options, changes: Receiver<Set>) -> Result<Self, BpfError> {
+    fn start(options: Options, orders: Receiver<Order>) -> Result<Self, BpfError> {
         let room = room(options.budget_bytes);
         let is_logged = options.notes.is_some();
         let seeing = Seeing::start(options.whom, options.tree.as_fd(), room, is_logged)?;
         Ok(Self {
             options,
             excluded: Excluded::default(),
-            changes,
+            orders,
             seeing,
             fetchers: None,
             files: HashMap::new(),
@@ -210,8 +250,12 @@ impl Loop {
             if was_told(stop) >= STOP {
                 return self.end();
             }
-            while let Ok(set) = self.changes.try_recv() {
-                self.set(set);
+            while let Ok(order) = self.orders.try_recv() {
+                match order {
+                    Order::Set(set) => self.set(set),
+                    // Who asked may have gone.
+                    Order::Tell(answer) => drop(answer.send(self.followed())),
+                }
             }
             if self.seeing.sees_hits() && looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
@@ -288,6 +332,26 @@ impl Loop {
             self.rest();
         }
         self.seeing.set_room(room(self.options.budget_bytes));
+    }
+
+    fn followed(&mut self) -> Vec<FollowedFile> {
+        let files = self.seeing.files().into_iter();
+        let followed = files.filter_map(|file| {
+            let streams = self.seeing.remembered(file)?;
+            let reached = self.files.get(&file).and_then(Option::as_ref);
+            let of = |stream| FollowedStream {
+                stream,
+                process: None,
+                idle_ns: None,
+            };
+            Some(FollowedFile {
+                file,
+                path: reached.map(|reached| reached.path.clone()),
+                accesses: streams.accesses(),
+                streams: streams.followed().map(of).collect(),
+            })
+        });
+        followed.collect()
     }
 
     fn ask(&mut self, ask: Ask) {

@@ -2,17 +2,19 @@
 //! `bpf/streams.bpf.c`, loaded and attached.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foreread_core::policy::{State, Streams};
 use foreread_watch::call::Call;
 use foreread_watch::stream::FileKey;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, ProgramInput, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, RingBuffer, RingBufferBuilder};
 
-use super::abi::{Told, call_from_bytes};
+use super::abi::{Told, call_from_bytes, key_bytes, key_from_bytes, number};
 use super::load::Load;
 use crate::programs;
 use crate::recorder::{BpfError, refused};
@@ -207,12 +209,32 @@ impl Seeing {
 
     /// Nothing is remembered of a file any more.
     pub fn forget(&self, file: FileKey) {
-        let mut key = [0u8; 16];
-        key[..8].copy_from_slice(&file.inode.to_ne_bytes());
-        key[8..12].copy_from_slice(&number(file).to_ne_bytes());
-        key[12..].copy_from_slice(&file.generation.to_ne_bytes());
         // It may be forgotten already.
-        let _ = self.skel.maps.files.delete(&key);
+        let _ = self.skel.maps.files.delete(&key_bytes(file));
+    }
+
+    /// The files of which something is remembered.
+    pub fn files(&self) -> BTreeSet<FileKey> {
+        // Whoever is forgotten meanwhile lets the kernel begin anew.
+        let files = &self.skel.maps.files;
+        let keys = files.keys().take(files.max_entries() as usize * 4);
+        keys.filter_map(|bytes| key_from_bytes(&bytes)).collect()
+    }
+
+    /// What is remembered of a file; `None` where nothing is any more.
+    pub fn remembered(&mut self, file: FileKey) -> Option<Streams> {
+        let now = &mut self.skel.maps.bss_data.as_deref_mut()?.to_copy;
+        now.inode = file.inode;
+        now.device = number(file);
+        now.generation = file.generation;
+        let copying = &self.skel.progs.copy_streams;
+        let copying = copying.test_run(ProgramInput::default()).ok()?;
+        if copying.return_value == 0 {
+            return None;
+        }
+        let copied = &self.skel.maps.copied;
+        let bytes = copied.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
+        Streams::from_bytes(bytes.get(size_of::<State>()..)?)
     }
 
     /// The policy is told what became of what it asked for.
@@ -246,9 +268,4 @@ impl Seeing {
                 lost: bss.lost,
             })
     }
-}
-
-/// The file system's, as the kernel has it.
-fn number(file: FileKey) -> u32 {
-    file.device.major << 20 | file.device.minor
 }

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Streams that a running `watch` follows now.
+
+use anyhow::Result;
+use foreread_core::grouped;
+use foreread_core::policy::{Course, Stream};
+use foreread_linux::watch::{FollowedFile, FollowedStream};
+use serde_json::{Value, json};
+
+use super::Subject;
+use super::streams::number_of;
+use crate::output::{counted, time};
+use crate::text::escaped;
+use crate::watch::followed::{Told, parse};
+
+/// What is told of them.
+pub struct Followed<'a> {
+    subject: &'a Subject,
+    files: Vec<FollowedFile>,
+    unknown: Option<String>,
+}
+
+impl<'a> Followed<'a> {
+    pub fn new(subject: &'a Subject) -> Self {
+        Self {
+            subject,
+            files: Vec::new(),
+            unknown: None,
+        }
+    }
+
+    /// Takes a line, whatever it is about.
+    pub fn take(&mut self, line: &Value) -> Result<()> {
+        match parse(line)? {
+            Some(Told::File(file)) => self.files.push(file),
+            Some(Told::Unknown(why)) => self.unknown = Some(why),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Why nothing is told, where that is so.
+    pub fn unknown(&self) -> Option<&str> {
+        self.unknown.as_deref()
+    }
+
+    /// Files, with those of their streams that are told of.
+    fn touching(&self) -> impl Iterator<Item = (&FollowedFile, Vec<&FollowedStream>)> {
+        let files = self.files.iter().filter_map(|file| {
+            let streams = file.streams.iter();
+            match self.subject {
+                Subject::File(_) => self.is_subject(file).then(|| (file, streams.collect())),
+                Subject::Process(process) => {
+                    let of = streams.filter(|stream| is_of(stream, *process));
+                    let of: Vec<&FollowedStream> = of.collect();
+                    (!of.is_empty()).then_some((file, of))
+                }
+            }
+        });
+        files.into_iter()
+    }
+
+    fn is_subject(&self, file: &FollowedFile) -> bool {
+        let Subject::File(named) = self.subject else {
+            return false;
+        };
+        // Some file systems say another device than the kernel has of them.
+        named.number == Some(number_of(&file.file)) || file.path.as_ref() == Some(&named.path)
+    }
+
+    pub fn is_known(&self) -> bool {
+        self.touching().next().is_some()
+    }
+
+    pub fn people(&self) -> String {
+        let mut text = String::new();
+        for (file, streams) in self.touching() {
+            if streams.is_empty() {
+                text += &format!(
+                    "Of {} to {}, which is followed, none makes a stream now.\n",
+                    counted(file.accesses.into(), "access", "accesses"),
+                    name(file)
+                );
+            }
+            let streams = streams.into_iter();
+            text.extend(streams.map(|stream| people(file, stream)));
+        }
+        if !text.is_empty() {
+            text += "Why so far, and what of it was fetched and used, is in a log only: \
+                     `foreread watch --log`.\n";
+        }
+        if let Some(why) = &self.unknown {
+            text += &format!("Of streams in large files nothing is known: {why}.\n");
+        }
+        text
+    }
+
+    pub fn documents(&self) -> Vec<Value> {
+        let touching = self.touching();
+        let documents = touching.flat_map(|(file, streams)| {
+            let streams = streams.into_iter();
+            streams.map(|stream| document(file, stream))
+        });
+        documents.collect()
+    }
+
+    pub fn files(&self) -> Vec<Value> {
+        let file = |(file, streams): (&FollowedFile, Vec<_>)| {
+            json!({
+                "file": file.path.as_deref().map(escaped),
+                "device": file.file.device.to_string(),
+                "inode": file.file.inode,
+                "accesses": file.accesses,
+                "streams": streams.len(),
+            })
+        };
+        self.touching().map(file).collect()
+    }
+}
+
+/// Of a thread that has ended it isn't known whose it was, but of a process's first one, which has
+/// its number.
+fn is_of(stream: &FollowedStream, process: u32) -> bool {
+    stream.process.unwrap_or(stream.stream.thread) == process
+}
+
+fn name(file: &FollowedFile) -> String {
+    let number = format!("inode {} of device {}", file.file.inode, file.file.device);
+    match &file.path {
+        Some(path) => format!("{} ({number})", escaped(path)),
+        None => number,
+    }
+}
+
+fn direction(stream: &Stream) -> String {
+    match stream.course {
+        Course::Up => "upward".to_owned(),
+        Course::Down => "backward".to_owned(),
+        Course::StepUp => format!("in steps of {} pages", stream.step_pages),
+        Course::StepDown => format!("in steps of -{} pages", stream.step_pages),
+    }
+}
+
+fn people(file: &FollowedFile, followed: &FollowedStream) -> String {
+    let stream = &followed.stream;
+    let whose = match followed.process {
+        Some(process) => format!("of process {process} "),
+        None => "(which has ended, or isn't seen from here) ".to_owned(),
+    };
+    let ago = followed.idle_ns;
+    let ago = ago.map(|ns| format!(", read last {} ago", time(ns)));
+    let mut text = format!(
+        "A stream that thread {} {whose}began in {} goes {}: it is at page {}{}",
+        stream.thread,
+        name(file),
+        direction(stream),
+        grouped(stream.page),
+        ago.unwrap_or_default(),
+    );
+    if stream.quiet_pages > 0 {
+        let quiet = counted(stream.quiet_pages.into(), "page", "pages");
+        text += &format!(", and nobody waited for the last {quiet}");
+    }
+    text += ".\n";
+    text += &match (stream.ahead_pages, stream.distance_pages) {
+        (0, 0) => "  Nothing was asked for ahead of it".to_owned(),
+        (ahead_pages, distance_pages) => format!(
+            "  What was asked for ends {} ahead of it; it may be {} ahead",
+            counted(ahead_pages, "page", "pages"),
+            grouped(distance_pages.into()),
+        ),
+    };
+    if stream.ceiling_pages > 0 {
+        text += &format!(
+            ", and no more than {}, since pages were evicted before it came to them",
+            grouped(stream.ceiling_pages.into())
+        );
+    }
+    text += ".\n";
+    if stream.window_pages > 0 {
+        let window = counted(stream.window_pages.into(), "page", "pages");
+        text += &format!("  Last window: {window}.\n");
+    }
+    text
+}
+
+/// As one that is made from calls, without what only those say.
+fn document(file: &FollowedFile, followed: &FollowedStream) -> Value {
+    let stream = &followed.stream;
+    let some = |pages: u32| (pages > 0).then_some(pages);
+    json!({
+        "process": followed.process,
+        "thread": stream.thread,
+        "file": file.path.as_deref().map(escaped),
+        "device": file.file.device.to_string(),
+        "inode": file.file.inode,
+        "direction": direction(stream),
+        "page": stream.page,
+        "ahead_pages": stream.ahead_pages,
+        "distance_pages": stream.distance_pages,
+        "window_pages": some(stream.window_pages),
+        "ceiling_pages": some(stream.ceiling_pages),
+        "run_pages": stream.run_pages,
+        "quiet_pages": stream.quiet_pages,
+        "idle_ns": followed.idle_ns,
+    })
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a walk fetches next, and how far ahead of its program.
+
+use std::collections::HashSet;
+
+use crate::cursor::Cursor;
+
+use super::decision::{Decision, FileToFetch};
+use super::steps::Step;
+use super::{State, Walk};
+
+/// Directories that are listed in one go.
+pub(super) const LISTS_MAX: usize = 64;
+/// What is ahead of a program that reads may be lost, should it go elsewhere: so many files, or so
+/// many times as many as it has used already. Three files in order are chance once in twenty times
+/// or so, and whoever reads here and there is looked at often.
+pub(super) const AHEAD_FILES_MIN: u64 = 64;
+const AHEAD_FILES_PER_USED: u64 = 4;
+
+/// Files to fetch, each once.
+#[derive(Debug, Default)]
+struct Files {
+    list: Vec<FileToFetch>,
+    inodes: HashSet<u64>,
+}
+
+impl Walk {
+    /// What to do next.
+    pub fn decide(&mut self) -> Decision {
+        if let Some(why) = self.over {
+            return Decision::End(why);
+        }
+        self.find_next();
+        let window = self.ahead_max();
+        let counting = self.cursors.counting().map(|cursor| *cursor);
+        let mut cursors: Vec<Cursor> = counting.collect();
+        let share = window / (cursors.len() as u64).max(1);
+        // Who is nearest to the end of what is fetched comes first.
+        cursors.sort_by_key(Cursor::ahead);
+        let mut files = Files::default();
+        for cursor in &cursors {
+            // The next files fit once half of these are used: a batch that is worth its order.
+            if cursor.ahead() < share.div_ceil(2) {
+                self.gather(cursor.next, share - cursor.ahead(), &mut files);
+            }
+        }
+        if !files.list.is_empty() {
+            let ahead = cursors.iter().map(Cursor::ahead).sum();
+            return Decision::Fetch(files.list, self.window.bytes_left(ahead));
+        }
+        let unlisted = cursors.iter().find(|cursor| {
+            cursor.ahead() <= share
+                && matches!(self.steps.get(cursor.next), Some(Step::Unlisted(_)))
+        });
+        // Without one, it may go on outside.
+        unlisted.map_or(Decision::Wait, |cursor| {
+            let unlisted = self.steps.unlisted_from(cursor.next);
+            Decision::List(unlisted.take(LISTS_MAX).cloned().collect())
+        })
+    }
+
+    /// Files that may be ahead of the program now.
+    fn ahead_max(&self) -> u64 {
+        let window = self.window.files();
+        if !self.reads {
+            return window;
+        }
+        let used = self.tally.used_files.saturating_mul(AHEAD_FILES_PER_USED);
+        window.min(used.max(AHEAD_FILES_MIN))
+    }
+
+    /// Lets cursors go over what is fetched ahead of them.
+    fn find_next(&mut self) {
+        let (steps, states) = (&self.steps, &self.states);
+        for cursor in self.cursors.all() {
+            let known = steps.files_from(cursor.next);
+            let known = known.take_while(|file| states.contains_key(&file.inode));
+            cursor.next += known.count() as u64;
+        }
+    }
+
+    fn gather(&self, next: u64, files_max: u64, files: &mut Files) {
+        let ahead = self.steps.files_from(next);
+        let unknown = ahead.filter(|file| !self.states.contains_key(&file.inode));
+        let files_max = usize::try_from(files_max).unwrap_or(usize::MAX);
+        for file in unknown.take(files_max) {
+            if files.inodes.insert(file.inode) {
+                files.list.push(file.clone());
+            }
+        }
+    }
+
+    /// These files are being fetched from now on: what of them is missed is missed no longer.
+    pub fn fetching(&mut self, files: &[FileToFetch]) {
+        for file in files {
+            self.states.insert(file.inode, State::Fetched);
+        }
+    }
+
+    /// So many files were asked for, and so many pages came in for them.
+    pub fn fetched(&mut self, files: u64, pages: u64) {
+        self.tally.fetched_files += files;
+        self.tally.fetched_pages += pages;
+        self.window.fetched(files, pages);
+        self.has_grown = false;
+    }
+
+    /// These files were to be fetched, and are not, or not all of them; so many pages came in.
+    pub fn stopped_fetching(&mut self, files: &[FileToFetch], pages: u64) {
+        self.tally.fetched_pages += pages;
+        for file in files {
+            match self.states.get(&file.inode) {
+                Some(State::Fetched) => drop(self.states.remove(&file.inode)),
+                // It came in, and was read before the fetch was stopped.
+                Some(State::Used) => self.tally.fetched_files += 1,
+                _ => {}
+            }
+        }
+        for cursor in self.cursors.all() {
+            cursor.next = cursor.reached;
+        }
+    }
+}

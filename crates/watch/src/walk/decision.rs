@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a walk answers to whoever carries it out.
+
+use std::sync::Arc;
+
+/// A file to fetch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileToFetch {
+    /// Its directory.
+    pub directory: Arc<[u8]>,
+    /// Its name there.
+    pub name: Vec<u8>,
+    /// Its inode number.
+    pub inode: u64,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// List these directories, and those below them as far as there is room.
+    List(Vec<Vec<u8>>),
+    /// Fetch these files, in this order of need, of so many bytes at most.
+    Fetch(Vec<FileToFetch>, u64),
+    /// The program isn't near enough to the end of what is fetched.
+    Wait,
+    /// Nothing is worth doing any more.
+    End(Why),
+}
+
+/// Why a walk has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The program reads elsewhere.
+    Left,
+    /// What was fetched was not what it read.
+    Unused,
+    /// It has read nothing for a while.
+    Idle,
+    /// The program has ended.
+    Exited,
+    /// Memory runs short.
+    Memory,
+    /// Whoever watches was told to stop.
+    Stopped,
+}
+
+impl Why {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Left,
+        Self::Unused,
+        Self::Idle,
+        Self::Exited,
+        Self::Memory,
+        Self::Stopped,
+    ];
+
+    /// As a log has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Left => "left",
+            Self::Unused => "unused",
+            Self::Idle => "idle",
+            Self::Exited => "exited",
+            Self::Memory => "memory",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// Where a file that was read lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Met {
+    /// Among those that the walk knows.
+    Known,
+    /// Below its top, and not known, or known no longer.
+    Below,
+    /// Elsewhere.
+    Outside,
+}

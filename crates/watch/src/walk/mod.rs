@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A walk through a directory tree, and how far ahead of its program what is fetched.
+//!
+//! Whoever carries a walk out asks it what to do ([`Walk::decide`]), does that, and tells it what
+//! came of it, and what the program has read meanwhile. It does no I/O, so what it is told decides
+//! alone what it answers.
+
+mod ahead;
+mod decision;
+mod met;
+mod place;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use crate::cursor::Cursors;
+use crate::order::Order;
+use crate::paths::{child_below, common, depth};
+use crate::tally::Tally;
+use crate::window::Window;
+
+pub use decision::{Decision, FileToFetch, Met, Why};
+use steps::Steps;
+
+/// Levels that the top may rise at once.
+const RISE_LEVELS: usize = 3;
+
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Fetched,
+    Used,
+    Missed,
+}
+
+/// One process on its way through one tree.
+#[derive(Debug)]
+pub struct Walk {
+    top: Vec<u8>,
+    order: Order,
+    window: Window,
+    budget_bytes: u64,
+    /// Whether its program reads files, or only looks at them.
+    reads: bool,
+    steps: Steps,
+    cursors: Cursors,
+    states: HashMap<u64, State>,
+    tally: Tally,
+    /// Since the last review: files read, of them fetched ones.
+    read_files: u64,
+    read_fetched_files: u64,
+    /// Since the last review: fetched files that the program passed, of them unread ones.
+    passed_files: u64,
+    passed_unread_files: u64,
+    /// Whether the window has grown since the last fetch.
+    has_grown: bool,
+    strays: u32,
+    /// What was come to last and isn't listed yet.
+    unplaced: VecDeque<u64>,
+    /// The directory of the file that was come to last.
+    last_directory: Option<Arc<[u8]>>,
+    jump: Option<(Vec<u8>, [Vec<u8>; 2])>,
+    /// What was looked at before it was listed.
+    looked_before: HashSet<u64>,
+    /// Files of which data was missed, while only inodes are fetched.
+    read_while_looking: u32,
+    over: Option<Why>,
+}
+
+impl Walk {
+    /// A walk below `top`, of which nothing is listed yet.
+    #[must_use]
+    pub fn new(top: &[u8], order: Order, budget_bytes: u64) -> Self {
+        Self {
+            top: top.to_vec(),
+            order,
+            window: Window::new(budget_bytes),
+            budget_bytes,
+            reads: true,
+            steps: Steps::below(top),
+            cursors: Cursors::default(),
+            states: HashMap::new(),
+            tally: Tally::default(),
+            read_files: 0,
+            read_fetched_files: 0,
+            passed_files: 0,
+            passed_unread_files: 0,
+            has_grown: false,
+            strays: 0,
+            unplaced: VecDeque::new(),
+            last_directory: None,
+            jump: None,
+            looked_before: HashSet::new(),
+            read_while_looking: 0,
+            over: None,
+        }
+    }
+
+    /// The same of a program that only looks at files, as far as is known.
+    #[must_use]
+    pub fn of_looks(top: &[u8], order: Order, budget_bytes: u64) -> Self {
+        Self {
+            reads: false,
+            window: Window::of_inodes(budget_bytes),
+            ..Self::new(top, order, budget_bytes)
+        }
+    }
+
+    /// Whether the data of files are to be fetched, and not only their inodes.
+    #[must_use]
+    pub fn reads(&self) -> bool {
+        self.reads
+    }
+
+    /// The directory below which it goes.
+    #[must_use]
+    pub fn top(&self) -> &[u8] {
+        &self.top
+    }
+
+    /// The order in which it goes.
+    #[must_use]
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Most bytes that may be in memory ahead of the program.
+    #[must_use]
+    pub fn budget_bytes(&self) -> u64 {
+        self.budget_bytes
+    }
+
+    /// What came of it so far.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Files that may be in memory ahead of the program.
+    #[must_use]
+    pub fn window_files(&self) -> u64 {
+        self.window.files()
+    }
+
+    /// Where its top may rise to, when the program reads in this directory outside of it; with the
+    /// names there, of the old top and of the new place.
+    #[must_use]
+    pub fn rise(&self, directory: &[u8]) -> Option<(Vec<u8>, [Vec<u8>; 2])> {
+        let above = common(&self.top, directory);
+        // From there a program may go down to any depth before it comes to a file.
+        if depth(&self.top) > depth(above) + RISE_LEVELS {
+            return None;
+        }
+        let names = [
+            child_below(above, &self.top)?.to_vec(),
+            child_below(above, directory)?.to_vec(),
+        ];
+        Some((above.to_vec(), names))
+    }
+
+    /// Goes on below a directory further up.
+    pub fn raise(&mut self, top: &[u8], order: Order) {
+        self.top = top.to_vec();
+        self.order = order;
+        // Where they are is found again when it is listed.
+        self.unplaced = self.cursors.all().map(|cursor| cursor.inode).collect();
+        self.cursors = Cursors::default();
+        self.strays = 0;
+        self.steps = Steps::below(top);
+    }
+
+    /// Ends it.
+    pub fn end_for(&mut self, why: Why) {
+        self.over.get_or_insert(why);
+    }
+}
