@@ -29,7 +29,8 @@ u64 lost;
 /* Processes that are walked ahead of. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u32);
 	__type(value, struct watch_walker);
 } walkers SEC(".maps");
@@ -175,7 +176,8 @@ int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
 	if (walker && walker->takes_children) {
 		shares = *walker;
 		/* Without room it is walked ahead of all the same, unseen. */
-		bpf_map_update_elem(&walkers, &child_tgid, &shares, BPF_ANY);
+		if (bpf_map_update_elem(&walkers, &child_tgid, &shares, BPF_ANY))
+			__sync_fetch_and_add(&lost, 1);
 	}
 	return 0;
 }
