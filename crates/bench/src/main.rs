@@ -21,6 +21,7 @@ use foreread_testbed::Testbed;
 use context::Context;
 use sections::SectionName;
 use sections::churn::MINUTES;
+use sections::many_processes::PROCESSES;
 
 /// Measures what Foreread is worth and what it costs, on modelled disks, and says of each number
 /// whether it reached what it should be.
@@ -53,6 +54,9 @@ struct Arguments {
     /// How many minutes `churn` goes on.
     #[arg(long, value_name = "N", default_value_t = MINUTES, value_parser = minutes)]
     minutes: f64,
+    /// How many processes `many-processes` has exist at once.
+    #[arg(long, value_name = "N", default_value_t = PROCESSES, value_parser = processes)]
+    processes: usize,
     /// Fewer rounds: a third of the time, and more noise.
     #[arg(long)]
     quick: bool,
@@ -106,6 +110,7 @@ fn bench(arguments: &Arguments) -> Result<(), BenchError> {
     context.programs.clone_from(&arguments.programs);
     context.keep.clone_from(&arguments.keep);
     context.churn_minutes = arguments.minutes;
+    context.processes = arguments.processes;
     let names = if arguments.only.is_empty() {
         SectionName::ALL.to_vec()
     } else {
@@ -137,6 +142,13 @@ fn minutes(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|number| (0.01..=10_080.0).contains(number));
     number.ok_or_else(|| format!("{text}: not a number of minutes, such as 2 or 0.5"))
+}
+
+/// As many as Linux has numbers for.
+fn processes(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok();
+    let number = number.filter(|number| (1..=4_194_304).contains(number));
+    number.ok_or_else(|| format!("{text}: not a number of processes, such as 10000"))
 }
 
 fn own_path() -> Result<PathBuf, BenchError> {

@@ -15,7 +15,7 @@ use common::service::{Service, until};
 use common::watched::{disk, mount_again};
 use common::{World, stderr, stdout};
 use foreread_testbed::Testbed;
-use foreread_testbed::workload::small_files;
+use foreread_testbed::workload::{Crowd, small_files};
 
 const FILES: usize = 600;
 const DISK_BYTES: u64 = 128 << 20;
@@ -101,6 +101,7 @@ fn grep(tree: &Path) {
 }
 
 /// What a service held at first.
+#[derive(Debug)]
 struct Held {
     descriptors: usize,
     threads: usize,
@@ -176,6 +177,33 @@ fn programs_come_and_go() {
         for program in &mut programs {
             program.wait().expect("it ends");
         }
+    }
+    held.again_by(&service);
+    let said = ends_well(service);
+    assert!(!said.contains(" 0 files missed"), "{said}");
+}
+
+#[test]
+fn many_processes_exist_at_once() {
+    let _turn = turn();
+    let world = World::new();
+    let Some((testbed, tree)) = tree(&world) else {
+        return;
+    };
+    let files = files_below(&tree);
+    mount_again(&testbed);
+    let service = watch(&world);
+    grep(&tree);
+    let held = Held::by(&service);
+    for _ in 0..scaled(1) {
+        mount_again(&testbed);
+        let crowd = Crowd::begin(&testbed, &files, 2, &world.path("list")).expect("a shell");
+        assert_eq!(crowd.processes(), FILES / 2);
+        let now = Held::by(&service);
+        assert!(now.rss_kib <= held.rss_kib + GROWTH_KIB_MAX, "{now:?}");
+        drop(crowd);
+        // All at once.
+        mount_again(&testbed);
     }
     held.again_by(&service);
     let said = ends_well(service);

@@ -8,7 +8,9 @@ mod cold;
 mod costs;
 mod decision;
 mod file_systems;
+mod held;
 mod load;
+pub mod many_processes;
 mod memory;
 mod recording;
 mod refresh;
@@ -63,10 +65,12 @@ pub enum SectionName {
     Streams,
     /// What `foreread watch` holds while programs, files and mounts come and go.
     Churn,
+    /// What it holds while very many processes exist at once.
+    ManyProcesses,
 }
 
 impl SectionName {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,
@@ -84,6 +88,7 @@ impl SectionName {
         Self::Watch,
         Self::Streams,
         Self::Churn,
+        Self::ManyProcesses,
     ];
 
     /// How long it takes on a machine with two processors.
@@ -103,13 +108,14 @@ impl SectionName {
             Self::Watch => 6.0,
             Self::Streams => 12.0,
             Self::Churn => churn::MINUTES + 0.3,
+            Self::ManyProcesses => 0.4,
         };
         match (quick, self) {
             (false, _) => minutes,
             // The long starts can't be had shorter.
             (true, Self::Cold | Self::FileSystems | Self::Watch) => minutes * 0.7,
             // So long as is asked for.
-            (true, Self::Churn) => minutes,
+            (true, Self::Churn | Self::ManyProcesses) => minutes,
             (true, Self::Agreement) => minutes * 0.5,
             (true, _) => minutes * 0.3,
         }
@@ -134,6 +140,7 @@ impl SectionName {
             Self::Watch => watch::measure(context),
             Self::Streams => streams::measure(context),
             Self::Churn => churn::measure(context),
+            Self::ManyProcesses => many_processes::measure(context),
         }
     }
 }
