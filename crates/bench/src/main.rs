@@ -21,6 +21,7 @@ use foreread_testbed::Testbed;
 use context::Context;
 use sections::SectionName;
 use sections::churn::MINUTES;
+use sections::many_files::FILES;
 use sections::many_processes::PROCESSES;
 
 /// Measures what Foreread is worth and what it costs, on modelled disks, and says of each number
@@ -45,7 +46,8 @@ struct Arguments {
     #[arg(long, value_delimiter = ',')]
     devices: Vec<String>,
     /// Only these programs, in `cold` (grep, python, git), `agreement` (those, sqlite, mapped),
-    /// `watch` (grep, tar, cp) and `streams` (the first column of its table).
+    /// `watch` (grep, tar, cp, find), `many-files` (grep, find) and `streams` (the first column of
+    /// its table).
     #[arg(long, value_delimiter = ',')]
     programs: Vec<String>,
     /// Keep the traces of `agreement` there, and the lists of requests.
@@ -57,6 +59,9 @@ struct Arguments {
     /// How many processes `many-processes` has exist at once.
     #[arg(long, value_name = "N", default_value_t = PROCESSES, value_parser = processes)]
     processes: usize,
+    /// How many files `many-files` has programs go through.
+    #[arg(long, value_name = "N", default_value_t = FILES, value_parser = files)]
+    files: usize,
     /// Fewer rounds: a third of the time, and more noise.
     #[arg(long)]
     quick: bool,
@@ -111,8 +116,9 @@ fn bench(arguments: &Arguments) -> Result<(), BenchError> {
     context.keep.clone_from(&arguments.keep);
     context.churn_minutes = arguments.minutes;
     context.processes = arguments.processes;
+    context.files = arguments.files;
     let names = if arguments.only.is_empty() {
-        SectionName::ALL.to_vec()
+        SectionName::USUAL.to_vec()
     } else {
         arguments.only.clone()
     };
@@ -149,6 +155,13 @@ fn processes(text: &str) -> Result<usize, String> {
     let number = text.parse().ok();
     let number = number.filter(|number| (1..=4_194_304).contains(number));
     number.ok_or_else(|| format!("{text}: not a number of processes, such as 10000"))
+}
+
+/// As many as fit into the memory of a machine.
+fn files(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok();
+    let number = number.filter(|number| (1..=10_000_000).contains(number));
+    number.ok_or_else(|| format!("{text}: not a number of files, such as 1000000"))
 }
 
 fn own_path() -> Result<PathBuf, BenchError> {

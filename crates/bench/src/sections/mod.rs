@@ -10,6 +10,7 @@ mod decision;
 mod file_systems;
 mod held;
 mod load;
+pub mod many_files;
 pub mod many_processes;
 mod memory;
 mod recording;
@@ -67,10 +68,13 @@ pub enum SectionName {
     Churn,
     /// What it holds while very many processes exist at once.
     ManyProcesses,
+    /// What it holds while programs go through a tree of very many files; only where asked for.
+    ManyFiles,
 }
 
 impl SectionName {
-    pub const ALL: [Self; 18] = [
+    /// Those that are measured where none is asked for.
+    pub const USUAL: [Self; 18] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,
@@ -109,13 +113,14 @@ impl SectionName {
             Self::Streams => 12.0,
             Self::Churn => churn::MINUTES + 0.3,
             Self::ManyProcesses => 0.4,
+            Self::ManyFiles => 5.0,
         };
         match (quick, self) {
             (false, _) => minutes,
             // The long starts can't be had shorter.
             (true, Self::Cold | Self::FileSystems | Self::Watch) => minutes * 0.7,
             // So long as is asked for.
-            (true, Self::Churn | Self::ManyProcesses) => minutes,
+            (true, Self::Churn | Self::ManyProcesses | Self::ManyFiles) => minutes,
             (true, Self::Agreement) => minutes * 0.5,
             (true, _) => minutes * 0.3,
         }
@@ -141,6 +146,7 @@ impl SectionName {
             Self::Streams => streams::measure(context),
             Self::Churn => churn::measure(context),
             Self::ManyProcesses => many_processes::measure(context),
+            Self::ManyFiles => many_files::measure(context),
         }
     }
 }
