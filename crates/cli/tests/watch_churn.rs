@@ -16,6 +16,7 @@ use common::watched::{disk, mount_again};
 use common::{World, stderr, stdout};
 use foreread_testbed::Testbed;
 use foreread_testbed::workload::{Crowd, small_files};
+use rustix::process::{Pid, Signal, kill_process};
 
 const FILES: usize = 600;
 const DISK_BYTES: u64 = 128 << 20;
@@ -278,6 +279,60 @@ fn a_file_system_goes_while_it_is_read_ahead_on_it() {
         mount_again(&testbed);
     }
     held.again_by(&service);
+    ends_well(service);
+}
+
+#[test]
+fn it_is_stopped_for_a_while_and_goes_on() {
+    let _turn = turn();
+    let world = World::new();
+    let Some((testbed, tree)) = tree(&world) else {
+        return;
+    };
+    let log = world.path("log");
+    let mut command = world.foreread(&["watch", "--log"]);
+    command.arg(&log);
+    command.args(["--pid", &std::process::id().to_string()]);
+    command.env("WATCHDOG_USEC", "400000");
+    let mut service = Service::start_as(&world, command);
+    grep(&tree);
+    let held = Held::by(&service);
+    let walks = || {
+        let text = fs::read_to_string(&log).expect("a log");
+        text.matches("\"what\":\"begun\"").count()
+    };
+    for _ in 0..scaled(2) {
+        mount_again(&testbed);
+        let spawned = Command::new("grep")
+            .args(["-rq", "NOWHERE"])
+            .arg(&tree)
+            .spawn();
+        let mut program = spawned.expect("it starts");
+        // In the midst of it, as a suspend does: both, and for longer than a manager waits.
+        std::thread::sleep(Duration::from_millis(30));
+        let process = Pid::from_child(&program);
+        // It may have ended.
+        let _ = kill_process(process, Signal::STOP);
+        service.signal(Signal::STOP);
+        std::thread::sleep(Duration::from_secs(1));
+        let _ = kill_process(process, Signal::CONT);
+        service.signal(Signal::CONT);
+        program.wait().expect("it ends");
+        service.hear_anew("WATCHDOG=1");
+        // It alone: a program doesn't wait for it.
+        mount_again(&testbed);
+        service.signal(Signal::STOP);
+        grep(&tree);
+        service.signal(Signal::CONT);
+        let before = walks();
+        until("it walks ahead again", || {
+            mount_again(&testbed);
+            grep(&tree);
+            walks() > before
+        });
+    }
+    held.again_by(&service);
+    // Nothing was lost.
     ends_well(service);
 }
 
