@@ -41,8 +41,9 @@ struct Arguments {
     /// Only these sections.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<SectionName>,
-    /// Only these disks, in `cold`, `agreement`, `watch`, `streams` and for the first runs in
-    /// `recording`; by default hdd, usb, cloud and nvme, and in `streams` those of each program.
+    /// Only these disks, in `cold`, `agreement`, `watch`, `together`, `streams` and for the first
+    /// runs in `recording`; by default hdd, usb, cloud and nvme, in `together` hdd and cloud, in
+    /// `streams` those of each program.
     #[arg(long, value_delimiter = ',')]
     devices: Vec<String>,
     /// Only these programs, in `cold` (grep, python, git), `agreement` (those, sqlite, mapped),

@@ -19,6 +19,7 @@ mod simulator;
 mod sizing;
 mod small_device;
 mod streams;
+mod together;
 mod trace;
 mod warm;
 mod watch;
@@ -62,6 +63,8 @@ pub enum SectionName {
     Sizing,
     /// Programs that walk through a tree, with `foreread watch` and without.
     Watch,
+    /// Programs of which there is a profile, with `foreread watch` and without.
+    Together,
     /// Programs that read large files, with `foreread watch` and without.
     Streams,
     /// What `foreread watch` holds while programs, files and mounts come and go.
@@ -74,7 +77,7 @@ pub enum SectionName {
 
 impl SectionName {
     /// Those that are measured where none is asked for.
-    pub const USUAL: [Self; 18] = [
+    pub const USUAL: [Self; 19] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,
@@ -90,6 +93,7 @@ impl SectionName {
         Self::SmallDevice,
         Self::Sizing,
         Self::Watch,
+        Self::Together,
         Self::Streams,
         Self::Churn,
         Self::ManyProcesses,
@@ -110,6 +114,7 @@ impl SectionName {
             Self::Trace => 3.0,
             Self::Sizing => 13.0,
             Self::Watch => 6.0,
+            Self::Together => 1.5,
             Self::Streams => 12.0,
             Self::Churn => churn::MINUTES + 0.3,
             Self::ManyProcesses => 0.4,
@@ -143,6 +148,7 @@ impl SectionName {
             Self::SmallDevice => small_device::measure(context),
             Self::Sizing => sizing::measure(context),
             Self::Watch => watch::measure(context),
+            Self::Together => together::measure(context),
             Self::Streams => streams::measure(context),
             Self::Churn => churn::measure(context),
             Self::ManyProcesses => many_processes::measure(context),
