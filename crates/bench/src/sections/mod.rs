@@ -18,6 +18,7 @@ mod refresh;
 mod simulator;
 mod sizing;
 mod small_device;
+mod stat;
 mod streams;
 mod together;
 mod trace;
@@ -67,6 +68,8 @@ pub enum SectionName {
     Together,
     /// Programs that read large files, with `foreread watch` and without.
     Streams,
+    /// What `foreread stat` costs.
+    Stat,
     /// What `foreread watch` holds while programs, files and mounts come and go.
     Churn,
     /// What it holds while very many processes exist at once.
@@ -77,7 +80,7 @@ pub enum SectionName {
 
 impl SectionName {
     /// Those that are measured where none is asked for.
-    pub const USUAL: [Self; 19] = [
+    pub const USUAL: [Self; 20] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,
@@ -95,6 +98,7 @@ impl SectionName {
         Self::Watch,
         Self::Together,
         Self::Streams,
+        Self::Stat,
         Self::Churn,
         Self::ManyProcesses,
     ];
@@ -116,6 +120,7 @@ impl SectionName {
             Self::Watch => 6.0,
             Self::Together => 1.5,
             Self::Streams => 12.0,
+            Self::Stat => 2.0,
             Self::Churn => churn::MINUTES + 0.3,
             Self::ManyProcesses => 0.4,
             Self::ManyFiles => 5.0,
@@ -150,6 +155,7 @@ impl SectionName {
             Self::Watch => watch::measure(context),
             Self::Together => together::measure(context),
             Self::Streams => streams::measure(context),
+            Self::Stat => stat::measure(context),
             Self::Churn => churn::measure(context),
             Self::ManyProcesses => many_processes::measure(context),
             Self::ManyFiles => many_files::measure(context),
