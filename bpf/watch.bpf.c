@@ -29,7 +29,8 @@ u64 lost;
 /* Processes that are walked ahead of. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u32);
 	__type(value, struct watch_walker);
 } walkers SEC(".maps");
@@ -48,6 +49,7 @@ struct {
 
 struct of_thread {
 	u64 last_missed; /* its inode: of a file, only the first miss is told */
+	u64 last_hit; /* the same of reads from memory: a shell reads a file byte by byte */
 	u64 waits; /* for metadata, in the call that it is in */
 };
 
@@ -138,6 +140,7 @@ SEC("tp_btf/mm_filemap_get_pages")
 int BPF_PROG(hit, struct address_space *mapping, unsigned long index)
 {
 	struct watch_walker *walker;
+	struct of_thread *thread;
 	struct watch_seen *seen;
 	struct inode *inode;
 	u32 tgid;
@@ -148,9 +151,13 @@ int BPF_PROG(hit, struct address_space *mapping, unsigned long index)
 	walker = bpf_map_lookup_elem(&walkers, &tgid);
 	if (!walker)
 		return 0;
-	seen = begin(WATCH_HIT);
+	thread = this_thread();
 	inode = BPF_CORE_READ(mapping, host);
-	if (!seen || !inode)
+	if (!thread || !inode || thread->last_hit == (u64)inode)
+		return 0;
+	thread->last_hit = (u64)inode;
+	seen = begin(WATCH_HIT);
+	if (!seen)
 		return 0;
 	seen->process = walker->leader;
 	seen->inode = BPF_CORE_READ(inode, i_ino);
@@ -176,7 +183,8 @@ int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
 	if (walker && walker->takes_children) {
 		shares = *walker;
 		/* Without room it is walked ahead of all the same, unseen. */
-		bpf_map_update_elem(&walkers, &child_tgid, &shares, BPF_ANY);
+		if (bpf_map_update_elem(&walkers, &child_tgid, &shares, BPF_ANY))
+			__sync_fetch_and_add(&lost, 1);
 	}
 	return 0;
 }

@@ -18,6 +18,8 @@ use foreread_bench::sample::Rounds;
 /// What most sections measure on where nothing else was asked for.
 const DEVICES: [&str; 4] = ["hdd", "usb", "cloud", "nvme"];
 use crate::sections::churn::MINUTES;
+use crate::sections::many_files::FILES;
+use crate::sections::many_processes::PROCESSES;
 
 /// What all sections share.
 pub struct Context {
@@ -34,6 +36,10 @@ pub struct Context {
     pub keep: Option<PathBuf>,
     /// How long `churn` goes on.
     pub churn_minutes: f64,
+    /// How many processes `many-processes` has exist at once.
+    pub processes: usize,
+    /// How many files `many-files` has programs go through.
+    pub files: usize,
     /// By program and device.
     cold: BTreeMap<(String, String), (Program, ColdStarts)>,
 }
@@ -51,6 +57,8 @@ impl Context {
             programs: Vec::new(),
             keep: None,
             churn_minutes: MINUTES,
+            processes: PROCESSES,
+            files: FILES,
             cold: BTreeMap::new(),
         })
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A modelled disk with a file system on which programs have their files.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -85,9 +86,22 @@ impl ModelledDisk {
     /// # Errors
     /// The machine lacks something, or a system call failed.
     pub fn start(parameters: DiskParameters, layout: Layout) -> Result<Self, BenchError> {
+        Self::start_with(parameters, layout, CAPACITY_BYTES, &[])
+    }
+
+    /// The same, of so many bytes, whose file system is made with these options of `mkfs`.
+    ///
+    /// # Errors
+    /// As [`ModelledDisk::start`].
+    pub fn start_with(
+        parameters: DiskParameters,
+        layout: Layout,
+        capacity_bytes: u64,
+        options: &[&str],
+    ) -> Result<Self, BenchError> {
         layout.file_system().available()?;
-        let testbed = Testbed::start(TestbedConfig::new(parameters, CAPACITY_BYTES))?;
-        testbed.make_file_system(layout.file_system(), &[])?;
+        let testbed = Testbed::start(TestbedConfig::new(parameters, capacity_bytes))?;
+        testbed.make_file_system(layout.file_system(), options)?;
         let root = testbed.instantly(|| testbed.mount(layout.file_system(), MOUNT_OPTIONS))?;
         Ok(Self {
             testbed,
@@ -126,6 +140,37 @@ impl ModelledDisk {
     /// Where programs find their files.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The files below a directory there, in the order of their paths.
+    ///
+    /// # Errors
+    /// A directory can't be listed.
+    pub fn files_below(&self, directory: &str) -> Result<Vec<PathBuf>, BenchError> {
+        let cannot = || BenchError::system("list the files");
+        let mut files = Vec::new();
+        let mut directories = vec![self.root.join(directory)];
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(directory).map_err(cannot())? {
+                let entry = entry.map_err(cannot())?;
+                match entry.file_type().map_err(cannot())?.is_dir() {
+                    true => directories.push(entry.path()),
+                    false => files.push(entry.path()),
+                }
+            }
+        }
+        files.sort_unstable();
+        Ok(files)
+    }
+
+    /// Forgets all that is in memory of it. Fails where anything of it is open.
+    ///
+    /// # Errors
+    /// The file system is in use, or can't be mounted again.
+    pub fn forget(&self) -> Result<(), BenchError> {
+        let (testbed, file_system) = (&self.testbed, self.layout.file_system());
+        testbed.instantly(|| testbed.remount(file_system, MOUNT_OPTIONS))?;
+        Ok(())
     }
 
     /// The disk itself.

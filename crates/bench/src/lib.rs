@@ -15,5 +15,6 @@ pub mod memory_group;
 pub mod process;
 pub mod programs;
 pub mod sample;
+pub mod service;
 
 pub use error::BenchError;

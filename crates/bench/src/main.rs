@@ -21,6 +21,8 @@ use foreread_testbed::Testbed;
 use context::Context;
 use sections::SectionName;
 use sections::churn::MINUTES;
+use sections::many_files::FILES;
+use sections::many_processes::PROCESSES;
 
 /// Measures what Foreread is worth and what it costs, on modelled disks, and says of each number
 /// whether it reached what it should be.
@@ -39,12 +41,14 @@ struct Arguments {
     /// Only these sections.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<SectionName>,
-    /// Only these disks, in `cold`, `agreement`, `watch`, `streams` and for the first runs in
-    /// `recording`; by default hdd, usb, cloud and nvme, and in `streams` those of each program.
+    /// Only these disks, in `cold`, `agreement`, `watch`, `together`, `streams` and for the first
+    /// runs in `recording`; by default hdd, usb, cloud and nvme, in `together` hdd and cloud, in
+    /// `streams` those of each program.
     #[arg(long, value_delimiter = ',')]
     devices: Vec<String>,
     /// Only these programs, in `cold` (grep, python, git), `agreement` (those, sqlite, mapped),
-    /// `watch` (grep, tar, cp) and `streams` (the first column of its table).
+    /// `watch` (grep, tar, cp, find), `many-files` (grep, find) and `streams` (the first column of
+    /// its table).
     #[arg(long, value_delimiter = ',')]
     programs: Vec<String>,
     /// Keep the traces of `agreement` there, and the lists of requests.
@@ -53,6 +57,12 @@ struct Arguments {
     /// How many minutes `churn` goes on.
     #[arg(long, value_name = "N", default_value_t = MINUTES, value_parser = minutes)]
     minutes: f64,
+    /// How many processes `many-processes` has exist at once.
+    #[arg(long, value_name = "N", default_value_t = PROCESSES, value_parser = processes)]
+    processes: usize,
+    /// How many files `many-files` has programs go through.
+    #[arg(long, value_name = "N", default_value_t = FILES, value_parser = files)]
+    files: usize,
     /// Fewer rounds: a third of the time, and more noise.
     #[arg(long)]
     quick: bool,
@@ -106,8 +116,10 @@ fn bench(arguments: &Arguments) -> Result<(), BenchError> {
     context.programs.clone_from(&arguments.programs);
     context.keep.clone_from(&arguments.keep);
     context.churn_minutes = arguments.minutes;
+    context.processes = arguments.processes;
+    context.files = arguments.files;
     let names = if arguments.only.is_empty() {
-        SectionName::ALL.to_vec()
+        SectionName::USUAL.to_vec()
     } else {
         arguments.only.clone()
     };
@@ -137,6 +149,20 @@ fn minutes(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|number| (0.01..=10_080.0).contains(number));
     number.ok_or_else(|| format!("{text}: not a number of minutes, such as 2 or 0.5"))
+}
+
+/// As many as Linux has numbers for.
+fn processes(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok();
+    let number = number.filter(|number| (1..=4_194_304).contains(number));
+    number.ok_or_else(|| format!("{text}: not a number of processes, such as 10000"))
+}
+
+/// As many as fit into the memory of a machine.
+fn files(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok();
+    let number = number.filter(|number| (1..=10_000_000).contains(number));
+    number.ok_or_else(|| format!("{text}: not a number of files, such as 1000000"))
 }
 
 fn own_path() -> Result<PathBuf, BenchError> {

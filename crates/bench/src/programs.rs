@@ -22,7 +22,7 @@ pub const PROGRAM_NAMES: [&str; 3] = ["grep", "python", "git"];
 pub const ALL_PROGRAM_NAMES: [&str; 5] = ["grep", "python", "git", "sqlite", "mapped"];
 
 /// The names of the programs that walk through trees.
-const WATCH_NAMES: [&str; 3] = ["grep", "tar", "cp"];
+const WATCH_NAMES: [&str; 4] = ["grep", "tar", "cp", "find"];
 
 /// The names of the programs that read large files.
 pub const STREAM_NAMES: [&str; 21] = [

@@ -15,7 +15,8 @@ use common::service::{Service, until};
 use common::watched::{disk, mount_again};
 use common::{World, stderr, stdout};
 use foreread_testbed::Testbed;
-use foreread_testbed::workload::small_files;
+use foreread_testbed::workload::{Crowd, small_files};
+use rustix::process::{Pid, Signal, kill_process};
 
 const FILES: usize = 600;
 const DISK_BYTES: u64 = 128 << 20;
@@ -101,6 +102,7 @@ fn grep(tree: &Path) {
 }
 
 /// What a service held at first.
+#[derive(Debug)]
 struct Held {
     descriptors: usize,
     threads: usize,
@@ -183,6 +185,33 @@ fn programs_come_and_go() {
 }
 
 #[test]
+fn many_processes_exist_at_once() {
+    let _turn = turn();
+    let world = World::new();
+    let Some((testbed, tree)) = tree(&world) else {
+        return;
+    };
+    let files = files_below(&tree);
+    mount_again(&testbed);
+    let service = watch(&world);
+    grep(&tree);
+    let held = Held::by(&service);
+    for _ in 0..scaled(1) {
+        mount_again(&testbed);
+        let crowd = Crowd::begin(&testbed, &files, 2, &world.path("list")).expect("a shell");
+        assert_eq!(crowd.processes(), FILES / 2);
+        let now = Held::by(&service);
+        assert!(now.rss_kib <= held.rss_kib + GROWTH_KIB_MAX, "{now:?}");
+        drop(crowd);
+        // All at once.
+        mount_again(&testbed);
+    }
+    held.again_by(&service);
+    let said = ends_well(service);
+    assert!(!said.contains(" 0 files missed"), "{said}");
+}
+
+#[test]
 fn files_vanish_and_shrink_under_it() {
     let _turn = turn();
     let world = World::new();
@@ -250,6 +279,60 @@ fn a_file_system_goes_while_it_is_read_ahead_on_it() {
         mount_again(&testbed);
     }
     held.again_by(&service);
+    ends_well(service);
+}
+
+#[test]
+fn it_is_stopped_for_a_while_and_goes_on() {
+    let _turn = turn();
+    let world = World::new();
+    let Some((testbed, tree)) = tree(&world) else {
+        return;
+    };
+    let log = world.path("log");
+    let mut command = world.foreread(&["watch", "--log"]);
+    command.arg(&log);
+    command.args(["--pid", &std::process::id().to_string()]);
+    command.env("WATCHDOG_USEC", "400000");
+    let mut service = Service::start_as(&world, command);
+    grep(&tree);
+    let held = Held::by(&service);
+    let walks = || {
+        let text = fs::read_to_string(&log).expect("a log");
+        text.matches("\"what\":\"begun\"").count()
+    };
+    for _ in 0..scaled(2) {
+        mount_again(&testbed);
+        let spawned = Command::new("grep")
+            .args(["-rq", "NOWHERE"])
+            .arg(&tree)
+            .spawn();
+        let mut program = spawned.expect("it starts");
+        // In the midst of it, as a suspend does: both, and for longer than a manager waits.
+        std::thread::sleep(Duration::from_millis(30));
+        let process = Pid::from_child(&program);
+        // It may have ended.
+        let _ = kill_process(process, Signal::STOP);
+        service.signal(Signal::STOP);
+        std::thread::sleep(Duration::from_secs(1));
+        let _ = kill_process(process, Signal::CONT);
+        service.signal(Signal::CONT);
+        program.wait().expect("it ends");
+        service.hear_anew("WATCHDOG=1");
+        // It alone: a program doesn't wait for it.
+        mount_again(&testbed);
+        service.signal(Signal::STOP);
+        grep(&tree);
+        service.signal(Signal::CONT);
+        let before = walks();
+        until("it walks ahead again", || {
+            mount_again(&testbed);
+            grep(&tree);
+            walks() > before
+        });
+    }
+    held.again_by(&service);
+    // Nothing was lost.
     ends_well(service);
 }
 

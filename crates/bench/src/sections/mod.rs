@@ -8,14 +8,19 @@ mod cold;
 mod costs;
 mod decision;
 mod file_systems;
+mod held;
 mod load;
+pub mod many_files;
+pub mod many_processes;
 mod memory;
 mod recording;
 mod refresh;
 mod simulator;
 mod sizing;
 mod small_device;
+mod stat;
 mod streams;
+mod together;
 mod trace;
 mod warm;
 mod watch;
@@ -59,14 +64,23 @@ pub enum SectionName {
     Sizing,
     /// Programs that walk through a tree, with `foreread watch` and without.
     Watch,
+    /// Programs of which there is a profile, with `foreread watch` and without.
+    Together,
     /// Programs that read large files, with `foreread watch` and without.
     Streams,
+    /// What `foreread stat` costs.
+    Stat,
     /// What `foreread watch` holds while programs, files and mounts come and go.
     Churn,
+    /// What it holds while very many processes exist at once.
+    ManyProcesses,
+    /// What it holds while programs go through a tree of very many files; only where asked for.
+    ManyFiles,
 }
 
 impl SectionName {
-    pub const ALL: [Self; 17] = [
+    /// Those that are measured where none is asked for.
+    pub const USUAL: [Self; 20] = [
         Self::Cold,
         Self::FileSystems,
         Self::Warm,
@@ -82,8 +96,11 @@ impl SectionName {
         Self::SmallDevice,
         Self::Sizing,
         Self::Watch,
+        Self::Together,
         Self::Streams,
+        Self::Stat,
         Self::Churn,
+        Self::ManyProcesses,
     ];
 
     /// How long it takes on a machine with two processors.
@@ -101,15 +118,19 @@ impl SectionName {
             Self::Trace => 3.0,
             Self::Sizing => 13.0,
             Self::Watch => 6.0,
+            Self::Together => 1.5,
             Self::Streams => 12.0,
+            Self::Stat => 2.0,
             Self::Churn => churn::MINUTES + 0.3,
+            Self::ManyProcesses => 0.4,
+            Self::ManyFiles => 5.0,
         };
         match (quick, self) {
             (false, _) => minutes,
             // The long starts can't be had shorter.
             (true, Self::Cold | Self::FileSystems | Self::Watch) => minutes * 0.7,
             // So long as is asked for.
-            (true, Self::Churn) => minutes,
+            (true, Self::Churn | Self::ManyProcesses | Self::ManyFiles) => minutes,
             (true, Self::Agreement) => minutes * 0.5,
             (true, _) => minutes * 0.3,
         }
@@ -132,8 +153,12 @@ impl SectionName {
             Self::SmallDevice => small_device::measure(context),
             Self::Sizing => sizing::measure(context),
             Self::Watch => watch::measure(context),
+            Self::Together => together::measure(context),
             Self::Streams => streams::measure(context),
+            Self::Stat => stat::measure(context),
             Self::Churn => churn::measure(context),
+            Self::ManyProcesses => many_processes::measure(context),
+            Self::ManyFiles => many_files::measure(context),
         }
     }
 }

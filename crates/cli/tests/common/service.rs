@@ -73,6 +73,15 @@ impl Service {
         }
     }
 
+    /// The same of what it says from now on.
+    pub fn hear_anew(&mut self, what: &str) {
+        let manager = &self.manager;
+        manager.set_nonblocking(true).expect("a socket");
+        while manager.recv(&mut [0; 4096]).is_ok() {}
+        manager.set_nonblocking(false).expect("a socket");
+        self.hear(what);
+    }
+
     /// All that it said so far.
     pub fn heard(&self) -> &[String] {
         &self.heard

@@ -288,7 +288,7 @@ impl Watching {
                         continue;
                     }
                     let (of, parent) = (missed.process, missed.parent);
-                    missed.process = self.join(of, parent, missed.device, &missed.directory)?;
+                    missed.process = self.join(of, parent, missed.device, &missed.directory);
                     // Where it looks at files, it may begin to read them.
                     if self.is_followed(missed.process) {
                         self.tell(missed.process, &Read::Missed(missed));
@@ -313,7 +313,7 @@ impl Watching {
                 Seen::Look(mut look) => {
                     self.summary.looks += 1;
                     let (of, parent) = (look.process, look.parent);
-                    look.process = self.join(of, parent, look.device, &look.directory)?;
+                    look.process = self.join(of, parent, look.device, &look.directory);
                     let looks = |(id, _): (&WalkId, _)| !id.began_by_reads;
                     if self.of(look.process).any(looks) {
                         self.tell(look.process, &Read::Waits(look));
@@ -371,15 +371,9 @@ impl Watching {
 
     /// Lets a process share the walk of another one of its parent, when it comes into the same
     /// tree: one that was told to go through a part of it. Says with whom the walk began.
-    fn join(
-        &mut self,
-        process: u32,
-        parent: u32,
-        device: Device,
-        directory: &[u8],
-    ) -> Result<u32, WatchError> {
+    fn join(&mut self, process: u32, parent: u32, device: Device, directory: &[u8]) -> u32 {
         if self.walks.is_empty() || self.is_followed(process) {
-            return Ok(process);
+            return process;
         }
         let here = self.tops.walks_in(device, directory).into_iter();
         let mut here = here.map(|(process, began_by_reads)| WalkId {
@@ -388,7 +382,7 @@ impl Watching {
         });
         let is_kin = |id: &WalkId| self.walks.get(id).is_some_and(|of| of.parent == parent);
         let Some(id) = here.find(is_kin) else {
-            return Ok(process);
+            return process;
         };
         if let Some(walking) = self.walks.get_mut(&id) {
             walking.is_shared = true;
@@ -396,9 +390,9 @@ impl Watching {
             walking.pause.store(false, Ordering::Relaxed);
         }
         self.sharing.shares(id, process);
-        self.seeing.share(id.process, process, true)?;
-        self.seeing.share(id.process, parent, true)?;
-        Ok(id.process)
+        self.seeing.share(id.process, process, true);
+        self.seeing.share(id.process, parent, true);
+        id.process
     }
 
     fn is_followed(&self, process: u32) -> bool {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bpf/watch.bpf.c`, loaded and attached.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fs;
 use std::io;
@@ -47,6 +47,8 @@ pub(super) struct Seeing {
     /// While somebody of them only looks at files.
     looks: Option<Link>,
     walkers: HashMap<u32, Sight>,
+    /// Processes of walks for which there was no room.
+    unseen: Cell<u64>,
     skel: WatchSkel<'static>,
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Vec<Seen>>>,
@@ -121,6 +123,7 @@ impl Seeing {
             hits: None,
             looks: None,
             walkers: HashMap::new(),
+            unseen: Cell::new(0),
             skel,
             ring,
             inbox,
@@ -146,14 +149,14 @@ impl Seeing {
     pub fn follow(&mut self, leader: u32, sight: Option<Sight>) -> Result<(), WatchError> {
         for (member, walker) in self.members(leader) {
             match sight {
-                Some(sight) => self.put(member, Follower { sight, ..walker })?,
+                Some(sight) => self.put(member, Follower { sight, ..walker }),
                 // It may have ended.
                 None => drop(self.skel.maps.walkers.delete(&member.to_ne_bytes())),
             }
         }
         match sight {
             Some(sight) if self.walkers.insert(leader, sight).is_none() => {
-                self.share(leader, leader, false)?;
+                self.share(leader, leader, false);
             }
             Some(_) => {}
             None => drop(self.walkers.remove(&leader)),
@@ -162,22 +165,24 @@ impl Seeing {
     }
 
     /// Lets a process share a walk; its children, too, from now on.
-    pub fn share(&self, leader: u32, member: u32, takes_children: bool) -> Result<(), WatchError> {
+    pub fn share(&self, leader: u32, member: u32, takes_children: bool) {
         let Some(sight) = self.walkers.get(&leader).copied() else {
-            return Ok(());
+            return;
         };
         let walker = Follower {
             leader,
             sight,
             takes_children,
         };
-        self.put(member, walker)
+        self.put(member, walker);
     }
 
-    fn put(&self, member: u32, walker: Follower) -> Result<(), WatchError> {
+    /// Where there is no room, it is walked ahead of all the same, unseen.
+    fn put(&self, member: u32, walker: Follower) {
         let walkers = &self.skel.maps.walkers;
         let added = walkers.update(&member.to_ne_bytes(), &walker.to_bytes(), MapFlags::ANY);
-        added.map_err(refused("naming the process"))
+        self.unseen
+            .set(self.unseen.get() + u64::from(added.is_err()));
     }
 
     /// The processes that share a walk.
@@ -222,9 +227,10 @@ impl Seeing {
         self.skel.maps.tree.as_fd().try_clone_to_owned()
     }
 
-    /// Records that found no room.
+    /// Records and processes that found no room.
     pub fn lost(&self) -> u64 {
-        self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.lost)
+        let lost = self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.lost);
+        lost + self.unseen.get()
     }
 }
 
@@ -256,6 +262,24 @@ fn tree_of(process: u32) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_processes_than_there_is_room_for_are_lost_and_no_error() {
+        let leader = std::process::id();
+        let mut seeing = match Seeing::start(Whom::Cgroup { id: 0, level: 0 }) {
+            Ok(seeing) => seeing,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        seeing.follow(leader, Some(Sight::Reads)).unwrap();
+        assert_eq!(seeing.lost(), 0);
+        for member in 1 << 22..(1 << 22) + 70_000 {
+            seeing.share(leader, member, true);
+        }
+        assert!(seeing.lost() >= 70_000 - (1 << 16), "{}", seeing.lost());
+        seeing.follow(leader, None).unwrap();
+        assert!(!seeing.sees_hits());
+        assert_eq!(seeing.members(leader).len(), 0);
+    }
 
     #[test]
     fn children_are_found() {

@@ -291,7 +291,7 @@ impl Watching {
         }
         if let Some(leader) = self.together.leader_of(parent) {
             // Born before the profile was known.
-            self.seeing.share(leader, process, true)?;
+            self.seeing.share(leader, process, true);
             return Ok(Some(leader));
         }
         let set = Setting {
@@ -315,8 +315,10 @@ impl Watching {
             return Ok(());
         };
         self.look_at(*leader)?;
-        let mut members = members.iter();
-        members.try_for_each(|member| self.seeing.share(*leader, *member, true))
+        for member in members {
+            self.seeing.share(*leader, *member, true);
+        }
+        Ok(())
     }
 
     pub(super) fn leave_replay(&mut self, process: u32) -> Result<(), WatchError> {

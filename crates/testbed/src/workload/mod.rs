@@ -5,12 +5,14 @@
 //! system that has just been written to keeps metadata that a cold machine would have to read.
 
 mod copy;
+mod crowd;
 mod git;
 mod python;
 mod random;
 mod real;
 mod small_files;
 
+pub use crowd::Crowd;
 pub use git::{GIT_FILES, git_repository};
 pub use python::{PythonTree, python_tree};
 pub use real::{RealTree, real_tree};

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `foreread stat` costs: programs that read from memory while it follows the machine, and the
+//! processors while a cold file is read.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use foreread_bench::disk::{Layout, ModelledDisk, preset};
+use foreread_bench::foreread::Foreread;
+use foreread_bench::sample::{Pairs, Rounds, Sample, in_turn};
+use foreread_bench::{BenchError, process};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::costs::{milliseconds, pairs_json, spread, write_file};
+use crate::context::Context;
+use crate::report::{Row, Section, Target};
+
+const FILE_BYTES: u64 = 512 << 20;
+/// Until it has loaded its programs.
+const SETTLE: Duration = Duration::from_secs(2);
+/// Times that the file is read from inside.
+const PASSES: &str = "4";
+/// Runs from memory whose median is one time.
+const RUNS: usize = 5;
+
+pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+    let bed = Bed::make(context)?;
+    let mut rows = Vec::new();
+    for (name, words) in [
+        ("pread of 4 KiB, from memory", bed.preads(context)),
+        ("dd bs=4k, from memory", bed.dd(context, "4k")),
+        ("dd bs=128k, from memory", bed.dd(context, "128k")),
+    ] {
+        context.say(&format!("stat: {name}"));
+        rows.push(bed.hot(context, name, &words)?);
+    }
+    context.say("stat: from a cold disk");
+    rows.extend(bed.cold(context)?);
+    Ok(Section {
+        name: "stat",
+        about: format!(
+            "Programs that read a file of {} MiB (ext4 on nvme) while `foreread stat` follows the \
+             machine, and without it, in turn: their own time, medians, and how much longer it is \
+             with it. Of the cold scan also what `--self` says, of the time of the scan.",
+            FILE_BYTES >> 20
+        ),
+        header: vec!["program", "without", "with", "half of the pairs", "%"],
+        rows,
+        notes: Vec::new(),
+    })
+}
+
+/// A disk with a large file.
+struct Bed {
+    disk: ModelledDisk,
+    file: PathBuf,
+    foreread: Foreread,
+    /// Where programs write how long they took.
+    out: PathBuf,
+}
+
+impl Bed {
+    fn make(context: &Context) -> Result<Self, BenchError> {
+        let mut disk = ModelledDisk::start(preset("nvme")?, Layout::Ext4)?;
+        disk.fill(|root| write_file(&root.join("file"), FILE_BYTES))?;
+        let foreread = Foreread::new(&context.foreread)?;
+        Ok(Self {
+            file: disk.root().join("file"),
+            out: foreread.state().join("inside-ns"),
+            disk,
+            foreread,
+        })
+    }
+
+    fn preads(&self, context: &Context) -> Vec<OsString> {
+        let mut words = context.inside(&self.out, &["--passes", PASSES, "--preads"]);
+        words.push(self.file.clone().into());
+        words
+    }
+
+    fn dd(&self, context: &Context, block: &str) -> Vec<OsString> {
+        let mut words = context.inside(&self.out, &["--", "dd", "of=/dev/null", "status=none"]);
+        words.push(format!("bs={block}").into());
+        words.push(format!("if={}", self.file.display()).into());
+        words
+    }
+
+    /// How long a program takes, from inside, in nanoseconds.
+    fn run_ns(&self, words: &[OsString]) -> Result<f64, BenchError> {
+        let mut command = self.disk.testbed().command(&words[0]);
+        command.args(&words[1..]).stdin(Stdio::null());
+        let ended = process::run(command.stdout(Stdio::null()))?;
+        if !ended.status.success() {
+            return Err(ended.failure(&command));
+        }
+        let text = fs::read_to_string(&self.out).map_err(BenchError::system("read a time"))?;
+        text.parse()
+            .map_err(|_| BenchError::Report("the inner timer", format!("{text:?} is no time")))
+    }
+
+    fn hot(&self, context: &Context, name: &str, words: &[OsString]) -> Result<Row, BenchError> {
+        let several = || -> Result<f64, BenchError> {
+            let times: Result<Vec<f64>, BenchError> =
+                (0..RUNS).map(|_| self.run_ns(words)).collect();
+            Ok(Sample::new(times?).median())
+        };
+        // What isn't in memory yet comes into it.
+        self.disk.testbed().instantly(|| self.run_ns(words))?;
+        let pairs = in_turn(rounds(context), several, || {
+            let following = Following::start(&self.foreread, &[])?;
+            let time_ns = several()?;
+            following.end()?;
+            Ok::<f64, BenchError>(time_ns)
+        })?;
+        Ok(longer(name, &pairs))
+    }
+
+    fn cold(&self, context: &Context) -> Result<Vec<Row>, BenchError> {
+        let words = self.dd(context, "128k");
+        let once = || {
+            self.disk.forget()?;
+            self.run_ns(&words)
+        };
+        let shares = RefCell::new((Vec::new(), Vec::new()));
+        let pairs = in_turn(rounds(context), once, || {
+            let following = Following::start(&self.foreread, &["--self"])?;
+            let time_ns = once()?;
+            let cost = &following.end()?["self"];
+            let percent = |name: &str| cost[name].as_f64().unwrap_or(f64::NAN) * 100.0 / time_ns;
+            let (kernel, foreread) = &mut *shares.borrow_mut();
+            kernel.push(percent("programs_ns"));
+            foreread.push(percent("process_ns"));
+            Ok::<f64, BenchError>(time_ns)
+        })?;
+        let (kernel, foreread) = shares.into_inner();
+        Ok(vec![
+            longer("dd bs=128k, cold", &pairs),
+            share("dd bs=128k, cold: processor in the kernel", kernel),
+            share("dd bs=128k, cold: processor in foreread", foreread),
+        ])
+    }
+}
+
+fn rounds(context: &Context) -> Rounds {
+    let most = if context.quick { 3 } else { 7 };
+    Rounds {
+        min: most,
+        max: most,
+        time: Duration::ZERO,
+    }
+}
+
+/// How much longer a program takes, in per cent.
+fn longer(name: &str, pairs: &Pairs) -> Row {
+    Row {
+        cells: vec![
+            name.to_owned(),
+            milliseconds(pairs.without().median()),
+            milliseconds(pairs.with().median()),
+            spread(&pairs.slowdowns(), 100.0),
+        ],
+        value: 100.0 * pairs.slowdown(),
+        digits: 1,
+        target: Target::None,
+        details: pairs_json(pairs),
+    }
+}
+
+fn share(name: &str, percents: Vec<f64>) -> Row {
+    let sample = Sample::new(percents.iter().copied());
+    Row {
+        cells: vec![
+            name.to_owned(),
+            String::new(),
+            String::new(),
+            spread(&sample, 1.0),
+        ],
+        value: sample.median(),
+        digits: 1,
+        target: Target::None,
+        details: json!({ "percent": percents }),
+    }
+}
+
+/// A `foreread stat` of the whole machine, which ends with this.
+struct Following(Child);
+
+impl Following {
+    /// Starts it and gives it time to be ready.
+    fn start(foreread: &Foreread, options: &[&str]) -> Result<Self, BenchError> {
+        let mut command = Command::new(foreread.executable());
+        command.args(["stat", "--json", "--by", "machine"]);
+        command.args(options);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let child = command.spawn();
+        let mut following = Self(child.map_err(BenchError::system("start foreread stat"))?);
+        thread::sleep(SETTLE);
+        let ended = following.0.try_wait();
+        match ended.map_err(BenchError::system("wait for foreread stat"))? {
+            None => Ok(following),
+            Some(status) => Err(failed(&status.to_string())),
+        }
+    }
+
+    /// Ends it as Ctrl-C does; what it said.
+    fn end(mut self) -> Result<Value, BenchError> {
+        kill_process(Pid::from_child(&self.0), Signal::INT)
+            .map_err(BenchError::system("end foreread stat"))?;
+        let mut text = String::new();
+        if let Some(mut stdout) = self.0.stdout.take() {
+            let read = stdout.read_to_string(&mut text);
+            read.map_err(BenchError::system("read what foreread stat says"))?;
+        }
+        let status = self.0.wait();
+        let status = status.map_err(BenchError::system("wait for foreread stat"))?;
+        if !status.success() {
+            return Err(failed(&status.to_string()));
+        }
+        let last = text.lines().next_back().unwrap_or_default();
+        serde_json::from_str(last).map_err(|_| BenchError::Report("foreread stat", text))
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        // It has ended where all went well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn failed(status: &str) -> BenchError {
+    BenchError::Failed {
+        command: "foreread stat".to_owned(),
+        status: status.to_owned(),
+    }
+}
