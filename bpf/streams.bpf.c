@@ -245,6 +245,7 @@ static __always_inline void add_disk(u64 number, struct gendisk *gendisk)
 	disk = bpf_map_lookup_elem(&disks, &number);
 	if (!disk || !gendisk || !turns(gendisk))
 		return;
+	disk->load.turns = 1;
 	call_now.kind = STREAMS_TURNS;
 	call_now.disk = number;
 	fr_device_turns(&disk->device);
@@ -692,18 +693,6 @@ static __always_inline bool is_read(struct request *request)
 	return (BPF_CORE_READ(request, cmd_flags) & REQ_OP_MASK) == REQ_OP_READ;
 }
 
-/*
- * What a request takes at least: from a disk that had nothing else to do it tells also when that
- * has become more.
- */
-static __always_inline void learn_least(struct streams_load *load, const struct fr_done *done)
-{
-	if (load->least_ns == 0 || done->took_ns < load->least_ns)
-		load->least_ns = done->took_ns;
-	else if (done->first)
-		load->least_ns += (done->took_ns - load->least_ns) / 16;
-}
-
 /* A request goes to its device. */
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(issued, struct request *request)
@@ -788,7 +777,7 @@ int BPF_PROG(completed, struct request *request, u8 status, unsigned int bytes)
 		log_call();
 		disk->load.page_ns = disk->device.busy_ns;
 		disk->load.latency_ns = disk->device.latency_ns;
-		learn_least(&disk->load, &call_now.done);
+		disk->load.least_ns = disk->device.least_ns;
 	}
 	unlock();
 	bpf_map_delete_elem(&flights, &key);

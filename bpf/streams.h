@@ -50,6 +50,7 @@ struct streams_load {
 	fr_u64 least_ns; /* that a request took of late; 0 unknown */
 	fr_u64 page_ns; /* that a page took while it did most; 0 unknown */
 	fr_u64 latency_ns; /* of a request besides its pages; 0 unknown */
+	fr_u64 turns; /* whether it says that it has a head, and is believed */
 };
 
 /* What the log has of a call of the core. */

@@ -104,12 +104,15 @@ struct fr_line {
  * @demand_ns: how long readers wait, of late, for what nobody had asked for ahead
  * @wait_ns: average time from asking to having, with all that was queued before
  * @done_ns: when its last request ended, with others waiting; 0 where none was
+ * @least_ns: the least that a request took of late; 0 means unknown
+ * @least_pages: the size of that one
  * @busy_pages: pages delivered since @busy_since_ns
  * @busy_requests: requests since then
  * @requests: seen that found the device idle; stops counting at its maximum
  * @gaps: seen that found it busy; stops counting at its maximum
  * @asks: times that something was asked of it; wraps
  * @demand_thread: who waited so last
+ * @reserved: 0
  * @starts: how long runs from the start of a file are
  * @start: those under way, by the low bits of the thread
  *
@@ -130,6 +133,9 @@ struct fr_device {
 	fr_u64 demand_ns;
 	fr_u64 wait_ns;
 	fr_u64 done_ns;
+	fr_u64 least_ns;
+	fr_u32 least_pages;
+	fr_u32 reserved;
 	fr_u32 busy_pages;
 	fr_u32 busy_requests;
 	fr_u32 requests;
@@ -141,7 +147,7 @@ struct fr_device {
 };
 
 _Static_assert(sizeof(struct fr_done) == 24, "no hidden padding");
-_Static_assert(sizeof(struct fr_device) == 344, "no hidden padding");
+_Static_assert(sizeof(struct fr_device) == 360, "no hidden padding");
 
 /* A request more. */
 FR_INLINE void fr_line_add(struct fr_line *line, fr_u32 *count, fr_u64 size, fr_u64 took_ns)
@@ -252,6 +258,27 @@ FR_INLINE void fr_device_fit(struct fr_device *device)
 	if (device->busy_ns != 0)
 		device->page_ns = fr_min(device->page_ns, device->busy_ns);
 	device->latency_ns = fr_line_latency_ns(line, device->page_ns);
+	/* How they follow each other says what each costs, not how long it is on its way. */
+	if (line == &device->busy)
+		device->latency_ns =
+			fr_max(device->latency_ns,
+			       fr_sub(device->least_ns,
+				      fr_mul(device->least_pages, fr_u32_of(device->page_ns))));
+}
+
+/*
+ * What a request takes at least. One that found the device idle and is no larger tells also when
+ * that has become more.
+ */
+FR_INLINE void fr_device_least(struct fr_device *device, const struct fr_done *done, fr_u64 size,
+			       fr_u64 took)
+{
+	if (device->least_ns == 0 || took < device->least_ns) {
+		device->least_ns = fr_max(took, 1);
+		device->least_pages = (fr_u32)size;
+	} else if (done->first && size <= device->least_pages) {
+		device->least_ns = fr_average(device->least_ns, took, 4);
+	}
 }
 
 /* An average of what requests take beyond their pages; without the time of a page, as it was. */
@@ -278,6 +305,7 @@ FR_INLINE void fr_device_done(struct fr_device *device, const struct fr_done *do
 	fr_u64 gap = fr_min(fr_sub(done->now_ns, device->done_ns), FR_DEVICE_TOOK_NS_MAX);
 
 	device->wait_ns = fr_learned(device->wait_ns, took, 3);
+	fr_device_least(device, done, size, took);
 	fr_device_busy(device, done);
 	if (size != 0 && done->first) {
 		if (done->next)

@@ -205,9 +205,15 @@ FR_INLINE fr_u64 fr_foreread_in_time(const struct fr_call *call, const struct fr
 	/* One that is faster than the device waits anyway, and so does one that is late. */
 	if (!device || stream->consume_ns <= device->page_ns || left_ns <= device->latency_ns)
 		return FR_U32_MAX;
-	/* Without the line: no page takes longer than those of a whole request did. */
-	if (device->line_ns == 0)
+	/*
+	 * Without the line: no page takes longer than those of a whole request did. Where requests
+	 * only ever go on from each other, nothing else is known.
+	 */
+	if (device->line_ns == 0) {
+		if (stream->consume_ns <= device->busy_ns)
+			return FR_U32_MAX;
 		return fr_max(fr_div(left_ns, device->busy_ns), stream->piece_pages);
+	}
 	return fr_max(fr_div(fr_sub(left_ns, device->latency_ns), device->page_ns),
 		      stream->piece_pages);
 }

@@ -142,6 +142,9 @@ pub struct Device {
     /// Time from asking to having, of late, with all that was queued before.
     pub wait_ns: u64,
     done_ns: u64,
+    least_ns: u64,
+    least_pages: u32,
+    reserved: u32,
     busy_pages: u32,
     busy_requests: u32,
     /// Requests that found the device idle.

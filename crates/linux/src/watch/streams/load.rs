@@ -38,14 +38,15 @@ impl Load {
             let bytes = value.get(at * 8..at * 8 + 8)?.try_into().ok()?;
             Some(u64::from_ne_bytes(bytes))
         };
-        let numbers = [0, 1, 2, 3].map(|at| number(at).unwrap_or(0));
-        let [in_flight_pages, least_ns, page_ns, latency_ns] = numbers;
+        let numbers = [0, 1, 2, 3, 4].map(|at| number(at).unwrap_or(0));
+        let [in_flight_pages, least_ns, page_ns, latency_ns, turns] = numbers;
         DiskLoad {
             // Less than none when the beginning of some wasn't seen.
             in_flight_pages: in_flight_pages.cast_signed().max(0).cast_unsigned(),
             least_ns,
             page_ns,
             latency_ns,
+            turns: turns != 0,
         }
     }
 }
