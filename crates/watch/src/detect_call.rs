@@ -37,6 +37,8 @@ pub enum DetectCalled {
         /// Whether it was one of reads, and not of looks.
         reads: bool,
     },
+    /// A suspicion of looks was too early.
+    TooEarly,
     /// The process has ended.
     Ended,
 }
@@ -47,7 +49,7 @@ impl DetectCalled {
     pub fn suspicion(&self) -> Option<&Suspicion> {
         match self {
             Self::Missed { suspicion, .. } | Self::Waited { suspicion, .. } => suspicion.as_ref(),
-            Self::WasWrong { .. } | Self::Ended => None,
+            Self::WasWrong { .. } | Self::TooEarly | Self::Ended => None,
         }
     }
 }
@@ -67,6 +69,10 @@ impl Detectors {
             DetectCalled::Waited { look, .. } => self.looks.waited(look.clone()),
             DetectCalled::WasWrong { reads } => {
                 self.was_wrong(call.process, *reads);
+                None
+            }
+            DetectCalled::TooEarly => {
+                self.looks.was_too_early(call.process);
                 None
             }
             DetectCalled::Ended => {
@@ -141,6 +147,12 @@ impl NotedDetectors {
     pub fn was_wrong(&mut self, process: u32, reads: bool) {
         self.detectors.was_wrong(process, reads);
         self.note(process, DetectCalled::WasWrong { reads });
+    }
+
+    /// [`LookDetector::was_too_early`].
+    pub fn was_too_early(&mut self, process: u32) {
+        self.detectors.looks.was_too_early(process);
+        self.note(process, DetectCalled::TooEarly);
     }
 
     /// A process has ended. Of those that were never seen it isn't noted.

@@ -30,6 +30,11 @@ const THREADS_MAX: usize = 64;
 /// After a wrong suspicion, so many looks pass unseen; twice as many after each further one.
 const PATIENCE_LOOKS: u32 = 16;
 const PATIENCE_LOOKS_MAX: u32 = 1 << 14;
+/// A suspicion that was too early is raised again after so many looks, so many times.
+const EARLY_LOOKS: u32 = 4;
+const EARLY_MAX: u32 = 4;
+/// What explains all but this part of the odds lacks evidence, and isn't wrong.
+const EARLY_PART: u64 = 32;
 
 /// A call that waited for metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +64,11 @@ struct Thread {
 #[derive(Debug, Default)]
 struct Process {
     threads: HashMap<u32, Thread>,
+    /// Those whose looks the last suspicion was about.
+    asked: HashMap<u32, Thread>,
+    /// How often that was too early, and looks that are taken before it is raised again.
+    early: u32,
+    early_looks: u32,
     /// Looks that pass before it is suspected again.
     patience: Patience,
     last: u64,
@@ -74,6 +84,9 @@ pub struct LookDetector {
 impl LookDetector {
     /// Takes a look that waited; says what its process may be walking through.
     pub fn waited(&mut self, look: Look) -> Option<Suspicion> {
+        if self.is_same(&look) {
+            return None;
+        }
         self.looks += 1;
         if !self.processes.contains_key(&look.process) {
             forget_oldest(&mut self.processes, PROCESSES_MAX, |process| process.last);
@@ -83,6 +96,14 @@ impl LookDetector {
         process.take(look, self.looks)
     }
 
+    /// Whether it is what its thread waited in last: a call waits once for each block, and file
+    /// systems read 32 of them for one inode.
+    fn is_same(&self, look: &Look) -> bool {
+        let process = self.processes.get(&look.process);
+        let thread = process.and_then(|process| process.threads.get(&look.thread));
+        thread.is_some_and(|thread| thread.looks.back() == Some(look))
+    }
+
     /// A suspicion was wrong, or following it brought nothing.
     pub fn was_wrong(&mut self, process: u32) {
         if let Some(process) = self.processes.get_mut(&process) {
@@ -90,6 +111,26 @@ impl LookDetector {
                 .patience
                 .was_wrong(PATIENCE_LOOKS, PATIENCE_LOOKS_MAX);
             process.threads.clear();
+            process.asked.clear();
+            process.early = 0;
+        }
+    }
+
+    /// Of a suspicion too much was in no order, as when a program reads settings before it begins:
+    /// the rest was not enough. It counts on.
+    pub fn was_too_early(&mut self, process: u32) {
+        let Some(of) = self.processes.get_mut(&process) else {
+            return;
+        };
+        if of.early == EARLY_MAX {
+            return self.was_wrong(process);
+        }
+        of.early += 1;
+        of.early_looks = EARLY_LOOKS;
+        for (thread, looks) in std::mem::take(&mut of.asked) {
+            if of.threads.len() < THREADS_MAX {
+                of.threads.entry(thread).or_insert(looks);
+            }
         }
     }
 
@@ -116,13 +157,15 @@ impl Process {
         let (process, device) = ((look.process, look.parent), look.device);
         let thread = self.threads.entry(look.thread).or_default();
         thread.last = now;
-        if !thread.push(look) {
+        thread.push(look);
+        if self.early_looks > 0 {
+            self.early_looks -= 1;
             return None;
         }
         let newest = thread.looks.back()?.directory.clone();
         let suspicion = self.suspicion(process, device, &newest, now)?;
         // The same looks are asked about once.
-        self.threads.clear();
+        self.asked = std::mem::take(&mut self.threads);
         Some(suspicion)
     }
 
@@ -214,27 +257,42 @@ pub fn above(passed: &[Passed]) -> Option<Vec<u8>> {
 pub fn odds(passed: &[Passed]) -> u64 {
     let mut names = HashSet::new();
     let distinct = passed.iter().filter(|one| names.insert(&one.children));
-    let of = |passed: &Passed| (1..=passed.children.len() as u64).product::<u64>();
+    let of = |passed: &Passed| (1..=passed.children.len() as u64).fold(1, u64::saturating_mul);
     distinct.map(of).fold(1, u64::saturating_mul)
 }
 
-/// Whether an order that explains these, and not those, is more than chance.
+/// What an order says of a suspicion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// It is no more than chance.
+    Chance,
+    /// There will be enough of it, if it goes on like that.
+    TooEarly,
+    /// It is more than chance.
+    Convincing,
+}
+
+/// What an order says that explains these, and not those.
 #[must_use]
-pub fn is_convincing(explained: &[Passed], unexplained: usize) -> bool {
-    odds(explained) >= ODDS_MIN && unexplained * 4 <= explained.len()
+pub fn verdict(explained: &[Passed], unexplained: usize) -> Verdict {
+    let odds = odds(explained);
+    if unexplained * 4 > explained.len() {
+        Verdict::Chance
+    } else if odds >= ODDS_MIN {
+        Verdict::Convincing
+    } else if odds >= ODDS_MIN / EARLY_PART {
+        Verdict::TooEarly
+    } else {
+        Verdict::Chance
+    }
 }
 
 impl Thread {
-    /// Whether it is another than the last one.
-    fn push(&mut self, look: Look) -> bool {
-        if self.looks.back() == Some(&look) {
-            return false;
-        }
+    fn push(&mut self, look: Look) {
         if self.looks.len() == RECENT_LOOKS {
             self.looks.pop_front();
         }
         self.looks.push_back(look);
-        true
     }
 
     /// Whether it was last near a directory.
@@ -368,7 +426,7 @@ mod tests {
         };
         let packages: Vec<Passed> = (0..32).map(of).collect();
         assert_eq!(odds(&packages), 2);
-        assert!(!is_convincing(&packages, 1));
+        assert_eq!(verdict(&packages, 1), Verdict::Chance);
     }
 
     #[test]
@@ -403,6 +461,55 @@ mod tests {
             .map(|root| (1, root, "x"))
             .to_vec();
         assert_eq!(play(&roots), None);
+    }
+
+    #[test]
+    fn a_call_that_waits_for_many_blocks_counts_once() {
+        let mut detector = LookDetector::default();
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        let mut found = None;
+        for (thread, name) in (11..).zip(names) {
+            assert_eq!(found, None, "{name}");
+            for _ in 0..32 {
+                let of_one = detector.waited(look(thread, "/t", name));
+                found = found.or(of_one);
+            }
+        }
+        // All eight are awake.
+        assert_eq!(found.unwrap().threads, 8);
+    }
+
+    #[test]
+    fn what_came_too_early_counts_on() {
+        let mut detector = LookDetector::default();
+        let mut suspicions = Vec::new();
+        for n in 100..200 {
+            if let Some(found) = detector.waited(look(1, "/a", &n.to_string())) {
+                suspicions.push((n - 100, found.passed[0].children.len()));
+                detector.was_too_early(1);
+            }
+        }
+        let early: Vec<(i32, usize)> = (0..=4).map(|n| (7 + 5 * n, 8 + 5 * n as usize)).collect();
+        assert_eq!(suspicions[..5], early);
+        // Not for ever: then it was wrong.
+        assert_eq!(suspicions[5], (7 + 5 * 4 + 16 + 8, 8));
+    }
+
+    #[test]
+    fn what_is_in_order_convinces_when_there_is_enough_of_it() {
+        let of = |directory: &str, names: usize| Passed {
+            directory: directory.into(),
+            children: (0..names).map(|n| vec![b'a' + n as u8]).collect(),
+        };
+        let four = |names: usize| ["/a", "/b", "/c", "/d"].map(|at| of(at, names));
+        assert_eq!(verdict(&[of("/a", 8)], 0), Verdict::Convincing);
+        assert_eq!(verdict(&[of("/a", 7)], 0), Verdict::TooEarly);
+        assert_eq!(verdict(&[of("/a", 6)], 0), Verdict::Chance);
+        // What is in no order weighs as much as four that are.
+        assert_eq!(verdict(&[of("/a", 8)], 1), Verdict::Chance);
+        let alike = [four(8).as_slice(), &[of("/e", 2)]].concat();
+        assert_eq!(verdict(&alike, 1), Verdict::Convincing);
+        assert_eq!(verdict(&alike, 2), Verdict::Chance);
     }
 
     #[test]

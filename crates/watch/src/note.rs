@@ -31,6 +31,11 @@ pub enum What {
         /// Its path.
         directory: Vec<u8>,
     },
+    /// What was seen in this directory is in order, but too little to tell.
+    TooEarly {
+        /// Its path.
+        directory: Vec<u8>,
+    },
     /// The process is walked ahead of there already.
     Known,
     /// The process shares a walk from now on: what it reads counts as what that one reads.

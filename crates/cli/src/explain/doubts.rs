@@ -29,6 +29,11 @@ impl Doubts {
         match what {
             DetectCalled::Missed { .. } => self.misses += 1,
             DetectCalled::Waited { .. } => self.looks += 1,
+            // It is raised again with more, or was wrong.
+            DetectCalled::TooEarly => {
+                self.suspicions = self.suspicions.saturating_sub(1);
+                return;
+            }
             DetectCalled::WasWrong { .. } | DetectCalled::Ended => return,
         }
         self.last_ns = since_start_ns;

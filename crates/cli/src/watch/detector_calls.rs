@@ -36,6 +36,7 @@ pub fn document(call: &DetectCall) -> Value {
             "suspicion": suspicion.as_ref().map(of_suspicion),
         }),
         DetectCalled::WasWrong { reads } => json!({ "call": "was_wrong", "reads": reads }),
+        DetectCalled::TooEarly => json!({ "call": "too_early" }),
         DetectCalled::Ended => json!({ "call": "ended" }),
     };
     document["what"] = DETECTOR.into();
@@ -74,6 +75,7 @@ pub fn parse(line: &Value) -> Result<Option<DetectCall>> {
         "was_wrong" => DetectCalled::WasWrong {
             reads: is(line, "reads")?,
         },
+        "too_early" => DetectCalled::TooEarly,
         "ended" => DetectCalled::Ended,
         other => bail!("a detector has no call \"{other}\""),
     };
@@ -236,7 +238,8 @@ mod tests {
             },
         );
         let was_wrong = any::<bool>().prop_map(|reads| DetectCalled::WasWrong { reads });
-        prop_oneof![missed, waited, was_wrong, Just(DetectCalled::Ended)]
+        let others = prop_oneof![Just(DetectCalled::TooEarly), Just(DetectCalled::Ended)];
+        prop_oneof![missed, waited, was_wrong, others]
     }
 
     fn any_call() -> impl Strategy<Value = DetectCall> {

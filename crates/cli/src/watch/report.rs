@@ -56,6 +56,10 @@ pub fn line(note: &Note, since_start: Duration) -> Value {
             "what": "refused",
             "directory": String::from_utf8_lossy(directory),
         }),
+        What::TooEarly { directory } => json!({
+            "what": "too_early",
+            "directory": String::from_utf8_lossy(directory),
+        }),
         What::Begun { top, order } => json!({
             "what": "begun",
             "top": String::from_utf8_lossy(top),

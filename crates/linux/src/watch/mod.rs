@@ -494,6 +494,10 @@ impl Watching {
                 self.summary.walks += 1;
                 self.sharing.begun(id);
             }
+            What::TooEarly { .. } => {
+                self.detectors.was_too_early(note.process);
+                self.leave(id)?;
+            }
             What::Refused { .. } | What::Known => {
                 self.summary.refused += u64::from(note.what != What::Known);
                 self.detectors.was_wrong(note.process, note.began_by_reads);

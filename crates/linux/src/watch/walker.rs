@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use foreread_profile::PAGE_BYTES;
 use foreread_watch::Device;
 use foreread_watch::detect::{Missed, Passed, Suspicion};
-use foreread_watch::look::{Look, above, is_convincing};
+use foreread_watch::look::{Look, Verdict, above, verdict};
 use foreread_watch::note::{Note, What};
 use foreread_watch::noted_walk::{NoteWalk, NotedWalk};
 use foreread_watch::order::{Entry, Order, Orders};
@@ -98,6 +98,9 @@ pub(super) fn run(start: &Start) {
             }
         }
         Err(Refusal::Known) => What::Known,
+        Err(Refusal::TooEarly) => What::TooEarly {
+            directory: start.suspicion.directory.clone(),
+        },
         // What can't be listed is gone, or none of our business.
         Err(Refusal::Wrong) => What::Refused {
             directory: start.suspicion.directory.clone(),
@@ -139,6 +142,8 @@ impl Start {
 enum Refusal {
     /// It is in no order, or none of our business.
     Wrong,
+    /// There is too little of it yet.
+    TooEarly,
     /// It is where the process is walked ahead of already.
     Known,
 }
@@ -159,7 +164,7 @@ fn begin(start: &Start) -> Result<Walker<'_>, Refusal> {
     let orders = if suspicion.reads {
         orders_of_reads(&place, suspicion)?
     } else {
-        let (orders, explained) = orders_of_looks(&place, suspicion);
+        let (orders, explained) = orders_of_looks(&place, suspicion)?;
         let top = above(&explained).ok_or(Refusal::Wrong)?;
         place = follow(&top)?.0;
         orders
@@ -225,13 +230,11 @@ fn orders_of_reads(place: &Place, suspicion: &Suspicion) -> io::Result<Orders> {
 
 /// Those that explain how the threads of a process came through their directories; and what the
 /// first of them explains.
-fn orders_of_looks(place: &Place, suspicion: &Suspicion) -> (Orders, Vec<Passed>) {
+fn orders_of_looks(place: &Place, suspicion: &Suspicion) -> Result<(Orders, Vec<Passed>), Refusal> {
     let mut passed: Vec<&Passed> = suspicion.passed.iter().collect();
     passed.sort_by_key(|passed| Reverse(passed.children.len()));
     passed.truncate(EVIDENCE_MAX);
-    let Ok(top) = Top::open(place.path()) else {
-        return Default::default();
-    };
+    let top = Top::open(place.path())?;
     let mut lists: HashMap<&[u8], Vec<Entry>> = HashMap::new();
     for passed in &passed {
         if let hash_map::Entry::Vacant(vacant) = lists.entry(&passed.directory) {
@@ -249,17 +252,22 @@ fn orders_of_looks(place: &Place, suspicion: &Suspicion) -> (Orders, Vec<Passed>
         })
     };
     let found: Vec<(&Passed, Orders)> = passed.into_iter().map(|one| (one, of(one))).collect();
-    let explained = |order: Order| {
+    let judged = Order::ALL.into_iter().map(|order| {
         let explained = found.iter().filter(|(_, orders)| orders.contains(order));
         let explained: Vec<Passed> = explained.map(|(passed, _)| (*passed).clone()).collect();
-        is_convincing(&explained, found.len() - explained.len()).then_some(explained)
-    };
-    let convincing = Order::ALL
-        .into_iter()
-        .filter(|order| explained(*order).is_some());
-    let orders: Orders = convincing.collect();
-    let first = orders.first().and_then(explained);
-    (orders, first.unwrap_or_default())
+        let verdict = verdict(&explained, found.len() - explained.len());
+        (order, verdict, explained)
+    });
+    let mut judged: Vec<(Order, Verdict, Vec<Passed>)> = judged.collect();
+    let best = judged.iter().map(|(_, verdict, _)| *verdict).max();
+    match best.unwrap_or(Verdict::Chance) {
+        Verdict::Chance => return Err(Refusal::Wrong),
+        Verdict::TooEarly => return Err(Refusal::TooEarly),
+        Verdict::Convincing => judged.retain(|(_, of, _)| *of == Verdict::Convincing),
+    }
+    let orders: Orders = judged.iter().map(|(order, ..)| *order).collect();
+    let first = judged.into_iter().next().map(|(.., explained)| explained);
+    Ok((orders, first.unwrap_or_default()))
 }
 
 /// The directory above at which a process seems to have begun, or this one.
