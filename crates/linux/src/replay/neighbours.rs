@@ -12,26 +12,30 @@ use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use foreread_profile::{NodeId, NodeKind, PAGE_BYTES, Profile};
+use foreread_profile::{NodeId, NodeKind, Profile};
 use foreread_replay::ext4::{
     Extent, FileType, Geometry, Limits, Survey, WHOLE_FILE, Wanted, merge_extents,
 };
 
-use super::raw::{DIRECTORY_BYTES_MAX, Fetcher};
+use super::raw::{DIRECTORY_BYTES_MAX, Fetcher, ask_for};
 use crate::block_device::BlockDevice;
-use crate::cache::cached_pages;
 
 /// Tables that are read at once, and blocks of directories: what a disk delivers in 130 ms, or in
 /// the time of 25 seeks.
 const TABLES_BYTES_MAX: u64 = 16 << 20;
 const DIRECTORIES_BYTES_MAX: u64 = 16 << 20;
+/// Tables are looked through in pieces of so much, as they arrive.
+const TABLE_PIECE_BYTES: u32 = 128 << 10;
+/// No disk moves its head in less.
+const SEEK_MIN: Duration = Duration::from_millis(2);
 
 /// What is known of a disk from one replay to the next.
 #[derive(Clone, Debug, Default)]
 pub struct Neighbours {
     known: Arc<Mutex<Known>>,
-    only_missing: bool,
+    among_many: bool,
 }
 
 #[derive(Debug, Default)]
@@ -42,15 +46,21 @@ struct Known {
 }
 
 impl Neighbours {
-    /// Of a disk of which nothing is known. With `only_missing`, groups are left alone of which all
-    /// directories that are asked for have their inodes in memory: beside many threads that read
-    /// from the disk, a long read is served last.
+    /// Of a disk of which nothing is known. With `among_many`, many threads read from it as well. A
+    /// disk with a head serves the nearest request first, so one that is far from theirs is served
+    /// last. Then nothing is read only to find out what the disk is like, which is asked of it; and
+    /// everything is there at once, so that the head, when it comes near, goes through all of it.
     #[must_use]
-    pub fn new(only_missing: bool) -> Self {
+    pub fn new(among_many: bool) -> Self {
         Self {
-            only_missing,
+            among_many,
             ..Self::default()
         }
+    }
+
+    /// Whether many threads read from the disk as well.
+    pub(super) fn is_among_many(&self) -> bool {
+        self.among_many
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -82,62 +92,79 @@ pub(super) fn fetch(
     fetcher: &mut Fetcher<'_>,
     neighbours: &Neighbours,
 ) -> io::Result<()> {
-    let mut wanted = Vec::new();
+    let mut places: Vec<(u64, u64)> = Vec::new();
     let mut left_bytes = TABLES_BYTES_MAX;
-    let device_if_missing = neighbours.only_missing.then_some(device);
-    for inodes in groups(profile, nodes, geometry, device_if_missing) {
+    for inodes in groups(profile, nodes, geometry) {
         let count = inodes.end.saturating_sub(inodes.start);
         let bytes = count * u64::from(geometry.inode_bytes());
         if let Some(left) = left_bytes.checked_sub(bytes)
             && neighbours.add(inodes.start)
         {
             left_bytes = left;
-            wanted.extend(inodes.map(|inode| Wanted {
-                inode,
-                pages: vec![WHOLE_FILE],
-            }));
+            let place = |inode| Some((geometry.inode_location(inode).ok()?.offset_bytes, inode));
+            places.extend(inodes.filter_map(place));
         }
     }
-    if wanted.is_empty() {
-        return Ok(());
-    }
-    let mut survey = Survey::new(geometry, wanted, Limits::default());
-    fetcher.fetch(&survey.next_extents())?;
-    // Maps of large files that this step asks for are nobody's business.
-    survey.step(&mut &*device);
-    let mut blocks: Vec<Extent> = Vec::new();
+    places.sort_unstable();
+    let length_bytes = u64::from(geometry.inode_bytes());
+    let inode = |(offset_bytes, _): &(u64, u64)| Extent {
+        offset_bytes: *offset_bytes,
+        length_bytes,
+    };
+    let tables = merge_extents(places.iter().map(inode).collect(), 0);
     let mut left_bytes = DIRECTORIES_BYTES_MAX;
-    for inode in survey.finish().into_iter().filter_map(|one| one.inode.ok()) {
-        let is_small = inode.size_bytes <= DIRECTORY_BYTES_MAX.min(left_bytes);
-        if inode.file_type == FileType::Directory && inode.links > 0 && is_small {
-            left_bytes -= inode.size_bytes;
-            blocks.extend(inode.metadata_extents(geometry));
+    let mut blocks: Vec<Extent> = Vec::new();
+    let all_at_once = fetcher.reads_all_at_once();
+    let mut asked = 0;
+    let began = Instant::now();
+    fetcher.fetch_pieces(&tables, TABLE_PIECE_BYTES, |piece| {
+        let found = directories_in(piece, &places, geometry, device, &mut left_bytes);
+        blocks.extend(found);
+        // What wasn't in memory has brought the head here. It goes on from here to the nearest of
+        // the directories, when it is through, and from that to the others.
+        if all_at_once && began.elapsed() >= SEEK_MIN {
+            let _ = ask_for(device, &merge_extents(blocks[asked..].to_vec(), 0));
+            asked = blocks.len();
         }
-    }
+    })?;
     fetcher.fetch(&merge_extents(blocks, 0))
 }
 
-/// The inodes of the groups of these directories; of those with most of them first. With a device,
-/// only directories count whose inodes aren't in its cache.
-fn groups(
-    profile: &Profile,
-    nodes: &[NodeId],
+/// The blocks of the directories whose inodes are in a piece of a table.
+fn directories_in(
+    piece: Extent,
+    places: &[(u64, u64)],
     geometry: &Geometry,
-    missing_on: Option<&BlockDevice>,
-) -> Vec<Range<u64>> {
+    device: &BlockDevice,
+    left_bytes: &mut u64,
+) -> Vec<Extent> {
+    let from = places.partition_point(|(place, _)| *place < piece.offset_bytes);
+    let to = places.partition_point(|(place, _)| *place < piece.end_bytes());
+    let wanted = places[from..to].iter().map(|(_, inode)| Wanted {
+        inode: *inode,
+        pages: vec![WHOLE_FILE],
+    });
+    let mut survey = Survey::new(geometry, wanted, Limits::default());
+    // Maps of large files that this step asks for are nobody's business.
+    survey.step(&mut &*device);
+    let mut blocks = Vec::new();
+    for inode in survey.finish().into_iter().filter_map(|one| one.inode.ok()) {
+        let is_small = inode.size_bytes <= DIRECTORY_BYTES_MAX.min(*left_bytes);
+        if inode.file_type == FileType::Directory && inode.links > 0 && is_small {
+            *left_bytes -= inode.size_bytes;
+            blocks.extend(inode.metadata_extents(geometry));
+        }
+    }
+    merge_extents(blocks, 0)
+}
+
+/// The inodes of the groups of these directories; of those with most of them first.
+fn groups(profile: &Profile, nodes: &[NodeId], geometry: &Geometry) -> Vec<Range<u64>> {
     let mut groups: BTreeMap<u64, (u64, Range<u64>)> = BTreeMap::new();
     let nodes = nodes.iter().filter_map(|id| profile.node(*id));
     let directories = nodes.filter(|node| node.kind == NodeKind::Directory);
     for inode in directories.map(|node| node.identity.inode) {
-        let is_cached = |device: &BlockDevice| {
-            let page = geometry
-                .inode_location(inode)
-                .map(|at| at.offset_bytes / PAGE_BYTES);
-            page.is_ok_and(|page| cached_pages(device.file(), page, 1).is_ok_and(|n| n == 1))
-        };
-        if !missing_on.is_some_and(is_cached)
-            && let Ok(inodes) = geometry.used_inodes_beside(inode)
-        {
+        if let Ok(inodes) = geometry.used_inodes_beside(inode) {
             groups.entry(inodes.start).or_insert((0, inodes)).0 += 1;
         }
     }

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Instant;
 
@@ -20,8 +21,9 @@ use rustix::fs::{Advice, fadvise};
 use super::pump::{Pump, READ_BYTES_MAX};
 use super::targets::Target;
 use super::{Shared, neighbours, pages_of};
-use crate::block_device::BlockDevice;
+use crate::block_device::{BlockDevice, says_it_has_no_head};
 use crate::cache::{cached_pages, missing_ranges};
+use crate::uring::Finished;
 
 /// What the layout tells about the data.
 pub(super) struct Found {
@@ -50,6 +52,15 @@ pub(super) const DIRECTORY_BYTES_MAX: u64 = 1 << 20;
 pub(super) fn metadata(profile: &Profile, target: &Target, shared: &Shared) -> io::Result<Found> {
     let device = BlockDevice::open(target.major, target.minor)?;
     let mut fetcher = Fetcher::new(&device, shared)?;
+    if let Some(neighbours) = &shared.with_neighbours
+        && neighbours.is_among_many()
+    {
+        let has_head = !says_it_has_no_head(target.major, target.minor);
+        neighbours.set_has_head(Some(has_head));
+        if has_head {
+            fetcher.read_all_at_once();
+        }
+    }
     let failed = |error: foreread_replay::ext4::Ext4Error| io::Error::other(error.to_string());
     let mut geometry = Geometry::read(&mut &device).map_err(failed)?;
     let numbers = || {
@@ -162,11 +173,28 @@ fn pieces(profile: &Profile, id: NodeId, inode: &Inode, geometry: &Geometry) -> 
     pieces
 }
 
+/// Has everything that is missing there read, and doesn't wait for it. A read waits for the first
+/// page that others read already, before it asks for the next one that is missing.
+pub(super) fn ask_for(device: &BlockDevice, extents: &[Extent]) -> io::Result<()> {
+    // The kernel takes as much at a time as makes one request.
+    let step_bytes = device.request_bytes_max.max(PAGE_BYTES);
+    for extent in extents {
+        let mut at = extent.offset_bytes;
+        while at < extent.end_bytes() {
+            let length = NonZeroU64::new((extent.end_bytes() - at).min(step_bytes));
+            fadvise(device.file(), at, length, Advice::WillNeed)?;
+            at += step_bytes;
+        }
+    }
+    Ok(())
+}
+
 /// Reads extents of the device in order, and watches how long it takes.
 pub(super) struct Fetcher<'a> {
     device: &'a BlockDevice,
     shared: &'a Shared,
-    pump: Pump<'a, ()>,
+    pump: Pump<'a, Extent>,
+    all_at_once: bool,
     fetched: HashMap<u64, u64>,
     pieces: u64,
     elapsed_ns: u64,
@@ -186,6 +214,18 @@ fn widened(extents: Vec<Extent>) -> Vec<Extent> {
     }
 }
 
+fn pieces_of(extent: &Extent, bytes_max: u32) -> impl Iterator<Item = Extent> {
+    let (mut at, end) = (extent.offset_bytes, extent.end_bytes());
+    std::iter::from_fn(move || {
+        let piece = Extent {
+            offset_bytes: at,
+            length_bytes: (end - at).min(u64::from(bytes_max)),
+        };
+        at = piece.end_bytes();
+        (piece.length_bytes > 0).then_some(piece)
+    })
+}
+
 /// The first quick read may have found the head in place.
 const QUICK_READS: u32 = 2;
 
@@ -198,6 +238,7 @@ impl<'a> Fetcher<'a> {
             device,
             shared,
             pump,
+            all_at_once: false,
             fetched: HashMap::new(),
             pieces: 0,
             elapsed_ns: 0,
@@ -206,52 +247,79 @@ impl<'a> Fetcher<'a> {
         })
     }
 
+    /// Reads extents, in pieces as large as reads may be.
     pub fn fetch(&mut self, extents: &[Extent]) -> io::Result<()> {
-        let merged = merge_extents(extents.to_vec(), GAP_BYTES_MAX);
+        self.fetch_pieces(extents, READ_BYTES_MAX, |_| ())
+    }
+
+    /// Reads extents in pieces of at most so many bytes, and says which have arrived.
+    pub fn fetch_pieces(
+        &mut self,
+        extents: &[Extent],
+        piece_bytes_max: u32,
+        mut arrived: impl FnMut(Extent),
+    ) -> io::Result<()> {
         let started = Instant::now();
-        let known =
-            |extent: &Extent| self.fetched.get(&extent.offset_bytes) == Some(&extent.length_bytes);
-        let mut merged: Vec<Extent> = merged.into_iter().filter(|extent| !known(extent)).collect();
-        if let Some(neighbours) = &self.shared.with_neighbours {
-            // A read that all others wait for is dear while a program reads as well: one will do.
-            if neighbours.has_head().is_none() {
-                self.place_head(&merged)?;
-                neighbours.set_has_head(self.has_head);
-            }
-            if neighbours.has_head() == Some(true) {
-                merged = widened(merged);
-            }
-        } else {
-            self.place_head(&merged)?;
+        let extents = self.unread(extents)?;
+        if self.all_at_once {
+            ask_for(self.device, &extents)?;
         }
-        let fd = self.device.file().as_raw_fd();
-        for extent in merged {
-            self.fetched
-                .insert(extent.offset_bytes, extent.length_bytes);
-            self.pieces += 1;
-            let mut at = extent.offset_bytes;
-            while at < extent.end_bytes() {
-                let length = (extent.end_bytes() - at).min(u64::from(READ_BYTES_MAX));
-                let length_bytes = u32::try_from(length).unwrap_or(READ_BYTES_MAX);
-                let shared = self.shared;
-                let going_on = self.pump.read(fd, at, length_bytes, (), |finished| {
-                    let bytes = finished.result.map_or(0, u64::from);
-                    shared.tally.add(|t| &t.metadata_bytes, bytes);
-                })?;
-                if !going_on {
-                    return Ok(());
-                }
-                at += length;
-            }
-        }
+        let known = extents
+            .iter()
+            .map(|one| (one.offset_bytes, one.length_bytes));
+        self.fetched.extend(known);
+        self.pieces += extents.len() as u64;
+        let pieces = extents
+            .iter()
+            .flat_map(|extent| pieces_of(extent, piece_bytes_max));
         let shared = self.shared;
-        self.pump.finish(|finished| {
+        let mut done = |finished: Finished<Extent>| {
             let bytes = finished.result.map_or(0, u64::from);
             shared.tally.add(|t| &t.metadata_bytes, bytes);
-        })?;
+            arrived(finished.token);
+        };
+        let fd = self.device.file().as_raw_fd();
+        for piece in pieces {
+            let length_bytes = u32::try_from(piece.length_bytes).unwrap_or(piece_bytes_max);
+            let at = piece.offset_bytes;
+            if !self.pump.read(fd, at, length_bytes, piece, &mut done)? {
+                return Ok(());
+            }
+        }
+        self.pump.finish(done)?;
         let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.elapsed_ns = self.elapsed_ns.saturating_add(elapsed_ns);
         Ok(())
+    }
+
+    /// What is to be read to have these: those that weren't fetched yet, merged.
+    fn unread(&mut self, extents: &[Extent]) -> io::Result<Vec<Extent>> {
+        let mut merged = merge_extents(extents.to_vec(), GAP_BYTES_MAX);
+        merged.retain(|one| self.fetched.get(&one.offset_bytes) != Some(&one.length_bytes));
+        let Some(neighbours) = &self.shared.with_neighbours else {
+            self.place_head(&merged)?;
+            return Ok(merged);
+        };
+        // A read that all others wait for is dear while a program reads as well: one will do.
+        if neighbours.has_head().is_none() {
+            self.place_head(&merged)?;
+            neighbours.set_has_head(self.has_head);
+        }
+        Ok(match neighbours.has_head() {
+            Some(true) => widened(merged),
+            _ => merged,
+        })
+    }
+
+    /// From now on everything is asked for before anything is waited for.
+    fn read_all_at_once(&mut self) {
+        self.all_at_once = true;
+        self.pump.fill();
+    }
+
+    /// Whether it is.
+    pub fn reads_all_at_once(&self) -> bool {
+        self.all_at_once
     }
 
     /// Brings the head in front of what is to be read. A disk that serves the nearest request first
@@ -278,9 +346,14 @@ impl<'a> Fetcher<'a> {
         let page = pages.find(|page| cached_pages(device, *page, 1).is_ok_and(|n| n == 0));
         let offset_bytes = page.unwrap_or(missing[0].0) * PAGE_BYTES;
         let fd = device.as_raw_fd();
-        let length_bytes = PAGE_BYTES as u32;
+        let piece = Extent {
+            offset_bytes,
+            length_bytes: PAGE_BYTES,
+        };
         let started = Instant::now();
-        self.pump.read(fd, offset_bytes, length_bytes, (), |_| {})?;
+        let length_bytes = PAGE_BYTES as u32;
+        self.pump
+            .read(fd, offset_bytes, length_bytes, piece, |_| {})?;
         // It counts with its piece, which is read as a whole.
         self.pump.finish(|_| {})?;
         let piece_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
