@@ -44,6 +44,18 @@ pub fn run(command: &mut Command) -> Result<Ended, BenchError> {
     })
 }
 
+/// [Runs](run) a command that is to end with one of these exit codes.
+///
+/// # Errors
+/// It can't be started, or ends otherwise.
+pub fn run_to(command: &mut Command, good_ends: &[i32]) -> Result<Ended, BenchError> {
+    let ended = run(command)?;
+    match ended.status.code() {
+        Some(code) if good_ends.contains(&code) => Ok(ended),
+        _ => Err(ended.failure(command)),
+    }
+}
+
 /// Processor time that a process took so far, in whole ticks of the clock.
 ///
 /// # Errors
@@ -100,7 +112,7 @@ impl Ended {
     }
 
     /// The error of a program that should not have ended like this.
-    pub fn failure(&self, command: &Command) -> BenchError {
+    fn failure(&self, command: &Command) -> BenchError {
         let said = self.stderr.lines().next_back().map(str::trim);
         let said = said.filter(|line| !line.is_empty());
         BenchError::Failed {
@@ -136,9 +148,10 @@ mod tests {
     #[test]
     fn a_failure_quotes_the_last_words() {
         let mut command = shell("echo first >&2; echo last words >&2; exit 7");
-        let ended = run(&mut command).unwrap();
-        let text = ended.failure(&command).to_string();
+        let text = run_to(&mut command, &[0, 6]).unwrap_err().to_string();
         assert!(text.contains("exit status: 7 (last words)"), "{text}");
+        assert!(run_to(&mut command, &[0, 7]).is_ok());
+        assert!(run_to(&mut shell("kill -9 $$"), &[0]).is_err());
         assert!(run(&mut Command::new("/no/such/program")).is_err());
     }
 

@@ -110,11 +110,8 @@ fn cold_s(
     let mut command = disk.testbed().command(name);
     command.args(*arguments).current_dir(disk.root());
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    let ended = process::run(&mut command)?;
-    match ended.status.code() == Some(*good_end) {
-        true => Ok(ended.elapsed.as_secs_f64()),
-        false => Err(ended.failure(&command)),
-    }
+    let ended = process::run_to(&mut command, &[*good_end])?;
+    Ok(ended.elapsed.as_secs_f64())
 }
 
 fn rows(program: &str, alone_s: f64, watched_s: f64) -> [Row; 3] {
