@@ -13,7 +13,7 @@ use foreread_bench::service::Service;
 use foreread_bench::{BenchError, process};
 use foreread_testbed::workload::SMALL_FILES;
 
-use super::held::{HEADER, Times, alone, troubles};
+use super::held::{HEADER, Times, alone, counted, troubles};
 use crate::context::Context;
 use crate::report::{Section, Target};
 
@@ -47,12 +47,11 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     let processor = watch.processor_time()?.saturating_sub(processor_began);
     let busy_percent = 100.0 * processor.as_secs_f64() / began.elapsed().as_secs_f64();
     let said = watch.end()?;
-    let count = |what: &str, name: &str| alone(what, said.count(name) as f64, 0, Target::None);
     let mut rows = Times { first, most, last }.rows();
     rows.extend([
         alone("processor time, % of one", busy_percent, 1, Target::None),
-        count("walks", "walks"),
-        count("files fetched", "fetched_files"),
+        counted("walks", &said, "walks"),
+        counted("files fetched", &said, "fetched_files"),
     ]);
     rows.extend(troubles(&said));
     Ok(Section {
