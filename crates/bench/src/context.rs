@@ -109,6 +109,11 @@ impl Context {
         }
     }
 
+    /// Rounds of what takes seconds each, and is much alike each time.
+    pub fn few_rounds(&self) -> Rounds {
+        Rounds::exactly(if self.quick { 3 } else { 7 })
+    }
+
     /// How cold starts are measured: the long ones once or twice, the short ones more often.
     pub fn cold_plan(&self) -> ColdPlan {
         let time = Duration::from_secs(if self.quick { 0 } else { 30 });

@@ -7,12 +7,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Duration;
 
 use foreread_bench::disk::{Layout, ModelledDisk, preset};
 use foreread_bench::follower::Follower;
 use foreread_bench::foreread::Foreread;
-use foreread_bench::sample::{Pairs, Rounds, Sample, in_turn};
+use foreread_bench::sample::{Pairs, Sample, in_turn};
 use foreread_bench::{BenchError, process};
 use serde_json::json;
 
@@ -108,7 +107,7 @@ impl Bed {
         };
         // What isn't in memory yet comes into it.
         self.disk.testbed().instantly(|| self.run_ns(words))?;
-        let pairs = in_turn(rounds(context), several, || {
+        let pairs = in_turn(context.few_rounds(), several, || {
             let stat = Follower::start(&self.foreread, &STAT)?;
             let time_ns = several()?;
             stat.end(&[0])?;
@@ -124,7 +123,7 @@ impl Bed {
             self.run_ns(&words)
         };
         let shares = RefCell::new((Vec::new(), Vec::new()));
-        let pairs = in_turn(rounds(context), once, || {
+        let pairs = in_turn(context.few_rounds(), once, || {
             let stat = Follower::start(&self.foreread, &[&STAT[..], &["--self"]].concat())?;
             let time_ns = once()?;
             let cost = &stat.end(&[0])?["self"];
@@ -140,15 +139,6 @@ impl Bed {
             share("dd bs=128k, cold: processor in the kernel", kernel),
             share("dd bs=128k, cold: processor in foreread", foreread),
         ])
-    }
-}
-
-fn rounds(context: &Context) -> Rounds {
-    let most = if context.quick { 3 } else { 7 };
-    Rounds {
-        min: most,
-        max: most,
-        time: Duration::ZERO,
     }
 }
 

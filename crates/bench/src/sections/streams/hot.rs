@@ -11,7 +11,7 @@ use std::time::Duration;
 use foreread_bench::BenchError;
 use foreread_bench::follower::Follower;
 use foreread_bench::programs::made_up_tree;
-use foreread_bench::sample::{Rounds, Sample, in_turn};
+use foreread_bench::sample::{Sample, in_turn};
 use foreread_testbed::workload::{ABSENT_PATTERN, SMALL_FILES};
 use serde_json::json;
 
@@ -116,19 +116,7 @@ fn one(
     // What isn't in memory yet comes into it.
     bed.disk.testbed().instantly(once)?;
     let said = RefCell::new(Vec::new());
-    let rounds = match streams.context.quick {
-        true => Rounds {
-            min: 3,
-            max: 3,
-            time: Duration::ZERO,
-        },
-        false => Rounds {
-            min: 7,
-            max: 7,
-            time: Duration::ZERO,
-        },
-    };
-    let pairs = in_turn(rounds, several, || {
+    let pairs = in_turn(streams.context.few_rounds(), several, || {
         let all = Follower::start(streams.foreread, &WATCH_ALL)?;
         let time_ns = several()?;
         said.borrow_mut().push(all.end(&GOOD_ENDS)?);
