@@ -206,6 +206,13 @@ impl Repeated {
         Ok(ended.elapsed.as_nanos() as f64)
     }
 
+    /// Has it keep and find profiles where this one does.
+    pub fn share_state(&mut self, foreread: &Foreread) {
+        let state = foreread.state().as_os_str().to_owned();
+        self.environment
+            .push(("FOREREAD_STATE_DIR".into(), Some(state)));
+    }
+
     fn prepare(&self, command: &mut Command) {
         command.current_dir(&self.directory);
         command.stdin(Stdio::null()).stdout(Stdio::null());

@@ -4,7 +4,6 @@
 
 use std::cell::RefCell;
 use std::ffi::OsString;
-use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -15,7 +14,7 @@ use foreread_bench::sample::{Pairs, Sample, in_turn};
 use foreread_bench::{BenchError, process};
 use serde_json::json;
 
-use super::costs::{milliseconds, pairs_json, spread, write_file};
+use super::costs::{milliseconds, pairs_json, read_ns, spread, write_file};
 use crate::context::Context;
 use crate::report::{Row, Section, Target};
 
@@ -94,9 +93,7 @@ impl Bed {
         let mut command = self.disk.testbed().command(&words[0]);
         command.args(&words[1..]).stdin(Stdio::null());
         process::run_to(command.stdout(Stdio::null()), &[0])?;
-        let text = fs::read_to_string(&self.out).map_err(BenchError::system("read a time"))?;
-        text.parse()
-            .map_err(|_| BenchError::Report("the inner timer", format!("{text:?} is no time")))
+        read_ns(&self.out)
     }
 
     fn hot(&self, context: &Context, name: &str, words: &[OsString]) -> Result<Row, BenchError> {

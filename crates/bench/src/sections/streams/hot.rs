@@ -34,9 +34,6 @@ const WATCH_ALL: [&str; 3] = ["watch", "--all", "--json"];
 const GOOD_ENDS: [i32; 2] = [0, EXIT_PARTLY];
 /// Runs whose median is one time.
 const RUNS: usize = 5;
-/// Times that something is measured again when it had to read from the disk, because somebody else
-/// has dropped the caches.
-const ATTEMPTS: usize = 5;
 /// How long one run of fio reads.
 const FIO_SECONDS: u64 = 1;
 const IDLE_SECONDS: u64 = 10;
@@ -97,18 +94,7 @@ fn one(
     runs: usize,
     once: &dyn Fn() -> Result<f64, BenchError>,
 ) -> Result<Row, BenchError> {
-    let undisturbed = || -> Result<f64, BenchError> {
-        let testbed = bed.disk.testbed();
-        let mut time_ns = f64::NAN;
-        for _ in 0..ATTEMPTS {
-            testbed.reset_counters();
-            time_ns = once()?;
-            if testbed.counters().bytes <= WARM_READ_BYTES_MAX {
-                break;
-            }
-        }
-        Ok(time_ns)
-    };
+    let undisturbed = || bed.disk.undisturbed(WARM_READ_BYTES_MAX, once);
     let several = || -> Result<f64, BenchError> {
         let times: Result<Vec<f64>, BenchError> = (0..runs).map(|_| undisturbed()).collect();
         Ok(Sample::new(times?).median())
