@@ -399,6 +399,7 @@ impl<R> FetchQueue<R> {
     /// turns make larger requests together. And of what isn't begun, all of its file.
     fn add_of_same_file(&mut self, window: &mut Window<R>) {
         let file = window.file();
+        let waiting = self.windows.len();
         self.windows.retain_mut(|other| {
             let is_other = other.file() != file
                 || ((other.is_begun || window.is_begun) && !window.is_among(other))
@@ -410,7 +411,10 @@ impl<R> FetchQueue<R> {
             }
             is_other
         });
-        window.left = joined(window.left.make_contiguous()).into();
+        // Most pieces are of a window to which nothing was added.
+        if self.windows.len() < waiting {
+            window.left = joined(window.left.make_contiguous()).into();
+        }
     }
 
     fn disk(&mut self, number: u64) -> &mut Disk {
