@@ -472,7 +472,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::line::Device;
 
     const DISK: u64 = 8 << 32;
     /// As measured of a cloud volume: 22 pages arrive while a request is on its way.
@@ -486,21 +485,16 @@ mod tests {
 
     fn ask(inode: u64, start_page: u64, pages: u64) -> Ask {
         Ask {
-            process: 1,
-            thread: 1,
             file: FileKey {
                 inode,
-                device: Device::default(),
-                generation: 0,
+                ..FileKey::default()
             },
             disk: DISK,
             even_pages: 22,
             busy_pages: 4,
             start_page,
             pages,
-            step_pages: 0,
-            repeats: 0,
-            is_down: false,
+            ..Ask::default()
         }
     }
 
