@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A modelled disk with a file system on which programs have their files.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use foreread_model::DiskParameters;
+use foreread_testbed::workload::files_below;
 use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
 
 use crate::error::BenchError;
@@ -150,20 +150,7 @@ impl ModelledDisk {
     /// # Errors
     /// A directory can't be listed.
     pub fn files_below(&self, directory: &str) -> Result<Vec<PathBuf>, BenchError> {
-        let cannot = || BenchError::system("list the files");
-        let mut files = Vec::new();
-        let mut directories = vec![self.root.join(directory)];
-        while let Some(directory) = directories.pop() {
-            for entry in fs::read_dir(directory).map_err(cannot())? {
-                let entry = entry.map_err(cannot())?;
-                match entry.file_type().map_err(cannot())?.is_dir() {
-                    true => directories.push(entry.path()),
-                    false => files.push(entry.path()),
-                }
-            }
-        }
-        files.sort_unstable();
-        Ok(files)
+        Ok(files_below(&self.root.join(directory))?)
     }
 
     /// Forgets all that is in memory of it. Fails where anything of it is open.

@@ -15,7 +15,7 @@ use common::service::{Service, until};
 use common::watched::{disk, grep, mount_again};
 use common::{World, stderr, stdout};
 use foreread_testbed::Testbed;
-use foreread_testbed::workload::{Crowd, small_files};
+use foreread_testbed::workload::{Crowd, files_below, small_files};
 use rustix::process::{Pid, Signal, kill_process};
 
 const FILES: usize = 600;
@@ -42,22 +42,6 @@ fn scaled(count: usize) -> usize {
 fn numbers_are_the_machines() -> bool {
     let namespace = fs::read_link("/proc/self/ns/pid");
     namespace.is_ok_and(|name| name == Path::new("pid:[4026531836]"))
-}
-
-fn files_below(top: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    let mut directories = vec![top.to_owned()];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).expect("a directory") {
-            let entry = entry.expect("an entry");
-            match entry.file_type().expect("a type").is_dir() {
-                true => directories.push(entry.path()),
-                false => files.push(entry.path()),
-            }
-        }
-    }
-    files.sort_unstable();
-    files
 }
 
 /// Runs a program that may find files gone.
@@ -134,7 +118,7 @@ impl Bed {
         let tree = root.join("tree");
         let made = testbed.instantly(|| small_files(&tree, FILES, bytes, 1));
         made.expect("files");
-        let files = files_below(&tree);
+        let files = files_below(&tree).expect("files");
         mount_again(&testbed);
         let mut command = watch(&world);
         command.args(["--pid", &std::process::id().to_string()]);
