@@ -149,11 +149,7 @@ fn warm_up(disk: &ModelledDisk, program: &Program, directory: &Path) -> Result<(
     let Some(mut command) = program.warm_up(directory)? else {
         return Ok(());
     };
-    let ended = process::run(&mut command)?;
-    match ended.status.success() {
-        true => Ok(()),
-        false => Err(ended.failure(&command)),
-    }
+    process::run_to(&mut command, &[0]).map(drop)
 }
 
 /// What the machine's own part of a request takes: by how much reads of a page of the device, one
@@ -194,11 +190,7 @@ fn record(
     disk.testbed().drop_caches()?;
     host.read();
     warm_up(disk, program, foreread.state())?;
-    let ended = process::run(&mut command)?;
-    if !program.is_good_end(ended.status.code()) {
-        return Err(ended.failure(&command));
-    }
-    Ok(ended.elapsed_ns())
+    Ok(process::run_to(&mut command, &[program.good_end()])?.elapsed_ns())
 }
 
 /// Plays a trace on the disk as it is now, before a machine that adds `host_ns` to each request.

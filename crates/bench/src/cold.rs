@@ -161,7 +161,7 @@ pub fn measure(
 fn needed_by(disk: &ModelledDisk, program: &Program) -> Result<Needed, BenchError> {
     let mut command = program.command(disk, &[]);
     let needed = needed(disk.testbed(), &mut command)?;
-    if program.is_good_end(needed.status.code()) {
+    if needed.status.code() == Some(program.good_end()) {
         return Ok(needed);
     }
     Err(BenchError::Failed {
@@ -265,12 +265,7 @@ fn start(
 
 /// How long a command takes, started and waited for.
 fn timed(program: &Program, command: &mut Command) -> Result<u64, BenchError> {
-    let ended = process::run(command)?;
-    if program.is_good_end(ended.status.code()) {
-        Ok(ended.elapsed_ns())
-    } else {
-        Err(ended.failure(command))
-    }
+    Ok(process::run_to(command, &[program.good_end()])?.elapsed_ns())
 }
 
 /// `CLOCK_MONOTONIC`, as in [`TraceEntry`].

@@ -109,6 +109,11 @@ impl Context {
         }
     }
 
+    /// Rounds of what takes seconds each, and is much alike each time.
+    pub fn few_rounds(&self) -> Rounds {
+        Rounds::exactly(if self.quick { 3 } else { 7 })
+    }
+
     /// How cold starts are measured: the long ones once or twice, the short ones more often.
     pub fn cold_plan(&self) -> ColdPlan {
         let time = Duration::from_secs(if self.quick { 0 } else { 30 });
@@ -196,12 +201,16 @@ impl Repeated {
         let mut command = disk.testbed().command(words[0]);
         command.args(&words[1..]);
         self.prepare(&mut command);
-        let ended = process::run(&mut command)?;
         // grep tells with 1 that it found nothing.
-        if ended.status.code().is_none_or(|code| code > 1) {
-            return Err(ended.failure(&command));
-        }
+        let ended = process::run_to(&mut command, &[0, 1])?;
         Ok(ended.elapsed.as_nanos() as f64)
+    }
+
+    /// Has it keep and find profiles where this one does.
+    pub fn share_state(&mut self, foreread: &Foreread) {
+        let state = foreread.state().as_os_str().to_owned();
+        self.environment
+            .push(("FOREREAD_STATE_DIR".into(), Some(state)));
     }
 
     fn prepare(&self, command: &mut Command) {

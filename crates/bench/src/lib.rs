@@ -9,6 +9,7 @@ pub mod agreement;
 pub mod cold;
 pub mod disk;
 mod error;
+pub mod follower;
 pub mod foreread;
 pub mod host;
 pub mod memory_group;

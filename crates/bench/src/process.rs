@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a measured program to its end, and to the end of what it leaves behind.
+//! Runs a measured program to its end, and to the end of what it leaves behind; what one takes of
+//! processors.
 
+use std::fs;
 use std::io::Read;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
@@ -42,6 +44,42 @@ pub fn run(command: &mut Command) -> Result<Ended, BenchError> {
     })
 }
 
+/// [Runs](run) a command that is to end with one of these exit codes.
+///
+/// # Errors
+/// It can't be started, or ends otherwise.
+pub fn run_to(command: &mut Command, good_ends: &[i32]) -> Result<Ended, BenchError> {
+    let ended = run(command)?;
+    match ended.status.code() {
+        Some(code) if good_ends.contains(&code) => Ok(ended),
+        _ => Err(ended.failure(command)),
+    }
+}
+
+/// Processor time that a process took so far, in whole ticks of the clock.
+///
+/// # Errors
+/// It has ended.
+pub fn processor_time(process: u32) -> Result<Duration, BenchError> {
+    let path = format!("/proc/{process}/stat");
+    let text = fs::read_to_string(&path);
+    let text = text.map_err(BenchError::system(format!("read {path}")))?;
+    let ticks = processor_ticks(&text)
+        .ok_or_else(|| BenchError::Report("/proc/PID/stat", format!("{text:?}")))?;
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    Ok(Duration::from_nanos(
+        ticks.saturating_mul(1_000_000_000) / per_second,
+    ))
+}
+
+/// `utime` and `stime` of `/proc/PID/stat`. The name before them may hold anything.
+fn processor_ticks(stat: &str) -> Option<u64> {
+    let fields = stat.rsplit_once(')')?.1;
+    let mut numbers = fields.split_whitespace().skip(11).map(str::parse::<u64>);
+    let user = numbers.next()?.ok()?;
+    user.checked_add(numbers.next()?.ok()?)
+}
+
 /// Reads a child's standard error, so that it never waits to write to it.
 #[derive(Debug)]
 pub struct Stderr(Option<JoinHandle<String>>);
@@ -74,7 +112,7 @@ impl Ended {
     }
 
     /// The error of a program that should not have ended like this.
-    pub fn failure(&self, command: &Command) -> BenchError {
+    fn failure(&self, command: &Command) -> BenchError {
         let said = self.stderr.lines().next_back().map(str::trim);
         let said = said.filter(|line| !line.is_empty());
         BenchError::Failed {
@@ -110,10 +148,20 @@ mod tests {
     #[test]
     fn a_failure_quotes_the_last_words() {
         let mut command = shell("echo first >&2; echo last words >&2; exit 7");
-        let ended = run(&mut command).unwrap();
-        let text = ended.failure(&command).to_string();
+        let text = run_to(&mut command, &[0, 6]).unwrap_err().to_string();
         assert!(text.contains("exit status: 7 (last words)"), "{text}");
+        assert!(run_to(&mut command, &[0, 7]).is_ok());
+        assert!(run_to(&mut shell("kill -9 $$"), &[0]).is_err());
         assert!(run(&mut Command::new("/no/such/program")).is_err());
+    }
+
+    #[test]
+    fn processor_time_is_read_behind_any_name() {
+        let stat = "12 (a ) b) S 1 12 12 0 -1 4194304 120 0 0 0 31 11 7 8 20 0 1 0 99";
+        assert_eq!(processor_ticks(stat), Some(42));
+        assert_eq!(processor_ticks("12 (a) S 1 2"), None);
+        assert_eq!(processor_ticks(""), None);
+        assert!(processor_time(std::process::id()).is_ok());
     }
 
     #[test]

@@ -111,6 +111,15 @@ pub struct Rounds {
 }
 
 impl Rounds {
+    /// So many, however long they take.
+    pub fn exactly(count: usize) -> Self {
+        Self {
+            min: count,
+            max: count,
+            time: Duration::ZERO,
+        }
+    }
+
     /// Whether another round is due after `done` rounds that began at `began`.
     pub fn wants_more(&self, done: usize, began: Instant) -> bool {
         done < self.min || (done < self.max && began.elapsed() < self.time)
@@ -169,11 +178,7 @@ mod tests {
 
     #[test]
     fn both_go_first_equally_often() {
-        let rounds = Rounds {
-            min: 4,
-            max: 4,
-            time: Duration::ZERO,
-        };
+        let rounds = Rounds::exactly(4);
         let order = std::cell::RefCell::new(String::new());
         let note = |letter: char, value: f64| {
             order.borrow_mut().push(letter);

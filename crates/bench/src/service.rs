@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::disk::ModelledDisk;
 use crate::error::BenchError;
 use crate::foreread::Foreread;
-use crate::process::Stderr;
+use crate::process::{Stderr, processor_time};
 
 /// A service manager waits longer.
 const START_MAX: Duration = Duration::from_secs(30);
@@ -158,21 +158,12 @@ impl Service {
         })
     }
 
-    /// Processor time so far, in seconds.
+    /// Processor time so far.
     ///
     /// # Errors
     /// It has ended.
-    pub fn processor_s(&self) -> Result<f64, BenchError> {
-        let stat = self.read("stat")?;
-        // Behind the name, which may hold anything.
-        let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-        let ticks: u64 = rest
-            .split(' ')
-            .skip(11)
-            .take(2)
-            .filter_map(|number| number.parse::<u64>().ok())
-            .sum();
-        Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    pub fn processor_time(&self) -> Result<Duration, BenchError> {
+        processor_time(self.child.id())
     }
 
     /// Waits until the last walks have ended, as long as that may take, and until no more is open

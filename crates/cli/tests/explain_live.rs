@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use common::service::{Service, until};
-use common::watched::{can_watch, cold_tree, count, disk, make_cold, text};
+use common::watched::{can_watch, cold_tree, count, disk, grep, make_cold, text};
 use common::{World, assert_fails_in_one_line, binary_for_all, stderr, stdout};
 use serde_json::{Value, json};
 
@@ -201,11 +201,7 @@ fn who_watches_the_machine_tells_of_walks() {
     };
     let service = Service::start(&world, &[]);
     make_cold(&testbed);
-    let mut grep = Command::new("grep")
-        .args(["-rq", "NOWHERE"])
-        .arg(&tree)
-        .spawn()
-        .expect("grep starts");
+    let mut grep = grep(&tree).spawn().expect("grep starts");
     let process = grep.id().to_string();
     grep.wait().expect("it ends");
     let ended = || {

@@ -8,7 +8,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use common::watched::{FILES, cold_tree, count, make_cold, shuffled_files, text, watched};
+use common::watched::{
+    FILES, cold_tree, count, grep, grep_words, make_cold, shuffled_files, text, watched,
+};
 use common::{World, assert_fails_in_one_line, binary_for_all, is_root, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -22,7 +24,7 @@ fn a_program_that_walks_finds_its_files_in_memory() {
     let copy = world.path("copy");
     let archive = world.path("archive");
     let commands: [&[&str]; 3] = [
-        &["grep", "-rq", "NOWHERE", text(&tree)],
+        &grep_words(&tree),
         &["tar", "cf", text(&archive), "-C", text(&tree), "."],
         &["cp", "-r", text(&tree), text(&copy)],
     ];
@@ -147,7 +149,7 @@ fn a_dry_run_says_who_walks_and_fetches_nothing() {
         return;
     };
     make_cold(&testbed);
-    let grep = ["grep", "-rq", "NOWHERE", text(&tree)];
+    let grep = grep_words(&tree);
     let (document, log) = watched(&world, &["--dry-run"], &grep);
     assert!(count(&document, "walks") >= 1, "{document}");
     assert_eq!(count(&document, "fetched_files"), 0, "{document}");
@@ -168,7 +170,7 @@ fn a_budget_bounds_what_is_fetched_ahead() {
         return;
     };
     make_cold(&testbed);
-    let grep = ["grep", "-rq", "NOWHERE", text(&tree)];
+    let grep = grep_words(&tree);
     let (document, log) = watched(&world, &["--budget", "256K"], &grep);
     let fetched: Vec<u64> = log
         .iter()
@@ -186,7 +188,7 @@ fn programs_and_directories_that_are_excluded_are_left_alone() {
         return;
     };
     let file = world.path("watch.toml");
-    let grep = ["grep", "-rq", "NOWHERE", text(&tree)];
+    let grep = grep_words(&tree);
     for (content, is_walked) in [
         (
             "exclude_programs = [\"rsync\", \"grep\"]\n".to_owned(),
@@ -243,11 +245,7 @@ fn the_machine_is_watched_and_deleted_and_unmounted_trees_do_no_harm() {
     };
     make_cold(&testbed);
     let output = until_told(&world, &["--all"], || {
-        let mut grep = Command::new("grep")
-            .args(["-rq", "NOWHERE"])
-            .arg(&tree)
-            .spawn()
-            .expect("grep starts");
+        let mut grep = grep(&tree).spawn().expect("grep starts");
         let status = Command::new("rm").arg("-rf").arg(&tree).status();
         assert!(status.expect("rm runs").success());
         // It misses files that are gone, as it would without us.
@@ -273,11 +271,7 @@ fn others_than_the_one_named_are_not_watched() {
         .expect("sleep starts");
     make_cold(&testbed);
     let output = until_told(&world, &["--pid", &idle.id().to_string()], || {
-        let grep = Command::new("grep")
-            .args(["-rq", "NOWHERE"])
-            .arg(&tree)
-            .status();
-        grep.expect("grep runs");
+        grep(&tree).status().expect("grep runs");
     });
     idle.kill().expect("it ends");
     idle.wait().expect("it has ended");

@@ -7,18 +7,19 @@ mod common;
 use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use common::service::{Service, until};
-use common::watched::{disk, mount_again};
+use common::watched::{disk, grep, mount_again};
 use common::{World, stderr, stdout};
 use foreread_testbed::Testbed;
-use foreread_testbed::workload::{Crowd, small_files};
+use foreread_testbed::workload::{Crowd, files_below, small_files};
 use rustix::process::{Pid, Signal, kill_process};
 
 const FILES: usize = 600;
+const TREE_BYTES: u64 = 6_000_000;
 const DISK_BYTES: u64 = 128 << 20;
 /// What it may hold more than at first, in KiB: buffers that the allocator keeps for the next walk.
 const GROWTH_KIB_MAX: u64 = 32 << 10;
@@ -36,10 +37,6 @@ fn scaled(count: usize) -> usize {
     count * scale.and_then(|scale| scale.parse().ok()).unwrap_or(1)
 }
 
-fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Whether process numbers are those that the kernel itself has: the first namespace of them has a
 /// fixed number.
 fn numbers_are_the_machines() -> bool {
@@ -47,58 +44,10 @@ fn numbers_are_the_machines() -> bool {
     namespace.is_ok_and(|name| name == Path::new("pid:[4026531836]"))
 }
 
-/// Watches what this process starts.
-fn watch(world: &World) -> Service {
-    Service::start(world, &["--pid", &std::process::id().to_string()])
-}
-
-/// A tree of small files on a disk; `None` where that can't be had or nothing can be watched.
-fn tree(world: &World) -> Option<(Testbed, PathBuf)> {
-    tree_of(world, 6_000_000)
-}
-
-fn tree_of(world: &World, bytes: u64) -> Option<(Testbed, PathBuf)> {
-    if !numbers_are_the_machines() {
-        println!("skipped: process numbers are a container's, so --pid can't be followed");
-        return None;
-    }
-    let (testbed, root) = disk(world, "nvme", DISK_BYTES)?;
-    let tree = root.join("tree");
-    let made = testbed.instantly(|| small_files(&tree, FILES, bytes, 1));
-    made.expect("files");
-    mount_again(&testbed);
-    Some((testbed, tree))
-}
-
-fn files_below(top: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    let mut directories = vec![top.to_owned()];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).expect("a directory") {
-            let entry = entry.expect("an entry");
-            match entry.file_type().expect("a type").is_dir() {
-                true => directories.push(entry.path()),
-                false => files.push(entry.path()),
-            }
-        }
-    }
-    files.sort_unstable();
-    files
-}
-
 /// Runs a program that may find files gone.
-fn run(program: &str, arguments: &[&Path]) {
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command.status().expect("it runs");
-}
-
-fn grep(tree: &Path) {
-    run("grep", &["-rq".as_ref(), "NOWHERE".as_ref(), tree]);
+fn run(command: &mut Command) {
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(Stdio::null()).status().expect("it runs");
 }
 
 /// What a service held at first.
@@ -138,98 +87,128 @@ impl Held {
     }
 }
 
-fn ends_well(service: Service) -> String {
-    let output = service.end();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    stdout(&output)
+/// A tree of small files on a disk, and a service that watches all that this process starts.
+struct Bed {
+    // Ended before what it watches goes, and its turn last.
+    service: Service,
+    /// What it held when it had walked ahead of a program.
+    first: Held,
+    testbed: Testbed,
+    tree: PathBuf,
+    files: Vec<PathBuf>,
+    world: World,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Bed {
+    /// `None` where no disk can be had or nothing can be watched.
+    fn new() -> Option<Self> {
+        Self::with(TREE_BYTES, |world| world.foreread(&["watch"]))
+    }
+
+    /// The same with so many bytes in the tree, and a command that comes to run `foreread watch`.
+    fn with(bytes: u64, watch: impl FnOnce(&World) -> Command) -> Option<Self> {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        if !numbers_are_the_machines() {
+            println!("skipped: process numbers are a container's, so --pid can't be followed");
+            return None;
+        }
+        let world = World::new();
+        let (testbed, root) = disk(&world, "nvme", DISK_BYTES)?;
+        let tree = root.join("tree");
+        let made = testbed.instantly(|| small_files(&tree, FILES, bytes, 1));
+        made.expect("files");
+        let files = files_below(&tree).expect("files");
+        mount_again(&testbed);
+        let mut command = watch(&world);
+        command.args(["--pid", &std::process::id().to_string()]);
+        let service = Service::start_as(&world, command);
+        run(&mut grep(&tree));
+        Some(Self {
+            first: Held::by(&service),
+            service,
+            testbed,
+            tree,
+            files,
+            world,
+            _turn: turn,
+        })
+    }
+
+    /// Nothing of the tree is in memory afterwards. Whoever has it open makes this fail.
+    fn make_cold(&self) {
+        mount_again(&self.testbed);
+    }
+
+    /// Runs a program that reads the whole tree.
+    fn grep(&self) {
+        run(&mut grep(&self.tree));
+    }
+
+    /// The same, which goes on meanwhile.
+    fn begin_grep(&self) -> Child {
+        grep(&self.tree).spawn().expect("it starts")
+    }
+
+    /// Ends the service when it holds no more than at first; what it said.
+    fn end(self) -> String {
+        self.first.again_by(&self.service);
+        let output = self.service.end();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    }
 }
 
 #[test]
 fn programs_come_and_go() {
-    let _turn = turn();
-    let world = World::new();
-    let Some((testbed, tree)) = tree(&world) else {
-        return;
-    };
-    let files = files_below(&tree);
-    mount_again(&testbed);
-    let service = watch(&world);
-    grep(&tree);
-    let held = Held::by(&service);
+    let Some(bed) = Bed::new() else { return };
     for _ in 0..scaled(3) {
-        mount_again(&testbed);
+        bed.make_cold();
         // Six files of a directory make a program suspect; then it has ended.
-        for some in files.chunks(6) {
-            let some: Vec<&Path> = some.iter().map(PathBuf::as_path).collect();
-            run("cat", &some);
-            run("true", &[]);
+        for some in bed.files.chunks(6) {
+            run(Command::new("cat").args(some));
+            run(&mut Command::new("true"));
         }
-        mount_again(&testbed);
+        bed.make_cold();
         // Several at once, and more than are walked ahead of.
-        let mut programs: Vec<_> = fs::read_dir(&tree)
+        let mut programs: Vec<_> = fs::read_dir(&bed.tree)
             .expect("a directory")
             .flatten()
-            .map(|entry| {
-                let mut command = Command::new("grep");
-                command.args(["-rq", "NOWHERE"]).arg(entry.path());
-                command.spawn().expect("it starts")
-            })
+            .map(|entry| grep(&entry.path()).spawn().expect("it starts"))
             .collect();
         for program in &mut programs {
             program.wait().expect("it ends");
         }
     }
-    held.again_by(&service);
-    let said = ends_well(service);
+    let said = bed.end();
     assert!(!said.contains(" 0 files missed"), "{said}");
 }
 
 #[test]
 fn many_processes_exist_at_once() {
-    let _turn = turn();
-    let world = World::new();
-    let Some((testbed, tree)) = tree(&world) else {
-        return;
-    };
-    let files = files_below(&tree);
-    mount_again(&testbed);
-    let service = watch(&world);
-    grep(&tree);
-    let held = Held::by(&service);
+    let Some(bed) = Bed::new() else { return };
     for _ in 0..scaled(1) {
-        mount_again(&testbed);
-        let crowd = Crowd::begin(&testbed, &files, 2, &world.path("list")).expect("a shell");
+        bed.make_cold();
+        let list = bed.world.path("list");
+        let crowd = Crowd::begin(&bed.testbed, &bed.files, 2, &list).expect("a shell");
         assert_eq!(crowd.processes(), FILES / 2);
-        let now = Held::by(&service);
-        assert!(now.rss_kib <= held.rss_kib + GROWTH_KIB_MAX, "{now:?}");
+        let now = Held::by(&bed.service);
+        assert!(now.rss_kib <= bed.first.rss_kib + GROWTH_KIB_MAX, "{now:?}");
         drop(crowd);
         // All at once.
-        mount_again(&testbed);
+        bed.make_cold();
     }
-    held.again_by(&service);
-    let said = ends_well(service);
+    let said = bed.end();
     assert!(!said.contains(" 0 files missed"), "{said}");
 }
 
 #[test]
 fn files_vanish_and_shrink_under_it() {
-    let _turn = turn();
-    let world = World::new();
-    let Some((testbed, tree)) = tree(&world) else {
-        return;
-    };
-    let service = watch(&world);
-    grep(&tree);
-    let held = Held::by(&service);
+    let Some(bed) = Bed::new() else { return };
     for round in 0..scaled(4) {
-        let files = files_below(&tree);
-        mount_again(&testbed);
-        let spawned = Command::new("grep")
-            .args(["-rq", "NOWHERE"])
-            .arg(&tree)
-            .spawn();
-        let mut program = spawned.expect("it starts");
-        for (index, file) in files.iter().enumerate().skip(round % 3) {
+        bed.make_cold();
+        let mut program = bed.begin_grep();
+        for (index, file) in bed.files.iter().enumerate().skip(round % 3) {
             match index % 3 {
                 0 => fs::remove_file(file).expect("it is there"),
                 1 => File::create(file).map(drop).expect("it is emptied"),
@@ -243,121 +222,91 @@ fn files_vanish_and_shrink_under_it() {
         }
         // What is gone is no failure of ours.
         program.wait().expect("it ends");
-        for file in &files {
+        for file in &bed.files {
             fs::write(file, vec![b'y'; 10_000]).expect("it is there again");
         }
         // Nothing is held open.
-        mount_again(&testbed);
+        bed.make_cold();
     }
-    held.again_by(&service);
-    ends_well(service);
+    bed.end();
 }
 
 #[test]
 fn a_file_system_goes_while_it_is_read_ahead_on_it() {
-    let _turn = turn();
-    let world = World::new();
-    let Some((testbed, tree)) = tree(&world) else {
-        return;
-    };
-    let service = watch(&world);
-    grep(&tree);
-    let held = Held::by(&service);
+    let Some(bed) = Bed::new() else { return };
     for _ in 0..scaled(5) {
-        mount_again(&testbed);
-        let spawned = Command::new("grep")
-            .args(["-rq", "NOWHERE"])
-            .arg(&tree)
-            .spawn();
-        let mut program = spawned.expect("it starts");
+        bed.make_cold();
+        let mut program = bed.begin_grep();
         // In the midst of it.
         std::thread::sleep(Duration::from_millis(30));
         program.kill().expect("it runs, or has ended");
         program.wait().expect("it has ended");
         // A fetch that is under way ends within what a device delivers in some tens of
         // milliseconds.
-        mount_again(&testbed);
+        bed.make_cold();
     }
-    held.again_by(&service);
-    ends_well(service);
+    bed.end();
 }
 
 #[test]
 fn it_is_stopped_for_a_while_and_goes_on() {
-    let _turn = turn();
-    let world = World::new();
-    let Some((testbed, tree)) = tree(&world) else {
-        return;
-    };
-    let log = world.path("log");
-    let mut command = world.foreread(&["watch", "--log"]);
-    command.arg(&log);
-    command.args(["--pid", &std::process::id().to_string()]);
-    command.env("WATCHDOG_USEC", "400000");
-    let mut service = Service::start_as(&world, command);
-    grep(&tree);
-    let held = Held::by(&service);
+    let bed = Bed::with(TREE_BYTES, |world| {
+        let mut command = world.foreread(&["watch", "--log"]);
+        command
+            .arg(world.path("log"))
+            .env("WATCHDOG_USEC", "400000");
+        command
+    });
+    let Some(mut bed) = bed else { return };
+    let log = bed.world.path("log");
     let walks = || {
         let text = fs::read_to_string(&log).expect("a log");
         text.matches("\"what\":\"begun\"").count()
     };
     for _ in 0..scaled(2) {
-        mount_again(&testbed);
-        let spawned = Command::new("grep")
-            .args(["-rq", "NOWHERE"])
-            .arg(&tree)
-            .spawn();
-        let mut program = spawned.expect("it starts");
+        bed.make_cold();
+        let mut program = bed.begin_grep();
         // In the midst of it, as a suspend does: both, and for longer than a manager waits.
         std::thread::sleep(Duration::from_millis(30));
         let process = Pid::from_child(&program);
         // It may have ended.
         let _ = kill_process(process, Signal::STOP);
-        service.signal(Signal::STOP);
+        bed.service.signal(Signal::STOP);
         std::thread::sleep(Duration::from_secs(1));
         let _ = kill_process(process, Signal::CONT);
-        service.signal(Signal::CONT);
+        bed.service.signal(Signal::CONT);
         program.wait().expect("it ends");
-        service.hear_anew("WATCHDOG=1");
+        bed.service.hear_anew("WATCHDOG=1");
         // It alone: a program doesn't wait for it.
-        mount_again(&testbed);
-        service.signal(Signal::STOP);
-        grep(&tree);
-        service.signal(Signal::CONT);
+        bed.make_cold();
+        bed.service.signal(Signal::STOP);
+        bed.grep();
+        bed.service.signal(Signal::CONT);
         let before = walks();
         until("it walks ahead again", || {
-            mount_again(&testbed);
-            grep(&tree);
+            bed.make_cold();
+            bed.grep();
             walks() > before
         });
     }
-    held.again_by(&service);
     // Nothing was lost.
-    ends_well(service);
+    bed.end();
 }
 
 #[test]
 fn a_device_that_fails_is_no_storm() {
-    let _turn = turn();
-    let world = World::new();
-    let Some((testbed, tree)) = tree(&world) else {
-        return;
-    };
-    let service = watch(&world);
-    grep(&tree);
-    let held = Held::by(&service);
+    let Some(bed) = Bed::new() else { return };
     for round in 0..scaled(3) as u64 {
-        mount_again(&testbed);
+        bed.make_cold();
         // Where the file system keeps its files, not where it begins.
         let begin = (8 + 8 * (round % 3)) << 20;
-        testbed.fail_reads(begin..begin + (24 << 20));
-        grep(&tree);
-        testbed.fail_reads(0..0);
-        mount_again(&testbed);
-        grep(&tree);
+        bed.testbed.fail_reads(begin..begin + (24 << 20));
+        bed.grep();
+        bed.testbed.fail_reads(0..0);
+        bed.make_cold();
+        bed.grep();
     }
-    held.again_by(&service);
-    ends_well(service);
+    bed.end();
 }
 
 /// A memory cgroup with a limit; removed when dropped, when nobody is in it any more.
@@ -404,31 +353,24 @@ impl Drop for MemoryLimit {
 
 #[test]
 fn it_lives_with_little_memory() {
-    let _turn = turn();
-    let world = World::new();
-    let Some((testbed, tree)) = tree_of(&world, 60_000_000) else {
-        return;
-    };
     let Some(limit) = MemoryLimit::new(MEMORY_BYTES) else {
         return;
     };
-    let mut command = Command::new("sh");
-    command.args(["-c", "echo $$ > \"$1\" && shift && exec \"$@\"", "sh"]);
-    command.arg(limit.0.join("cgroup.procs"));
-    command
-        .arg(env!("CARGO_BIN_EXE_foreread"))
-        .args(["watch", "--json"]);
-    command.args(["--pid", &std::process::id().to_string()]);
-    command.env("FOREREAD_STATE_DIR", world.state());
-    let service = Service::start_as(&world, command);
-    grep(&tree);
-    let held = Held::by(&service);
+    let bed = Bed::with(10 * TREE_BYTES, |world| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $$ > \"$1\" && shift && exec \"$@\"", "sh"]);
+        command.arg(limit.0.join("cgroup.procs"));
+        command.arg(env!("CARGO_BIN_EXE_foreread"));
+        command.args(["watch", "--json"]);
+        command.env("FOREREAD_STATE_DIR", world.state());
+        command
+    });
+    let Some(bed) = bed else { return };
     for _ in 0..scaled(4) {
-        mount_again(&testbed);
-        grep(&tree);
+        bed.make_cold();
+        bed.grep();
     }
-    held.again_by(&service);
-    let said = ends_well(service);
+    let said = bed.end();
     let document: serde_json::Value = serde_json::from_str(&said).expect("a document");
     // Each walk brings in what there is room for while nobody waits for memory, and goes on all the
     // same.

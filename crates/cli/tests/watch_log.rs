@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::process::{Command, Output};
 
-use common::watched::{cold_tree, count, make_cold, shuffled_files, text, watched};
+use common::watched::{cold_tree, count, grep_words, make_cold, shuffled_files, text, watched};
 use common::{World, assert_fails_in_one_line, stderr, stdout};
 use serde_json::Value;
 
@@ -71,7 +71,7 @@ fn the_decisions_of_a_walk_of_reads_are_made_again_bit_for_bit() {
         return;
     };
     make_cold(&testbed);
-    let (document, log) = watched(&world, &[], &["grep", "-rq", "NOWHERE", text(&tree)]);
+    let (document, log) = watched(&world, &[], &grep_words(&tree));
     let fetch = place(&log, |line| line["decision"] == "fetch");
     let list = place(&log, |line| line["decision"] == "list");
     let suspicion = place(&log, |line| line["suspicion"].is_object());
@@ -125,7 +125,7 @@ fn what_was_done_for_a_file_and_a_process_is_explained() {
         return;
     };
     make_cold(&testbed);
-    let (document, log) = watched(&world, &[], &["grep", "-rq", "NOWHERE", text(&tree)]);
+    let (document, log) = watched(&world, &[], &grep_words(&tree));
     let log_path = world.path("log");
     let explain = |what: &str| world.output(&["explain", what, "--json", "--log", text(&log_path)]);
     let explained = |what: &str| -> Value {

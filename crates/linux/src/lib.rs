@@ -21,6 +21,7 @@ pub mod open_files;
 pub mod paths;
 pub mod peer;
 pub mod probe;
+mod process_stat;
 mod programs;
 pub mod read_ahead;
 mod read_pool;

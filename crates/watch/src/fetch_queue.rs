@@ -399,6 +399,7 @@ impl<R> FetchQueue<R> {
     /// turns make larger requests together. And of what isn't begun, all of its file.
     fn add_of_same_file(&mut self, window: &mut Window<R>) {
         let file = window.file();
+        let waiting = self.windows.len();
         self.windows.retain_mut(|other| {
             let is_other = other.file() != file
                 || ((other.is_begun || window.is_begun) && !window.is_among(other))
@@ -410,7 +411,10 @@ impl<R> FetchQueue<R> {
             }
             is_other
         });
-        window.left = joined(window.left.make_contiguous()).into();
+        // Most pieces are of a window to which nothing was added.
+        if self.windows.len() < waiting {
+            window.left = joined(window.left.make_contiguous()).into();
+        }
     }
 
     fn disk(&mut self, number: u64) -> &mut Disk {
@@ -468,7 +472,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::line::Device;
 
     const DISK: u64 = 8 << 32;
     /// As measured of a cloud volume: 22 pages arrive while a request is on its way.
@@ -482,21 +485,16 @@ mod tests {
 
     fn ask(inode: u64, start_page: u64, pages: u64) -> Ask {
         Ask {
-            process: 1,
-            thread: 1,
             file: FileKey {
                 inode,
-                device: Device::default(),
-                generation: 0,
+                ..FileKey::default()
             },
             disk: DISK,
             even_pages: 22,
             busy_pages: 4,
             start_page,
             pages,
-            step_pages: 0,
-            repeats: 0,
-            is_down: false,
+            ..Ask::default()
         }
     }
 

@@ -4,7 +4,7 @@
 use crate::line::Device;
 
 /// A file, whatever becomes of its memory in the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileKey {
     /// Its number.
     pub inode: u64,
@@ -15,7 +15,7 @@ pub struct FileKey {
 }
 
 /// What the policy asks for: a window, and repetitions of it. In pages of 4 KiB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
     /// Who reads.
     pub process: u32,
@@ -124,21 +124,12 @@ mod tests {
 
     fn ask(start_page: u64, pages: u64, step_pages: u64, repeats: u32, is_down: bool) -> Ask {
         Ask {
-            process: 1,
-            thread: 1,
-            file: FileKey {
-                inode: 1,
-                device: Device::default(),
-                generation: 0,
-            },
-            disk: 0,
-            even_pages: 32,
-            busy_pages: 32,
             start_page,
             pages,
             step_pages,
             repeats,
             is_down,
+            ..Ask::default()
         }
     }
 

@@ -13,7 +13,7 @@ use foreread_bench::service::Service;
 use foreread_bench::{BenchError, process};
 use foreread_testbed::workload::SMALL_FILES;
 
-use super::held::{HEADER, Times, alone, troubles};
+use super::held::{HEADER, Times, alone, counted, troubles};
 use crate::context::Context;
 use crate::report::{Section, Target};
 
@@ -36,7 +36,7 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     churn.round(&disk)?;
     watch.settle(None);
     let first = watch.held()?;
-    let (began, processor_began) = (Instant::now(), watch.processor_s()?);
+    let (began, processor_began) = (Instant::now(), watch.processor_time()?);
     let mut most = first;
     while began.elapsed() < time {
         churn.round(&disk)?;
@@ -44,15 +44,14 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     }
     watch.settle(Some(first));
     let last = watch.held()?;
-    let processor_s = watch.processor_s()? - processor_began;
-    let busy_percent = processor_s * 100.0 / began.elapsed().as_secs_f64();
+    let processor = watch.processor_time()?.saturating_sub(processor_began);
+    let busy_percent = 100.0 * processor.as_secs_f64() / began.elapsed().as_secs_f64();
     let said = watch.end()?;
-    let count = |what: &str, name: &str| alone(what, said.count(name) as f64, 0, Target::None);
     let mut rows = Times { first, most, last }.rows();
     rows.extend([
         alone("processor time, % of one", busy_percent, 1, Target::None),
-        count("walks", "walks"),
-        count("files fetched", "fetched_files"),
+        counted("walks", &said, "walks"),
+        counted("files fetched", &said, "fetched_files"),
     ]);
     rows.extend(troubles(&said));
     Ok(Section {

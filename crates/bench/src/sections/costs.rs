@@ -33,8 +33,6 @@ const COLD_FILE_BYTES: u64 = 24 << 10;
 pub const WARM_READ_BYTES_MAX: u64 = 256 << 10;
 /// The same with the cold files, which readahead and metadata may make a little more.
 const COLD_READ_BYTES_MAX: u64 = COLD_FILES as u64 * COLD_FILE_BYTES * 5 / 4 + WARM_READ_BYTES_MAX;
-/// Times that something is measured again before a disturbance is taken as it is.
-const ATTEMPTS: usize = 5;
 
 /// Files of C to compile.
 const C_FILES: usize = 12;
@@ -135,27 +133,6 @@ impl Bed {
             Ok(())
         });
         made.map_err(BenchError::system("take files out of memory"))
-    }
-}
-
-impl Bed {
-    /// Runs something again as long as it had to read more from the disk than so much: somebody
-    /// else has dropped the caches of this machine meanwhile.
-    pub fn undisturbed(
-        &self,
-        read_bytes_max: u64,
-        mut work: impl FnMut() -> Result<f64, BenchError>,
-    ) -> Result<f64, BenchError> {
-        let testbed = self.disk.testbed();
-        let mut result = f64::NAN;
-        for _ in 0..ATTEMPTS {
-            testbed.reset_counters();
-            result = work()?;
-            if testbed.counters().bytes <= read_bytes_max {
-                break;
-            }
-        }
-        Ok(result)
     }
 }
 
@@ -309,10 +286,7 @@ impl Costs<'_> {
             words.append(&mut repeated.words);
         }
         repeated.words = words;
-        let state = foreread.state().as_os_str().to_owned();
-        repeated
-            .environment
-            .push(("FOREREAD_STATE_DIR".into(), Some(state)));
+        repeated.share_state(foreread);
         repeated
     }
 
@@ -321,7 +295,7 @@ impl Costs<'_> {
             true => COLD_READ_BYTES_MAX,
             false => WARM_READ_BYTES_MAX,
         };
-        self.bed.undisturbed(read_bytes_max, || {
+        self.bed.disk.undisturbed(read_bytes_max, || {
             if self.with_cold {
                 self.bed.make_cold()?;
             }
@@ -330,7 +304,8 @@ impl Costs<'_> {
     }
 }
 
-fn read_ns(path: &Path) -> Result<f64, BenchError> {
+/// The time that a program took from inside, in nanoseconds.
+pub fn read_ns(path: &Path) -> Result<f64, BenchError> {
     let text = fs::read_to_string(path).map_err(BenchError::system("read a time"))?;
     text.parse()
         .map_err(|_| BenchError::Report("the inner timer", format!("{text:?} is no time")))

@@ -63,10 +63,15 @@ pub fn alone(what: &str, value: f64, digits: usize, target: Target) -> Row {
     }
 }
 
+/// One number of what it said at its end.
+pub fn counted(what: &str, said: &Said, name: &str) -> Row {
+    alone(what, said.count(name) as f64, 0, Target::None)
+}
+
 /// What was lost, and what it said.
 pub fn troubles(said: &Said) -> Vec<Row> {
     vec![
-        alone("records lost", said.count("lost") as f64, 0, Target::None),
+        counted("records lost", said, "lost"),
         alone("lines on stderr", said.lines as f64, 0, LINES),
     ]
 }

@@ -10,7 +10,7 @@ use foreread_bench::service::Service;
 use foreread_bench::{BenchError, process};
 use foreread_testbed::workload::{ABSENT_PATTERN, small_files};
 
-use super::held::{HEADER, Times, alone, troubles};
+use super::held::{HEADER, Times, alone, counted, troubles};
 use crate::context::Context;
 use crate::report::{Row, Section, Target};
 
@@ -59,13 +59,12 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     disk.forget()?;
     let last = watch.held()?;
     let said = watch.end()?;
-    let count = |what: &str, name: &str| alone(what, said.count(name) as f64, 0, Target::None);
     let mut rows = Times { first, most, last }.rows();
     rows.extend(times);
     rows.extend([
-        count("files fetched", "fetched_files"),
-        count("files used", "used_files"),
-        count("files missed", "missed_files"),
+        counted("files fetched", &said, "fetched_files"),
+        counted("files used", &said, "used_files"),
+        counted("files missed", &said, "missed_files"),
     ]);
     rows.extend(troubles(&said));
     Ok(Section {
@@ -110,11 +109,8 @@ fn cold_s(
     let mut command = disk.testbed().command(name);
     command.args(*arguments).current_dir(disk.root());
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    let ended = process::run(&mut command)?;
-    match ended.status.code() == Some(*good_end) {
-        true => Ok(ended.elapsed.as_secs_f64()),
-        false => Err(ended.failure(&command)),
-    }
+    let ended = process::run_to(&mut command, &[*good_end])?;
+    Ok(ended.elapsed.as_secs_f64())
 }
 
 fn rows(program: &str, alone_s: f64, watched_s: f64) -> [Row; 3] {

@@ -8,7 +8,7 @@ use foreread_bench::foreread::Foreread;
 use foreread_bench::service::Service;
 use foreread_testbed::workload::{Crowd, small_files};
 
-use super::held::{HEADER, Times, alone, troubles};
+use super::held::{HEADER, Times, alone, counted, troubles};
 use crate::context::Context;
 use crate::report::{Section, Target};
 
@@ -52,7 +52,6 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     let said = watch.end()?;
     let mut rows = Times { first, most, last }.rows();
     let resident_mib = at_once.resident_kib as f64 / 1024.0;
-    let count = |what: &str, name: &str| alone(what, said.count(name) as f64, 0, Target::None);
     rows.extend([
         alone(
             "resident while all exist, MiB",
@@ -60,8 +59,8 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
             1,
             Target::None,
         ),
-        count("files missed", "misses"),
-        count("walks", "walks"),
+        counted("files missed", &said, "misses"),
+        counted("walks", &said, "walks"),
     ]);
     rows.extend(troubles(&said));
     let mut notes = Vec::new();

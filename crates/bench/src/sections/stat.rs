@@ -4,27 +4,23 @@
 
 use std::cell::RefCell;
 use std::ffi::OsString;
-use std::fs;
-use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::process::Stdio;
 
 use foreread_bench::disk::{Layout, ModelledDisk, preset};
+use foreread_bench::follower::Follower;
 use foreread_bench::foreread::Foreread;
-use foreread_bench::sample::{Pairs, Rounds, Sample, in_turn};
+use foreread_bench::sample::{Pairs, Sample, in_turn};
 use foreread_bench::{BenchError, process};
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::costs::{milliseconds, pairs_json, spread, write_file};
+use super::costs::{milliseconds, pairs_json, read_ns, spread, write_file};
 use crate::context::Context;
 use crate::report::{Row, Section, Target};
 
 const FILE_BYTES: u64 = 512 << 20;
-/// Until it has loaded its programs.
-const SETTLE: Duration = Duration::from_secs(2);
+/// A `foreread stat` of the whole machine.
+const STAT: [&str; 4] = ["stat", "--json", "--by", "machine"];
 /// Times that the file is read from inside.
 const PASSES: &str = "4";
 /// Runs from memory whose median is one time.
@@ -96,13 +92,8 @@ impl Bed {
     fn run_ns(&self, words: &[OsString]) -> Result<f64, BenchError> {
         let mut command = self.disk.testbed().command(&words[0]);
         command.args(&words[1..]).stdin(Stdio::null());
-        let ended = process::run(command.stdout(Stdio::null()))?;
-        if !ended.status.success() {
-            return Err(ended.failure(&command));
-        }
-        let text = fs::read_to_string(&self.out).map_err(BenchError::system("read a time"))?;
-        text.parse()
-            .map_err(|_| BenchError::Report("the inner timer", format!("{text:?} is no time")))
+        process::run_to(command.stdout(Stdio::null()), &[0])?;
+        read_ns(&self.out)
     }
 
     fn hot(&self, context: &Context, name: &str, words: &[OsString]) -> Result<Row, BenchError> {
@@ -113,10 +104,10 @@ impl Bed {
         };
         // What isn't in memory yet comes into it.
         self.disk.testbed().instantly(|| self.run_ns(words))?;
-        let pairs = in_turn(rounds(context), several, || {
-            let following = Following::start(&self.foreread, &[])?;
+        let pairs = in_turn(context.few_rounds(), several, || {
+            let stat = Follower::start(&self.foreread, &STAT)?;
             let time_ns = several()?;
-            following.end()?;
+            stat.end(&[0])?;
             Ok::<f64, BenchError>(time_ns)
         })?;
         Ok(longer(name, &pairs))
@@ -129,10 +120,10 @@ impl Bed {
             self.run_ns(&words)
         };
         let shares = RefCell::new((Vec::new(), Vec::new()));
-        let pairs = in_turn(rounds(context), once, || {
-            let following = Following::start(&self.foreread, &["--self"])?;
+        let pairs = in_turn(context.few_rounds(), once, || {
+            let stat = Follower::start(&self.foreread, &[&STAT[..], &["--self"]].concat())?;
             let time_ns = once()?;
-            let cost = &following.end()?["self"];
+            let cost = &stat.end(&[0])?["self"];
             let percent = |name: &str| cost[name].as_f64().unwrap_or(f64::NAN) * 100.0 / time_ns;
             let (kernel, foreread) = &mut *shares.borrow_mut();
             kernel.push(percent("programs_ns"));
@@ -145,15 +136,6 @@ impl Bed {
             share("dd bs=128k, cold: processor in the kernel", kernel),
             share("dd bs=128k, cold: processor in foreread", foreread),
         ])
-    }
-}
-
-fn rounds(context: &Context) -> Rounds {
-    let most = if context.quick { 3 } else { 7 };
-    Rounds {
-        min: most,
-        max: most,
-        time: Duration::ZERO,
     }
 }
 
@@ -186,59 +168,5 @@ fn share(name: &str, percents: Vec<f64>) -> Row {
         digits: 1,
         target: Target::None,
         details: json!({ "percent": percents }),
-    }
-}
-
-/// A `foreread stat` of the whole machine, which ends with this.
-struct Following(Child);
-
-impl Following {
-    /// Starts it and gives it time to be ready.
-    fn start(foreread: &Foreread, options: &[&str]) -> Result<Self, BenchError> {
-        let mut command = Command::new(foreread.executable());
-        command.args(["stat", "--json", "--by", "machine"]);
-        command.args(options);
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        let child = command.spawn();
-        let mut following = Self(child.map_err(BenchError::system("start foreread stat"))?);
-        thread::sleep(SETTLE);
-        let ended = following.0.try_wait();
-        match ended.map_err(BenchError::system("wait for foreread stat"))? {
-            None => Ok(following),
-            Some(status) => Err(failed(&status.to_string())),
-        }
-    }
-
-    /// Ends it as Ctrl-C does; what it said.
-    fn end(mut self) -> Result<Value, BenchError> {
-        kill_process(Pid::from_child(&self.0), Signal::INT)
-            .map_err(BenchError::system("end foreread stat"))?;
-        let mut text = String::new();
-        if let Some(mut stdout) = self.0.stdout.take() {
-            let read = stdout.read_to_string(&mut text);
-            read.map_err(BenchError::system("read what foreread stat says"))?;
-        }
-        let status = self.0.wait();
-        let status = status.map_err(BenchError::system("wait for foreread stat"))?;
-        if !status.success() {
-            return Err(failed(&status.to_string()));
-        }
-        let last = text.lines().next_back().unwrap_or_default();
-        serde_json::from_str(last).map_err(|_| BenchError::Report("foreread stat", text))
-    }
-}
-
-impl Drop for Following {
-    fn drop(&mut self) {
-        // It has ended where all went well.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn failed(status: &str) -> BenchError {
-    BenchError::Failed {
-        command: "foreread stat".to_owned(),
-        status: status.to_owned(),
     }
 }

@@ -107,11 +107,7 @@ impl Bed {
         let mut command = self.disk.testbed().command(&words[0]);
         command.args(&words[1..]).arg("sh").arg(&self.recorded);
         self.foreread.set_environment(&mut command);
-        let ended = process::run(command.stdin(Stdio::null()))?;
-        match ended.status.success() {
-            true => Ok(()),
-            false => Err(ended.failure(&command)),
-        }
+        process::run_to(command.stdin(Stdio::null()), &[0]).map(drop)
     }
 
     /// Only the modelled disk is to be measured.
@@ -126,11 +122,7 @@ impl Bed {
         self.make_cold()?;
         let mut command = self.disk.testbed().command("sh");
         command.arg(program).stdin(Stdio::null());
-        let ended = process::run(&mut command)?;
-        match ended.status.success() {
-            true => Ok(ended.elapsed_ns()),
-            false => Err(ended.failure(&command)),
-        }
+        Ok(process::run_to(&mut command, &[0])?.elapsed_ns())
     }
 
     /// The same with `foreread watch`, and what that said.

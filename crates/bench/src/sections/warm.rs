@@ -78,19 +78,20 @@ fn added_row(
 ) -> Result<Row, BenchError> {
     let foreread = Foreread::new(&context.foreread)?;
     let mut command = command.clone();
-    let state = foreread.state().as_os_str().to_owned();
-    command
-        .environment
-        .push(("FOREREAD_STATE_DIR".into(), Some(state)));
+    command.share_state(&foreread);
     command.run(&bed.disk, &[])?;
     for _ in 0..RUNS_BEFORE {
         command.run(&bed.disk, &foreread.before(&[]))?;
     }
     let before = foreread.before(&[]);
+    let undisturbed = |before: &[OsString]| {
+        let once = || command.run(&bed.disk, before);
+        bed.disk.undisturbed(WARM_READ_BYTES_MAX, once)
+    };
     let pairs = in_turn(
         context.rounds(21, Duration::from_secs(6)),
-        || bed.undisturbed(WARM_READ_BYTES_MAX, || command.run(&bed.disk, &[])),
-        || bed.undisturbed(WARM_READ_BYTES_MAX, || command.run(&bed.disk, &before)),
+        || undisturbed(&[]),
+        || undisturbed(&before),
     )?;
     let added = pairs.pairs_ns.iter().map(|(without, with)| with - without);
     Ok(Row {

@@ -202,11 +202,9 @@ impl Cold<'_> {
         testbed.drop_caches()?;
         self.host.read();
         testbed.reset_counters();
-        let ended = process::run(&mut command)?;
         // grep tells with 1 that it found nothing.
-        if ended.status.code() != Some(i32::from(self.program == "grep")) {
-            return Err(ended.failure(&command));
-        }
+        let good_end = i32::from(self.program == "grep");
+        let ended = process::run_to(&mut command, &[good_end])?;
         let last = ended.stderr.lines().next_back().unwrap_or_default();
         let said = match is_watched {
             true => serde_json::from_str(last)

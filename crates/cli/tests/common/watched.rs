@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use foreread_model::DiskParameters;
-use foreread_testbed::workload::small_files;
+use foreread_testbed::workload::{ABSENT_PATTERN, small_files};
 use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
 use serde_json::Value;
 
@@ -79,6 +79,19 @@ pub fn cold_tree(world: &World) -> Option<(Testbed, PathBuf)> {
         .expect("files");
     make_cold(&testbed);
     Some((testbed, tree))
+}
+
+/// The words of a program that reads a whole tree, and finds nothing.
+pub fn grep_words(tree: &Path) -> [&str; 4] {
+    ["grep", "-rq", ABSENT_PATTERN, text(tree)]
+}
+
+/// The program itself.
+pub fn grep(tree: &Path) -> Command {
+    let [program, arguments @ ..] = grep_words(tree);
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command
 }
 
 /// The documents at the end and of the log, of a command under `watch` with these options.

@@ -16,6 +16,7 @@ use thiserror::Error;
 use super::abi::{self, AccessRecord, Chunk, Counts, InodeEntry, NodeRecord, PathRecord, Record};
 use super::btf::KernelTypes;
 use super::calls;
+use crate::process_stat::parent_of;
 use crate::programs;
 
 programs::skeleton!("record.skel.rs");
@@ -439,16 +440,6 @@ fn descendants(parents: &[u32]) -> Vec<u32> {
         !parents.contains(pid) && parent_of(*pid).is_some_and(|p| parents.contains(&p))
     })
     .collect()
-}
-
-/// The parent is the second field behind the name, which stands in parentheses and may hold any.
-fn parent_of(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.get(stat.rfind(')')? + 1..)?
-        .split_whitespace()
-        .nth(1)?
-        .parse()
-        .ok()
 }
 
 /// All entries of a hash map; by batches where the kernel can (5.6), else one by one.

@@ -7,6 +7,8 @@ use std::fs;
 use foreread_profile::Profile;
 use foreread_watch::together::Found;
 
+use crate::process_stat::parent_of;
+
 /// Processes above the one that missed a file, among which the program is looked for.
 const ABOVE_MAX: usize = 16;
 
@@ -78,13 +80,6 @@ pub(super) fn is_run(process: u32) -> bool {
         at = parent_of(process);
     }
     false
-}
-
-fn parent_of(process: u32) -> Option<u32> {
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name before it may hold anything, also parentheses.
-    let (_, rest) = text.rsplit_once(") ")?;
-    rest.split(' ').nth(1)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, ProgramMut, RingBuffer};
 
 use super::abi::{Follower, Seen, Sight};
 use super::error::{WatchError, refused};
+use crate::process_stat::parent_of;
 use crate::programs;
 use crate::recorder::fill_syscall_classes;
 
@@ -238,15 +239,11 @@ impl Seeing {
 fn tree_of(process: u32) -> Vec<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let id = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok());
-        let text = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name before it may hold anything, also parentheses.
-        let rest = text.rsplit_once(") ").map(|(_, rest)| rest);
-        let parent = rest.and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
-        if let (Some(id), Some(parent)) = (id, parent) {
+        let name = entry.file_name();
+        let Some(id) = name.to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        if let Some(parent) = parent_of(id) {
             children.entry(parent).or_default().push(id);
         }
     }

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -175,23 +175,4 @@ pub fn ways() -> [(&'static str, Options); 3] {
         ("looking", looking),
         ("in threads", threads),
     ]
-}
-
-/// Files of a directory and below, sorted.
-pub fn files_below(directory: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    let mut entries: Vec<_> = fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    entries.sort();
-    for path in entries {
-        let file_type = fs::symlink_metadata(&path).unwrap().file_type();
-        if file_type.is_dir() {
-            files.extend(files_below(&path));
-        } else if file_type.is_file() {
-            files.push(path);
-        }
-    }
-    files
 }

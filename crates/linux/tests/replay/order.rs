@@ -9,9 +9,10 @@ use std::time::Instant;
 use foreread_linux::fiemap;
 use foreread_linux::replay::Options;
 use foreread_profile::{PAGE_BYTES, Profile};
+use foreread_testbed::workload::files_below;
 use foreread_testbed::{FileSystem, TraceEntry};
 
-use super::bed::{Bed, bed, files_below, replay, ways};
+use super::bed::{Bed, bed, replay, ways};
 use super::tree;
 
 const FILES: u32 = 600;
@@ -36,7 +37,10 @@ fn places(top: &Path) -> BTreeMap<u64, u64> {
         let file = File::open(path).unwrap();
         fiemap::runs(&file, 0, 1 << 30, 1000).unwrap()
     };
-    let all = files_below(top).into_iter().flat_map(|path| runs(&path));
+    let all = files_below(top)
+        .unwrap()
+        .into_iter()
+        .flat_map(|path| runs(&path));
     all.map(|run| (run.place_bytes, run.place_bytes + run.length_bytes))
         .collect()
 }

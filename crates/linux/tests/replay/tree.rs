@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 use foreread_profile::{
     Identity, NodeId, NodeKind, PAGE_BYTES, Profile, ProfileBuilder, Program, Source, Uses,
 };
-
-use super::bed::files_below;
+use foreread_testbed::workload::files_below;
 
 /// Some 9 MB in `files` files of all sizes in nested directories, and one of everything that is
 /// special: empty, with a hole, large, a symlink, long names.
@@ -58,7 +57,7 @@ pub fn everything(top: &Path) -> Needs {
         let pages = fs::metadata(&path).unwrap().len().div_ceil(PAGE_BYTES);
         (path, if pages > 0 { vec![(0, pages)] } else { vec![] })
     };
-    files_below(top).into_iter().map(whole).collect()
+    files_below(top).unwrap().into_iter().map(whole).collect()
 }
 
 /// Some pages of some files, others of others; nothing of every fifth.
@@ -177,7 +176,7 @@ pub fn resident(path: &Path) -> Vec<u64> {
 
 /// Pages in memory of all files of a tree, by path.
 pub fn all_resident(top: &Path) -> BTreeMap<PathBuf, Vec<u64>> {
-    let files = files_below(top).into_iter();
+    let files = files_below(top).unwrap().into_iter();
     files.map(|path| (path.clone(), resident(&path))).collect()
 }
 

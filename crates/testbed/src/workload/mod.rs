@@ -6,6 +6,7 @@
 
 mod copy;
 mod crowd;
+mod files_below;
 mod git;
 mod python;
 mod random;
@@ -13,6 +14,7 @@ mod real;
 mod small_files;
 
 pub use crowd::Crowd;
+pub use files_below::files_below;
 pub use git::{GIT_FILES, git_repository};
 pub use python::{PythonTree, python_tree};
 pub use real::{RealTree, real_tree};

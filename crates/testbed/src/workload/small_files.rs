@@ -161,23 +161,16 @@ fn write_text(out: &mut impl Write, size_bytes: u64, random: &mut Random) -> std
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::files_below;
 
     /// Paths and contents, in order.
     fn listing(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-        let mut found = Vec::new();
-        let mut left = vec![directory.to_owned()];
-        while let Some(next) = left.pop() {
-            for entry in fs::read_dir(&next).unwrap().flatten() {
-                if entry.file_type().unwrap().is_dir() {
-                    left.push(entry.path());
-                } else {
-                    let path = entry.path().strip_prefix(directory).unwrap().to_owned();
-                    found.push((path, fs::read(entry.path()).unwrap()));
-                }
-            }
-        }
-        found.sort();
-        found
+        let named = |file: PathBuf| {
+            let bytes = fs::read(&file).unwrap();
+            (file.strip_prefix(directory).unwrap().to_owned(), bytes)
+        };
+        let files = files_below(directory).unwrap();
+        files.into_iter().map(named).collect()
     }
 
     #[test]

@@ -164,14 +164,11 @@ impl Bed {
         let _ = std::fs::remove_file(&self.out);
         testbed.reset_counters();
         let drops = cache_drops();
-        let ended = process::run(&mut command)?;
+        let ended = process::run_to(&mut command, &[program.good_end, EXIT_PARTLY]);
         testbed.wait_until_idle()?;
         let counters = testbed.counters();
         let is_disturbed = cache_drops() != drops;
-        let code = ended.status.code();
-        if code != Some(program.good_end) && code != Some(EXIT_PARTLY) {
-            return Err(ended.failure(&command));
-        }
+        let ended = ended?;
         let read = self.read()?;
         let last = ended.stderr.lines().next_back().unwrap_or_default();
         Ok(Run {
@@ -181,7 +178,7 @@ impl Bed {
             requests: counters.requests - counters.write_requests,
             device_bytes: counters.bytes - counters.write_bytes,
             write_requests: counters.write_requests,
-            is_partial: code == Some(EXIT_PARTLY),
+            is_partial: ended.status.code() == Some(EXIT_PARTLY),
             is_disturbed,
             said: serde_json::from_str(last).unwrap_or_default(),
         })

@@ -4,17 +4,15 @@
 
 use std::cell::RefCell;
 use std::ffi::OsString;
-use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use foreread_bench::BenchError;
+use foreread_bench::follower::Follower;
 use foreread_bench::programs::made_up_tree;
-use foreread_bench::sample::{Rounds, Sample, in_turn};
+use foreread_bench::sample::{Sample, in_turn};
 use foreread_testbed::workload::{ABSENT_PATTERN, SMALL_FILES};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::bed::{Bed, EXIT_PARTLY, Program};
@@ -31,15 +29,13 @@ const IDLE: Target = Target::AtMost(0.001);
 
 const FILE_BYTES: u64 = 512 * MIB;
 const TREE: &str = "tree";
+/// It follows the whole machine, and may lose records on the way.
+const WATCH_ALL: [&str; 3] = ["watch", "--all", "--json"];
+const GOOD_ENDS: [i32; 2] = [0, EXIT_PARTLY];
 /// Runs whose median is one time.
 const RUNS: usize = 5;
-/// Times that something is measured again when it had to read from the disk, because somebody else
-/// has dropped the caches.
-const ATTEMPTS: usize = 5;
 /// How long one run of fio reads.
 const FIO_SECONDS: u64 = 1;
-/// Until `foreread watch --all` has loaded its programs.
-const SETTLE: Duration = Duration::from_secs(2);
 const IDLE_SECONDS: u64 = 10;
 
 pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
@@ -98,18 +94,7 @@ fn one(
     runs: usize,
     once: &dyn Fn() -> Result<f64, BenchError>,
 ) -> Result<Row, BenchError> {
-    let undisturbed = || -> Result<f64, BenchError> {
-        let testbed = bed.disk.testbed();
-        let mut time_ns = f64::NAN;
-        for _ in 0..ATTEMPTS {
-            testbed.reset_counters();
-            time_ns = once()?;
-            if testbed.counters().bytes <= WARM_READ_BYTES_MAX {
-                break;
-            }
-        }
-        Ok(time_ns)
-    };
+    let undisturbed = || bed.disk.undisturbed(WARM_READ_BYTES_MAX, once);
     let several = || -> Result<f64, BenchError> {
         let times: Result<Vec<f64>, BenchError> = (0..runs).map(|_| undisturbed()).collect();
         Ok(Sample::new(times?).median())
@@ -117,22 +102,10 @@ fn one(
     // What isn't in memory yet comes into it.
     bed.disk.testbed().instantly(once)?;
     let said = RefCell::new(Vec::new());
-    let rounds = match streams.context.quick {
-        true => Rounds {
-            min: 3,
-            max: 3,
-            time: Duration::ZERO,
-        },
-        false => Rounds {
-            min: 7,
-            max: 7,
-            time: Duration::ZERO,
-        },
-    };
-    let pairs = in_turn(rounds, several, || {
-        let all = All::start(streams)?;
+    let pairs = in_turn(streams.context.few_rounds(), several, || {
+        let all = Follower::start(streams.foreread, &WATCH_ALL)?;
         let time_ns = several()?;
-        said.borrow_mut().push(all.end()?);
+        said.borrow_mut().push(all.end(&GOOD_ENDS)?);
         Ok::<f64, BenchError>(time_ns)
     })?;
     let cell = |sample: Sample| match sample.median() {
@@ -168,16 +141,15 @@ fn one(
 
 /// The share of a processor that `foreread watch --all` takes while nothing happens.
 fn idle(streams: &mut Streams<'_>) -> Result<Row, BenchError> {
-    let all = All::start(streams)?;
-    let before_ticks = all.processor_ticks()?;
+    let all = Follower::start(streams.foreread, &WATCH_ALL)?;
+    let before = all.processor_time()?;
     thread::sleep(Duration::from_secs(IDLE_SECONDS));
-    let ticks = all.processor_ticks()?.saturating_sub(before_ticks);
-    let said = all.end()?;
+    let seconds = all.processor_time()?.saturating_sub(before).as_secs_f64();
+    let said = all.end(&GOOD_ENDS)?;
     if let Some(misses) = said["misses"].as_u64().filter(|misses| *misses > 0) {
         let note = "programs of this machine read meanwhile, so the row says less";
         streams.note(format!("idle: {note} ({misses} files missed)."));
     }
-    let seconds = ticks as f64 / rustix::param::clock_ticks_per_second().max(1) as f64;
     Ok(row(
         Cells {
             program: "idle",
@@ -195,92 +167,4 @@ fn idle(streams: &mut Streams<'_>) -> Result<Row, BenchError> {
         },
         json!({ "program": "idle", "processor_seconds": seconds, "watch": said }),
     ))
-}
-
-/// A `foreread watch --all`, which ends with this.
-struct All {
-    child: Child,
-    pid: Pid,
-}
-
-impl All {
-    /// Starts it and gives it time to be ready.
-    fn start(streams: &Streams<'_>) -> Result<Self, BenchError> {
-        let mut command = Command::new(streams.foreread.executable());
-        command.args(["watch", "--all", "--json"]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        command.stderr(Stdio::inherit());
-        let child = command.spawn();
-        let child = child.map_err(BenchError::system("start foreread watch --all"))?;
-        let pid = Pid::from_child(&child);
-        let mut all = Self { child, pid };
-        thread::sleep(SETTLE);
-        let ended = all.child.try_wait();
-        match ended.map_err(BenchError::system("wait for foreread watch"))? {
-            None => Ok(all),
-            Some(status) => Err(failed(&status.to_string())),
-        }
-    }
-
-    /// What it took of processors so far.
-    fn processor_ticks(&self) -> Result<u64, BenchError> {
-        let path = format!("/proc/{}/stat", self.child.id());
-        let text = fs::read_to_string(&path);
-        let text = text.map_err(BenchError::system(format!("read {path}")))?;
-        processor_ticks(&text)
-            .ok_or_else(|| BenchError::Report("/proc/PID/stat", format!("{text:?}")))
-    }
-
-    /// Ends it as Ctrl-C does; what it said.
-    fn end(mut self) -> Result<serde_json::Value, BenchError> {
-        kill_process(self.pid, Signal::INT).map_err(|error| {
-            BenchError::system("end foreread watch")(std::io::Error::from(error))
-        })?;
-        let stdout = self.child.stdout.take().map(std::io::read_to_string);
-        let status = self.child.wait();
-        let status = status.map_err(BenchError::system("wait for foreread watch"))?;
-        if !matches!(status.code(), Some(0 | EXIT_PARTLY)) {
-            return Err(failed(&status.to_string()));
-        }
-        let said = stdout.and_then(Result::ok).unwrap_or_default();
-        Ok(serde_json::from_str(&said).unwrap_or_default())
-    }
-}
-
-impl Drop for All {
-    fn drop(&mut self) {
-        // It has ended, or ends now.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn failed(status: &str) -> BenchError {
-    BenchError::Failed {
-        command: "foreread watch --all".to_owned(),
-        status: status.to_owned(),
-    }
-}
-
-/// `utime` and `stime` of `/proc/PID/stat`. The name before them may hold anything.
-fn processor_ticks(stat: &str) -> Option<u64> {
-    let fields = stat.rsplit_once(')')?.1;
-    let mut numbers = fields.split_whitespace().skip(11).map(str::parse::<u64>);
-    let user = numbers.next()?.ok()?;
-    user.checked_add(numbers.next()?.ok()?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn processor_time_is_read_behind_any_name() {
-        let stat = "12 (a ) b) S 1 12 12 0 -1 4194304 120 0 0 0 31 11 7 8 20 0 1 0 99";
-        assert_eq!(processor_ticks(stat), Some(42));
-        assert_eq!(processor_ticks("12 (a) S 1 2"), None);
-        assert_eq!(processor_ticks(""), None);
-        let own = fs::read_to_string("/proc/self/stat").unwrap();
-        assert!(processor_ticks(&own).is_some());
-    }
 }

@@ -2,7 +2,8 @@
 //! Which processes belong to the program.
 
 use std::collections::HashMap;
-use std::fs;
+
+use crate::process_stat::parent_of;
 
 /// Processes of the program, by number, with the time of their fork.
 #[derive(Debug, Default)]
@@ -76,7 +77,7 @@ impl Ancestry {
             if at <= 1 {
                 return Some(false);
             }
-            at = parent_of(&fs::read(format!("/proc/{at}/stat")).ok()?)?;
+            at = parent_of(at)?;
             if at == self.own_pid {
                 return Some(true);
             }
@@ -88,31 +89,6 @@ impl Ancestry {
     pub(in crate::recorder) fn forget(&mut self) {
         self.known.clear();
     }
-}
-
-/// The fields of `/proc/PID/stat` after the name, which may hold blanks and brackets itself.
-fn fields_after_name(stat: &[u8]) -> Option<&str> {
-    let at = stat.iter().rposition(|&b| b == b')')?;
-    std::str::from_utf8(stat.get(at + 1..)?).ok()
-}
-
-fn parent_of(stat: &[u8]) -> Option<i32> {
-    fields_after_name(stat)?
-        .split_whitespace()
-        .nth(1)?
-        .parse()
-        .ok()
-}
-
-/// When a process started, in clock ticks since boot: with its number it names one process for
-/// good.
-pub(in crate::recorder) fn start_ticks(pid: i32) -> Option<u64> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    fields_after_name(&stat)?
-        .split_whitespace()
-        .nth(19)?
-        .parse()
-        .ok()
 }
 
 #[cfg(test)]
@@ -131,13 +107,6 @@ mod tests {
         members.settle();
         assert!(!members.contains(7));
         assert!(members.contains(8));
-    }
-
-    #[test]
-    fn the_parent_is_found_behind_any_name() {
-        assert_eq!(parent_of(b"12 (a) b) (c) S 34 12 12 0"), Some(34));
-        assert_eq!(parent_of(b"12 a S"), None);
-        assert!(start_ticks(std::process::id() as i32).is_some_and(|ticks| ticks > 0));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use rustix::process::getpid;
 
-use crate::recorder::fanotify::tree::start_ticks;
+use crate::process_stat::start_ticks;
 
 /// Beginning of the names of our instances.
 const PREFIX: &str = "foreread-";

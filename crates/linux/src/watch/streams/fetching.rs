@@ -222,9 +222,6 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
     use std::sync::mpsc::channel;
 
-    use foreread_watch::Device;
-    use foreread_watch::stream::FileKey;
-
     use super::*;
 
     fn reached(path: &Path, inode: u64) -> Arc<Reached> {
@@ -242,21 +239,8 @@ mod tests {
         fs::write(&at, vec![1; 10 * 4096]).unwrap();
         let inode = at.metadata().unwrap().ino();
         let ask = Ask {
-            process: 1,
-            thread: 1,
-            file: FileKey {
-                inode,
-                device: Device::default(),
-                generation: 0,
-            },
-            disk: 0,
-            even_pages: 32,
-            busy_pages: 32,
-            start_page: 0,
             pages: 10,
-            step_pages: 0,
-            repeats: 0,
-            is_down: false,
+            ..Ask::default()
         };
         let (sender, fetched) = channel();
         let fetchers = Fetchers::start(&Arc::new(Load::default()), &sender);

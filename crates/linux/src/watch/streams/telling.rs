@@ -10,6 +10,8 @@ use foreread_watch::stream::FileKey;
 use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
+use crate::process_stat::start_ticks;
+
 /// The thread that follows them looks up when it has done what is due.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Of a clock tick, as `/proc` has them.
@@ -122,12 +124,9 @@ impl Clocks {
 
 /// The process of a thread that was there at that time: another one may have its number by now.
 fn process_of(thread: u32, used_ns: Option<u64>, clocks: &Clocks) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
-    // The name before it may hold anything, also parentheses.
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let begun: u64 = rest.split(' ').nth(19)?.parse().ok()?;
+    let begun_ticks = start_ticks(thread)?;
     let ago_ns = clocks.monotonic_ns.saturating_sub(used_ns?);
-    if begun.saturating_mul(TICK_NS) > clocks.boot_ns.saturating_sub(ago_ns) {
+    if begun_ticks.saturating_mul(TICK_NS) > clocks.boot_ns.saturating_sub(ago_ns) {
         return None;
     }
     let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
