@@ -64,6 +64,10 @@ static const u32 ZERO = 0;
 
 _Static_assert(sizeof(((struct watch_seen *)0)->path) == PATH_UP_ROOM, "names fit");
 
+/*
+ * What something is to be done about wakes whoever reads. A ring left to itself wakes only a reader
+ * that has taken all before, so that a record behind one that wakes nobody would wake nobody.
+ */
 static __always_inline void tell(struct watch_seen *seen, u64 flags)
 {
 	u32 bytes = seen->path_bytes;
@@ -132,7 +136,7 @@ int BPF_PROG(missed, struct inode *inode, unsigned long index)
 	seen->device = BPF_CORE_READ(inode, i_sb, s_dev);
 	name_leader(seen);
 	if (climb_to_root(seen, alias_of(inode)))
-		tell(seen, 0);
+		tell(seen, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
 
@@ -202,6 +206,6 @@ int BPF_PROG(exited, struct task_struct *task)
 		return 0;
 	seen = begin(WATCH_EXIT);
 	if (seen)
-		tell(seen, 0);
+		tell(seen, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }

@@ -99,7 +99,7 @@ int BPF_PROG(look_waits, struct bio *bio)
 	seen->device = BPF_CORE_READ(start, d_inode, i_sb, s_dev);
 	name_leader(seen);
 	if (climb_to_root(seen, start))
-		tell(seen, 0);
+		tell(seen, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
 
