@@ -52,7 +52,34 @@ pub fn run_to(command: &mut Command, good_ends: &[i32]) -> Result<Ended, BenchEr
     let ended = run(command)?;
     match ended.status.code() {
         Some(code) if good_ends.contains(&code) => Ok(ended),
-        _ => Err(ended.failure(command)),
+        _ => Err(failure(command, ended.status, &ended.stderr)),
+    }
+}
+
+/// What a command prints that is to succeed.
+///
+/// # Errors
+/// It can't be started, or fails.
+pub fn output_of(command: &mut Command) -> Result<Vec<u8>, BenchError> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(BenchError::system(format!("start {command:?}")))?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(failure(command, output.status, &stderr)),
+    }
+}
+
+/// The error of a program that should not have ended like this, with its last words.
+fn failure(command: &Command, status: ExitStatus, stderr: &str) -> BenchError {
+    let said = stderr.lines().next_back().map(str::trim);
+    let said = said.filter(|line| !line.is_empty());
+    BenchError::Failed {
+        command: format!("{command:?}"),
+        status: match said {
+            Some(line) => format!("{status} ({line})"),
+            None => status.to_string(),
+        },
     }
 }
 
@@ -110,19 +137,6 @@ impl Ended {
     pub fn elapsed_ns(&self) -> u64 {
         u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX)
     }
-
-    /// The error of a program that should not have ended like this.
-    fn failure(&self, command: &Command) -> BenchError {
-        let said = self.stderr.lines().next_back().map(str::trim);
-        let said = said.filter(|line| !line.is_empty());
-        BenchError::Failed {
-            command: format!("{command:?}"),
-            status: match said {
-                Some(line) => format!("{} ({line})", self.status),
-                None => self.status.to_string(),
-            },
-        }
-    }
 }
 
 #[cfg(test)]
@@ -153,6 +167,15 @@ mod tests {
         assert!(run_to(&mut command, &[0, 7]).is_ok());
         assert!(run_to(&mut shell("kill -9 $$"), &[0]).is_err());
         assert!(run(&mut Command::new("/no/such/program")).is_err());
+    }
+
+    #[test]
+    fn what_a_program_prints_counts_when_it_succeeds() {
+        let printed = output_of(&mut shell("echo here; echo there >&2")).unwrap();
+        assert_eq!(printed, b"here\n");
+        let failed = output_of(&mut shell("echo here; echo why >&2; exit 3"));
+        let text = failed.unwrap_err().to_string();
+        assert!(text.contains("exit status: 3 (why)"), "{text}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use foreread_bench::foreread::Foreread;
 use foreread_bench::programs::made_up_tree;
 use foreread_bench::service::Service;
 use foreread_bench::{BenchError, process};
-use foreread_testbed::workload::SMALL_FILES;
+use foreread_testbed::workload::{ABSENT_PATTERN, SMALL_FILES};
 
 use super::held::{HEADER, Times, alone, counted, troubles};
 use crate::context::Context;
@@ -95,7 +95,7 @@ impl Churn {
         self.run(
             disk,
             "grep",
-            &["-rq".as_ref(), "NOWHERE".as_ref(), "tree".as_ref()],
+            &["-rq".as_ref(), ABSENT_PATTERN.as_ref(), "tree".as_ref()],
         )?;
         disk.forget()?;
         // Each round begins elsewhere.

@@ -16,7 +16,7 @@ use foreread_bench::sample::Sample;
 use foreread_bench::service::Service;
 use foreread_bench::{BenchError, process};
 use foreread_testbed::Lacking;
-use foreread_testbed::workload::SMALL_FILES;
+use foreread_testbed::workload::{ABSENT_PATTERN, SMALL_FILES};
 use serde_json::{Value, json};
 
 use super::cold::seconds;
@@ -254,7 +254,7 @@ impl Cold<'_> {
             "grep" => [
                 "grep".as_ref(),
                 "-rq".as_ref(),
-                "NOWHERE".as_ref(),
+                ABSENT_PATTERN.as_ref(),
                 ".".as_ref(),
             ],
             "find" => [

@@ -3,11 +3,9 @@
 
 mod sweep;
 
-use std::process::Stdio;
-
-use foreread_bench::BenchError;
 use foreread_bench::disk::preset;
 use foreread_bench::foreread::Foreread;
+use foreread_bench::{BenchError, process};
 use foreread_device::SIZES_KIB;
 use foreread_model::DiskParameters;
 use foreread_testbed::{Testbed, TestbedConfig};
@@ -111,23 +109,10 @@ fn probe(testbed: &Testbed, foreread: &Foreread) -> Result<Probed, BenchError> {
     let mut command = testbed.command(foreread.executable());
     foreread.set_environment(&mut command);
     command.arg("probe").arg("--json").arg(testbed.device());
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(BenchError::system("start foreread probe"))?;
-    if !output.status.success() {
-        return Err(BenchError::Failed {
-            command: format!("{command:?}"),
-            status: format!(
-                "{} ({})",
-                output.status,
-                String::from_utf8_lossy(&output.stderr).trim()
-            ),
-        });
-    }
+    let printed = process::output_of(&mut command)?;
     let unreadable = |what: String| BenchError::Report("foreread probe", what);
     let document: Value =
-        serde_json::from_slice(&output.stdout).map_err(|error| unreadable(error.to_string()))?;
+        serde_json::from_slice(&printed).map_err(|error| unreadable(error.to_string()))?;
     let number = |key: &str| {
         let number = document.get(key).and_then(Value::as_u64);
         number.ok_or_else(|| unreadable(format!("there is no {key}")))

@@ -3,10 +3,9 @@
 //! memory.
 
 use std::path::Path;
-use std::process::Stdio;
 
-use foreread_bench::BenchError;
 use foreread_bench::host::executable;
+use foreread_bench::{BenchError, process};
 use serde_json::Value;
 
 use super::bed::Bed;
@@ -57,16 +56,7 @@ fn run(bed: &Bed, file: &Path, options: &[&str]) -> Result<Value, BenchError> {
     let mut command = bed.disk.testbed().command("fio");
     command.args(["--name=read", "--readonly", "--output-format=json"]);
     command.arg("--filename").arg(file).args(options);
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(BenchError::system("start fio"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(BenchError::Failed {
-            command: format!("{command:?}"),
-            status: format!("{} ({})", output.status, said.trim()),
-        });
-    }
-    parse(&String::from_utf8_lossy(&output.stdout))
+    parse(&String::from_utf8_lossy(&process::output_of(&mut command)?))
 }
 
 /// fio may put lines of its own before the document.
