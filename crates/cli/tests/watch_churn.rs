@@ -259,9 +259,10 @@ fn it_is_stopped_for_a_while_and_goes_on() {
     });
     let Some(mut bed) = bed else { return };
     let log = bed.world.path("log");
-    let walks = || {
+    // On a walk of its own, or on that of an earlier one.
+    let fetches = || {
         let text = fs::read_to_string(&log).expect("a log");
-        text.matches("\"what\":\"begun\"").count()
+        text.matches("\"what\":\"fetched\"").count()
     };
     for _ in 0..scaled(2) {
         bed.make_cold();
@@ -282,11 +283,11 @@ fn it_is_stopped_for_a_while_and_goes_on() {
         bed.service.signal(Signal::STOP);
         bed.grep();
         bed.service.signal(Signal::CONT);
-        let before = walks();
+        let before = fetches();
         until("it walks ahead again", || {
             bed.make_cold();
             bed.grep();
-            walks() > before
+            fetches() > before
         });
     }
     // Nothing was lost.

@@ -116,8 +116,6 @@ impl Walk {
                 _ => {}
             }
         }
-        for cursor in self.cursors.all() {
-            cursor.next = cursor.reached;
-        }
+        self.fetch_from_here();
     }
 }

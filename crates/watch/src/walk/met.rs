@@ -18,6 +18,9 @@ const READS_PER_USE_MAX: u64 = 8;
 pub(super) const STRAYS_MAX: u32 = 4;
 /// So many files of which data are read, and not only inodes, make a program one that reads.
 const READS_MIN: u32 = 3;
+/// So many in a row that were come to before and are missed again have gone from memory, and so has
+/// what else was come to. One may be a file that is too large to be fetched whole.
+pub(super) const GONE_MIN: u32 = 8;
 /// Inodes that were looked at and aren't listed yet.
 const LOOKED_BEFORE_MAX: usize = 1 << 16;
 
@@ -53,6 +56,7 @@ impl Walk {
             self.turn_to_reads();
         }
         self.read_files += 1;
+        self.comes_late_to(inode);
         // One that is under way is waited for, and so was of use: it counts when it is there.
         if self.states.get(&inode) != Some(&State::Fetched) {
             self.was_late(inode);
@@ -69,6 +73,9 @@ impl Walk {
     pub fn looked(&mut self, inode: u64, is_late: bool) -> Met {
         if self.reads {
             return Met::Known;
+        }
+        if is_late {
+            self.comes_late_to(inode);
         }
         match self.states.get(&inode) {
             Some(State::Fetched) => {
@@ -112,6 +119,28 @@ impl Walk {
         false
     }
 
+    /// Where it was come to before, and others too, nothing is there any more: it was dropped, or
+    /// evicted, and somebody goes through the tree once more.
+    fn comes_late_to(&mut self, inode: u64) {
+        match self.states.get(&inode) {
+            Some(State::Used | State::Missed) => self.gone_files += 1,
+            Some(State::Fetched) => {}
+            None => self.gone_files = 0,
+        }
+        if self.gone_files == GONE_MIN {
+            self.gone_files = 0;
+            self.states.clear();
+            self.fetch_from_here();
+        }
+    }
+
+    /// What was fetched ahead isn't there, or isn't of use.
+    pub(super) fn fetch_from_here(&mut self) {
+        for cursor in self.cursors.all() {
+            cursor.next = cursor.reached;
+        }
+    }
+
     /// It was not fetched when the program came to it.
     fn was_late(&mut self, inode: u64) {
         self.tally.missed_files += 1;
@@ -148,9 +177,7 @@ impl Walk {
         self.tally.fetched_files = self.tally.fetched_files.saturating_sub(fetched);
         // What was looked at before isn't come to any more.
         self.states.retain(|_, state| *state != State::Fetched);
-        for cursor in self.cursors.all() {
-            cursor.next = cursor.reached;
-        }
+        self.fetch_from_here();
     }
 
     fn review(&mut self) {

@@ -57,6 +57,8 @@ pub struct Walk {
     passed_unread_files: u64,
     /// Whether the window has grown since the last fetch.
     has_grown: bool,
+    /// Files that were come to before and were missed again, in a row.
+    gone_files: u32,
     strays: u32,
     /// What was come to last and isn't listed yet.
     unplaced: VecDeque<u64>,
@@ -89,6 +91,7 @@ impl Walk {
             passed_files: 0,
             passed_unread_files: 0,
             has_grown: false,
+            gone_files: 0,
             strays: 0,
             unplaced: VecDeque::new(),
             last_directory: None,
