@@ -20,12 +20,8 @@ impl BlockDevice {
     /// # Errors
     /// When it has no node in `/dev`, isn't a block device with that number, or may not be opened.
     pub fn open(major: u32, minor: u32) -> io::Result<Self> {
-        let sys = format!("/sys/dev/block/{major}:{minor}");
-        let uevent = fs::read_to_string(format!("{sys}/uevent"))?;
-        let name = uevent
-            .lines()
-            .find_map(|line| line.strip_prefix("DEVNAME="));
-        let name = name.ok_or_else(|| io::Error::other("the device has no name in /sys"))?;
+        let sys = sys(major, minor);
+        let name = name(&sys)?;
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK)
@@ -54,11 +50,38 @@ impl BlockDevice {
 /// and not every file system has a device, so only a "no" means something.
 #[must_use]
 pub fn says_it_has_no_head(major: u32, minor: u32) -> bool {
-    let sys = format!("/sys/dev/block/{major}:{minor}");
+    says_it_rotates(major, minor) == Some(false)
+}
+
+/// Whether a device has a head to move, as far as it can be believed: of virtual disks all say so.
+#[must_use]
+pub fn has_head(major: u32, minor: u32) -> bool {
+    let disk = |name: &str| name.starts_with("vd") || name.starts_with("xvd");
+    let is_virtual = name(&sys(major, minor)).is_ok_and(|name| disk(&name));
+    !is_virtual && says_it_rotates(major, minor) == Some(true)
+}
+
+/// A partition's queue is its disk's.
+fn says_it_rotates(major: u32, minor: u32) -> Option<bool> {
+    let sys = sys(major, minor);
     let read = |path: String| fs::read_to_string(path).ok();
-    read(format!("{sys}/queue/rotational"))
-        .or_else(|| read(format!("{sys}/../queue/rotational")))
-        .is_some_and(|text| text.trim() == "0")
+    let text = read(format!("{sys}/queue/rotational"))
+        .or_else(|| read(format!("{sys}/../queue/rotational")))?;
+    Some(text.trim() != "0")
+}
+
+fn sys(major: u32, minor: u32) -> String {
+    format!("/sys/dev/block/{major}:{minor}")
+}
+
+/// Its node below `/dev`.
+fn name(sys: &str) -> io::Result<String> {
+    let uevent = fs::read_to_string(format!("{sys}/uevent"))?;
+    let name = uevent
+        .lines()
+        .find_map(|line| line.strip_prefix("DEVNAME="));
+    let name = name.ok_or_else(|| io::Error::other("the device has no name in /sys"))?;
+    Ok(name.to_owned())
 }
 
 /// A partition's queue is its disk's.

@@ -21,7 +21,7 @@ use rustix::fs::{Advice, fadvise};
 use super::pump::{Pump, READ_BYTES_MAX};
 use super::targets::Target;
 use super::{Shared, neighbours, pages_of};
-use crate::block_device::{BlockDevice, says_it_has_no_head};
+use crate::block_device::{BlockDevice, has_head};
 use crate::cache::{cached_pages, missing_ranges};
 use crate::uring::Finished;
 
@@ -55,7 +55,7 @@ pub(super) fn metadata(profile: &Profile, target: &Target, shared: &Shared) -> i
     if let Some(neighbours) = &shared.with_neighbours
         && neighbours.is_among_many()
     {
-        let has_head = !says_it_has_no_head(target.major, target.minor);
+        let has_head = has_head(target.major, target.minor);
         neighbours.set_has_head(Some(has_head));
         if has_head {
             fetcher.read_all_at_once();
