@@ -25,7 +25,7 @@ pub const ALL_PROGRAM_NAMES: [&str; 5] = ["grep", "python", "git", "sqlite", "ma
 const WATCH_NAMES: [&str; 4] = ["grep", "tar", "cp", "find"];
 
 /// The names of the programs that read large files.
-pub const STREAM_NAMES: [&str; 21] = [
+pub const STREAM_NAMES: [&str; 22] = [
     "map-forward",
     "map-parts",
     "map-tensors",
@@ -44,6 +44,7 @@ pub const STREAM_NAMES: [&str; 21] = [
     "hot-dd",
     "hot-random",
     "hot-grep",
+    "hot-build",
     "idle",
     "beside-scan",
     "checkpoint",

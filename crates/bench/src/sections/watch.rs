@@ -219,12 +219,13 @@ impl Cold<'_> {
             }
         };
         command.stdin(Stdio::null()).stdout(Stdio::null());
+        testbed.drop_caches()?;
+        self.host.read();
+        // What is read here is none of its business.
         let service = match watch {
             Watch::Service => Some(Service::start(self.disk, self.foreread)?),
             Watch::Not | Watch::Command => None,
         };
-        testbed.drop_caches()?;
-        self.host.read();
         testbed.reset_counters();
         // grep tells with 1 that it found nothing.
         let good_end = i32::from(self.program == "grep");

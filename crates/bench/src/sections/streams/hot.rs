@@ -10,17 +10,18 @@ use std::time::Duration;
 
 use foreread_bench::BenchError;
 use foreread_bench::follower::Follower;
+use foreread_bench::host::executable;
 use foreread_bench::programs::made_up_tree;
 use foreread_bench::sample::{Sample, in_turn};
 use foreread_testbed::workload::{ABSENT_PATTERN, SMALL_FILES};
 use serde_json::json;
 
 use super::bed::{Bed, EXIT_PARTLY, Program};
-use super::{Cells, Judged, MIB, Streams, fio, row};
+use super::{Cells, Judged, MIB, Streams, build, fio, row};
 use crate::report::{Row, Target};
 use crate::sections::costs::{WARM_READ_BYTES_MAX, pairs_json, spread};
 
-pub const PROGRAMS: [&str; 4] = ["hot-dd", "hot-random", "hot-grep", "idle"];
+pub const PROGRAMS: [&str; 5] = ["hot-dd", "hot-random", "hot-grep", "hot-build", "idle"];
 
 /// With `foreread watch --all` on the machine, of without.
 const TIME: Target = Target::AtMost(1.01);
@@ -29,6 +30,7 @@ const IDLE: Target = Target::AtMost(0.001);
 
 const FILE_BYTES: u64 = 512 * MIB;
 const TREE: &str = "tree";
+const BUILD: &str = "build";
 /// It follows the whole machine, and may lose records on the way.
 const WATCH_ALL: [&str; 3] = ["watch", "--all", "--json"];
 const GOOD_ENDS: [i32; 2] = [0, EXIT_PARTLY];
@@ -43,8 +45,10 @@ pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
         return Ok(());
     }
     let mut bed = Bed::make(streams, "nvme", &[("file".to_owned(), FILE_BYTES)])?;
-    bed.disk
-        .fill(|root| made_up_tree(&root.join(TREE), SMALL_FILES))?;
+    bed.disk.fill(|root| {
+        build::make_up(&root.join(BUILD)).map_err(BenchError::system("make sources up"))?;
+        made_up_tree(&root.join(TREE), SMALL_FILES)
+    })?;
     bed.bring_in("file")?;
     for name in PROGRAMS {
         if !streams.wants(name) {
@@ -55,6 +59,10 @@ pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
             "idle" => idle(streams)?,
             "hot-random" if !fio::is_there() => {
                 streams.note(format!("{name} is left out: {}.", fio::MISSING));
+                continue;
+            }
+            "hot-build" if ["gcc", "make"].map(executable).contains(&None) => {
+                streams.note(format!("{name} is left out: {}.", build::MISSING));
                 continue;
             }
             "hot-random" => {
@@ -76,6 +84,13 @@ pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
 fn program(streams: &Streams<'_>, bed: &Bed, name: &'static str) -> Program {
     if name == "hot-dd" {
         return bed.dd(streams, name, "file", FILE_BYTES);
+    }
+    if name == "hot-build" {
+        let mut command = ["make", "-s", "-B", "-j2", "-C"]
+            .map(OsString::from)
+            .to_vec();
+        command.push(bed.file(BUILD));
+        return bed.timed(streams, name, &command);
     }
     let mut command = ["grep", "-rq", ABSENT_PATTERN].map(OsString::from).to_vec();
     command.push(bed.file(TREE));

@@ -3,6 +3,7 @@
 
 mod bed;
 mod beside;
+mod build;
 mod checkpoint;
 mod fio;
 mod hot;
