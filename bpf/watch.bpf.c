@@ -22,6 +22,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile u8 syscall_class[SYSCALLS_MAX];
 /* Calls without a directory that write a struct stat; of an architecture that has them. */
 const volatile u32 call_stat;
+/* So many pages of a file are fetched ahead of who walks. */
+const volatile u64 pages_per_file;
 const volatile u32 call_lstat;
 
 u64 lost;
@@ -120,10 +122,14 @@ SEC("tp_btf/page_cache_sync_ra")
 int BPF_PROG(missed, struct inode *inode, unsigned long index)
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	bool is_behind = index >= pages_per_file;
 	struct of_thread *thread;
 	struct watch_seen *seen;
 
 	if (!is_watched(tgid) || (BPF_CORE_READ(inode, i_mode) & S_IFMT) != S_IFREG)
+		return 0;
+	/* The rest of a large file nobody wanted to have fetched. */
+	if (is_behind && bpf_map_lookup_elem(&walkers, &tgid))
 		return 0;
 	thread = this_thread();
 	if (!thread || (index && thread->last_missed == (u64)inode))
@@ -135,8 +141,9 @@ int BPF_PROG(missed, struct inode *inode, unsigned long index)
 	seen->inode = BPF_CORE_READ(inode, i_ino);
 	seen->device = BPF_CORE_READ(inode, i_sb, s_dev);
 	name_leader(seen);
+	/* Who walks begins files at their start: what is read from the midst can wait. */
 	if (climb_to_root(seen, alias_of(inode)))
-		tell(seen, BPF_RB_FORCE_WAKEUP);
+		tell(seen, is_behind ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
 

@@ -13,7 +13,7 @@ use super::place::Place;
 use crate::replay::{Neighbours, Options, Replay, Report};
 
 /// What is fetched of a file: 256 KiB. The kernel's own readahead does well on the rest.
-const PAGES_PER_FILE: u64 = 64;
+pub(super) const PAGES_PER_FILE: u64 = 64;
 /// How often it is looked whether a fetch is done or is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 

@@ -14,6 +14,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, ProgramMut, RingBuffer};
 
 use super::abi::{Follower, Seen, Sight};
 use super::error::{WatchError, refused};
+use super::fetching::PAGES_PER_FILE;
 use crate::process_stat::parent_of;
 use crate::programs;
 use crate::recorder::fill_syscall_classes;
@@ -68,6 +69,7 @@ impl Seeing {
                 rodata.only_cgroup = id;
                 rodata.cgroup_level = level;
             }
+            rodata.pages_per_file = PAGES_PER_FILE;
             fill_syscall_classes(&mut rodata.syscall_class);
             #[cfg(target_arch = "x86_64")]
             {
