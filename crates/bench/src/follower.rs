@@ -12,8 +12,8 @@ use crate::error::BenchError;
 use crate::foreread::Foreread;
 use crate::process::processor_time;
 
-/// Until it has loaded its programs, and those are detached again that what it missed on the way had
-/// attached for two seconds: a service has begun long ago.
+/// Until it has loaded its programs, and those are detached again that what it missed on the way
+/// had attached for two seconds: a service has begun long ago.
 const SETTLE: Duration = Duration::from_secs(5);
 
 /// One that runs; killed where it isn't ended.
