@@ -373,10 +373,8 @@ fn it_lives_with_little_memory() {
     }
     let said = bed.end();
     let document: serde_json::Value = serde_json::from_str(&said).expect("a document");
-    // Each walk brings in what there is room for while nobody waits for memory, and goes on all the
-    // same.
+    // Each time it brings in what there is room for while nobody waits for memory, and goes on all
+    // the same: on a walk of its own, or on that of an earlier grep.
     let used = document["used_files"].as_u64().unwrap_or_default();
-    assert!(used > FILES as u64 / 2, "{document}");
-    let walks = document["walks"].as_u64().unwrap_or_default();
-    assert!(walks >= scaled(4) as u64 / 2, "{document}");
+    assert!(used > (FILES * scaled(4) / 2) as u64, "{document}");
 }
