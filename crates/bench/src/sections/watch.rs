@@ -130,6 +130,7 @@ fn row(context: &Context, cold: &Cold<'_>, device: &str) -> Result<Row, BenchErr
     let requests = |start: &Start| start.requests;
     let said =
         |name: &'static str| move |start: &Start| start.said[name].as_u64().unwrap_or_default();
+    let target = target(cold.program, device);
     let alone_ns = median(&wall, &alone);
     let (command_ns, service_ns) = (median(&wall, &command), median(&wall, &service));
     let times = |watched_ns: u64| alone_ns as f64 / watched_ns.max(1) as f64;
@@ -140,7 +141,7 @@ fn row(context: &Context, cold: &Cold<'_>, device: &str) -> Result<Row, BenchErr
             device.to_owned(),
             seconds(alone_ns),
             seconds(command_ns),
-            format!("{:.1}", times(command_ns)),
+            target.rounded(times(command_ns), 1),
             seconds(service_ns),
             median(&requests, &alone).to_string(),
             median(&requests, &service).to_string(),
@@ -149,7 +150,7 @@ fn row(context: &Context, cold: &Cold<'_>, device: &str) -> Result<Row, BenchErr
         ],
         value: times(service_ns),
         digits: 1,
-        target: target(cold.program, device),
+        target,
         details: json!({
             "program": cold.program,
             "disk": device,
