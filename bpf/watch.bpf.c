@@ -22,9 +22,9 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile u8 syscall_class[SYSCALLS_MAX];
 /* Calls without a directory that write a struct stat; of an architecture that has them. */
 const volatile u32 call_stat;
+const volatile u32 call_lstat;
 /* So many pages of a file are fetched ahead of who walks. */
 const volatile u64 pages_per_file;
-const volatile u32 call_lstat;
 
 u64 lost;
 

@@ -61,13 +61,8 @@ pub fn has_head(major: u32, minor: u32) -> bool {
     !is_virtual && says_it_rotates(major, minor) == Some(true)
 }
 
-/// A partition's queue is its disk's.
 fn says_it_rotates(major: u32, minor: u32) -> Option<bool> {
-    let sys = sys(major, minor);
-    let read = |path: String| fs::read_to_string(path).ok();
-    let text = read(format!("{sys}/queue/rotational"))
-        .or_else(|| read(format!("{sys}/../queue/rotational")))?;
-    Some(text.trim() != "0")
+    of_queue(&sys(major, minor), "rotational").map(|flag| flag != 0)
 }
 
 fn sys(major: u32, minor: u32) -> String {
@@ -84,15 +79,14 @@ fn name(sys: &str) -> io::Result<String> {
     Ok(name.to_owned())
 }
 
-/// A partition's queue is its disk's.
 fn request_bytes_max(sys: &str) -> u64 {
-    let read = |path: String| -> Option<u64> {
-        let kib: u64 = fs::read_to_string(path).ok()?.trim().parse().ok()?;
-        Some(kib * 1024)
-    };
-    read(format!("{sys}/queue/max_sectors_kb"))
-        .or_else(|| read(format!("{sys}/../queue/max_sectors_kb")))
-        .unwrap_or(128 * 1024)
+    of_queue(sys, "max_sectors_kb").unwrap_or(128) * 1024
+}
+
+/// A number of a device's queue. A partition's queue is its disk's.
+fn of_queue(sys: &str, name: &str) -> Option<u64> {
+    let read = |path: String| fs::read_to_string(path).ok()?.trim().parse().ok();
+    read(format!("{sys}/queue/{name}")).or_else(|| read(format!("{sys}/../queue/{name}")))
 }
 
 impl BlockSource for &BlockDevice {

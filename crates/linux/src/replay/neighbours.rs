@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use foreread_profile::{NodeId, NodeKind, Profile};
 use foreread_replay::ext4::{
     Extent, FileType, Geometry, Limits, Survey, WHOLE_FILE, Wanted, merge_extents,
 };
 
-use super::raw::{DIRECTORY_BYTES_MAX, Fetcher, ask_for};
+use super::raw::{DIRECTORY_BYTES_MAX, Fetcher, ask_for, moved_head};
 use crate::block_device::BlockDevice;
 
 /// Tables that are read at once, and blocks of directories: what a disk delivers in 130 ms, or in
@@ -28,8 +28,6 @@ const TABLES_BYTES_MAX: u64 = 16 << 20;
 const DIRECTORIES_BYTES_MAX: u64 = 16 << 20;
 /// Tables are looked through in pieces of so much, as they arrive.
 const TABLE_PIECE_BYTES: u32 = 128 << 10;
-/// No disk moves its head in less.
-const SEEK_MIN: Duration = Duration::from_millis(2);
 
 /// What is known of a disk from one replay to the next.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +103,9 @@ pub(super) fn fetch(
             places.extend(inodes.filter_map(place));
         }
     }
+    if places.is_empty() {
+        return Ok(());
+    }
     places.sort_unstable();
     let length_bytes = u64::from(geometry.inode_bytes());
     let inode = |(offset_bytes, _): &(u64, u64)| Extent {
@@ -122,7 +123,7 @@ pub(super) fn fetch(
         blocks.extend(found);
         // What wasn't in memory has brought the head here. It goes on from here to the nearest of
         // the directories, when it is through, and from that to the others.
-        if all_at_once && began.elapsed() >= SEEK_MIN {
+        if all_at_once && moved_head(began) {
             let _ = ask_for(device, &merge_extents(blocks[asked..].to_vec(), 0));
             asked = blocks.len();
         }

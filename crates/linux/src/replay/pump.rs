@@ -30,7 +30,7 @@ pub(super) struct Pump<'a, T> {
     shared: &'a Shared,
     queued_bytes: u64,
     under_way_bytes_max: u64,
-    is_bound_fixed: bool,
+    is_filled: bool,
     arrived_bytes: u64,
     since: Instant,
 }
@@ -42,7 +42,7 @@ impl<'a, T> Pump<'a, T> {
             shared,
             queued_bytes: 0,
             under_way_bytes_max: UNDER_WAY_BYTES_START,
-            is_bound_fixed: false,
+            is_filled: false,
             arrived_bytes: 0,
             since: Instant::now(),
         })
@@ -51,7 +51,12 @@ impl<'a, T> Pump<'a, T> {
     /// From now on as much is under way as there may ever be, however long it takes.
     pub fn fill(&mut self) {
         self.under_way_bytes_max = UNDER_WAY_BYTES_MAX;
-        self.is_bound_fixed = true;
+        self.is_filled = true;
+    }
+
+    /// Whether it is so.
+    pub fn is_filled(&self) -> bool {
+        self.is_filled
     }
 
     /// Queues one read of at most [`READ_BYTES_MAX`]; submits and waits as needed. `false` when the
@@ -94,7 +99,7 @@ impl<'a, T> Pump<'a, T> {
         })?;
         self.arrived_bytes += arrived;
         let elapsed = self.since.elapsed();
-        if elapsed >= AHEAD && !self.is_bound_fixed {
+        if elapsed >= AHEAD && !self.is_filled {
             let per_ahead = u128::from(self.arrived_bytes) * AHEAD.as_nanos() / elapsed.as_nanos();
             self.under_way_bytes_max = u64::try_from(per_ahead)
                 .unwrap_or(u64::MAX)

@@ -58,7 +58,7 @@ pub(super) fn metadata(profile: &Profile, target: &Target, shared: &Shared) -> i
         let has_head = has_head(target.major, target.minor);
         neighbours.set_has_head(Some(has_head));
         if has_head {
-            fetcher.read_all_at_once();
+            fetcher.pump.fill();
         }
     }
     let failed = |error: foreread_replay::ext4::Ext4Error| io::Error::other(error.to_string());
@@ -189,12 +189,17 @@ pub(super) fn ask_for(device: &BlockDevice, extents: &[Extent]) -> io::Result<()
     Ok(())
 }
 
+/// Whether what was asked for then has taken as long as a head needs to move.
+pub(super) fn moved_head(since: Instant) -> bool {
+    let piece_ns = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Service { piece_ns }.has_head()
+}
+
 /// Reads extents of the device in order, and watches how long it takes.
 pub(super) struct Fetcher<'a> {
     device: &'a BlockDevice,
     shared: &'a Shared,
     pump: Pump<'a, Extent>,
-    all_at_once: bool,
     fetched: HashMap<u64, u64>,
     pieces: u64,
     elapsed_ns: u64,
@@ -238,7 +243,6 @@ impl<'a> Fetcher<'a> {
             device,
             shared,
             pump,
-            all_at_once: false,
             fetched: HashMap::new(),
             pieces: 0,
             elapsed_ns: 0,
@@ -261,7 +265,7 @@ impl<'a> Fetcher<'a> {
     ) -> io::Result<()> {
         let started = Instant::now();
         let extents = self.unread(extents)?;
-        if self.all_at_once {
+        if self.reads_all_at_once() {
             ask_for(self.device, &extents)?;
         }
         let known = extents
@@ -311,15 +315,9 @@ impl<'a> Fetcher<'a> {
         })
     }
 
-    /// From now on everything is asked for before anything is waited for.
-    fn read_all_at_once(&mut self) {
-        self.all_at_once = true;
-        self.pump.fill();
-    }
-
-    /// Whether it is.
+    /// Whether everything is asked for before anything is waited for.
     pub fn reads_all_at_once(&self) -> bool {
-        self.all_at_once
+        self.pump.is_filled()
     }
 
     /// Brings the head in front of what is to be read. A disk that serves the nearest request first
@@ -356,8 +354,7 @@ impl<'a> Fetcher<'a> {
             .read(fd, offset_bytes, length_bytes, piece, |_| {})?;
         // It counts with its piece, which is read as a whole.
         self.pump.finish(|_| {})?;
-        let piece_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let has_head = Service { piece_ns }.has_head();
+        let has_head = moved_head(started);
         self.has_head = Some(has_head);
         self.quick_reads += u32::from(!has_head);
         Ok(())
