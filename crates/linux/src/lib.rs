@@ -22,7 +22,7 @@ pub mod paths;
 pub mod peer;
 pub mod probe;
 mod process_stat;
-mod programs;
+pub mod programs;
 pub mod read_ahead;
 mod read_pool;
 pub mod recorder;
