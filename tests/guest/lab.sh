@@ -166,8 +166,8 @@ build_kernel() {
     depmod -b "$to.new/modules" "$version"
 
     extract_vmlinux "$to.new/vmlinuz" "$to.new/vmlinux" || fail "can't uncompress the kernel in $name's vmlinuz"
-    objcopy -O binary --only-section=.BTF --set-section-flags .BTF=alloc "$to.new/vmlinux" "$to.new/vmlinux.btf"
-    rm "$to.new/vmlinux"
+    objcopy --dump-section ".BTF=$to.new/vmlinux.btf" "$to.new/vmlinux" "$to.new/vmlinux.stripped"
+    rm "$to.new/vmlinux" "$to.new/vmlinux.stripped"
 
     local base=$to.new/initrd
     mkdir -p "$base/bin" "$base/dev" "$base/proc" "$base/r" "$base/modules"
