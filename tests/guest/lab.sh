@@ -1,11 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# Builds what guests are made of, from Debian's packages, and boots them.
+# Builds what guests are made of, from Debian's packages: QEMU, kernels, and a root file system.
 #
 #   lab.sh build                      builds what is missing; without network when all is there
 #   lab.sh update                     the same, and takes newer package versions where there are any
-#   lab.sh boot KERNEL SCRIPT [FILE...]   boots KERNEL, runs SCRIPT with FILEs beside it, prints its output
+#   lab.sh image FILE                 writes the image of the root disk to FILE, to compare it
+#   lab.sh ext4 FOLDER FILE MIB       writes an ext4 file system with what FOLDER holds to FILE
+#
+# build and update print the folder of the lab. `foreread-guests run` boots what was built.
 #
 # Everything lies in $FOREREAD_GUESTS (default ~/.cache/foreread-guests), cached by package version:
 #
@@ -29,6 +32,7 @@ mirror=${FOREREAD_MIRROR:-http://deb.debian.org}
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 epoch=1700000000
 work=""
+action=${1-}
 
 say() { printf 'guests: %s\n' "$*" >&2; }
 
@@ -86,30 +90,31 @@ build_qemu() {
     local version list
     version=$(qemu-system-x86_64 --version 2>/dev/null | sed -n 's/.*version \([0-9]*\).*/\1/p') || true
     if [ "${version:-0}" -ge 10 ]; then
-        qemu=host
+        qemu=qemu-system-x86_64
         return 0
     fi
-    qemu=$lab/qemu
-    if [ -x "$qemu/run" ] && [ -z "${refresh-}" ]; then return 0; fi
+    local to=$lab/qemu
+    qemu=qemu/run
+    if [ -x "$to/run" ] && [ -z "${refresh-}" ]; then return 0; fi
     say "unpacking QEMU from bookworm-backports"
     apt_directory qemu /var/lib/dpkg/status debian bookworm debian bookworm-backports
     # Every package that an installation would bring, libraries included, unpacked beside the machine's own.
     list=$(apt-get "${apt[@]}" -t bookworm-backports -s install qemu-system-x86 | sed -n 's/^Inst \([^ ]*\) .*(\([^ ]*\) .*/\1=\2/p' \
         | grep -v -e '^ipxe-qemu=' -e '^qemu-system-gui=') || fail "QEMU 10 can't be had for this system from bookworm-backports"
-    rm -rf "$qemu.new"
+    rm -rf "$to.new"
     # shellcheck disable=SC2086
-    unpack_packages "$qemu.new" $list
-    cat >"$qemu.new/run" <<'RUN'
+    unpack_packages "$to.new" $list
+    cat >"$to.new/run" <<'RUN'
 #!/bin/sh
 q=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 lib=$q/usr/lib/x86_64-linux-gnu
 LD_LIBRARY_PATH=$lib:$lib/pulseaudio:$q/lib/x86_64-linux-gnu exec "$q/usr/bin/qemu-system-x86_64" \
     -L "$q/usr/share/qemu" -L "$q/usr/share/seabios" "$@"
 RUN
-    chmod 755 "$qemu.new/run"
-    "$qemu.new/run" --version >/dev/null || fail "the unpacked QEMU does not start"
-    rm -rf "$qemu"
-    mv "$qemu.new" "$qemu"
+    chmod 755 "$to.new/run"
+    "$to.new/run" --version >/dev/null || fail "the unpacked QEMU does not start"
+    rm -rf "$to"
+    mv "$to.new" "$to"
 }
 
 # Number of $2 bytes at offset $3 of file $1.
@@ -222,6 +227,21 @@ build_root() {
     root=$key
 }
 
+# Writes an ext4 file system of $3 MiB with what folder $1 holds to file $2; the same folder gives the
+# same bytes. Times of change are the host's at first, since nobody can set those of files; debugfs
+# sets them in the image. mke2fs gives out inodes in one row, from 11 on.
+make_ext4() {
+    local last
+    find "$1" -exec touch -h -d "@$epoch" {} +
+    rm -f "$2"
+    E2FSPROGS_FAKE_TIME=$epoch mke2fs -q -F -t ext4 -b 4096 -U 7ad1cd9c-1a2b-4c3d-8e4f-5a6b7c8d9e0f \
+        -E hash_seed=2b1cd9c0-1a2b-4c3d-8e4f-5a6b7c8d9e0f,lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0 \
+        -d "$1" "$2" "$3M" >/dev/null || fail "mke2fs could not write $2"
+    last=$(dumpe2fs -h "$2" 2>/dev/null | awk '/^Inode count/ { all = $3 } /^Free inodes/ { free = $3 } END { print all - free }')
+    seq 11 "$last" | sed "s/.*/set_inode_field <&> ctime @$epoch/" \
+        | E2FSPROGS_FAKE_TIME=$epoch debugfs -w -f - "$2" >/dev/null 2>&1 || fail "debugfs could not set times in $2"
+}
+
 # The image: root file system, modules of all kernels, and the unit that runs the script.
 write_image() {
     local to=$1 tree name version unit
@@ -236,6 +256,7 @@ write_image() {
         chown -R 0:0 "$tree/usr/lib/modules/$version"
     done
     install -m 755 "$here/guest-run" "$tree/usr/local/sbin/guest-run"
+    install -m 644 "$here/guest.sh" "$tree/usr/local/lib/guest.sh"
     unit=$tree/etc/systemd/system
     cat >"$unit/guest.service" <<'UNIT'
 [Unit]
@@ -265,18 +286,14 @@ UNIT
     sed -i 's/^root:[^:]*:/root::/' "$tree/etc/shadow"
     rm -rf "$tree/var/cache/apt" "$tree/var/lib/apt/lists" "$tree/var/log" "$tree/var/cache/ldconfig"
     mkdir -p "$tree/var/log" "$tree/var/cache/apt" "$tree/var/lib/apt/lists"
-    find "$tree" -exec touch -h -d "@$epoch" {} +
-    rm -f "$to"
-    E2FSPROGS_FAKE_TIME=$epoch mke2fs -q -F -t ext4 -b 4096 -U 7ad1cd9c-1a2b-4c3d-8e4f-5a6b7c8d9e0f \
-        -E hash_seed=2b1cd9c0-1a2b-4c3d-8e4f-5a6b7c8d9e0f,lazy_itable_init=0,lazy_journal_init=0 \
-        -d "$tree" "$to" "${FOREREAD_GUEST_IMAGE_MIB:-2048}M" >&2
+    make_ext4 "$tree" "$to" "${FOREREAD_GUEST_IMAGE_MIB:-2048}"
     rm -rf "$work"
     work=""
 }
 
 build_image() {
     local key
-    key=$( (echo "$root"; cat "$here/guest-run" "$here/lab.sh"; cat "$lab"/kernels/*/version) | sha256sum | cut -c 1-12)
+    key=$( (echo "$root"; cat "$here/guest-run" "$here/guest.sh" "$here/lab.sh"; cat "$lab"/kernels/*/version) | sha256sum | cut -c 1-12)
     image=$lab/root-$key.ext4
     if [ ! -e "$image" ]; then
         [ "$(id -u)" -eq 0 ] || fail "the image of the guests is made as root: run sudo tests/guest/lab.sh build"
@@ -300,6 +317,9 @@ build() {
     [ -e "$keyring" ] || fail "$keyring is not there; install debian-archive-keyring"
     [ "$(uname -m)" = x86_64 ] || fail "guests are x86_64 machines; this one is $(uname -m)"
     mkdir -p "$lab"
+    if [ "$(id -u)" -ne 0 ] && command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+        exec sudo -n env "FOREREAD_GUESTS=$lab" "$here/lab.sh" "$action"
+    fi
     exec 9>"$lab/lock"
     flock 9
     build_qemu
@@ -312,54 +332,34 @@ build() {
     build_image
     {
         echo "qemu $qemu"
-        echo "image $image"
+        echo "image ${image##*/}"
         while read -r name _; do
             echo "kernel $name $(cat "$lab/kernels/$name/version")"
         done < <(lines "$here/kernels.list")
     } >"$lab/lab.new"
     mv "$lab/lab.new" "$lab/lab"
+    # Whoever runs a guest holds one of these.
+    touch "$lab/slot-0" "$lab/slot-1"
+    chmod 666 "$lab/slot-0" "$lab/slot-1"
     exec 9>&-
-}
-
-boot() {
-    local kernel=$1 script=$2 extra
-    shift 2
-    [ -e "$lab/lab" ] || build
-    [ -e "$lab/kernels/$kernel/vmlinuz" ] || fail "no kernel $kernel; there are: $(ls "$lab/kernels" | tr '\n' ' ')"
-    image=$(sed -n 's/^image //p' "$lab/lab")
-    qemu=$(sed -n 's/^qemu //p' "$lab/lab")
-    if [ "$qemu" = host ]; then qemu=qemu-system-x86_64; else qemu=$qemu/run; fi
-    work=$(mktemp -d)
-    mkdir -p "$work/cpio/x"
-    install -m 755 "$script" "$work/cpio/x/script"
-    for extra; do cp -a "$extra" "$work/cpio/x/"; done
-    (cd "$work/cpio" && find . -mindepth 1 | cpio --quiet -o -H newc -R 0:0 >"$work/extra.cpio")
-    cat "$lab/kernels/$kernel/initrd.cpio" "$work/extra.cpio" >"$work/all.cpio"
-    truncate -s 256M "$work/out.tar"
-    local disk=()
-    if [ -n "${DISK-}" ]; then
-        disk=(-drive "id=d2,if=none,file=$DISK,format=raw,snapshot=on,cache=writeback" -device virtio-blk-pci,drive=d2,serial=data)
-    fi
-    timeout -k 5 "${LIMIT:-300}" "$qemu" -nodefaults -no-user-config -display none -machine pc -cpu qemu64 \
-        -accel tcg,thread=multi,tb-size=512 -smp 2 -m "${MEMORY:-2048}" -no-reboot \
-        -kernel "$lab/kernels/$kernel/vmlinuz" -initrd "$work/all.cpio" \
-        -append "console=ttyS0 root=/dev/vda rw quiet loglevel=4 systemd.show_status=0 mitigations=off nokaslr audit=0 no_timer_check ipv6.disable=1 random.trust_cpu=on panic=-1 oops=panic" \
-        -serial "file:$work/console" -serial stdio -device virtio-rng-pci \
-        -drive "id=d0,if=none,file=$image,format=raw,snapshot=on,cache=writeback" -device virtio-blk-pci,drive=d0 \
-        -drive "id=d1,if=none,file=$work/out.tar,format=raw,cache=writeback" -device virtio-blk-pci,drive=d1,serial=out \
-        "${disk[@]}" </dev/null || say "QEMU ended with status $?"
-    if [ -n "${OUT-}" ]; then mkdir -p "$OUT"; tar xf "$work/out.tar" -C "$OUT" || true; fi
-    if [ -n "${VERBOSE-}" ] || ! grep -q '^@guest exit ' "$work/console"; then
-        say "console of the guest:"
-        tail -n "${VERBOSE:-40}" "$work/console" >&2
-        grep -q '^@guest exit ' "$work/console" || exit 1
-    fi
-    exit "$(sed -n 's/^@guest exit \([0-9]*\).*/\1/p' "$work/console")"
+    echo "$lab"
 }
 
 case ${1-} in
 build) build ;;
-update) refresh=1; build ;;
-boot) shift; boot "$@" ;;
-*) fail "usage: lab.sh build|update|boot KERNEL SCRIPT [FILE...]" ;;
+update)
+    refresh=1
+    build
+    ;;
+image)
+    [ $# -eq 2 ] || fail "usage: lab.sh image FILE"
+    [ -e "$lab/lab" ] || fail "there is no lab in $lab yet"
+    root=$(cat "$lab/root")
+    write_image "$2"
+    ;;
+ext4)
+    [ $# -eq 4 ] || fail "usage: lab.sh ext4 FOLDER FILE MIB"
+    make_ext4 "$2" "$3" "$4"
+    ;;
+*) fail "usage: lab.sh build|update|image FILE|ext4 FOLDER FILE MIB" ;;
 esac
