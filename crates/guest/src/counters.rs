@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Request counters of a guest's disks, from its `/sys/block/*/stat`, at named points of the script.
+//! Request counters of a guest's disks, from `/sys/block/*/stat`, at named points of its script.
 
 use std::collections::BTreeMap;
 use std::ops::Sub;

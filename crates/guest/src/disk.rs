@@ -67,8 +67,8 @@ impl Disk {
 /// Bytes of a file on average: those of the tree that the bench greps through.
 const FILE_BYTES: u64 = workload::SMALL_FILES_BYTES / workload::SMALL_FILES as u64;
 const SEED: u64 = 1;
-/// The image of an ext4 file system with `files` small files below `tree/`, like a program's source;
-/// no file holds [`workload::ABSENT_PATTERN`]. Made once and kept in the lab.
+/// The image of an ext4 file system with `files` small files below `tree/`, like a program's
+/// source; no file holds [`workload::ABSENT_PATTERN`]. Made once and kept in the lab.
 ///
 /// # Errors
 /// It can't be written.

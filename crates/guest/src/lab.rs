@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What guests are made of: QEMU, kernels and an image, built from packages by `tests/guest/lab.sh`.
+//! What guests are made of: QEMU, kernels and an image, built by `tests/guest/lab.sh`.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -30,8 +30,8 @@
 //! * No QEMU outlives the process that started it.
 //! * At most two guests run at once on this machine, whoever starts them.
 //!
-//! Guests run under software emulation, so the machine needs no KVM. Assert on requests and sectors,
-//! which vary by 1 to 2 percent between runs, and never on wall time.
+//! Guests run under software emulation, so the machine needs no KVM. Assert on requests and
+//! sectors, which vary by 1 to 2 percent between runs, and never on wall time.
 #![forbid(unsafe_code)]
 
 mod counters;

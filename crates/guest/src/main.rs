@@ -3,10 +3,10 @@
 //! table of what came of it.
 #![forbid(unsafe_code)]
 
-//mod cases;
-//mod context;
-//mod matrix;
-//mod report;
+mod cases;
+mod context;
+mod matrix;
+mod report;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,8 +36,8 @@ enum Verb {
     Build,
     /// Run one shell script in one guest and print its output.
     Run(RunArguments),
-    // Run every case under every kernel, print the table, and write it.
-    //    Matrix(matrix::MatrixArguments),
+    /// Run every case under every kernel, print the table, and write it.
+    Matrix(matrix::MatrixArguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().verb {
         Verb::Build => build(),
         Verb::Run(arguments) => run(&arguments),
-        //        Verb::Matrix(arguments) => matrix::matrix(&arguments),
+        Verb::Matrix(arguments) => matrix::matrix(&arguments),
     };
     done.unwrap_or_else(|error| {
         eprintln!("foreread-guests: {error}");
