@@ -2,9 +2,12 @@
 //! What every case of the matrix needs: the lab, the program under test, sizes, and rows.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use foreread_guest::{Guest, GuestError, Lab, tree_image};
 use serde_json::Value;
+
+use crate::cases::programs::Baseline;
 
 /// What a case runs with.
 pub struct Context<'lab> {
@@ -14,12 +17,25 @@ pub struct Context<'lab> {
     pub foreread: PathBuf,
     /// Random programs for check-kernel, on each file system.
     pub programs: u32,
+    /// What the verifier counted for each BPF program when the baseline was written.
+    pub verifier: Baseline,
+    /// What it counts now, of the kernels that were asked.
+    pub verifier_now: Mutex<Baseline>,
 }
 
 impl Context<'_> {
     /// A guest with foreread beside its script.
     pub fn guest(&self, kernel: &str) -> Result<Guest<'_>, GuestError> {
         Ok(Guest::new(self.lab, kernel)?.file(&self.foreread, "foreread"))
+    }
+
+    /// Notes what a kernel's verifier counted, for a new baseline.
+    pub fn note_verifier(&self, found: Baseline) {
+        let mut now = self
+            .verifier_now
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        now.replace(found);
     }
 
     /// The image of a tree of small files, made at its first use.

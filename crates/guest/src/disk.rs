@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use foreread_model::DiskParameters;
 use foreread_testbed::workload;
 
 use crate::error::GuestError;
@@ -32,6 +33,8 @@ pub(crate) enum Content {
     Blank(u32),
     /// A raw image.
     Image(PathBuf),
+    /// The same, at the speed of a model.
+    Modelled(PathBuf, DiskParameters),
 }
 
 impl Disk {
@@ -46,6 +49,13 @@ impl Disk {
     #[must_use]
     pub fn image(name: &str, image: &Path) -> Self {
         Self::new(name, Content::Image(image.to_owned()))
+    }
+
+    /// A disk with the content of a raw image, each read of which takes the time that a modelled
+    /// disk needs. What the model counted is in [`crate::Outcome::modelled`].
+    #[must_use]
+    pub fn modelled(name: &str, image: &Path, parameters: DiskParameters) -> Self {
+        Self::new(name, Content::Modelled(image.to_owned(), parameters))
     }
 
     /// The same disk on another bus; virtio is the default.
@@ -83,7 +93,7 @@ pub fn tree_image(lab: &Lab, files: usize) -> Result<PathBuf, GuestError> {
     let bytes = files as u64 * FILE_BYTES;
     workload::small_files(&top.join("tree"), files, bytes, SEED)?;
     // Twice the data leaves room for the rest of each last block, inodes and the journal.
-    let size_mib = (2 * bytes >> 20) + 32;
+    let size_mib = 2 * (bytes >> 20) + 32;
     let unfinished = image.with_extension(format!("{}", std::process::id()));
     write_ext4(&top, &unfinished, size_mib)?;
     fs::rename(&unfinished, &image).map_err(GuestError::at("rename to", &image))?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Boots one guest, runs a script in it, and brings back what came of it.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -16,6 +17,7 @@ use crate::cpio::Archive;
 use crate::disk::{Bus, Content, Disk};
 use crate::error::GuestError;
 use crate::lab::{Kernel, Lab};
+use crate::modelled::Modelled;
 use crate::slots;
 
 /// Enough for the page cache of the largest case twice over.
@@ -56,6 +58,8 @@ pub struct Outcome {
     pub points: Vec<Point>,
     /// What the kernel printed.
     pub console: String,
+    /// What each modelled disk did, by its name.
+    pub modelled: BTreeMap<String, foreread_model::Counters>,
     /// Seconds from the kernel's start until the guest was up, by the guest's clock.
     pub boot_s: f64,
     files: TempDir,
@@ -180,7 +184,22 @@ impl<'lab> Guest<'lab> {
         make_sparse(&out, OUT_BYTES)?;
 
         let slot = slots::take(self.lab.folder())?;
-        let ended = self.wait_for_qemu(place)?;
+        let mut servers = Vec::new();
+        for disk in &self.disks {
+            if let Content::Modelled(image, parameters) = &disk.content {
+                let content = fs::read(image).map_err(GuestError::at("read", image))?;
+                let socket = place.join(&disk.name);
+                let server = Modelled::serve(&socket, content, parameters.clone())
+                    .map_err(GuestError::at("serve a disk at", &socket))?;
+                servers.push((disk.name.clone(), server, socket));
+            }
+        }
+        let ended = self.wait_for_qemu(place);
+        let modelled = servers
+            .into_iter()
+            .map(|(name, server, socket)| (name, server.finish(&socket)))
+            .collect();
+        let ended = ended?;
         drop(slot);
 
         let console = read_text(&place.join("console"))?;
@@ -231,6 +250,7 @@ impl<'lab> Guest<'lab> {
             status,
             points: points(&control),
             console,
+            modelled,
             boot_s: word("up ")
                 .and_then(|word| word.parse().ok())
                 .unwrap_or(0.0),
@@ -319,6 +339,9 @@ impl<'lab> Guest<'lab> {
                     make_sparse(&path, u64::from(*size_mib) << 20)?;
                     arguments.disk(&disk.name, &path, disk.bus, false);
                 }
+                Content::Modelled(..) => {
+                    arguments.served_disk(&disk.name, &place.join(&disk.name), disk.bus);
+                }
             }
         }
         Ok(arguments.0)
@@ -352,6 +375,20 @@ impl Arguments {
             "id={name},if=none,format=raw,cache=writeback,snapshot={snapshot},file="
         ));
         drive.push(path.as_os_str().to_string_lossy().replace(',', ",,"));
+        self.drive(name, drive, bus);
+    }
+
+    /// A disk that an NBD server has.
+    fn served_disk(&mut self, name: &str, socket: &Path, bus: Bus) {
+        let mut drive = OsString::from(format!(
+            "id={name},if=none,format=raw,cache=none,file.driver=nbd,file.server.type=unix,\
+             file.server.path="
+        ));
+        drive.push(socket.as_os_str().to_string_lossy().replace(',', ",,"));
+        self.drive(name, drive, bus);
+    }
+
+    fn drive(&mut self, name: &str, drive: OsString, bus: Bus) {
         self.0.extend(["-drive".into(), drive]);
         let device = match bus {
             Bus::Virtio => "virtio-blk-pci",

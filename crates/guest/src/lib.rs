@@ -40,6 +40,7 @@ mod disk;
 mod error;
 mod guest;
 mod lab;
+mod modelled;
 mod slots;
 
 pub use counters::{Counters, DiskCounters, Point};

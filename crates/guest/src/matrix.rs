@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use foreread_guest::{GuestError, Lab};
 
+use crate::cases::programs::Baseline;
 use crate::cases::{CASES, Case};
 use crate::context::{Context, stripped};
 use crate::report::{Cells, Known, Report};
@@ -16,6 +17,10 @@ use crate::report::{Cells, Known, Report};
 /// As many as run at once in one lab.
 const WORKERS: usize = 2;
 const KNOWN: &str = include_str!("../../../tests/guest/known.list");
+const VERIFIER: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../tests/guest/verifier.list"
+);
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernels.md");
 
 /// Arguments of `matrix`.
@@ -39,6 +44,9 @@ pub struct MatrixArguments {
     /// Write the table into docs/kernels.md, when all cases ran under all kernels.
     #[arg(long)]
     write: bool,
+    /// Write what the verifier counted in `programs` into tests/guest/verifier.list, as the baseline.
+    #[arg(long)]
+    bless: bool,
 }
 
 /// Runs the matrix.
@@ -58,6 +66,8 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
         lab: &lab,
         foreread: stripped(&foreread, scratch.path())?,
         programs: arguments.programs,
+        verifier: Baseline::parse(&read(Path::new(VERIFIER))?)?,
+        verifier_now: Mutex::default(),
     };
     println!(
         "lab: {} ({} s)",
@@ -75,13 +85,18 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
     let is_whole = arguments.kernels.is_empty() && arguments.cases.is_empty();
     if arguments.write && is_whole {
         let page = Path::new(PAGE);
-        let text = std::fs::read_to_string(page).map_err(|error| {
-            GuestError::Unexpected(format!("cannot read {}: {error}", page.display()))
-        })?;
-        write(page, &report.page_with_table(&text)?)?;
+        write(page, &report.page_with_table(&read(page)?)?)?;
         println!("matrix: wrote docs/kernels.md");
     } else if arguments.write {
         println!("matrix: docs/kernels.md is written by a run of all cases and kernels only");
+    }
+    if arguments.bless {
+        let mut baseline = context.verifier.clone();
+        let now = context.verifier_now.into_inner();
+        baseline.replace(now.unwrap_or_else(PoisonError::into_inner));
+        let path = Path::new(VERIFIER);
+        write(path, &baseline.text_below(&read(path)?))?;
+        println!("matrix: wrote tests/guest/verifier.list");
     }
     let wrong = report.wrong();
     for line in &wrong {
@@ -158,6 +173,11 @@ fn beside_this_program() -> Result<PathBuf, GuestError> {
     let own = std::env::current_exe();
     own.map(|path| path.with_file_name("foreread"))
         .map_err(|error| GuestError::Unexpected(format!("no path of this program: {error}")))
+}
+
+fn read(path: &Path) -> Result<String, GuestError> {
+    std::fs::read_to_string(path)
+        .map_err(|error| GuestError::Unexpected(format!("cannot read {}: {error}", path.display())))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), GuestError> {

@@ -7,7 +7,9 @@ mod check_kernel;
 mod cold_start;
 mod doctor;
 mod grep;
+mod hdd;
 mod layers;
+pub mod programs;
 mod stat;
 mod watch;
 
@@ -26,11 +28,13 @@ pub struct Case {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 7] = [
+pub const CASES: [&Case; 9] = [
     &doctor::CASE,
+    &programs::CASE,
     &grep::CASE,
     &watch::CASE,
     &stat::CASE,
+    &hdd::CASE,
     &layers::CASE,
     &cold_start::CASE,
     &check_kernel::CASE,

@@ -10,12 +10,12 @@ use crate::context::{Context, Row, document};
 
 pub const CASE: Case = Case {
     name: "stat",
-    about: "`stat --by machine -- grep -rq`, cold, through 1,400 small files",
+    about: "`stat --by machine -- grep -rq`, cold, through 1,400 files",
     run,
 };
 
 const FILES: usize = 1_400;
-/// By how much the requests of `stat` may differ from those at the disk, in percent: metadata is the
+/// By how much the requests of `stat` may differ from those at the disk, percent: metadata is the
 /// file system's, and belongs to no file.
 const REQUESTS_OFF_PERCENT: u64 = 25;
 
