@@ -44,7 +44,7 @@ pub struct MatrixArguments {
     /// Write the table into docs/kernels.md, when all cases ran under all kernels.
     #[arg(long)]
     write: bool,
-    /// Write what the verifier counted in `programs` into tests/guest/verifier.list, as the baseline.
+    /// Write what the verifier counted in `programs` into tests/guest/verifier.list.
     #[arg(long)]
     bless: bool,
 }
