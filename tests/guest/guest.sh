@@ -8,7 +8,11 @@ point() {
     for stat in /sys/block/*/stat; do
         kernel_name=${stat%/stat}
         kernel_name=${kernel_name##*/}
-        case $kernel_name in ram* | loop* | nbd*) continue ;; esac
+        case $kernel_name in
+        ram* | nbd*) continue ;;
+        # Only one that has a file.
+        loop*) [ -d "/sys/block/$kernel_name/loop" ] || continue ;;
+        esac
         disk_name=$(cat "/sys/block/$kernel_name/serial" 2>/dev/null \
             || cat "/sys/block/$kernel_name/device/serial" 2>/dev/null || true)
         # shellcheck disable=SC2046

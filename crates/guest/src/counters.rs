@@ -47,7 +47,7 @@ impl Sub for DiskCounters {
 }
 
 /// The counters of all disks. A disk of the host goes by the name it was given, the root disk by
-/// `root`, a device mapper or md device by the guest's kernel name (`dm-0`, `md0`).
+/// `root`, a device mapper, md or loop device by the guest's kernel name (`dm-0`, `md0`, `loop0`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters(BTreeMap<String, DiskCounters>);
 

@@ -77,13 +77,17 @@ impl Disk {
 /// Bytes of a file on average: those of the tree that the bench greps through.
 const FILE_BYTES: u64 = workload::SMALL_FILES_BYTES / workload::SMALL_FILES as u64;
 const SEED: u64 = 1;
+/// Grows when what is in the image changes, so that no old one is taken for it.
+const TREE_VERSION: u32 = 2;
 /// The image of an ext4 file system with `files` small files below `tree/`, like a program's
 /// source; no file holds [`workload::ABSENT_PATTERN`]. Made once and kept in the lab.
 ///
 /// # Errors
 /// It can't be written.
 pub fn tree_image(lab: &Lab, files: usize) -> Result<PathBuf, GuestError> {
-    let image = lab.data_folder()?.join(format!("tree-{files}.ext4"));
+    let image = lab
+        .data_folder()?
+        .join(format!("tree-{files}-v{TREE_VERSION}.ext4"));
     if image.exists() {
         return Ok(image);
     }
@@ -92,8 +96,8 @@ pub fn tree_image(lab: &Lab, files: usize) -> Result<PathBuf, GuestError> {
     fs::create_dir(&top).map_err(GuestError::at("make", &top))?;
     let bytes = files as u64 * FILE_BYTES;
     workload::small_files(&top.join("tree"), files, bytes, SEED)?;
-    // Twice the data leaves room for the rest of each last block, inodes and the journal.
-    let size_mib = 2 * (bytes >> 20) + 32;
+    // Room for the rest of each last block, inodes and the journal.
+    let size_mib = (bytes >> 20) * 4 / 3 + 24;
     let unfinished = image.with_extension(format!("{}", std::process::id()));
     write_ext4(&top, &unfinished, size_mib)?;
     fs::rename(&unfinished, &image).map_err(GuestError::at("rename to", &image))?;

@@ -30,9 +30,10 @@ const POLL: Duration = Duration::from_millis(50);
 /// Lines of the console and of the script that an error quotes.
 const QUOTED_LINES: usize = 25;
 
+// Linux 6.1 counts no requests of an NVMe disk that could have several paths.
 const COMMAND_LINE: &str = "console=ttyS0 root=/dev/vda rw quiet loglevel=4 \
     systemd.show_status=0 mitigations=off nokaslr audit=0 no_timer_check ipv6.disable=1 \
-    random.trust_cpu=on panic=-1 oops=panic";
+    random.trust_cpu=on panic=-1 oops=panic nvme_core.multipath=0";
 
 /// A guest to run. Nothing happens before [`Guest::run`].
 #[derive(Clone, Debug)]
@@ -211,7 +212,7 @@ impl<'lab> Guest<'lab> {
                 .filter_map(|line| line.strip_prefix(name)?.split_whitespace().next())
                 .next()
         };
-        let quoted = || format!("{}\n{}", last_lines(&console), last_lines(&output));
+        let quoted = || format!("{}\n{}", crash_lines(&console), last_lines(&output));
         let kernel = self.kernel.name.clone();
         let Some(status) = word("exit ").and_then(|word| word.parse().ok()) else {
             return Err(if ended {
@@ -451,14 +452,30 @@ fn unpack(tar: &Path, folder: &Path) -> Result<(), GuestError> {
     )))
 }
 
+/// What the kernel says of its crash, from the first line on that names one; else the last lines.
+fn crash_lines(console: &str) -> String {
+    const SIGNS: [&str; 4] = ["Kernel panic", "BUG:", "Oops:", "general protection fault"];
+    let lines: Vec<&str> = filled_lines(console).collect();
+    let names_it = |line: &&str| SIGNS.iter().any(|sign| line.contains(sign));
+    match lines.iter().position(|line| names_it(line)) {
+        Some(first) => quoted(lines[first..].iter().take(QUOTED_LINES).copied()),
+        None => last_lines(console),
+    }
+}
+
 /// The last lines, for an error.
 pub(crate) fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
-    let quoted = lines[lines.len().saturating_sub(QUOTED_LINES)..].iter();
-    quoted.map(|line| format!("  {line}\n")).collect()
+    let lines: Vec<&str> = filled_lines(text).collect();
+    let first = lines.len().saturating_sub(QUOTED_LINES);
+    quoted(lines[first..].iter().copied())
+}
+
+fn filled_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|line| !line.trim().is_empty())
+}
+
+fn quoted<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+    lines.map(|line| format!("  {line}\n")).collect()
 }
 
 #[cfg(test)]
@@ -474,6 +491,11 @@ mod tests {
         assert_eq!(quoted.lines().count(), QUOTED_LINES);
         assert!(quoted.ends_with("  line 99\n"), "{quoted}");
         assert_eq!(last_lines(""), "");
+        assert_eq!(crash_lines(&text), quoted);
+        let crash = format!("before\nKernel panic - not syncing\n{text}");
+        let quoted = crash_lines(&crash);
+        assert!(quoted.starts_with("  Kernel panic"), "{quoted}");
+        assert_eq!(quoted.lines().count(), QUOTED_LINES);
     }
 
     #[test]
