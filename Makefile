@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench lint prove install clean
+.PHONY: help build demo test bench guests lint prove install clean
 
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
@@ -10,6 +10,8 @@ FOREREAD := $(TARGET)/release/foreread
 # Arguments for the bench, such as one device or one program, go into BENCH_ARGS.
 BENCH ?= $(TARGET)/release/foreread-bench
 BENCH_ARGS ?=
+# Arguments for the guests, such as one kernel or one case, go into GUESTS_ARGS.
+GUESTS_ARGS ?=
 
 # A modelled disk needs root. Without it and without sudo the demo says what it would have shown.
 AS_ROOT := $(shell [ "$$(id -u)" -eq 0 ] || command -v sudo)
@@ -39,6 +41,11 @@ bench: ## the result table of the README (asks for root)
 	@scripts/setup.sh bench
 	cargo build --release --locked --package foreread --package foreread-bench
 	$(AS_ROOT) $(BENCH) $(BENCH_ARGS)
+
+guests: ## every kernel of the list in virtual machines; writes docs/kernels.md
+	@scripts/setup.sh guests
+	cargo build --release --locked --package foreread --package foreread-guest
+	$(TARGET)/release/foreread-guests matrix --write $(GUESTS_ARGS)
 
 lint: ## rustfmt, clippy, clang-format, shell
 	@scripts/setup.sh test

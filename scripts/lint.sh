@@ -33,7 +33,7 @@ c_sources() {
 }
 
 shell_sources() {
-    find scripts .ci -type f | sort
+    find scripts .ci tests/guest -type f ! -name '*.list' | sort
 }
 
 clang_format() {

@@ -8,6 +8,7 @@
 #   scripts/setup.sh demo     the same, and what `foreread demo` runs
 #   scripts/setup.sh test     the same, and what the lints and tests need
 #   scripts/setup.sh bench    the same, and what some benches compare with
+#   scripts/setup.sh guests   what `make guests` needs; a part of test
 #
 # Exit status: 0 everything is there; 2 something is missing and it is said how to get it.
 
@@ -61,8 +62,10 @@ is_there() {
 # Whether packages of profile $1 are wanted in profile $2.
 wanted() {
     case "$2:$1" in
+    bench:guests) return 1 ;;
     build:build | demo:build | demo:demo | bench:*) return 0 ;;
-    test:build | test:demo | test:test) return 0 ;;
+    test:build | test:demo | test:test | test:guests) return 0 ;;
+    guests:build | guests:guests) return 0 ;;
     *) return 1 ;;
     esac
 }
@@ -148,7 +151,7 @@ check_rust() {
 check_rust_components() {
     lacking=""
     rustfmt --version >/dev/null 2>&1 || lacking="$lacking rustfmt"
-    [ "$1" = build ] || [ "$1" = demo ] || cargo clippy --version >/dev/null 2>&1 || lacking="$lacking clippy"
+    [ "$1" = build ] || [ "$1" = demo ] || [ "$1" = guests ] || cargo clippy --version >/dev/null 2>&1 || lacking="$lacking clippy"
     [ -n "$lacking" ] || return 0
     command -v rustup >/dev/null 2>&1 \
         || fail "the Rust toolchain lacks:$lacking. The one from https://rustup.rs has them"
@@ -158,8 +161,8 @@ check_rust_components() {
 }
 
 case ${1-} in
-build | demo | test | bench) profile=$1 ;;
-*) fail "usage: scripts/setup.sh build|demo|test|bench" ;;
+build | demo | test | bench | guests) profile=$1 ;;
+*) fail "usage: scripts/setup.sh build|demo|test|bench|guests" ;;
 esac
 
 # Rust first: nothing is installed for a build that can't start.
