@@ -24,6 +24,7 @@ pub mod probe;
 mod process_stat;
 pub mod programs;
 pub mod read_ahead;
+mod read_hints;
 mod read_pool;
 pub mod recorder;
 pub mod replay;
