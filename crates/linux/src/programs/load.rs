@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loads the programs of an object as far as the running kernel takes them.
 //!
-//! In: which hooks are wanted, which of them can be done without, and a way to open the object. Out:
-//! the loaded object, which program serves each hook, and what lacks with the reason. A program
-//! that the kernel refuses is left out, or another one for the same hook takes its place; a refusal
-//! is told from the verifier's own log. It guarantees that every wanted hook is either served or
-//! named.
+//! In: which hooks are wanted, which of them can be done without, and a way to open the object.
+//! Out: the loaded object, which program serves each hook, and what lacks with the reason. A
+//! program that the kernel refuses is left out, or another one for the same hook takes its place; a
+//! refusal is told from the verifier's own log. It guarantees that every wanted hook is either
+//! served or named.
 //!
 //! libbpf loads all programs of an object or none, and an object that failed can't be used again:
 //! after each refusal the object is opened anew without the refused program.
@@ -134,7 +134,8 @@ struct Candidate {
 /// Loads the programs that serve the wanted hooks; those that are attached to nothing always are.
 ///
 /// # Errors
-/// [`BpfError`] when rights or types are missing, or a hook that can't be done without isn't served.
+/// [`BpfError`] when rights or types are missing, or a hook that can't be done without isn't
+/// served.
 pub(crate) fn load<S: OpenSkel<'static>>(
     wanted: &[Wanted],
     open: impl Fn() -> Result<S, BpfError>,

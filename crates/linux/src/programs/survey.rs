@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each BPF program meets on this kernel: what it is attached to, and what the verifier counted.
+//! What each BPF program meets on this kernel: what it is attached to, and what the verifier
+//! counted.
 //!
 //! A survey loads and attaches programs as their users do, and listens. It is what `foreread doctor
 //! --programs` prints, and what the verifier's baseline of each kernel is made of.

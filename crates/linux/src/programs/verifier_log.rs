@@ -2,7 +2,8 @@
 //! What libbpf and the kernel's verifier say while programs are loaded.
 //!
 //! libbpf prints the verifier's log of a refused program between two lines that name the program.
-//! The last lines of that log say what is wrong, and the last source line that it quotes says where.
+//! The last lines of that log say what is wrong, and the last source line that it quotes says
+//! where.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -111,8 +111,8 @@ const EXTRAS: [&str; 4] = [
     "file_pages_mapped",
     "ring_read_done",
 ];
-/// What isn't seen without one of [`EXTRAS`]: not every architecture has tracepoints of page faults,
-/// and rarely is all compiled in.
+/// What isn't seen without one of [`EXTRAS`]: not every architecture has tracepoints of page
+/// faults, and rarely is all compiled in.
 const EXTRAS_LOSS: &str = "pages that a huge page maps without a fault, or io_uring reads in parts";
 
 impl Watch {
@@ -125,7 +125,8 @@ impl Watch {
         // that costs every process of the machine something.
         if self != Self::Refresh {
             wanted.push(needs("call_done"));
-            // A refresh does without them: what a replay brings in is no folio that a PMD could map.
+            // A refresh does without them: what a replay brings in is no folio that a PMD could
+            // map.
             wanted.extend(EXTRAS.map(|hook| likes(hook, EXTRAS_LOSS)));
         }
         if self == Self::EachAccess {
