@@ -361,6 +361,10 @@ pub struct DoctorArguments {
     /// Print one JSON document.
     #[arg(long)]
     pub json: bool,
+    /// Print also each BPF program that this kernel takes: what it is attached to, and what the
+    /// kernel's verifier counted.
+    #[arg(long)]
+    pub programs: bool,
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod advise;
+mod alone;
 mod analyze;
 mod apply;
 mod args;

@@ -10,6 +10,7 @@ use foreread_profile::{PAGE_BYTES, Profile, Program, Recorder, Run, RunMode};
 use serde_json::{Value, json};
 
 use super::session::{Timeline, is_whole};
+use super::shortfall;
 use crate::output::{pages, percent, time};
 
 /// What happened, and what it was worth.
@@ -160,13 +161,15 @@ impl Measured {
         let first = first.map_or(String::new(), |first| {
             format!(" instead of {} at first", time(first.wall_ns))
         });
+        let shortfall = self.replay.as_ref().map_or(Vec::new(), shortfall::of);
+        let shortfall: String = shortfall.iter().map(|why| format!("; {why}")).collect();
         let saved = match self.saved_ns {
             Some(ns) if ns >= 0 => format!(": saved {}", time(ns.unsigned_abs())),
             Some(ns) => format!(": lost {}", time(ns.unsigned_abs())),
             None => String::new(),
         };
         format!(
-            "replayed {}{used}; {}{waited}{first}{saved}",
+            "replayed {}{used}; {}{waited}{first}{saved}{shortfall}",
             pages(run.fetched_pages),
             time(run.wall_ns),
         )
@@ -280,6 +283,11 @@ fn replay_json(report: &Report) -> Value {
         "shrunk_files": report.shrunk_files,
         "changed_files": report.changed_files,
         "unreadable_files": report.unreadable_files,
+        "failed_reads": report.failed_reads,
+        "short_reads": report.short_reads,
+        "failed_file_systems": report.failed_file_systems,
+        "first_error": shortfall::first_error(report),
+        "fetched_nothing_because": shortfall::nothing(report),
         "raw_file_systems": report.raw_file_systems,
         "looked_file_systems": report.looked_file_systems,
         "stopped_for_memory": report.stopped_for_memory != 0,
@@ -318,6 +326,10 @@ impl ReplayDone {
         }
         if report.over_budget_pages > 0 {
             line += &format!(", {} beyond the budget", pages(report.over_budget_pages));
+        }
+        for reason in shortfall::of(report) {
+            line += "; ";
+            line += &reason;
         }
         line
     }

@@ -3,6 +3,7 @@
 
 mod measured;
 mod session;
+mod shortfall;
 mod traced;
 
 use std::process::ExitCode;

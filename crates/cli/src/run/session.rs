@@ -439,8 +439,11 @@ pub fn is_whole(report: &Report) -> bool {
         gone_files,
         replaced_files,
         unreadable_files,
+        failed_reads,
+        failed_file_systems,
         over_budget_pages,
         ..
     } = report;
-    gone_files + replaced_files + unreadable_files + over_budget_pages == 0
+    let left_out = gone_files + replaced_files + unreadable_files + over_budget_pages;
+    left_out + failed_reads + failed_file_systems == 0
 }

@@ -84,16 +84,27 @@ pub(super) fn read(
         return 0;
     }
     shared.wait_for_release();
-    if let Ok(mut pump) = Pump::new(shared) {
-        let mut reader = Reader::new(profile, Ask::of(&target.fs_type), shared);
-        let going_on = reader
-            .read_all(pieces, &mut pump)
-            .and_then(|going_on| Ok(going_on && pump.finish(|finished| done(finished, shared))?));
-        if !going_on.unwrap_or(false) {
-            pump.abandon(|finished| done(finished, shared));
-        }
+    if let Err(error) = read_pieces(profile, target, pieces, shared) {
+        shared.count_failed_file_system(&error);
     }
     pieces.iter().map(|piece| piece.pages * PAGE_BYTES).sum()
+}
+
+fn read_pieces(
+    profile: &Profile,
+    target: &Target,
+    pieces: &[Piece],
+    shared: &Shared,
+) -> io::Result<()> {
+    let mut pump = Pump::new(shared)?;
+    let mut reader = Reader::new(profile, Ask::of(&target.fs_type), shared);
+    let going_on = reader
+        .read_all(pieces, &mut pump)
+        .and_then(|going_on| Ok(going_on && pump.finish(|finished| done(finished, shared))?));
+    if !going_on.as_ref().is_ok_and(|going_on| *going_on) {
+        pump.abandon(|finished| done(finished, shared));
+    }
+    going_on.map(drop)
 }
 
 /// When to ask whether the program has overtaken the replay: everything it comes to is cached, and
@@ -139,6 +150,8 @@ struct Reader<'a> {
     last: Option<(NodeId, Option<Rc<Open>>)>,
     /// Which nodes were opened already: each counts once, in however many pieces it lies.
     seen: Vec<bool>,
+    /// Whether the pump knows what reads on this file system are like.
+    has_learned: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -150,6 +163,7 @@ impl<'a> Reader<'a> {
             ask,
             last: None,
             seen: vec![false; profile.nodes.len()],
+            has_learned: false,
         }
     }
 
@@ -165,6 +179,9 @@ impl<'a> Reader<'a> {
                 shared.tally.add(|t| &t.skipped_pages, piece.pages);
                 continue;
             };
+            if !std::mem::replace(&mut self.has_learned, true) {
+                pump.learn_from(&file.fd);
+            }
             let end_page = file.size_bytes.div_ceil(PAGE_BYTES);
             let pages = piece.pages.min(end_page.saturating_sub(piece.start_page));
             shared.tally.add(|t| &t.skipped_pages, piece.pages - pages);
@@ -265,8 +282,10 @@ fn done(finished: Finished<Token>, shared: &Shared) {
                 .div_ceil(PAGE_BYTES)
                 .min(finished.token.pages);
             shared.tally.add(|t| &t.arrived_pages, pages);
+            let is_short = pages < finished.token.pages;
+            shared.tally.add(|t| &t.short_reads, is_short.into());
         }
-        Err(_) => shared.tally.add(|t| &t.unreadable_files, 1),
+        Err(error) => shared.count_failed_read(&error),
     }
 }
 

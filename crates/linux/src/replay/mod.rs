@@ -104,8 +104,16 @@ report! {
     shrunk_files,
     /// Files changed since, read all the same.
     changed_files,
-    /// Files that may not be read, or gave errors.
+    /// Files that may not be opened for reading.
     unreadable_files,
+    /// Reads of data or metadata that failed.
+    failed_reads,
+    /// Reads of data that ended before the last page asked for.
+    short_reads,
+    /// File systems on which no more reads could be made at all, for want of threads or memory.
+    failed_file_systems,
+    /// Error number of what failed first; 0 when nothing did.
+    first_error_number,
     /// File systems read through their block device.
     raw_file_systems,
     /// File systems read inode by inode.
@@ -154,6 +162,24 @@ impl Shared {
             _ => &self.tally.unreadable_files,
         };
         counter.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Counts a read that failed.
+    fn count_failed_read(&self, error: &io::Error) {
+        self.tally.add(|t| &t.failed_reads, 1);
+        self.note_error(error);
+    }
+
+    /// Counts a file system that can't be read on.
+    fn count_failed_file_system(&self, error: &io::Error) {
+        self.tally.add(|t| &t.failed_file_systems, 1);
+        self.note_error(error);
+    }
+
+    fn note_error(&self, error: &io::Error) {
+        let number = error.raw_os_error().unwrap_or(libc::EIO).unsigned_abs();
+        let first = &self.tally.first_error_number;
+        let _ = first.compare_exchange(0, number.into(), Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Counts a file of which nothing is left to read, so that nobody opens it and sees.
@@ -357,10 +383,12 @@ fn run(profile: &Arc<Profile>, asked_bytes: Option<u64>, shared: &Arc<Shared>) {
             for_thread.metadata_done(&target);
             drop(working);
         };
-        // Without a thread, the file system stays unread.
-        let _ = thread::Builder::new()
+        let spawned = thread::Builder::new()
             .name("replay-fs".into())
             .spawn(replay);
+        if let Err(error) = spawned {
+            shared.count_failed_file_system(&error);
+        }
     }
     shared.wait_for_threads();
 }
