@@ -57,6 +57,31 @@ impl BlockDevice {
     }
 }
 
+/// The path of the device that a person names: a path as it is, and where there is none, a name in
+/// `/dev` or `/dev/mapper` (`vda`, `home`) or a number (`8:0`). What names no device comes back as it
+/// is, for whoever opens it to say so.
+#[must_use]
+pub fn node(what: &Path) -> PathBuf {
+    let is_device = |path: &PathBuf| {
+        fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
+    };
+    let named = what
+        .to_str()
+        .filter(|_| fs::symlink_metadata(what).is_err());
+    let numbered = named
+        .and_then(|text| text.split_once(':')?.1.parse::<u32>().ok().map(|_| text))
+        .and_then(|number| fs::canonicalize(format!("/sys/dev/block/{number}")).ok())
+        .and_then(|sys| Some(Path::new("/dev").join(sys.file_name()?)));
+    let candidates = named.into_iter().flat_map(|name| {
+        [
+            Path::new("/dev").join(name),
+            Path::new("/dev/mapper").join(name),
+        ]
+    });
+    let found = candidates.chain(numbered).find(is_device);
+    found.unwrap_or_else(|| what.to_owned())
+}
+
 /// Whether a device says that it has no head to move. Virtual disks often say that they have one,
 /// and not every file system has a device, so only a "no" means something.
 #[must_use]
@@ -233,5 +258,29 @@ mod tests {
             (Some(512 << 10), Some(512 << 10))
         );
         assert_eq!((most("pmem0"), most("zram0")), (Some(u64::MAX), None));
+    }
+
+    #[test]
+    fn a_name_is_a_path_in_dev() {
+        let disks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+        let disk = disks
+            .map(|entry| entry.file_name())
+            .find(|name| Path::new("/dev").join(name).exists());
+        let Some(name) = disk else {
+            println!("skipped: no block device has a node in /dev here");
+            return;
+        };
+        let path = Path::new("/dev").join(&name);
+        assert_eq!(node(Path::new(&name)), path);
+        assert_eq!(node(&path), path);
+        let number = fs::read_to_string(Path::new("/sys/block").join(&name).join("dev"));
+        assert_eq!(node(Path::new(number.unwrap().trim())), path);
+    }
+
+    #[test]
+    fn what_is_no_device_stays() {
+        for what in ["/", "no-such-device", "999:999", "null", ""] {
+            assert_eq!(node(Path::new(what)), Path::new(what));
+        }
     }
 }
