@@ -62,15 +62,16 @@ apt_directory() {
     while [ $# -gt 0 ]; do
         printf 'deb [signed-by=%s] %s/%s %s main\n' "$keyring" "$mirror" "$1" "$2"
         shift 2
-    done >"$folder/sources.list"
+    done | uniq >"$folder/sources.list"
     apt=(-o "Dir::Etc::sourcelist=$folder/sources.list" -o Dir::Etc::sourceparts=/dev/null
         -o Dir::Etc::preferencesparts=/dev/null -o "Dir::State::lists=$folder/lists"
         -o "Dir::Cache=$folder" -o "Dir::Cache::archives=$folder/archives" -o "Dir::State::status=$status"
         -o APT::Sandbox::User=root -o APT::Architecture=amd64 -o APT::Install-Recommends=false
         -o Debug::NoLocking=1 -o Acquire::Languages=none -o Acquire::Retries=3 -qq)
-    if [ -n "${refresh-}" ] || [ -z "$(find "$folder/lists" -maxdepth 1 -name '*Packages*' -print -quit)" ]; then
-        apt-get "${apt[@]}" update >"$folder/update.log" 2>&1 \
-            || fail "no package lists from $mirror: $(tail -n 1 "$folder/update.log")"
+    if [ -n "${refresh-}" ] || [ ! -e "$folder/updated" ]; then
+        apt-get "${apt[@]}" -o APT::Update::Error-Mode=any update >"$folder/update.log" 2>&1 \
+            || fail "no package lists from $mirror: $(grep -m 1 '^[EW]:' "$folder/update.log")"
+        touch "$folder/updated"
     fi
 }
 
@@ -96,11 +97,19 @@ build_qemu() {
     local to=$lab/qemu
     qemu=qemu/run
     if [ -x "$to/run" ] && [ -z "${refresh-}" ]; then return 0; fi
-    say "unpacking QEMU from bookworm-backports"
-    apt_directory qemu /var/lib/dpkg/status debian bookworm debian bookworm-backports
+    local codename suite
+    # shellcheck source=/dev/null
+    codename=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
+    case $codename in
+    bookworm) suite=bookworm-backports ;;
+    trixie) suite=trixie ;;
+    *) fail "QEMU ${version:-0} is too old for guests, and QEMU 10 is unpacked on Debian 12 and 13 only; install one" ;;
+    esac
+    say "unpacking QEMU from $suite"
+    apt_directory qemu /var/lib/dpkg/status debian "$codename" debian "$suite"
     # Every package that an installation would bring, libraries included, unpacked beside the machine's own.
-    list=$(apt-get "${apt[@]}" -t bookworm-backports -s install qemu-system-x86 | sed -n 's/^Inst \([^ ]*\) .*(\([^ ]*\) .*/\1=\2/p' \
-        | grep -v -e '^ipxe-qemu=' -e '^qemu-system-gui=') || fail "QEMU 10 can't be had for this system from bookworm-backports"
+    list=$(apt-get "${apt[@]}" -t "$suite" -s install qemu-system-x86 | sed -n 's/^Inst \([^ ]*\) .*(\([^ ]*\) .*/\1=\2/p' \
+        | grep -v -e '^ipxe-qemu=' -e '^qemu-system-gui=') || fail "QEMU 10 can't be had for this system from $suite"
     rm -rf "$to.new"
     # shellcheck disable=SC2086
     unpack_packages "$to.new" $list

@@ -457,7 +457,7 @@ fn crash_lines(console: &str) -> String {
     const SIGNS: [&str; 4] = ["Kernel panic", "BUG:", "Oops:", "general protection fault"];
     let lines: Vec<&str> = filled_lines(console).collect();
     let names_it = |line: &&str| SIGNS.iter().any(|sign| line.contains(sign));
-    match lines.iter().position(|line| names_it(line)) {
+    match lines.iter().position(names_it) {
         Some(first) => quoted(lines[first..].iter().take(QUOTED_LINES).copied()),
         None => last_lines(console),
     }
