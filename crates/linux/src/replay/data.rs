@@ -4,8 +4,9 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::PoisonError;
 
-use foreread_profile::{NodeId, PAGE_BYTES, Profile};
+use foreread_profile::{NodeId, PAGE_BYTES, PagesOf, Profile};
 use foreread_replay::order::{Piece, Service, order};
 use rustix::fs::{Advice, FileType, fadvise, fstat};
 use rustix::process::geteuid;
@@ -19,6 +20,7 @@ use crate::uring::Finished;
 
 /// A file kept open until its reads are done.
 struct Open {
+    node: NodeId,
     fd: OwnedFd,
     size_bytes: u64,
     /// Whether the kernel tells us the truth about a mapping of it.
@@ -62,6 +64,8 @@ impl Open {
 /// Pages of one read.
 struct Token {
     _file: Rc<Open>,
+    node: NodeId,
+    start_page: u64,
     pages: u64,
 }
 
@@ -260,6 +264,8 @@ fn read_range(
         let pages = left.min(READ_PAGES_MAX);
         let token = Token {
             _file: Rc::clone(file),
+            node: file.node,
+            start_page: at,
             pages,
         };
         let length = u32::try_from(pages * PAGE_BYTES).unwrap_or(READ_BYTES_MAX);
@@ -282,6 +288,17 @@ fn done(finished: Finished<Token>, shared: &Shared) {
                 .div_ceil(PAGE_BYTES)
                 .min(finished.token.pages);
             shared.tally.add(|t| &t.arrived_pages, pages);
+            let Token {
+                node, start_page, ..
+            } = finished.token;
+            if let Some(fetched) = &shared.fetched {
+                let mut fetched = fetched.lock().unwrap_or_else(PoisonError::into_inner);
+                fetched.push(PagesOf {
+                    node,
+                    start_page,
+                    pages,
+                });
+            }
             let is_short = pages < finished.token.pages;
             shared.tally.add(|t| &t.short_reads, is_short.into());
         }
@@ -330,6 +347,7 @@ fn checked(
     shared.tally.add(|t| &t.files, count);
     let user = geteuid();
     Some(Open {
+        node: id,
         fd,
         size_bytes,
         own: user.is_root() || user.as_raw() == stat.st_uid,

@@ -22,7 +22,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use foreread_profile::{NodeId, PAGE_BYTES, Profile};
+use foreread_profile::{NodeId, PAGE_BYTES, PagesOf, Profile};
 use foreread_replay::budget::{Need, budget_bytes, shares};
 
 use crate::memory::{full_memory_pressure_percent, memory};
@@ -47,6 +47,8 @@ pub struct Options {
     pub with_neighbours: Option<Neighbours>,
     /// End when a program has overtaken it, and everything that is left is cached.
     pub stops_when_overtaken: bool,
+    /// Remember which pages arrived; see [`Replay::fetched`].
+    pub keeps_fetched: bool,
 }
 
 macro_rules! report {
@@ -132,6 +134,10 @@ impl Tally {
 /// machine (20 to 30 ms).
 const HOLD_MAX: Duration = Duration::from_millis(50);
 
+/// How long a replay that was stopped is waited for: what a device that isn't slow needs for what is
+/// under way.
+const GRACE: Duration = Duration::from_millis(20);
+
 /// What all threads of a replay share.
 struct Shared {
     stop: AtomicBool,
@@ -146,6 +152,8 @@ struct Shared {
     no_ring: bool,
     with_neighbours: Option<Neighbours>,
     stops_when_overtaken: bool,
+    /// Pages that arrived, where that is asked for.
+    fetched: Option<Mutex<Vec<PagesOf>>>,
 }
 
 impl Shared {
@@ -230,6 +238,7 @@ impl Replay {
             no_ring: options.no_ring,
             with_neighbours: options.with_neighbours.clone(),
             stops_when_overtaken: options.stops_when_overtaken,
+            fetched: options.keeps_fetched.then(Mutex::default),
         });
         let started = Instant::now();
         let for_thread = Arc::clone(&shared);
@@ -258,6 +267,17 @@ impl Replay {
         self.shared.stop();
     }
 
+    /// Stops it, and waits until all that has arrived by now is counted, as long as [`Replay::join`]
+    /// would: not for what a slow device is still to deliver.
+    pub fn settle(&self) {
+        const LOOK_EVERY: Duration = Duration::from_millis(1);
+        self.stop();
+        let until = Instant::now() + 2 * GRACE;
+        while !self.is_finished() && Instant::now() < until {
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
     /// Whether it is done, or was told to stop and is to be waited for no longer.
     #[must_use]
     pub fn is_finished(&self) -> bool {
@@ -268,6 +288,18 @@ impl Replay {
     #[must_use]
     pub fn report(&self) -> Report {
         self.shared.tally.report()
+    }
+
+    /// The pages that have arrived so far, in no order; none unless [`Options::keeps_fetched`].
+    #[must_use]
+    pub fn fetched(&self) -> Vec<PagesOf> {
+        let fetched = self.shared.fetched.as_ref();
+        fetched.map_or(Vec::new(), |fetched| {
+            fetched
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()
+        })
     }
 
     /// Waits for its end; after [`Replay::stop`], not for what is under way on the device.
@@ -331,7 +363,6 @@ impl Shared {
     /// slow needs for what is under way.
     fn wait_for_threads(&self) {
         const MEMORY_WATCHED_EVERY: Duration = Duration::from_millis(50);
-        const GRACE: Duration = Duration::from_millis(20);
         let mut working = self.working();
         while *working > 0 {
             let stopped = self.stopped();
