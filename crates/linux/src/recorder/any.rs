@@ -51,6 +51,7 @@ impl AnyRecorder {
     /// to
     /// `refusals`, a line each; `None` when none works.
     pub fn start(choice: Choice, watch: Watch, refusals: &mut Vec<String>) -> Option<Self> {
+        crate::start_pages::read_for_recording();
         let mut attempt = |wanted: Choice, start: &dyn Fn() -> Result<Self, String>| {
             if choice != Choice::Best && choice != wanted {
                 return None;
