@@ -83,6 +83,7 @@ pub fn spawn(arguments: &[OsString]) -> Result<Running, SpawnError> {
         }
         _ => SpawnError::NotExecutable(name.clone(), error),
     })?;
+    crate::start_pages::read_rest();
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pidfd = pid
         .ok_or_else(|| io::Error::other("no process number"))

@@ -31,6 +31,7 @@ pub mod replay;
 pub mod rights;
 pub mod save;
 pub mod service_manager;
+pub mod start_pages;
 pub mod stat;
 pub mod uring;
 pub mod warm;

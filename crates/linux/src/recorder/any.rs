@@ -53,6 +53,7 @@ impl AnyRecorder {
     /// to
     /// `refusals`, a line each; `None` when none works.
     pub fn start(choice: Choice, watch: Watch, refusals: &mut Vec<String>) -> Option<Self> {
+        crate::start_pages::read_for_recording();
         let mut attempt = |wanted: Choice, start: &dyn Fn() -> Result<Self, String>| {
             let is_tried = match choice {
                 Choice::Best => true,
