@@ -53,6 +53,16 @@ void foreread_decide(fr_u32 policy, const struct fr_call *call, struct fr_decisi
 	fr_decide(policy, call, decision);
 }
 
+fr_u32 foreread_linux_rules(fr_u32 policy)
+{
+	return fr_linux_rules(policy);
+}
+
+fr_u32 foreread_linux_quirks(fr_u32 policy)
+{
+	return fr_linux_quirks(policy);
+}
+
 fr_u32 foreread_policy_sees(fr_u32 policy)
 {
 	return fr_policy_sees(policy);
@@ -231,6 +241,7 @@ static const fr_u32 foreread_layouts[] = {
 	FR_FIELD(fr_probe, kind),
 	sizeof(struct fr_issue),
 	FR_FIELD(fr_issue, order),
+	FR_FIELD(fr_issue, again_end),
 	sizeof(struct fr_folio),
 	FR_FIELD(fr_folio, starts_request),
 };

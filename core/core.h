@@ -20,6 +20,9 @@ void foreread_wants(fr_u32 policy, const struct fr_state *state, const struct fr
 		    const struct fr_limits *limits, struct fr_wants *wants);
 void foreread_decide(fr_u32 policy, const struct fr_call *call, struct fr_decision *decision);
 
+fr_u32 foreread_linux_rules(fr_u32 policy);
+fr_u32 foreread_linux_quirks(fr_u32 policy);
+
 fr_u32 foreread_policy_sees(fr_u32 policy);
 fr_u32 foreread_policy_remembers(fr_u32 policy);
 void foreread_waited(fr_u32 policy, const struct fr_call *call, fr_u64 waited_ns, fr_u32 asked);

@@ -20,6 +20,10 @@
 
 #include "common.h"
 
+/* fr_issue.folios */
+#define FR_FOLIOS_ANY 1U
+#define FR_FOLIOS_NO_PAIRS 2U
+
 /**
  * struct fr_issue - where the issue of a window stands
  * @index: next page
@@ -27,11 +31,16 @@
  * @mark: page that the mark is meant for; FR_U64_MAX means none
  * @window_start: first page of the window, from which chunks count
  * @order: largest folio order
- * @folios: whether large folios are made; off after a refusal
+ * @folios: whether large folios are made: 0, FR_FOLIOS_ANY or FR_FOLIOS_NO_PAIRS; off
+ *	after a refusal
  * @broken: whether the next folio starts a request
  * @chunks: whether every 2 MiB start a request
  * @cut_async: with FR_QUIRK_EOF_MARK, the async_size of a window that the end of the
  *	file cuts, which page by page is counted back from there; else 0
+ * @again_end: with FR_QUIRK_LONG_FALLBACK, the page behind the last one that may be read
+ * @again_size: with FR_QUIRK_LONG_FALLBACK, the size of the window, all of which is read
+ *	from a refusal on; else 0
+ * @again_async: with @again_size, its async_size
  */
 struct fr_issue {
 	fr_u64 index;
@@ -43,6 +52,9 @@ struct fr_issue {
 	fr_u8 broken;
 	fr_u8 chunks;
 	fr_u32 cut_async;
+	fr_u64 again_end;
+	fr_u32 again_size;
+	fr_u32 again_async;
 };
 
 /**
@@ -61,7 +73,7 @@ struct fr_folio {
 	fr_u8 reserved[5];
 };
 
-_Static_assert(sizeof(struct fr_issue) == 40, "no hidden padding");
+_Static_assert(sizeof(struct fr_issue) == 56, "no hidden padding");
 _Static_assert(sizeof(struct fr_folio) == 16, "no hidden padding");
 
 /*
@@ -75,6 +87,26 @@ FR_INLINE void fr_issue_cut(struct fr_issue *issue)
 	issue->mark = FR_U64_MAX;
 	if (issue->cut_async <= fr_sub(issue->end, issue->index))
 		issue->mark = fr_sub(issue->end, issue->cut_async);
+}
+
+/* The rest of a window is read page by page, from the issue's index on. */
+FR_INLINE void fr_issue_by_page(struct fr_issue *issue)
+{
+	fr_u64 end;
+
+	issue->folios = 0;
+	if (issue->again_size == 0) {
+		fr_issue_cut(issue);
+		return;
+	}
+	end = fr_add(issue->index, issue->again_size);
+	issue->end = fr_min(end, issue->again_end);
+	issue->mark = FR_U64_MAX;
+	if (issue->again_async != 0)
+		issue->mark = fr_sub(end, issue->again_async);
+	if (issue->end < end && issue->cut_async != 0)
+		fr_issue_cut(issue);
+	issue->again_size = 0;
 }
 
 /**
@@ -130,15 +162,31 @@ FR_INLINE void fr_issue_begin(struct fr_issue *issue, const struct fr_window *wi
 	issue->mark = FR_U64_MAX;
 	issue->window_start = window->start;
 	issue->order = (fr_u8)fr_min(window->order, FR_FOLIO_ORDER_MAX);
-	issue->folios = (window->flags & FR_WINDOW_FOLIOS) ? 1 : 0;
+	issue->folios = 0;
+	if (window->flags & FR_WINDOW_FOLIOS)
+		issue->folios = (window->flags & FR_WINDOW_NO_PAIRS) ? FR_FOLIOS_NO_PAIRS :
+								       FR_FOLIOS_ANY;
 	issue->chunks = (window->flags & FR_WINDOW_CHUNKS) ? 1 : 0;
 	issue->broken = 1;
 	issue->cut_async = 0;
+	issue->again_end = 0;
+	issue->again_size = 0;
+	issue->again_async = 0;
+	if (issue->folios && read > 0 && (limits->quirks & FR_QUIRK_LONG_FALLBACK)) {
+		issue->again_end =
+			fr_add(window->start, fr_readable(limits, window->start, FR_U32_MAX));
+		issue->again_size = window->size;
+		issue->again_async = window->async_size;
+	}
 	if (window->async_size == 0)
+		return;
+	if ((window->flags & FR_WINDOW_END_UNMARKED) &&
+	    fr_add(window->start, window->size) >= limits->file_pages)
 		return;
 	if (window->async_size <= window->size)
 		issue->mark = fr_add(window->start, fr_sub(window->size, window->async_size));
-	if (is_cut && (limits->quirks & FR_QUIRK_EOF_MARK))
+	/* A window that is read again from a refusal on may be cut then. */
+	if ((is_cut || issue->again_size != 0) && (limits->quirks & FR_QUIRK_EOF_MARK))
 		issue->cut_async = window->async_size;
 	if (!issue->folios)
 		fr_issue_cut(issue);
@@ -150,7 +198,10 @@ FR_INLINE fr_u32 fr_issue_order(const struct fr_issue *issue)
 	fr_u64 left = fr_sub(issue->end, issue->index);
 	fr_u64 order = fr_min(issue->order, fr_low_bit(issue->index));
 
-	return (fr_u32)fr_min(order, fr_log2(left));
+	order = fr_min(order, fr_log2(left));
+	if (order == 1 && issue->folios == FR_FOLIOS_NO_PAIRS)
+		order = 0;
+	return (fr_u32)order;
 }
 
 /**
@@ -193,9 +244,8 @@ FR_INLINE void fr_issue_refuse(struct fr_issue *issue, const struct fr_folio *fo
 {
 	if (issue->folios) {
 		issue->index = folio->index;
-		fr_issue_cut(issue);
+		fr_issue_by_page(issue);
 	}
-	issue->folios = 0;
 	issue->broken = 1;
 }
 

@@ -37,6 +37,12 @@ FR_INLINE const char *fr_policy_name(fr_u32 policy)
 		return "distance";
 	case FR_FOREREAD:
 		return "foreread";
+	case FR_LINUX_6_1:
+		return "linux-6.1";
+	case FR_LINUX_6_12:
+		return "linux-6.12";
+	case FR_LINUX_7_3:
+		return "linux-7.3";
 	default:
 		return 0;
 	}

@@ -69,7 +69,10 @@ FR_INLINE void fr_wants(fr_u32 policy, const struct fr_state *state, const struc
 {
 	switch (policy) {
 	case FR_LINUX:
-		fr_linux_wants(state, access, limits, wants);
+	case FR_LINUX_6_1:
+	case FR_LINUX_6_12:
+	case FR_LINUX_7_3:
+		fr_linux_wants(policy, state, access, limits, wants);
 		break;
 	case FR_LINUX_2_6_13:
 		fr_linux_2_6_13_wants(state, access, limits, wants);
@@ -102,7 +105,16 @@ FR_INLINE void fr_decide(fr_u32 policy, const struct fr_call *call, struct fr_de
 {
 	switch (policy) {
 	case FR_LINUX:
-		fr_linux_decide(call, decision);
+		fr_linux_decide(FR_LINUX, call, decision);
+		break;
+	case FR_LINUX_6_1:
+		fr_linux_decide(FR_LINUX_6_1, call, decision);
+		break;
+	case FR_LINUX_6_12:
+		fr_linux_decide(FR_LINUX_6_12, call, decision);
+		break;
+	case FR_LINUX_7_3:
+		fr_linux_decide(FR_LINUX_7_3, call, decision);
 		break;
 	case FR_LINUX_2_6_13:
 		fr_linux_2_6_13_decide(call, decision);

@@ -59,7 +59,10 @@ enum fr_policy {
 	FR_LEAP = 7,
 	FR_DISTANCE = 8,
 	FR_FOREREAD = 9,
-	FR_POLICIES = 10,
+	FR_LINUX_6_1 = 10,
+	FR_LINUX_6_12 = 11,
+	FR_LINUX_7_3 = 12,
+	FR_POLICIES = 13,
 };
 
 /**
@@ -177,10 +180,13 @@ struct fr_state {
 	fr_u8 flags;
 };
 
-/* fr_limits.quirks: where a kernel departs from its own rule. */
+/*
+ * fr_limits.quirks: where a kernel departs from its own rule; fr_linux_quirks() says which
+ * kernel has which.
+ */
 
 /*
- * Linux 6.18, measured: the search for the hole behind a foreign mark
+ * Measured on all four kernels: the search for the hole behind a foreign mark
  * (page_cache_next_miss) that starts inside a large folio walks out of step with its
  * index, and reports the hole late or misses it. What it sees depends on the folios, so
  * that only a caller who knows them (near.after_pages) can answer as the kernel does;
@@ -188,24 +194,41 @@ struct fr_state {
  */
 #define FR_QUIRK_LATE_HOLE 0x01U
 /*
- * Linux 6.18, measured: page by page, do_page_cache_ra() cuts a window at the end of the
+ * Until Linux 6.18, measured: page by page, do_page_cache_ra() cuts a window at the end of the
  * file and keeps its lookahead, so that the mark is counted back from the cut end: it comes
  * too early, or not at all. Large folios get it where it was meant to be.
  */
 #define FR_QUIRK_EOF_MARK 0x02U
 /*
- * Linux 6.18, measured: the search for history behind a miss (page_cache_prev_miss)
+ * Measured on all four kernels: the search for history behind a miss (page_cache_prev_miss)
  * that starts inside a large folio goes on before the folio's first page as if it had
  * walked one page only, and reports too little history. This too is the caller's to
  * answer (near.before_pages).
  */
 #define FR_QUIRK_SHORT_HISTORY 0x04U
 /*
- * Linux 6.18, measured: where all pages that it may look at are cached,
+ * Until Linux 6.18, measured: where all pages that it may look at are cached,
  * page_cache_prev_miss() returns the last one of them instead of the one before, and
  * the history counts a page less than the maximum.
  */
 #define FR_QUIRK_HISTORY_CAP 0x08U
+/*
+ * Linux 6.1, measured: where all pages that it may look at are cached,
+ * page_cache_next_miss() returns the last of them as if it was the hole, so that the
+ * window behind a foreign mark starts on a cached page; later kernels read nothing then.
+ */
+#define FR_QUIRK_NO_HOLE 0x10U
+/*
+ * Until Linux 6.12, measured: when page_cache_ra_order() meets a page that is cached, it
+ * leaves not the rest of the window to do_page_cache_ra() but all of its size, from
+ * where it got to: more is read than was decided, and the mark moves along.
+ */
+#define FR_QUIRK_LONG_FALLBACK 0x20U
+/*
+ * Linux 6.1, measured: page_cache_ra_order() adds what a window starts behind the end of
+ * the file to its size.
+ */
+#define FR_QUIRK_PAST_END 0x40U
 
 /**
  * struct fr_limits - what a decision must respect, and what it may use
@@ -374,6 +397,8 @@ enum fr_reason {
 /* fr_window.flags */
 #define FR_WINDOW_FOLIOS 0x01U /* issued as folios of its order (page_cache_ra_order) */
 #define FR_WINDOW_CHUNKS 0x02U /* issued in chunks of 2 MiB (force_page_cache_ra) */
+#define FR_WINDOW_NO_PAIRS 0x04U /* no folios of two pages (Linux 6.1) */
+#define FR_WINDOW_END_UNMARKED 0x08U /* no mark when it reaches the end of the file */
 
 /**
  * struct fr_window - pages to bring in

@@ -128,6 +128,9 @@ void prove(void)
 {
 	/* Each policy by its number, so that the analysis keeps them apart. */
 	decide(FR_LINUX);
+	decide(FR_LINUX_6_1);
+	decide(FR_LINUX_6_12);
+	decide(FR_LINUX_7_3);
 	decide(FR_LINUX_2_6_13);
 	decide(FR_ADAPTIVE_2005);
 	decide(FR_ADAPTIVE_2006);

@@ -293,6 +293,10 @@ pub struct SimValues {
     /// Policies to try, in place of the scenario's; `oracle` is the limit: it knows the future.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub policy: Vec<String>,
+    /// The Linux release whose readahead `linux` is, with its known departures from its own rules:
+    /// 6.1, 6.12, 6.18 or 7.3.
+    #[arg(long, value_name = "RELEASE")]
+    pub kernel: Option<String>,
     /// Devices to try.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub device: Vec<String>,
@@ -489,8 +493,12 @@ pub struct CheckKernelArguments {
     /// Known departures of the kernel from its own rule to leave out of the model, or all.
     #[arg(long, value_name = "NAMES", value_delimiter = ',',
         value_parser = PossibleValuesParser::new(
-            ["late-hole", "short-history", "history-cap", "eof-mark", "all"]))]
+            ["late-hole", "short-history", "history-cap", "eof-mark", "no-hole", "long-fallback",
+                "past-end", "all"]))]
     pub without: Vec<String>,
+    /// Compare with the model of this release, 6.1, 6.12, 6.18 or 7.3, not of the running kernel.
+    #[arg(long, value_name = "RELEASE")]
+    pub kernel: Option<String>,
     /// Print one JSON document.
     #[arg(long)]
     pub json: bool,

@@ -53,6 +53,9 @@ pub struct Issue {
     pub broken: u8,
     pub chunks: u8,
     pub cut_async: u32,
+    pub again_end: u64,
+    pub again_size: u32,
+    pub again_async: u32,
 }
 
 /// `struct fr_folio`.
@@ -78,6 +81,8 @@ mod raw {
         pub fn foreread_fault_mapped(state: *mut State, pages: u64);
         pub fn foreread_feedback(policy: u32, state: *mut State, kind: u32, pages: u64);
         pub fn foreread_policy_looks(policy: u32) -> u32;
+        pub fn foreread_linux_rules(policy: u32) -> u32;
+        pub fn foreread_linux_quirks(policy: u32) -> u32;
         pub fn foreread_policy_sees(policy: u32) -> u32;
         pub fn foreread_policy_remembers(policy: u32) -> u32;
         pub fn foreread_waited(policy: u32, call: *const Call<'_>, waited_ns: u64, asked: u32);
@@ -156,6 +161,8 @@ safe! {
     fault_mapped = foreread_fault_mapped(state: &mut State, pages: u64);
     feedback = foreread_feedback(policy: u32, state: &mut State, kind: u32, pages: u64);
     policy_looks = foreread_policy_looks(policy: u32) -> u32;
+    linux_rules = foreread_linux_rules(policy: u32) -> u32;
+    linux_quirks = foreread_linux_quirks(policy: u32) -> u32;
     policy_sees = foreread_policy_sees(policy: u32) -> u32;
     policy_remembers = foreread_policy_remembers(policy: u32) -> u32;
     waited = foreread_waited(policy: u32, call: &Call<'_>, waited_ns: u64, asked: u32);
@@ -386,6 +393,7 @@ mod tests {
             offset_of!(Probe, kind),
             size_of::<Issue>(),
             offset_of!(Issue, order),
+            offset_of!(Issue, again_end),
             size_of::<Folio>(),
             offset_of!(Folio, starts_request),
         ];

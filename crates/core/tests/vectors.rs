@@ -247,6 +247,7 @@ fn play(name: &str) -> Vec<Golden> {
 #[test]
 fn linux_reads_as_in_the_worked_examples() {
     play("linux.scenario");
+    play("versions.scenario");
 }
 
 /// The lines of a table below its heading, as numbers.
@@ -336,7 +337,12 @@ fn bless(path: &PathBuf) {
     );
     let mut kept: HashMap<(Policy, Kind, String), usize> = HashMap::new();
     let mut lines = HashSet::new();
-    for name in ["linux.scenario", "history.scenario", "bounds.scenario"] {
+    for name in [
+        "linux.scenario",
+        "versions.scenario",
+        "history.scenario",
+        "bounds.scenario",
+    ] {
         for decision in play(name) {
             let reason = decision.outcome.split(' ').nth(1).unwrap_or("").to_owned();
             let count = kept

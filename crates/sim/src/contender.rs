@@ -111,6 +111,6 @@ mod tests {
         assert_eq!(ORACLE.parse(), Ok(Contender::Oracle));
         assert_eq!(Contender::Oracle.name(), ORACLE);
         let error = "fast".parse::<Contender>().unwrap_err().to_string();
-        assert!(error.ends_with("distance, foreread, and the limit oracle"));
+        assert!(error.ends_with("linux-6.12, linux-7.3, and the limit oracle"));
     }
 }

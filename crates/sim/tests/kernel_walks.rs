@@ -3,7 +3,9 @@
 //! `foreread check-kernel`, and each window here is the one that the kernel issued.
 
 use foreread_core::policy::Limits;
-use foreread_sim::check::{Facts, Machine, Modelled, Program, Remembered, Seen, Step, in_runs};
+use foreread_sim::check::{
+    Facts, Machine, Model, Modelled, Program, Remembered, Seen, Step, in_runs,
+};
 
 const FACTS: Facts = Facts {
     ra_pages: 32,
@@ -27,7 +29,7 @@ fn last(facts: Facts, file: usize, quirks: u8, steps: &[Step]) -> Seen {
         read_ahead_kib: 128,
         steps: [&[Step::Open { descriptor: 0 }], steps].concat(),
     };
-    let mut machine = Modelled::new(quirks).with_facts(facts);
+    let mut machine = Modelled::new(Model::linux(quirks)).with_facts(facts);
     let Ok(_) = machine.begin(&program);
     let mut seen = Seen::default();
     for step in &program.steps {

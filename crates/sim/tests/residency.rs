@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 
-use foreread_core::policy::Limits;
+use foreread_core::policy::{Kernel, Limits};
 use foreread_sim::Random;
 use foreread_sim::check::{
-    Checked, Facts, Machine, Modelled, Program, Seen, Sight, Step, What, check, generate,
+    Checked, Facts, Machine, Model, Modelled, Program, Seen, Sight, Step, What, check, generate,
 };
 
 const FACTS: Facts = Facts {
@@ -27,9 +27,9 @@ struct Blindfolded<F> {
 }
 
 impl<F: FnMut(usize, usize, &mut Seen)> Blindfolded<F> {
-    fn new(quirks: u8, spoil: F) -> Self {
+    fn new(model: Model, spoil: F) -> Self {
         Self {
-            model: Modelled::new(quirks).with_facts(FACTS),
+            model: Modelled::new(model).with_facts(FACTS),
             random: Random::new(1),
             run: 0,
             step: 0,
@@ -75,7 +75,8 @@ impl<F: FnMut(usize, usize, &mut Seen)> Machine for Blindfolded<F> {
 }
 
 fn checked(program: &Program, quirks: u8, spoil: impl FnMut(usize, usize, &mut Seen)) -> Checked {
-    let Ok(checked) = check(&mut Blindfolded::new(quirks, spoil), program, quirks);
+    let model = Model::linux(quirks);
+    let Ok(checked) = check(&mut Blindfolded::new(model, spoil), program, model);
     checked
 }
 
@@ -173,16 +174,21 @@ fn a_run_that_was_disturbed_is_taken_again_and_confirms_nothing() {
 /// Marks and states are out of sight, and what comes of them is not.
 #[test]
 fn each_departure_of_the_kernel_shows_in_residency() {
-    let all = Limits::QUIRKS_6_18;
-    for (name, quirk) in Limits::QUIRKS {
-        let shows = |program: &Program, quirks: u8| {
-            let mut machine = Blindfolded::new(all, nothing);
-            let Ok(checked) = check(&mut machine, program, quirks);
-            checked.difference.is_some()
-        };
-        let mut programs = (0..1000).map(|number| generate(1, number));
-        let program = programs.find(|program| shows(program, all & !quirk));
-        let program = program.unwrap_or_else(|| panic!("{name} shows in none"));
-        assert!(!shows(&program, all), "{name}: {}", program.number);
+    for kernel in Kernel::ALL {
+        let all = Model::of(kernel.policy);
+        for (name, quirk) in Limits::QUIRKS {
+            if all.quirks & quirk == 0 {
+                continue;
+            }
+            let shows = |program: &Program, quirks: u8| {
+                let mut machine = Blindfolded::new(all, nothing);
+                let Ok(checked) = check(&mut machine, program, Model { quirks, ..all });
+                checked.difference.is_some()
+            };
+            let mut programs = (0..1000).map(|number| generate(1, number));
+            let program = programs.find(|program| shows(program, all.quirks & !quirk));
+            let program = program.unwrap_or_else(|| panic!("{kernel}: {name} shows in none"));
+            assert!(!shows(&program, all.quirks), "{name}: {}", program.number);
+        }
     }
 }

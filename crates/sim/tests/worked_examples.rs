@@ -232,6 +232,7 @@ fn play(name: &str) {
 #[test]
 fn linux_reads_as_in_the_worked_examples() {
     play("linux.scenario");
+    play("versions.scenario");
 }
 
 #[test]

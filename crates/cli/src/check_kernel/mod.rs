@@ -9,9 +9,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use foreread_core::policy::Limits;
+use foreread_core::policy::{Fit, Kernel as Release, Limits};
 use foreread_linux::check_kernel::{CheckError, Kernel};
-use foreread_sim::check::{Checked, Difference, Machine, Program, Sight, check, generate, shrink};
+use foreread_sim::check::{
+    Checked, Difference, Machine, Model, Program, Sight, check, generate, shrink,
+};
 use foreread_testbed::FileSystem;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -20,8 +22,6 @@ use crate::{output, text};
 
 /// The kernel and the model differ.
 const EXIT_DIFFERENT: u8 = 1;
-/// The kernel that the `linux` policy and its departures are those of.
-const MODELLED_RELEASE: &str = "6.18";
 /// Programs that are run to find a shorter one.
 const SHRINK_TRIES_MAX: usize = 500;
 
@@ -65,25 +65,29 @@ struct Outcome {
     found: Option<Found>,
 }
 
-/// What to run, and with which departures of the kernel in the model.
+/// What to run, and what to compare it with.
 struct Plan {
     seed: u64,
     numbers: std::ops::Range<u64>,
-    quirks: u8,
+    model: Model,
 }
 
 /// `foreread check-kernel`.
 pub fn check_kernel(arguments: &CheckKernelArguments) -> Result<ExitCode> {
+    let (release, fit) = match &arguments.kernel {
+        Some(name) => (name.parse()?, Fit::Modelled),
+        None => Release::of_release(&report::kernel_release()),
+    };
     let plan = Plan {
         seed: arguments.seed,
         numbers: match arguments.program {
             Some(number) => number..number.saturating_add(1),
             None => 0..arguments.programs,
         },
-        quirks: quirks(&arguments.without),
+        model: model(release, &arguments.without),
     };
     let (places, mut notes) = places(arguments)?;
-    notes.extend(other_release(&report::kernel_release()));
+    notes.extend(other_release(&report::kernel_release(), release, fit));
     let bar = bar((plan.numbers.end - plan.numbers.start) * places.len() as u64);
     let mut outcomes = Vec::new();
     for place in &places {
@@ -107,26 +111,32 @@ pub fn check_kernel(arguments: &CheckKernelArguments) -> Result<ExitCode> {
     })
 }
 
-/// What to say of a kernel that is not the modelled one.
-fn other_release(release: &str) -> Option<String> {
-    let same = release
-        .strip_prefix(MODELLED_RELEASE)
-        .is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()));
-    (!same).then(|| {
-        format!(
-            "this kernel is {release} and the model is of Linux {MODELLED_RELEASE}: what changed \
-             between them shows as a difference, too"
-        )
-    })
+/// What to say of a kernel that is not a modelled one.
+fn other_release(running: &str, release: Release, fit: Fit) -> Option<String> {
+    let known = match fit {
+        Fit::Modelled => return None,
+        Fit::Between => "none of those that are modelled",
+        Fit::Newer => "newer than those that are modelled",
+        Fit::Unknown => "not called as releases of Linux are",
+    };
+    Some(format!(
+        "this kernel, {running}, is {known}; it is compared with the model of Linux {release}, and \
+         what changed between the two shows as a difference, too"
+    ))
 }
 
-/// The departures of Linux 6.18, but for those named.
-fn quirks(without: &[String]) -> u8 {
+/// The model of a kernel with its departures, but for those named.
+fn model(release: Release, without: &[String]) -> Model {
     let named = Limits::QUIRKS.iter().filter(|(name, _)| {
         let all = |word: &String| word == "all" || word == name;
         without.iter().any(all)
     });
-    Limits::QUIRKS_6_18 & !named.fold(0, |all, (_, quirk)| all | quirk)
+    let left_out = named.fold(0, |all, (_, quirk)| all | quirk);
+    let whole = Model::of(release.policy);
+    Model {
+        quirks: whole.quirks & !left_out,
+        ..whole
+    }
 }
 
 /// Where to run, and what is left out, a sentence each.
@@ -182,10 +192,10 @@ fn play(
     outcome.counts_arrivals = kernel.counts_arrivals();
     for number in plan.numbers.clone() {
         let program = generate(plan.seed, number);
-        let checked = check(kernel, &program, plan.quirks)?;
+        let checked = check(kernel, &program, plan.model)?;
         outcome.count(&checked);
         if let (None, Some(difference)) = (&outcome.found, checked.difference) {
-            outcome.found = Some(shortest(kernel, program, difference, plan.quirks)?);
+            outcome.found = Some(shortest(kernel, program, difference, plan.model)?);
         }
         bar.inc(1);
     }
@@ -196,15 +206,15 @@ fn shortest(
     kernel: &mut Kernel<'_>,
     program: Program,
     difference: Difference,
-    quirks: u8,
+    model: Model,
 ) -> Result<Found, CheckError> {
     // What comes behind the difference has no part in it.
     let mut steps = program.steps.clone();
     steps.truncate(difference.step + 1);
     let shrunk = shrink(&program.with_steps(steps), SHRINK_TRIES_MAX, |shorter| {
-        Ok::<_, CheckError>(check(kernel, shorter, quirks)?.difference.is_some())
+        Ok::<_, CheckError>(check(kernel, shorter, model)?.difference.is_some())
     })?;
-    let again = check(kernel, &shrunk, quirks)?.difference;
+    let again = check(kernel, &shrunk, model)?.difference;
     Ok(match again {
         Some(difference) => Found {
             program,
@@ -259,24 +269,51 @@ impl Outcome {
 mod tests {
     use super::*;
 
+    fn noted(running: &str) -> Option<String> {
+        let (release, fit) = Release::of_release(running);
+        other_release(running, release, fit)
+    }
+
     #[test]
-    fn another_kernel_than_the_modelled_one_is_noted() {
-        for same in ["6.18", "6.18.44-fc", "6.18-rc1"] {
-            assert_eq!(other_release(same), None, "{same}");
+    fn another_kernel_than_the_modelled_ones_is_noted_in_one_line() {
+        for same in [
+            "6.1.0-13-amd64",
+            "6.12.3",
+            "6.18.44-fc",
+            "6.18-rc1",
+            "7.3.4",
+        ] {
+            assert_eq!(noted(same), None, "{same}");
         }
-        for other in ["6.1.0-13-amd64", "6.180", "6.12.3", ""] {
-            assert!(other_release(other).is_some(), "{other}");
+        for (other, compared) in [
+            ("6.6.30", "Linux 6.1,"),
+            ("6.180", "Linux 6.18,"),
+            (
+                "7.4.0",
+                "newer than those that are modelled; it is compared with",
+            ),
+            ("9.0.0", "Linux 7.3,"),
+            ("", "Linux 7.3,"),
+        ] {
+            let note = noted(other).unwrap_or_default();
+            assert!(note.contains(compared), "{other}: {note}");
+            assert!(!note.contains('\n'), "{note}");
         }
     }
 
     #[test]
     fn departures_are_left_out_by_name() {
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(quirks(&[]), Limits::QUIRKS_6_18);
-        assert_eq!(quirks(&names(&["all"])), 0);
+        let quirks = |name: &str, without: &[&str]| {
+            let release = name.parse().expect("a release");
+            model(release, &names(without)).quirks
+        };
+        assert_eq!(quirks("6.18", &[]), Limits::QUIRKS_6_18);
+        assert_eq!(quirks("6.1", &["all"]), 0);
         assert_eq!(
-            quirks(&names(&["late-hole", "eof-mark"])),
+            quirks("6.18", &["late-hole", "eof-mark", "past-end"]),
             Limits::QUIRK_SHORT_HISTORY | Limits::QUIRK_HISTORY_CAP
         );
+        assert_eq!(quirks("7.3", &["late-hole"]), Limits::QUIRK_SHORT_HISTORY);
     }
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use foreread_core::grouped;
-use foreread_core::policy::Limits;
+use foreread_core::policy::{Kernel, Limits};
 use foreread_sim::check::{Event, Seen, Sight};
 use foreread_testbed::FileSystem;
 use serde_json::{Value, json};
@@ -109,9 +109,10 @@ fn summary(text: &mut String, plan: &Plan, outcome: &Outcome) {
     }
 }
 
-/// Departures of Linux 6.18 that the model was run without.
+/// Departures of the modelled kernel that the model was run without.
 fn without(plan: &Plan) -> Vec<&'static str> {
-    let left_out = |(_, quirk): &&(&str, u8)| Limits::QUIRKS_6_18 & quirk & !plan.quirks != 0;
+    let left_out = plan.model.policy.quirks() & !plan.model.quirks;
+    let left_out = |(_, quirk): &&(&str, u8)| left_out & quirk != 0;
     let names = Limits::QUIRKS.iter().filter(left_out);
     names.map(|(name, _)| *name).collect()
 }
@@ -177,7 +178,8 @@ pub fn document(plan: &Plan, outcomes: &[Outcome], notes: &[String]) -> Value {
         "kernel": kernel_release(),
         "seed": plan.seed,
         "first_program": plan.numbers.start,
-        "modelled_departures": names_of(plan.quirks),
+        "modelled_kernel": modelled_kernel(plan),
+        "modelled_departures": names_of(plan.model.quirks),
         "notes": notes,
         "places": outcomes.iter().map(place).collect::<Value>(),
     })
@@ -187,6 +189,13 @@ pub fn document(plan: &Plan, outcomes: &[Outcome], notes: &[String]) -> Value {
 pub fn kernel_release() -> String {
     let name = rustix::system::uname();
     name.release().to_string_lossy().into_owned()
+}
+
+/// The kernel that the model is of.
+fn modelled_kernel(plan: &Plan) -> Option<&'static str> {
+    let mut kernels = Kernel::ALL.into_iter();
+    let kernel = kernels.find(|kernel| kernel.policy == plan.model.policy);
+    kernel.map(|kernel| kernel.name)
 }
 
 fn names_of(quirks: u8) -> Vec<&'static str> {
@@ -254,14 +263,15 @@ fn found(found: &Found) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreread_sim::check::{Facts, Machine, Modelled, check, generate};
+    use foreread_core::policy::Policy;
+    use foreread_sim::check::{Facts, Machine, Model, Modelled, check, generate};
 
     /// A kernel with all departures against a model without: the report of the first difference.
     fn example() -> (Plan, Outcome) {
         let plan = Plan {
             seed: 1,
             numbers: 0..300,
-            quirks: 0,
+            model: Model::linux(0),
         };
         let facts = Facts {
             ra_pages: 32,
@@ -271,9 +281,9 @@ mod tests {
         let mut outcome = Outcome::new("ext4", Sight::Events);
         for number in plan.numbers.clone() {
             let program = generate(plan.seed, number);
-            let mut kernel = Modelled::new(Limits::QUIRKS_6_18).with_facts(facts);
+            let mut kernel = Modelled::new(Model::of(Policy::Linux)).with_facts(facts);
             let Ok(_) = kernel.begin(&program);
-            let Ok(checked) = check(&mut kernel, &program, plan.quirks);
+            let Ok(checked) = check(&mut kernel, &program, plan.model);
             outcome.count(&checked);
             if let (None, Some(difference)) = (&outcome.found, checked.difference) {
                 outcome.found = Some(Found {
@@ -341,6 +351,7 @@ mod tests {
         assert_eq!(document["equal"], false);
         assert_eq!(document["places"][0]["equal_programs"], equal);
         assert!(document["places"][0]["first_difference"]["steps"].is_array());
+        assert_eq!(document["modelled_kernel"], "6.18");
         assert_eq!(document["modelled_departures"], json!([]));
     }
 }

@@ -35,7 +35,9 @@ pub fn overrides(values: &SimValues) -> Result<Overrides> {
     let read_ahead = values.read_ahead.iter().map(|size| {
         u32::try_from(pages(size)).with_context(|| format!("{size}: larger than any window"))
     });
+    let kernel = values.kernel.as_deref().map(str::parse).transpose()?;
     Ok(Overrides {
+        kernel,
         policies,
         devices: values.device.clone(),
         read_ahead_pages: read_ahead.collect::<Result<_>>()?,

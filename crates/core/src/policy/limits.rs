@@ -42,27 +42,37 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Linux 6.18: a hole behind a foreign mark inside a large folio is found one page late.
+    /// A hole behind a foreign mark inside a large folio is found one page late.
     pub const QUIRK_LATE_HOLE: u8 = 0x01;
-    /// Linux 6.18: page by page, the mark of a window that the end of the file cuts is counted back
-    /// from there.
+    /// Until Linux 6.18: page by page, the mark of a window that the end of the file cuts is
+    /// counted back from there.
     pub const QUIRK_EOF_MARK: u8 = 0x02;
-    /// Linux 6.18: history before a miss that ends in a large folio is taken for too short.
+    /// History before a miss that ends in a large folio is taken for too short.
     pub const QUIRK_SHORT_HISTORY: u8 = 0x04;
-    /// Linux 6.18: history as long as the maximum counts a page less.
+    /// Until Linux 6.18: history as long as the maximum counts a page less.
     pub const QUIRK_HISTORY_CAP: u8 = 0x08;
+    /// Linux 6.1: where all pages behind a foreign mark are cached, the last is taken for a hole.
+    pub const QUIRK_NO_HOLE: u8 = 0x10;
+    /// Until Linux 6.12: a window that meets a cached page starts again at its full size there.
+    pub const QUIRK_LONG_FALLBACK: u8 = 0x20;
+    /// Linux 6.1: a window behind the end of the file grows by the distance.
+    pub const QUIRK_PAST_END: u8 = 0x40;
+
     /// Those of Linux 6.18.
     pub const QUIRKS_6_18: u8 = Self::QUIRK_LATE_HOLE
         | Self::QUIRK_EOF_MARK
         | Self::QUIRK_SHORT_HISTORY
         | Self::QUIRK_HISTORY_CAP;
 
-    /// The quirks by name.
-    pub const QUIRKS: [(&str, u8); 4] = [
+    /// The quirks by name. Which kernel has which: [`Policy::quirks`](super::Policy::quirks).
+    pub const QUIRKS: [(&str, u8); 7] = [
         ("late-hole", Self::QUIRK_LATE_HOLE),
         ("eof-mark", Self::QUIRK_EOF_MARK),
         ("short-history", Self::QUIRK_SHORT_HISTORY),
         ("history-cap", Self::QUIRK_HISTORY_CAP),
+        ("no-hole", Self::QUIRK_NO_HOLE),
+        ("long-fallback", Self::QUIRK_LONG_FALLBACK),
+        ("past-end", Self::QUIRK_PAST_END),
     ];
 
     /// Limits for a file of `file_pages` on a device with windows of `ra_pages`: requests of

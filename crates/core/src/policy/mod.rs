@@ -19,6 +19,7 @@ mod access;
 mod as_bytes;
 mod decision;
 mod folios;
+mod kernel;
 mod limits;
 mod memory;
 mod nearby;
@@ -29,6 +30,7 @@ mod stream;
 pub use access::{Access, Kind};
 pub use decision::{Decision, Reason, Window};
 pub use folios::{Folio, Folios};
+pub use kernel::{Fit, Kernel, NoSuchKernel, Rules};
 pub use limits::Limits;
 pub use memory::{Budget, Device, Done, Memory, Streams};
 pub use nearby::{Cached, Near, Nearby, NothingCached, Wants};
@@ -46,7 +48,7 @@ use crate::ffi;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Policy {
-    /// On-demand readahead of Linux 6.16 and later, with the large-folio rules.
+    /// On-demand readahead of Linux 6.18, with the large-folio rules.
     Linux = 0,
     /// Current window and ahead window, as in Linux 2.6.13.
     Linux2613 = 1,
@@ -66,7 +68,16 @@ pub enum Policy {
     Distance = 8,
     /// Our own: by time, for each stream.
     Foreread = 9,
+    /// On-demand readahead of Linux 6.1.
+    Linux61 = 10,
+    /// On-demand readahead of Linux 6.12.
+    Linux612 = 11,
+    /// On-demand readahead of Linux 7.3.
+    Linux73 = 12,
 }
+
+/// Another name of [`Policy::Linux`].
+const LINUX_6_18: &str = "linux-6.18";
 
 /// A name that is no policy's.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -82,7 +93,7 @@ fn list() -> String {
 
 impl Policy {
     /// All policies, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Linux,
         Self::Linux2613,
         Self::Adaptive2005,
@@ -93,12 +104,28 @@ impl Policy {
         Self::Leap,
         Self::Distance,
         Self::Foreread,
+        Self::Linux61,
+        Self::Linux612,
+        Self::Linux73,
     ];
 
     /// Its name, as people type it: `linux`, `linux-2.6.13`, ...
     #[must_use]
     pub fn name(self) -> &'static str {
         ffi::policy_name(self as u32).unwrap_or_default()
+    }
+
+    /// Where the kernel that it is the readahead of departs from its own rules:
+    /// `Limits::QUIRK_*`, or-ed. Decisions follow [`Limits::quirks`], whatever this says.
+    #[must_use]
+    pub fn quirks(self) -> u8 {
+        ffi::linux_quirks(self as u32) as u8
+    }
+
+    /// Whether it is the readahead of a modelled kernel.
+    #[must_use]
+    pub fn is_of_kernel(self) -> bool {
+        Kernel::ALL.iter().any(|kernel| kernel.policy == self)
     }
 
     /// Whether it is asked at the first page of every read and at [`Decision::next_look`], cached
@@ -225,6 +252,9 @@ impl FromStr for Policy {
     type Err = NoSuchPolicy;
 
     fn from_str(name: &str) -> Result<Self, NoSuchPolicy> {
+        if name == LINUX_6_18 {
+            return Ok(Self::Linux);
+        }
         let found = Self::ALL.into_iter().find(|policy| policy.name() == name);
         found.ok_or_else(|| NoSuchPolicy {
             name: name.to_owned(),
@@ -246,7 +276,9 @@ mod tests {
         assert_eq!(
             "fast".parse::<Policy>().unwrap_err().to_string(),
             "no policy is called `fast`; there are: linux, linux-2.6.13, adaptive-2005, \
-             adaptive-2006, safe-2010, none, whole-file, leap, distance, foreread"
+             adaptive-2006, safe-2010, none, whole-file, leap, distance, foreread, linux-6.1, \
+             linux-6.12, linux-7.3"
         );
+        assert_eq!("linux-6.18".parse(), Ok(Policy::Linux));
     }
 }

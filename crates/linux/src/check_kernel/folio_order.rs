@@ -5,8 +5,9 @@
 //! smaller ones first: the kernel drops a folio only with all of its pages
 //! (mapping_try_invalidate), so what stays is larger.
 
+use foreread_core::policy::Policy;
 use foreread_profile::PAGE_BYTES;
-use foreread_sim::check::{FILE_BYTES, Facts, Machine, Modelled, Program, Step};
+use foreread_sim::check::{FILE_BYTES, Facts, Machine, Model, Modelled, Program, Step};
 use rustix::fs::{Advice, fadvise};
 
 use super::files::Files;
@@ -37,7 +38,7 @@ pub(super) fn measure(
         folio_order_max: ORDER_MAX,
         ..resident.begin(&running)?
     };
-    let without_limit = modelled(&stream, facts);
+    let without_limit = modelled(Policy::Linux, &stream, facts);
     let mut most = 0;
     for _ in 0..TRIES {
         for step in &stream.steps {
@@ -93,9 +94,10 @@ fn largest(running: &Running) -> Result<u8, CheckError> {
     Ok(ORDER_MAX)
 }
 
-/// The same of the model.
-fn modelled(program: &Program, facts: Facts) -> u8 {
-    let mut model = Modelled::new(0).with_facts(facts);
+/// The same of the model of a kernel; the last windows of the stream are alike in all of them.
+fn modelled(policy: Policy, program: &Program, facts: Facts) -> u8 {
+    let model = Model { policy, quirks: 0 };
+    let mut model = Modelled::new(model).with_facts(facts);
     let Ok(_) = model.begin(program);
     let mut largest = 0;
     for step in &program.steps {
@@ -109,16 +111,24 @@ fn modelled(program: &Program, facts: Facts) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foreread_core::policy::Kernel;
 
     #[test]
     fn the_stream_comes_to_the_largest_folio_that_there_may_be() {
-        for folio_order_max in 0..=ORDER_MAX {
-            let facts = Facts {
-                ra_pages: 1024,
-                io_pages: 320,
-                folio_order_max,
-            };
-            assert_eq!(modelled(&stream(), facts), folio_order_max);
+        for kernel in Kernel::ALL {
+            for folio_order_max in 0..=ORDER_MAX {
+                // Linux 6.1 has no folios of two pages, and no limit but its own.
+                if kernel.policy == Policy::Linux61 && folio_order_max == 1 {
+                    continue;
+                }
+                let facts = Facts {
+                    ra_pages: 1024,
+                    io_pages: 320,
+                    folio_order_max,
+                };
+                let largest = modelled(kernel.policy, &stream(), facts);
+                assert_eq!(largest, folio_order_max, "{kernel}");
+            }
         }
     }
 }

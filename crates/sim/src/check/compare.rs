@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::modelled::Modelled;
+use super::modelled::{Model, Modelled};
 use super::program::{Program, Step};
 use super::seen::{Facts, Placed, Run, Seen, Sight};
 
@@ -165,7 +165,7 @@ pub struct Checked {
 /// How often a program is run before it counts as one whose timing can't be told.
 const TRIES_MAX: usize = 1000;
 
-/// Runs a program on a machine and on the model with `quirks`, up to the first difference; again
+/// Runs a program on a machine and on the model, up to the first difference; again
 /// from its start when the machine was unsure of a step, see [`Seen::is_unsure`].
 ///
 /// By residency, a page that somebody else dropped and that a step brought back looks as if nothing
@@ -177,13 +177,13 @@ const TRIES_MAX: usize = 1000;
 pub fn check<M: Machine>(
     machine: &mut M,
     program: &Program,
-    quirks: u8,
+    model: Model,
 ) -> Result<Checked, M::Error> {
     let mut tries = 0;
     let mut unconfirmed = 0;
     let mut doubted = None;
     loop {
-        let mut checked = check_once(machine, program, quirks)?;
+        let mut checked = check_once(machine, program, model)?;
         tries += 1;
         let shown = checked.difference.as_ref().map(Difference::shown);
         if !checked.is_unsure {
@@ -205,10 +205,10 @@ pub fn check<M: Machine>(
 fn check_once<M: Machine>(
     machine: &mut M,
     program: &Program,
-    quirks: u8,
+    model: Model,
 ) -> Result<Checked, M::Error> {
     let facts = machine.begin(program)?;
-    let mut model = Modelled::new(quirks).with_facts(facts);
+    let mut model = Modelled::new(model).with_facts(facts);
     let Ok(_) = model.begin(program);
     let sight = machine.sight();
     let mut checked = Checked::default();
@@ -273,7 +273,7 @@ fn by_events(kernel: &Seen, model: &Seen) -> Option<What> {
 mod tests {
     use super::*;
     use crate::check::generate;
-    use foreread_core::policy::Limits;
+    use foreread_core::policy::Kernel;
 
     const FACTS: Facts = Facts {
         ra_pages: 32,
@@ -283,34 +283,55 @@ mod tests {
 
     #[test]
     fn the_model_equals_itself() {
-        for number in 0..100 {
-            let mut machine = Modelled::new(0).with_facts(FACTS);
+        for (number, kernel) in (0..200).zip(Kernel::ALL.into_iter().cycle()) {
+            let model = Model::of(kernel.policy);
+            let mut machine = Modelled::new(model).with_facts(FACTS);
             let program = generate(1, number);
-            let Ok(checked) = check(&mut machine, &program, 0);
+            let Ok(checked) = check(&mut machine, &program, model);
             assert_eq!(checked.difference, None, "program {number}");
             assert_eq!(checked.steps, program.steps.len());
         }
     }
 
     #[test]
-    fn a_defect_shows_when_the_model_is_run_without_it() {
-        let quirks = Limits::QUIRK_LATE_HOLE | Limits::QUIRK_SHORT_HISTORY;
-        let (mut met, mut shown) = (0, 0);
-        for number in 0..300 {
-            let program = generate(1, number);
-            let mut machine = Modelled::new(quirks).with_facts(FACTS);
-            let Ok(with) = check(&mut machine, &program, quirks);
-            assert_eq!(with.difference, None, "program {number}");
-            met += u32::from(with.misled != 0);
-            let mut machine = Modelled::new(quirks).with_facts(FACTS);
-            let Ok(without) = check(&mut machine, &program, 0);
-            if let Some(difference) = without.difference {
-                shown += 1;
-                let (kernel, model) = difference.sides();
-                assert_ne!(kernel, model, "program {number}");
-                assert!(with.misled != 0, "program {number}");
-            }
+    fn each_kernel_differs_from_the_next() {
+        let kernels = Kernel::ALL.map(|kernel| Model {
+            policy: kernel.policy,
+            quirks: 0,
+        });
+        for pair in kernels.windows(2) {
+            let differs = |number| {
+                let mut machine = Modelled::new(pair[0]).with_facts(FACTS);
+                let Ok(checked) = check(&mut machine, &generate(1, number), pair[1]);
+                checked.difference.is_some()
+            };
+            assert!((0..100).any(differs), "{pair:?}");
         }
-        assert!(shown > 0 && shown <= met, "{shown} of {met}");
+    }
+
+    #[test]
+    fn a_defect_shows_when_the_model_is_run_without_it() {
+        for kernel in Kernel::ALL {
+            let model = Model::of(kernel.policy);
+            let without = Model { quirks: 0, ..model };
+            let (mut met, mut shown) = (0, 0);
+            for number in 0..300 {
+                let program = generate(1, number);
+                let mut machine = Modelled::new(model).with_facts(FACTS);
+                let Ok(with) = check(&mut machine, &program, model);
+                assert_eq!(with.difference, None, "{kernel}, program {number}");
+                met |= with.misled;
+                let mut machine = Modelled::new(model).with_facts(FACTS);
+                let Ok(without) = check(&mut machine, &program, without);
+                if let Some(difference) = without.difference {
+                    shown += 1;
+                    let (kernel, model) = difference.sides();
+                    assert_ne!(kernel, model, "program {number}");
+                    assert!(with.misled != 0, "program {number}");
+                }
+            }
+            assert!(shown > 0, "{kernel}");
+            assert_eq!(met & !model.quirks, 0, "{kernel}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random programs of reads, run on a kernel and on the model, step by step, and compared.
 //!
-//! A [`Program`] is drawn from a seed. A [`Machine`] carries it out: [`Modelled`] with the `linux`
-//! policy over this crate's page cache, a real kernel elsewhere. After each step both say what they
+//! A [`Program`] is drawn from a seed. A [`Machine`] carries it out: [`Modelled`] with the
+//! policy of a kernel over this crate's page cache, a real kernel elsewhere. After each step both say what they
 //! [`Seen`]: the folios that went into the page cache, one by one, and those that left it; what is
 //! mapped; and what each descriptor remembers (`struct file_ra_state`). A machine that can't tell
 //! so much says which pages are cached and mapped ([`Sight::Residency`]). The first difference ends
@@ -19,7 +19,7 @@ mod shrink;
 pub use compare::{Checked, Difference, Machine, What, check, in_runs};
 pub use foreread_core::policy::Advice as FileWideAdvice;
 pub use generate::generate;
-pub use modelled::Modelled;
+pub use modelled::{Model, Modelled};
 pub use program::{DESCRIPTORS, FILE_BYTES, MapAdvice, Program, Step};
 pub use seen::{Event, Facts, Placed, Remembered, Run, Seen, Sight, pages_of, runs};
 pub use shrink::shrink;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The model: the `linux` policy over this crate's page cache, without time.
+//! The model: the policy of a kernel over this crate's page cache, without time.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -22,11 +22,40 @@ struct Open {
     position_bytes: u64,
 }
 
+/// Which kernel is modelled, and how closely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// The policy that decides as the kernel does.
+    pub policy: Policy,
+    /// The departures from its own rules that the model has, too (`Limits::QUIRK_*`).
+    pub quirks: u8,
+}
+
+impl Model {
+    /// Of the kernel that a policy is of, with all of its known departures.
+    #[must_use]
+    pub fn of(policy: Policy) -> Self {
+        Self {
+            policy,
+            quirks: policy.quirks(),
+        }
+    }
+
+    /// Of Linux 6.18, with these departures.
+    #[must_use]
+    pub fn linux(quirks: u8) -> Self {
+        Self {
+            policy: Policy::Linux,
+            quirks,
+        }
+    }
+}
+
 /// A model of the kernel that a program runs on.
 #[derive(Clone, Debug)]
 pub struct Modelled {
     facts: Facts,
-    quirks: u8,
+    model: Model,
     file_bytes: u64,
     cache: PageCache,
     file: FileId,
@@ -85,9 +114,9 @@ impl Host for Told {
 }
 
 impl Modelled {
-    /// A machine of which nothing is known yet, with these quirks (`Limits::QUIRK_*`).
+    /// A machine of which nothing is known yet.
     #[must_use]
-    pub fn new(quirks: u8) -> Self {
+    pub fn new(model: Model) -> Self {
         let facts = Facts {
             ra_pages: 0,
             io_pages: 0,
@@ -97,7 +126,7 @@ impl Modelled {
         let (file, stream) = (cache.add_file(), cache.add_stream());
         Self {
             facts,
-            quirks,
+            model,
             file_bytes: 0,
             cache,
             file,
@@ -121,13 +150,13 @@ impl Modelled {
         let mut limits = Limits::new(self.file_pages(), self.facts.ra_pages);
         limits.io_pages = self.facts.io_pages;
         limits.folio_order_max = self.facts.folio_order_max;
-        limits.quirks = self.quirks;
+        limits.quirks = self.model.quirks;
         limits
     }
 
     fn open(&mut self, number: usize) {
         self.close(number);
-        let mut file = OpenFile::new(self.file, self.stream, Policy::Linux, self.limits());
+        let mut file = OpenFile::new(self.file, self.stream, self.model.policy, self.limits());
         file.file_bytes = self.file_bytes;
         self.descriptors[number] = Some(Open {
             file,
@@ -428,7 +457,7 @@ impl Machine for Modelled {
     type Error = Infallible;
 
     fn begin(&mut self, program: &Program) -> Result<Facts, Infallible> {
-        *self = Self::new(self.quirks).with_facts(self.facts);
+        *self = Self::new(self.model).with_facts(self.facts);
         self.file_bytes = program.file_bytes();
         Ok(self.facts)
     }
@@ -459,7 +488,7 @@ mod tests {
             io_pages: 320,
             folio_order_max: 0,
         };
-        let mut machine = Modelled::new(0).with_facts(facts);
+        let mut machine = Modelled::new(Model::linux(0)).with_facts(facts);
         let Ok(_) = machine.begin(&program(file));
         machine
     }

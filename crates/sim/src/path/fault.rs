@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use foreread_core::policy::{Access, Kind, Policy};
+use foreread_core::policy::{Access, Kind, Rules};
 
 use super::{From, Host, OpenFile, Step};
 use crate::cache::{FolioId, FolioInfo, PageCache, Use};
@@ -14,6 +14,8 @@ use crate::cache::{FolioId, FolioInfo, PageCache, Use};
 const AROUND_PAGES: u64 = 16;
 /// PTRS_PER_PTE: the pages of one page table, which no fault-around leaves.
 const TABLE_PAGES: u64 = 512;
+/// PMD_ORDER: a folio that can take the place of a whole page table.
+const TABLE_ORDER: u8 = 9;
 
 /// A mapping of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,7 +160,7 @@ impl FaultCall {
         if open.policy.sees() {
             self.decide(cache, open, host);
         }
-        if self.map_around(cache, open) {
+        if self.map_around(cache, open, false) {
             return self.use_run(cache, open, 1);
         }
         self.fault(cache, open, host)
@@ -166,8 +168,8 @@ impl FaultCall {
 
     /// Maps what is cached around the fault; whether the page itself was (filemap_map_pages).
     /// Folios that carry a mark, or are on their way, are left to a fault of their own
-    /// (next_uptodate_folio).
-    fn map_around(&self, cache: &mut PageCache, open: &mut OpenFile) -> bool {
+    /// (next_uptodate_folio). `again`: the fault is taken again (FAULT_FLAG_TRIED).
+    fn map_around(&self, cache: &mut PageCache, open: &mut OpenFile, again: bool) -> bool {
         let around = self.mapping.around(self.index);
         let end = around.end.min(open.limits.file_pages);
         let mut at = around.start;
@@ -180,16 +182,20 @@ impl FaultCall {
             };
             let info = cache.info(id);
             if info.up_to_date && !info.marked {
-                if !has_table && may_cross_end(&info, open) {
-                    return false;
+                if !has_table {
+                    if may_cross_end(&info, open) && !open.rules.has(Rules::TABLE_FIRST) {
+                        return false;
+                    }
+                    if self.replaces_table(&info) {
+                        cache.map_pages(open.file, info.index..info.end());
+                        return true;
+                    }
                 }
                 has_table = true;
                 let pages = self.mapped_of(&info, at..info.end().min(end), open);
-                covered |= pages.contains(&self.index);
-                // A page that came back soon after its eviction is no sign that readahead pays.
-                if !info.workingset {
-                    hits += pages.end - pages.start;
-                }
+                let serves = pages.contains(&self.index);
+                covered |= serves;
+                hits += self.hits(&info, &pages, serves && !again, open);
                 cache.map_pages(open.file, pages);
             }
             at = info.end();
@@ -198,6 +204,26 @@ impl FaultCall {
             open.state.fault_mapped(hits);
         }
         covered
+    }
+
+    /// How many misses fault-around takes back for what it walks over of a folio. A page that came
+    /// back soon after its eviction is no sign that readahead pays.
+    fn hits(&self, info: &FolioInfo, pages: &Range<u64>, serves: bool, open: &OpenFile) -> u64 {
+        let uncounted = Access::VMA_SEQUENTIAL | Access::VMA_EXEC;
+        if info.workingset && !open.rules.has(Rules::COUNTS_REFAULTS) {
+            0
+        } else if !open.rules.has(Rules::FAIR_MISSES) {
+            pages.end - pages.start
+        } else if self.mapping.flags & uncounted == 0 {
+            serves.into()
+        } else {
+            0
+        }
+    }
+
+    /// Whether a folio takes the place of the page table (do_set_pmd).
+    fn replaces_table(&self, info: &FolioInfo) -> bool {
+        info.order == TABLE_ORDER && self.mapping.slot(info.index) == 0 && self.mapping.holds(info)
     }
 
     /// Whether the mapping has a page table where the fault is. filemap_map_pages() makes one only
@@ -217,6 +243,9 @@ impl FaultCall {
     /// What fault-around maps of a folio: all of it, since Linux 6.18 (commit 357b92761d94), unless
     /// it is taken to cross the end of the file.
     fn mapped_of(&self, info: &FolioInfo, part: Range<u64>, open: &OpenFile) -> Range<u64> {
+        if !open.rules.has(Rules::MAPS_FOLIOS) {
+            return part;
+        }
         if info.order > 0 && !may_cross_end(info, open) && self.mapping.holds(info) {
             info.index..info.end()
         } else {
@@ -224,15 +253,19 @@ impl FaultCall {
         }
     }
 
-    /// Maps the page that faulted where fault-around didn't: with all of its folio, when nothing of
-    /// that is mapped and all of it is in the file (finish_fault, commit 19773df031bc).
+    /// Maps the page that faulted where fault-around didn't: since Linux 6.18 with all of its
+    /// folio, when nothing of that is mapped and all of it is in the file (finish_fault, commit
+    /// 19773df031bc); before, a folio takes the place of a page table or is mapped by the page.
     fn map_fault(&self, cache: &mut PageCache, open: &OpenFile) {
         let Some(id) = cache.find(open.file, self.index) else {
             return;
         };
         let info = cache.info(id);
         let whole = info.index..info.end();
-        let fits = info.end() <= open.limits.file_pages && self.mapping.holds(&info);
+        let maps_whole = open.rules.has(Rules::MAPS_FOLIOS)
+            || (self.replaces_table(&info) && !self.has_table(cache, open));
+        let is_in_file = info.end() <= open.limits.file_pages;
+        let fits = maps_whole && is_in_file && self.mapping.holds(&info);
         let pages = if fits && !cache.any_mapped(open.file, whole.clone()) {
             whole
         } else {
@@ -315,8 +348,8 @@ impl FaultCall {
     /// The page is there: maps it, with what else has arrived when the fault is taken again.
     fn map_and_use(&mut self, cache: &mut PageCache, open: &mut OpenFile, again: bool) -> Step {
         // Fault-around is of Linux 3.15, younger than the other policies.
-        let is_today = open.policy == Policy::Linux || open.policy.sees();
-        let covered = again && is_today && self.map_around(cache, open);
+        let is_today = open.policy.is_of_kernel() || open.policy.sees();
+        let covered = again && is_today && self.map_around(cache, open, true);
         if !covered {
             self.map_fault(cache, open);
         }

@@ -2,13 +2,16 @@
 //! From windows to batches of pages: what is cached is passed over, and each run without a gap is
 //! one batch (page_cache_ra_order, page_cache_ra_unbounded).
 
-use foreread_core::policy::{Decision, Feedback, Folios, Limits, Window};
+use foreread_core::policy::{Decision, Feedback, Folio, Folios, Limits, Window};
 
 use super::{Batch, From, Host, OpenFile};
 use crate::cache::{NewFolio, PageCache, Refused};
 
-/// Issues the windows of a decision; how many pages are read, and `Limits::QUIRK_EOF_MARK` when a
-/// mark was put where the windows don't have it.
+/// Quirks of issuing.
+const QUIRKS: [u8; 2] = [Limits::QUIRK_EOF_MARK, Limits::QUIRK_LONG_FALLBACK];
+
+/// Issues the windows of a decision; how many pages are read, and the quirks (`Limits::QUIRK_*`)
+/// without which other pages had been read or marked.
 pub(super) fn issue(
     cache: &mut PageCache,
     open: &mut OpenFile,
@@ -42,17 +45,9 @@ fn issue_window(
     let mut folios = window.folios(&open.limits);
     let mut batch: Option<Batch> = None;
     let (mut fetched, mut moved) = (0, 0);
-    // In step with the folios, where they would have the mark by the rule.
-    let is_quirky = open.limits.quirks & Limits::QUIRK_EOF_MARK != 0;
-    let mut by_rule = is_quirky.then(|| {
-        window.folios(&Limits {
-            quirks: 0,
-            ..open.limits
-        })
-    });
+    let mut by_rule = ByRule::of(window, &open.limits);
     while let Some(folio) = folios.next() {
-        let rule = by_rule.as_mut().and_then(Iterator::next);
-        let is_moved = rule.is_some_and(|rule| rule.marked != folio.marked);
+        let departs = by_rule.departs(&folio);
         let new = NewFolio {
             index: folio.index,
             order: folio.order,
@@ -64,15 +59,13 @@ fn issue_window(
             Err(Refused::NoMemory) if folio.order == 0 => break,
             Err(_) => {
                 folios.refuse();
-                by_rule.as_mut().map(Folios::refuse);
+                by_rule.refuse();
                 continue;
             }
         }
         let end = folio.index + folio.pages();
         fetched += folio.pages();
-        if is_moved {
-            moved = Limits::QUIRK_EOF_MARK;
-        }
+        moved |= departs;
         match &mut batch {
             Some(batch) if !folio.starts_request => batch.pages.end = end,
             _ => {
@@ -94,4 +87,37 @@ fn issue_window(
         host.submit(last);
     }
     (fetched, moved)
+}
+
+/// The folios of a window without each of the quirks, in step with those that are issued.
+struct ByRule(Vec<(u8, Folios)>);
+
+impl ByRule {
+    fn of(window: &Window, limits: &Limits) -> Self {
+        let held = QUIRKS
+            .into_iter()
+            .filter(|quirk| limits.quirks & quirk != 0);
+        let folios = held.map(|quirk| {
+            let quirks = limits.quirks & !quirk;
+            (quirk, window.folios(&Limits { quirks, ..*limits }))
+        });
+        Self(folios.collect())
+    }
+
+    /// The quirks without which the next folio is not this one.
+    fn departs(&mut self, folio: &Folio) -> u8 {
+        let mut departs = 0;
+        for (quirk, folios) in &mut self.0 {
+            if folios.next().is_none_or(|rule| rule.marked != folio.marked) {
+                departs |= *quirk;
+            }
+        }
+        departs
+    }
+
+    fn refuse(&mut self) {
+        for (_, folios) in &mut self.0 {
+            folios.refuse();
+        }
+    }
 }

@@ -18,7 +18,7 @@ pub use read::ReadCall;
 use std::ops::Range;
 
 use foreread_core::policy::{
-    Access, Advice, Decision, Feedback, Limits, Memory, Near, Policy, State,
+    Access, Advice, Decision, Feedback, Limits, Memory, Near, Policy, Rules, State,
 };
 
 use crate::cache::{FileId, FileView, FolioId, PageCache, StreamId};
@@ -89,6 +89,13 @@ pub trait Host {
     }
 }
 
+/// Quirks that the core itself takes into account when it decides.
+const CORE_QUIRKS: [u8; 3] = [
+    Limits::QUIRK_HISTORY_CAP,
+    Limits::QUIRK_NO_HOLE,
+    Limits::QUIRK_PAST_END,
+];
+
 /// An open file of a program.
 #[derive(Clone, Debug)]
 pub struct OpenFile {
@@ -98,6 +105,8 @@ pub struct OpenFile {
     pub stream: StreamId,
     /// Who decides.
     pub policy: Policy,
+    /// The kernel's rules around decisions: those of the policy's own kernel, else of Linux 6.18.
+    pub rules: Rules,
     /// What holds. Memory is filled in for each decision when the cache has a capacity.
     pub limits: Limits,
     /// What the policy remembers.
@@ -120,6 +129,7 @@ impl OpenFile {
             file,
             stream,
             policy,
+            rules: Rules::of(policy),
             limits,
             state: State::open(&limits),
             file_bytes: limits.file_pages.saturating_mul(PAGE_BYTES),
@@ -166,7 +176,7 @@ impl OpenFile {
         let decision = self
             .policy
             .decide_with(&mut self.state, &access, &near, &limits, memory);
-        let misled = misled | self.capped(&before, &access, &near, &decision);
+        let misled = misled | self.misled(&before, &access, &near, &decision);
         if let (true, Some(marked)) = (decision.clears_mark(), from.marked) {
             cache.clear_mark(marked);
         }
@@ -236,22 +246,24 @@ impl OpenFile {
         (seen, misled)
     }
 
-    /// Whether the count of history that stops short of the maximum changed the decision.
-    fn capped(&self, before: &State, access: &Access, near: &Near, decision: &Decision) -> u8 {
-        let quirk = self.limits.quirks & Limits::QUIRK_HISTORY_CAP;
-        if quirk == 0 || near.before_pages == 0 {
-            return 0;
+    /// Quirks of the core without which it would have decided otherwise.
+    fn misled(&self, before: &State, access: &Access, near: &Near, decision: &Decision) -> u8 {
+        let mut misled = 0;
+        for quirk in CORE_QUIRKS {
+            if self.limits.quirks & quirk == 0 {
+                continue;
+            }
+            let limits = Limits {
+                quirks: self.limits.quirks & !quirk,
+                ..self.limits
+            };
+            let mut state = *before;
+            let without = self.policy.decide_near(&mut state, access, near, &limits);
+            if without.windows() != decision.windows() || state != self.state {
+                misled |= quirk;
+            }
         }
-        let limits = Limits {
-            quirks: 0,
-            ..self.limits
-        };
-        let mut state = *before;
-        let without = self.policy.decide_near(&mut state, access, near, &limits);
-        match without.windows() == decision.windows() {
-            true => 0,
-            false => quirk,
-        }
+        misled
     }
 
     /// What the policy may know of memory, and what became of what it asked for.

@@ -2,13 +2,15 @@
 //! One read(2): `filemap_read()` of today, and `do_generic_mapping_read()` of 2.6.13 for policies
 //! that look.
 
-use foreread_core::policy::Access;
+use foreread_core::policy::{Access, Rules};
 
 use super::{From, Host, OpenFile, PAGE_BYTES, Step};
 use crate::cache::{FolioId, FolioRun, PageCache, Use};
 
 /// Folios that `filemap_get_pages()` collects at a time (PAGEVEC_SIZE).
 const BATCH_FOLIOS: usize = 31;
+/// The same with [`Rules::SMALL_BATCH`].
+const SMALL_BATCH_FOLIOS: usize = 15;
 
 /// A read in progress.
 #[derive(Clone, Debug)]
@@ -168,7 +170,11 @@ impl ReadCall {
         } else {
             self.last
         };
-        cache.folio_run(open.file, self.index..last, BATCH_FOLIOS)
+        let folios_max = match open.rules.has(Rules::SMALL_BATCH) {
+            true => SMALL_BATCH_FOLIOS,
+            false => BATCH_FOLIOS,
+        };
+        cache.folio_run(open.file, self.index..last, folios_max)
     }
 
     /// A marked last folio causes readahead before it is waited for, so that the next request is
@@ -228,6 +234,10 @@ impl ReadCall {
         let pages = end.saturating_sub(self.index);
         open.hit_pages = open.hit_pages.saturating_add(pages);
         self.previous_page = end.checked_sub(1);
+        if open.rules.has(Rules::PREV_BY_PIECE) {
+            let copied = end.saturating_mul(PAGE_BYTES).min(self.end_bytes);
+            open.state.read_done(copied);
+        }
         self.index = end;
         Step::Used(pages)
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every combination of the values that a scenario or the command line gives.
 
-use foreread_core::policy::Limits;
 use foreread_core::policy::sizing::capacity_cap_pages;
+use foreread_core::policy::{Kernel, Limits, Policy};
 
 use super::{Device, ProgramGroup, Programs, Scenario, parts, traced};
 use crate::contender::Contender;
@@ -19,6 +19,8 @@ pub struct Overrides {
     pub read_ahead_pages: Vec<u32>,
     /// Memory, in pages.
     pub memory_pages: Vec<u64>,
+    /// The kernel that `linux` is.
+    pub kernel: Option<Kernel>,
 }
 
 /// One run: its coordinates.
@@ -55,6 +57,7 @@ impl Scenario {
             self.read_ahead_pages
                 .clone_from(&overrides.read_ahead_pages);
         }
+        self.kernel = overrides.kernel.or(self.kernel);
         if overrides.memory_pages.contains(&0) {
             return Err("memory of less than a page holds nothing".into());
         }
@@ -123,16 +126,25 @@ impl Scenario {
             disk,
             disks: usize::try_from(self.disks).unwrap_or(1),
             queue: self.queues[combination.queue].1.clone(),
-            policy: combination.policy.policy(),
+            policy: self.on_kernel(combination.policy.policy()),
             foresight: combination.policy.foresight(),
             limits: Limits {
                 ra_pages,
                 // A cap is a cap: a large request doesn't widen it.
                 pages_max: cap.unwrap_or(self.limits.pages_max),
+                quirks: self.limits.quirks | self.kernel.map_or(0, |kernel| kernel.policy.quirks()),
                 ..self.limits
             },
             files,
             programs,
+        }
+    }
+
+    /// `linux` is that of the kernel.
+    fn on_kernel(&self, policy: Policy) -> Policy {
+        match (policy, self.kernel) {
+            (Policy::Linux, Some(kernel)) => kernel.policy,
+            (policy, _) => policy,
         }
     }
 

@@ -18,7 +18,7 @@ pub use text::ScenarioError;
 
 use std::sync::Arc;
 
-use foreread_core::policy::Limits;
+use foreread_core::policy::{Kernel, Limits};
 use foreread_model::DiskParameters;
 
 use crate::block::QueueRules;
@@ -108,6 +108,9 @@ pub struct Scenario {
     pub read_ahead_pages: Vec<u32>,
     capacity_cap: bool,
     limits: Limits,
+    /// The kernel that the policy `linux` is, with its departures; Linux 6.18 without them where
+    /// none is named.
+    pub kernel: Option<Kernel>,
     files: Vec<FileGroup>,
     programs: Vec<ProgramGroup>,
     /// How many programs of the swept kinds.

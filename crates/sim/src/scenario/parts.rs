@@ -2,7 +2,7 @@
 //! The sections of a scenario, one by one.
 
 use foreread_core::policy::sizing::DEFAULT_PAGES;
-use foreread_core::policy::{Limits, Policy};
+use foreread_core::policy::{Kernel, Limits, NoSuchKernel, Policy};
 use foreread_model::{DiskParameters, PRESET_NAMES};
 
 use super::text::{Field, Section};
@@ -183,6 +183,7 @@ pub(super) struct Readahead {
     folio_order_max: u8,
     readahead_ratio: Option<u32>,
     quirks: u8,
+    pub kernel: Option<Kernel>,
 }
 
 impl Readahead {
@@ -208,6 +209,7 @@ pub(super) fn readahead(section: Option<&Section<'_>>) -> Result<Readahead> {
         folio_order_max: 0,
         readahead_ratio: None,
         quirks: 0,
+        kernel: None,
     };
     let Some(section) = section else {
         return Ok(readahead);
@@ -220,6 +222,7 @@ pub(super) fn readahead(section: Option<&Section<'_>>) -> Result<Readahead> {
         "folio_order_max",
         "readahead_ratio",
         "quirks",
+        "kernel",
     ])?;
     let policy = |field: &Field<'_>| {
         let parsed = field.text()?.parse();
@@ -245,6 +248,11 @@ pub(super) fn readahead(section: Option<&Section<'_>>) -> Result<Readahead> {
         .unwrap_or_default()
         .iter()
         .fold(0, |all, quirk| all | quirk);
+    let kernel = section.get("kernel").map(|field| {
+        let parsed = field.text()?.parse();
+        parsed.map_err(|error: NoSuchKernel| field.error(error.to_string()))
+    });
+    readahead.kernel = kernel.transpose()?;
     Ok(readahead)
 }
 

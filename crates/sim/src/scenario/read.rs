@@ -85,6 +85,7 @@ fn read(top: &Section<'_>) -> Result<Scenario, ScenarioError> {
         read_ahead_pages: readahead.sizes_pages,
         capacity_cap: readahead.capacity_cap,
         limits,
+        kernel: readahead.kernel,
         files,
         programs,
         counts: counts.unwrap_or_else(|| vec![1]),

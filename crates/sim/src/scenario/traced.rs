@@ -40,6 +40,7 @@ impl Scenario {
             read_ahead_pages: vec![DEFAULT_PAGES],
             capacity_cap: false,
             limits: Limits::new(0, DEFAULT_PAGES),
+            kernel: None,
             files: Vec::new(),
             programs: Vec::new(),
             counts: vec![1],
