@@ -33,8 +33,8 @@ pub(crate) fn leaving_access_time<T>(
 }
 
 /// Lets reads of a file wait that was opened with these flags, `O_NONBLOCK` among them. io_uring
-/// takes the flag for an order not to wait for the device, and reads nothing from those devices that
-/// make it wait.
+/// takes the flag for an order not to wait for the device, and reads nothing from those devices
+/// that make it wait.
 pub(crate) fn may_wait(file: impl AsFd, opened_with: OFlags) -> rustix::io::Result<()> {
     // The kernel looks at those flags only that can be changed, which `O_NOATIME` is one of.
     fcntl_setfl(file, opened_with & !OFlags::NONBLOCK)

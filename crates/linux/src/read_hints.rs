@@ -6,11 +6,11 @@
 //! a hint promises nothing, and only a read tells what arrived.
 //!
 //! Neighbours merge when one thread submits them under one block plug. io_uring does that, but not
-//! for devices or file systems that can't start a read without waiting (see [`crate::uring`]): there
-//! each read goes to a worker with a plug of its own, and threads with `pread` are no better.
+//! for devices or file systems that can't start a read without waiting (see [`crate::uring`]):
+//! there each read goes to a worker with a plug of its own, and threads with `pread` are no better.
 //! `madvise` holds one plug over all mappings in its range, of whatever files. So the ranges are
-//! mapped side by side, and one `MADV_WILLNEED` asks for all. On Linux 6.1 with dm-crypt, that makes a
-//! twentieth of the requests.
+//! mapped side by side, and one `MADV_WILLNEED` asks for all. On Linux 6.1 with dm-crypt, that
+//! makes a twentieth of the requests.
 
 use std::ffi::c_void;
 use std::io;
@@ -73,8 +73,8 @@ impl Range {
     /// # Safety
     /// There must be `length` bytes of address space that nobody uses, and the descriptor be open.
     unsafe fn map_to(&self, place: *mut c_void, number: usize) {
-        // The kernel makes one mapping of two neighbours in one file, and would ask for no more of it
-        // than of one. It doesn't when what they allow differs.
+        // The kernel makes one mapping of two neighbours in one file, and would ask for no more of
+        // it than of one. It doesn't when what they allow differs.
         let allowed = match number % 2 {
             0 => ProtFlags::READ,
             _ => ProtFlags::empty(),

@@ -6,11 +6,12 @@
 //! one `readahead(2)` a file. A read tells what really arrived, which a hint never does.
 //!
 //! A read that is answered with `EAGAIN` is made once more by a worker of the kernel that may wait.
-//! io_uring of Linux 6.1 gives that answer for a file opened with `O_NONBLOCK` whose device can't start
-//! a read without waiting, such as device mapper's `crypt`.
+//! io_uring of Linux 6.1 gives that answer for a file opened with `O_NONBLOCK` whose device can't
+//! start a read without waiting, such as device mapper's `crypt`.
 //!
-//! Where the kernel refuses io_uring, threads read ([`crate::read_pool`]). Neither workers nor threads
-//! share a plug, so each batch is asked for beforehand in a way that does ([`crate::read_hints`]).
+//! Where the kernel refuses io_uring, threads read ([`crate::read_pool`]). Neither workers nor
+//! threads share a plug, so each batch is asked for beforehand in a way that does
+//! ([`crate::read_hints`]).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -116,7 +117,8 @@ impl<T> BatchReader<T> {
     }
 
     /// Finds out whether the ring can start reads of such files without waiting. For others each
-    /// read goes to a worker, and batches are asked for beforehand. Must come before the first read.
+    /// read goes to a worker, and batches are asked for beforehand. Must come before the first
+    /// read.
     pub fn learn_from(&mut self, file: impl AsFd) {
         if self.in_flight == 0
             && let Engine::Ring(ring) = &mut self.engine
@@ -225,7 +227,8 @@ impl<T> BatchReader<T> {
         }
     }
 
-    /// The read of a slot, for a worker, when it was refused only because it would have had to wait.
+    /// The read of a slot, for a worker, when it was refused only because it would have had to
+    /// wait.
     fn read_to_repeat(&mut self, slot: usize, result: &io::Result<u32>) -> Option<Read> {
         let error = result.as_ref().err()?.raw_os_error();
         let read = &mut self.slots.get_mut(slot)?.as_mut()?.read;
@@ -409,7 +412,8 @@ mod tests {
 
     use super::*;
 
-    /// Answers of a kernel: for each read its first one, and one for the worker that makes it again.
+    /// Answers of a kernel: for each read its first one, and one for the worker that makes it
+    /// again.
     pub struct Prepared {
         answers: Vec<[i32; 2]>,
         pushed: Vec<Read>,
@@ -562,8 +566,8 @@ mod tests {
         Ok(())
     }
 
-    /// Files of `/proc` can't start a read without waiting. For those opened with `O_NONBLOCK` io_uring
-    /// of Linux 6.1 answers `EAGAIN`, as it does for files on a device that can't.
+    /// Files of `/proc` can't start a read without waiting. For those opened with `O_NONBLOCK`
+    /// io_uring of Linux 6.1 answers `EAGAIN`, as it does for files on a device that can't.
     #[test]
     fn the_kernels_own_refusal_to_wait_is_overcome() -> io::Result<()> {
         use std::os::unix::fs::OpenOptionsExt;
