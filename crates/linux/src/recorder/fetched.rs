@@ -29,8 +29,8 @@ pub struct Fetched {
 }
 
 impl Fetched {
-    /// Accounts for `pages` of `replayed`. `recorded` is what the program accessed, or read as far as
-    /// could be seen.
+    /// Accounts for `pages` of `replayed`. `recorded` is what the program accessed, or read as far
+    /// as could be seen.
     #[must_use]
     pub fn of(pages: &[PagesOf], replayed: &Profile, recorded: Option<&Profile>) -> Self {
         let sees_accesses = |profile: &&Profile| {

@@ -134,8 +134,8 @@ impl Tally {
 /// machine (20 to 30 ms).
 const HOLD_MAX: Duration = Duration::from_millis(50);
 
-/// How long a replay that was stopped is waited for: what a device that isn't slow needs for what is
-/// under way.
+/// How long a replay that was stopped is waited for: what a device that isn't slow needs for what
+/// is under way.
 const GRACE: Duration = Duration::from_millis(20);
 
 /// What all threads of a replay share.
@@ -267,8 +267,8 @@ impl Replay {
         self.shared.stop();
     }
 
-    /// Stops it, and waits until all that has arrived by now is counted, as long as [`Replay::join`]
-    /// would: not for what a slow device is still to deliver.
+    /// Stops it, and waits until all that has arrived by now is counted, as long as
+    /// [`Replay::join`] would: not for what a slow device is still to deliver.
     pub fn settle(&self) {
         const LOOK_EVERY: Duration = Duration::from_millis(1);
         self.stop();
