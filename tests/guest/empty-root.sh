@@ -6,8 +6,8 @@
 #
 #   tests/guest/empty-root.sh [SUITE [MAKE-TARGET...]]     by default bookworm and build
 #
-# Needs root, mmdebstrap and a mirror (MIRROR, SECURITY_MIRROR); about 3 GiB below TMPDIR. Takes some
-# minutes on two idle cores. CARGO_HOME_CACHE names a directory with a crate registry to share.
+# Needs root, mmdebstrap, a mirror (MIRROR, SECURITY_MIRROR) and crates.io; about 3 GiB below TMPDIR. Takes
+# some minutes on two idle cores.
 #
 # Exit status: 0 done, or skipped with the reason; 1 something failed.
 
@@ -60,6 +60,11 @@ for mount in proc sys dev; do
     mount --make-rslave "$root/$mount"
 done
 cp /etc/resolv.conf "$root/etc/" 2>/dev/null || true
+# Where HTTPS goes through a proxy, its certificate is the machine's own.
+for certificate in /usr/local/share/ca-certificates/*.crt; do
+    [ ! -e "$certificate" ] || cp "$certificate" "$root/usr/local/share/ca-certificates/"
+done
+chroot "$root" update-ca-certificates >/dev/null 2>&1 || true
 git -c safe.directory='*' clone --quiet --no-hardlinks "$source" "$root/foreread"
 
 inside() {
