@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench lint prove install clean
+.PHONY: help build demo test bench guests lint prove deb test-deb install clean
 
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
-UNITS := $(PREFIX)/lib/systemd/system
+UNITS ?= $(PREFIX)/lib/systemd/system
+MANUALS ?= $(PREFIX)/share/man/man1
+BASH_COMPLETIONS ?= $(PREFIX)/share/bash-completion/completions
+ZSH_COMPLETIONS ?= $(PREFIX)/share/zsh/site-functions
+FISH_COMPLETIONS ?= $(PREFIX)/share/fish/vendor_completions.d
+# The line tables stay behind, in target/release.
+INSTALL_PROGRAM ?= install -D -s -m 755
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 FOREREAD := $(TARGET)/release/foreread
 # Arguments for the bench, such as one device or one program, go into BENCH_ARGS.
 BENCH ?= $(TARGET)/release/foreread-bench
 BENCH_ARGS ?=
+# Arguments for the guests, such as one kernel or one case, go into GUESTS_ARGS.
+GUESTS_ARGS ?=
 
 # A modelled disk needs root. Without it and without sudo the demo says what it would have shown.
 AS_ROOT := $(shell [ "$$(id -u)" -eq 0 ] || command -v sudo)
@@ -19,7 +27,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 help: ## this list
 	@echo "Foreread makes cold reads fast. Targets:"
-	@sed -n 's/^\([a-z]*\):.* ## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.* ## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 build: ## the program, as target/release/foreread
 	@scripts/setup.sh build
@@ -40,6 +48,11 @@ bench: ## the result table of the README (asks for root)
 	cargo build --release --locked --package foreread --package foreread-bench
 	$(AS_ROOT) $(BENCH) $(BENCH_ARGS)
 
+guests: ## every kernel of the list in virtual machines; writes docs/kernels.md
+	@scripts/setup.sh guests
+	cargo build --release --locked --package foreread --package foreread-guest
+	$(TARGET)/release/foreread-guests matrix --write $(GUESTS_ARGS)
+
 lint: ## rustfmt, clippy, clang-format, shell
 	@scripts/setup.sh test
 	@scripts/lint.sh
@@ -47,12 +60,26 @@ lint: ## rustfmt, clippy, clang-format, shell
 prove: ## proof that the policy core has no run-time error (Frama-C; installs it)
 	@scripts/prove.sh
 
+deb: ## a Debian package, and one of its debug symbols, into target/deb
+	@scripts/setup.sh deb
+	@scripts/deb.sh
+
+test-deb: ## installs, upgrades and purges that package in fresh Debian roots (asks for root)
+	@scripts/setup.sh deb
+	$(AS_ROOT) tests/deb/install.sh
+
 install: ## into PREFIX (/usr/local), under DESTDIR; starts nothing
-	install -D -m 755 $(FOREREAD) $(DESTDIR)$(PREFIX)/bin/foreread
+	$(INSTALL_PROGRAM) $(FOREREAD) $(DESTDIR)$(PREFIX)/bin/foreread
+	scripts/start-pages.sh $(DESTDIR)$(PREFIX)/bin/foreread
 	install -D -m 644 packaging/systemd/foreread-watch.service $(DESTDIR)$(UNITS)/foreread-watch.service
 	sed -i 's|/usr/local/bin/|$(PREFIX)/bin/|' $(DESTDIR)$(UNITS)/foreread-watch.service
 	[ -e $(DESTDIR)$(SYSCONFDIR)/foreread/watch.toml ] || \
 		install -D -m 644 packaging/watch.toml $(DESTDIR)$(SYSCONFDIR)/foreread/watch.toml
+	$(FOREREAD) package man $(DESTDIR)$(MANUALS)
+	$(FOREREAD) package completions $(TARGET)/completions
+	install -D -m 644 $(TARGET)/completions/foreread.bash $(DESTDIR)$(BASH_COMPLETIONS)/foreread
+	install -D -m 644 $(TARGET)/completions/_foreread $(DESTDIR)$(ZSH_COMPLETIONS)/_foreread
+	install -D -m 644 $(TARGET)/completions/foreread.fish $(DESTDIR)$(FISH_COMPLETIONS)/foreread.fish
 
 clean: ## removes what was built
 	cargo clean

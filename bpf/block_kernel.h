@@ -19,6 +19,11 @@ struct request_queue {
 	struct gendisk *disk;
 };
 
+/* The same before Linux 6.11, where a flag said that there is no head. */
+struct request_queue___flags {
+	unsigned long queue_flags;
+};
+
 struct gendisk {
 	int major;
 	int first_minor;
@@ -32,6 +37,8 @@ struct block_device {
 
 /* BLK_FEAT_ROTATIONAL: a disk says that it has a head. */
 #define DISK_ROTATES (1U << 2)
+/* QUEUE_FLAG_NONROT, where the queue has flags. */
+#define QUEUE_STANDS (1UL << 6)
 
 struct bvec_iter {
 	u64 bi_sector;
@@ -42,6 +49,11 @@ struct bvec_iter {
 struct page {
 	unsigned long compound_head;
 	atomic_t _mapcount;
+};
+
+/* The same since Linux 7.1. */
+struct page___info {
+	unsigned long compound_info;
 };
 
 struct bio_vec {

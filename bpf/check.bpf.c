@@ -8,6 +8,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "check.h"
+#include "hooks.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -55,16 +56,9 @@ static __always_inline u64 host_of(struct folio *folio)
 	return (u64)BPF_CORE_READ(folio, mapping, host);
 }
 
-/* folio_order(): in the second page's flags, where there is one. */
 static __always_inline u32 order_of(struct folio *folio)
 {
-	u64 flags = 0;
-
-	/* The flags come first, whatever their type is called. */
-	bpf_probe_read_kernel(&flags, sizeof(flags), folio);
-	if (!(flags & (1ULL << bpf_core_enum_value(enum pageflags, PG_head))))
-		return 0;
-	return BPF_CORE_READ(folio, _flags_1) & 0xff;
+	return folio_order(folio, folio_flags(folio));
 }
 
 SEC("tp_btf/mm_filemap_add_to_page_cache")
@@ -130,8 +124,8 @@ int BPF_PROG(taken_again, struct mm_struct *mm, bool write, bool success)
 	return 0;
 }
 
-SEC("tp_btf/mm_filemap_map_pages")
-int BPF_PROG(mapped, struct address_space *mapping, unsigned long start, unsigned long last)
+static __always_inline int on_mapped(void *context, struct address_space *mapping, u64 start,
+				     u64 last)
 {
 	if (!is_touch || (u64)BPF_CORE_READ(mapping, host) != watched_host)
 		return 0;
@@ -139,6 +133,8 @@ int BPF_PROG(mapped, struct address_space *mapping, unsigned long start, unsigne
 	tell_late(CHECK_STILL_LATE);
 	return 0;
 }
+
+HOOK_MAP_PAGES("tp_btf", mapped, on_mapped)
 
 SEC("tp_btf/mm_filemap_delete_from_page_cache")
 int BPF_PROG(removed, struct folio *folio)
@@ -149,48 +145,67 @@ int BPF_PROG(removed, struct folio *folio)
 	return 0;
 }
 
-SEC("tp_btf/page_cache_sync_ra")
-int BPF_PROG(sync_ra, struct inode *inode, unsigned long index, struct file_ra_state *ra,
-	     unsigned long request)
+static __always_inline int on_sync_ra(void *context, struct inode *inode, u64 index,
+				      struct file_ra_state *ra, u64 request)
 {
 	tell((u64)inode, CHECK_SYNC, 0, index, request, 0);
 	return 0;
 }
 
-SEC("tp_btf/page_cache_async_ra")
-int BPF_PROG(async_ra, struct inode *inode, unsigned long index, struct file_ra_state *ra,
-	     unsigned long request)
+HOOK_SYNC_RA("tp_btf", sync_ra, on_sync_ra)
+
+static __always_inline int on_async_ra(void *context, struct inode *inode, u64 index,
+				       struct file_ra_state *ra, u64 request)
 {
 	tell((u64)inode, CHECK_ASYNC, 0, index, request, 0);
 	return 0;
 }
 
-SEC("tp_btf/page_cache_ra_order")
-int BPF_PROG(ra_order, struct inode *inode, unsigned long index, struct file_ra_state *ra)
+HOOK_ASYNC_RA("tp_btf", async_ra, on_async_ra)
+
+static __always_inline int on_ra_order(void *context, struct inode *inode, u64 index,
+				       struct file_ra_state *ra, u32 order)
 {
-	tell((u64)inode, CHECK_ORDER, BPF_CORE_READ(ra, order), index, BPF_CORE_READ(ra, size),
+	tell((u64)inode, CHECK_ORDER, order, index, BPF_CORE_READ(ra, size),
 	     BPF_CORE_READ(ra, async_size));
 	return 0;
 }
 
-SEC("tp_btf/page_cache_ra_unbounded")
-int BPF_PROG(ra_unbounded, struct inode *inode, unsigned long index, unsigned long pages,
-	     unsigned long lookahead)
+HOOK_RA_ORDER("tp_btf", ra_order, on_ra_order)
+
+static __always_inline int on_ra_unbounded(void *context, struct inode *inode, u64 index,
+					   u64 pages, u64 lookahead)
 {
 	tell((u64)inode, CHECK_UNBOUNDED, 0, index, pages, lookahead);
 	return 0;
 }
 
-SEC("tp_btf/mm_filemap_fault")
-int BPF_PROG(fault, struct address_space *mapping, unsigned long index)
+HOOK_RA_UNBOUNDED("tp_btf", ra_unbounded, on_ra_unbounded)
+
+static __always_inline int on_fault(void *context, struct address_space *mapping, u64 index)
 {
 	tell((u64)BPF_CORE_READ(mapping, host), CHECK_FAULT, 0, index, 0, 0);
 	return 0;
 }
 
-static __always_inline u32 folio_order(u64 flags, u64 shift)
+HOOK_FAULT("tp_btf", fault, on_fault)
+
+/* The largest folios of a mapping: so large where the kernel only says that they may be large. */
+#define ORDER_OF_LARGE 9
+
+/* Smallest and largest order of the folios of a mapping. */
+static __always_inline void look_at_orders(u64 flags)
 {
-	return flags >> shift & 31;
+	looked.folio_order_min = 0;
+	looked.folio_order_max = 0;
+	if (bpf_core_enum_value_exists(enum mapping_flags, AS_FOLIO_ORDER_MAX)) {
+		looked.folio_order_min =
+			flags >> bpf_core_enum_value(enum mapping_flags, AS_FOLIO_ORDER_MIN) & 31;
+		looked.folio_order_max =
+			flags >> bpf_core_enum_value(enum mapping_flags, AS_FOLIO_ORDER_MAX) & 31;
+	} else if (flags >> bpf_core_enum_value(enum mapping_flags, AS_LARGE_FOLIO_SUPPORT) & 1) {
+		looked.folio_order_max = ORDER_OF_LARGE;
+	}
 }
 
 /* Run by user space: fills `looked` for the descriptor that it names. */
@@ -220,13 +235,10 @@ int look(void *context)
 	looked.size = BPF_CORE_READ(file, f_ra.size);
 	looked.async_size = BPF_CORE_READ(file, f_ra.async_size);
 	looked.ra_pages = BPF_CORE_READ(file, f_ra.ra_pages);
-	looked.order = BPF_CORE_READ(file, f_ra.order);
+	looked.order = ra_order_of(&file->f_ra);
 	looked.mmap_miss = BPF_CORE_READ(file, f_ra.mmap_miss);
 	looked.prev_pos = BPF_CORE_READ(file, f_ra.prev_pos);
-	looked.folio_order_min =
-		folio_order(flags, bpf_core_enum_value(enum mapping_flags, AS_FOLIO_ORDER_MIN));
-	looked.folio_order_max =
-		folio_order(flags, bpf_core_enum_value(enum mapping_flags, AS_FOLIO_ORDER_MAX));
+	look_at_orders(flags);
 	looked.bdi_ra_pages = BPF_CORE_READ(sb, s_bdi, ra_pages);
 	looked.bdi_io_pages = BPF_CORE_READ(sb, s_bdi, io_pages);
 	looked.found = 1;

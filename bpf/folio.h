@@ -16,11 +16,32 @@ static __always_inline u64 folio_flags(struct folio *folio)
 
 #define HAS_FLAG(flags, flag) ((flags)&1ULL << bpf_core_enum_value(enum pageflags, flag))
 
+/* folio_order(): with the second page's flags, where there is one. */
+static __always_inline u32 folio_order(struct folio *folio, u64 flags)
+{
+	struct folio___order *old = (void *)folio;
+
+	if (!HAS_FLAG(flags, PG_head))
+		return 0;
+	if (bpf_core_field_exists(old->_folio_order))
+		return BPF_CORE_READ(old, _folio_order) & 31;
+	return BPF_CORE_READ(folio, _flags_1) & 31;
+}
+
 static __always_inline u64 folio_pages(struct folio *folio, u64 flags)
 {
-	if (!HAS_FLAG(flags, PG_head))
-		return 1;
-	return 1ULL << (BPF_CORE_READ(folio, _flags_1) & 0xff & 31);
+	return 1ULL << folio_order(folio, flags);
+}
+
+/* The folio of a block of metadata. */
+static __always_inline struct folio *buffer_folio(struct buffer_head *buffer)
+{
+	struct buffer_head___page *old = (void *)buffer;
+
+	/* Pages of metadata are single ones there. */
+	if (!bpf_core_field_exists(buffer->b_folio))
+		return (struct folio *)BPF_CORE_READ(old, b_page);
+	return BPF_CORE_READ(buffer, b_folio);
 }
 
 /* Entries of the page cache's tree, as <linux/xarray.h> has them. */

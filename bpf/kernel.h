@@ -36,6 +36,8 @@ struct hlist_head {
 	struct hlist_node *first;
 };
 
+struct page;
+
 struct backing_dev_info {
 	unsigned long ra_pages;
 	unsigned long io_pages;
@@ -97,10 +99,16 @@ struct dentry {
 	} d_u;
 };
 
+/* The same since Linux 7.2, without a name for the union. */
+struct dentry___flat {
+	struct hlist_node d_alias;
+};
+
 struct path {
 	struct dentry *dentry;
 };
 
+/* `order` since Linux 6.17. */
 struct file_ra_state {
 	unsigned long start;
 	unsigned int size;
@@ -118,6 +126,12 @@ struct file {
 	s64 f_pos;
 	unsigned int f_mode;
 	struct file_ra_state f_ra;
+};
+
+struct readahead_control {
+	struct address_space *mapping;
+	struct file_ra_state *ra;
+	unsigned long _index;
 };
 
 struct fdtable {
@@ -151,6 +165,15 @@ struct vm_area_struct {
 	unsigned long vm_pgoff;
 	unsigned long vm_flags;
 	struct file *vm_file;
+};
+
+struct vm_fault {
+	struct vm_area_struct *vma;
+	unsigned long pgoff;
+};
+
+struct iov_iter {
+	unsigned long count;
 };
 
 struct kiocb {
@@ -194,11 +217,22 @@ struct folio {
 	atomic_t _entire_mapcount;
 };
 
+/* The same in Linux 6.1, where the order has a byte of its own. */
+struct folio___order {
+	unsigned char _folio_order;
+	atomic_t _total_mapcount; /* how often a PMD maps all of it */
+};
+
 struct buffer_head {
 	unsigned long b_state;
 	struct folio *b_folio;
 	u64 b_blocknr;
 	u64 b_size;
+};
+
+/* The same before Linux 6.2. */
+struct buffer_head___page {
+	struct page *b_page;
 };
 
 #if defined(__TARGET_ARCH_x86)
@@ -237,12 +271,14 @@ struct pt_regs {
 
 enum pageflags {
 	PG_locked,
+	PG_writeback,
 	PG_uptodate,
 	PG_head,
 	PG_reclaim,
 };
 
 enum mapping_flags {
+	AS_LARGE_FOLIO_SUPPORT = 6, /* before Linux 6.12 */
 	AS_FOLIO_ORDER_MIN = 16,
 	AS_FOLIO_ORDER_MAX = 21,
 };

@@ -23,19 +23,18 @@ static __always_inline struct file *file_of(struct task_struct *task, long fd)
 }
 
 /* What a request of io_uring has read when it is done, in bytes; false when it read nothing. */
-static __always_inline bool ring_has_read(void *request, struct io_uring_cqe *cqe,
-					  struct file **file, u64 *start, u64 *end)
+static __always_inline bool ring_has_read(void *request, s32 result, struct file **file,
+					  u64 *start, u64 *end)
 {
 	struct io_kiocb *io = request;
 	/* The kernel keeps the read's own struct at the start of the request. */
 	struct kiocb *kiocb = request;
-	s64 bytes, position;
+	s64 bytes = result, position;
 	u8 opcode;
 
 	opcode = BPF_CORE_READ(io, opcode);
 	if (opcode != IORING_OP_READ && opcode != IORING_OP_READV && opcode != IORING_OP_READ_FIXED)
 		return false;
-	bytes = BPF_CORE_READ(cqe, res);
 	position = BPF_CORE_READ(kiocb, ki_pos);
 	*file = BPF_CORE_READ(kiocb, ki_filp);
 	if (bytes <= 0 || position < bytes || !*file)

@@ -4,6 +4,7 @@
 #define FOREREAD_PATH_UP_H
 
 /* The includer has brought in the kernel's types and <bpf/bpf_core_read.h>. */
+#include "dentry.h"
 
 #define PATH_UP_BYTES 2048
 #define PATH_UP_NAME_BYTES_MAX 255
@@ -16,15 +17,6 @@ struct path_up {
 	u8 *names; /* each with a NUL */
 	u32 bytes;
 };
-
-static __always_inline struct dentry *alias_of(struct inode *inode)
-{
-	struct hlist_node *first = BPF_CORE_READ(inode, i_dentry.first);
-
-	if (!first)
-		return NULL;
-	return (struct dentry *)((u64)first - bpf_core_field_offset(struct dentry, d_u.d_alias));
-}
 
 static long path_up_step(u64 depth, struct path_up *up)
 {

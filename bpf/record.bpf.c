@@ -17,7 +17,8 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "record.h"
-#include "folio.h"
+#include "hooks.h"
+#include "dentry.h"
 #include "open_file.h"
 #include "whoami.h"
 
@@ -169,6 +170,8 @@ struct {
 struct scratch {
 	struct node_record node;
 	struct path_record path;
+	struct access_record access;
+	struct inode_value inode;
 };
 
 struct {
@@ -196,7 +199,7 @@ static __always_inline struct counts *counts(void)
 	return bpf_map_lookup_elem(&totals, &ZERO);
 }
 
-__noinline u64 since_start_ns(void)
+static __always_inline u64 since_start_ns(void)
 {
 	u64 now = bpf_ktime_get_ns();
 
@@ -291,17 +294,20 @@ static __always_inline struct inode_value *inode_entry(struct inode *inode,
 	/* The replay may have been there first. */
 	struct inode_value *value = what == ACCESS ? known_entry(key) :
 						     bpf_map_lookup_elem(&inodes, key);
-	struct inode_value fresh = {};
+	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &ZERO);
+	struct inode_value *fresh;
 	struct counts *c;
 
 	*is_new = false;
-	if (value)
+	if (value || !scratch)
 		return value;
-	fresh.need_ns = what == ACCESS ? since_start_ns() : 0;
-	fresh.id = __sync_fetch_and_add(&next_id, 1);
-	fresh.size_bytes = BPF_CORE_READ(inode, i_size);
-	fresh.mode = BPF_CORE_READ(inode, i_mode);
-	if (!bpf_map_update_elem(&inodes, key, &fresh, BPF_NOEXIST)) {
+	fresh = &scratch->inode;
+	__builtin_memset(fresh, 0, sizeof(*fresh));
+	fresh->need_ns = what == ACCESS ? since_start_ns() : 0;
+	fresh->id = __sync_fetch_and_add(&next_id, 1);
+	fresh->size_bytes = BPF_CORE_READ(inode, i_size);
+	fresh->mode = BPF_CORE_READ(inode, i_mode);
+	if (!bpf_map_update_elem(&inodes, key, fresh, BPF_NOEXIST)) {
 		*is_new = true;
 	}
 	value = bpf_map_lookup_elem(&inodes, key);
@@ -311,15 +317,6 @@ static __always_inline struct inode_value *inode_entry(struct inode *inode,
 			c->lost_inodes++;
 	}
 	return value;
-}
-
-static __always_inline struct dentry *alias_of(struct inode *inode)
-{
-	struct hlist_node *first = BPF_CORE_READ(inode, i_dentry.first);
-
-	if (!first)
-		return NULL;
-	return (struct dentry *)((u64)first - bpf_core_field_offset(struct dentry, d_u.d_alias));
 }
 
 /* As many directories as a path of 4,096 bytes can name. */
@@ -494,40 +491,55 @@ static __always_inline bool name_file(struct access_record *record, u64 inode_po
 	return record->id; /* if not, that is counted */
 }
 
-/* Sends a record for a trace. */
-__noinline int send_access(const struct seen *seen)
+/* Fills a record for a trace; false when there is nothing to say. */
+static __always_inline bool fill_access(struct access_record *record, const struct seen *seen)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct access_record record = { .type = RECORD_ACCESS };
 	struct waited taken;
+
+	record->type = RECORD_ACCESS;
+	record->kind = seen->kind;
+	record->pid = task->tgid;
+	record->tid = task->pid;
+	take_waited(task->pid, &taken);
+	if (seen->kind == ACCESS_CALL && !taken.all_ns)
+		return false;
+	if (seen->kind != ACCESS_EXIT && seen->kind != ACCESS_CALL &&
+	    !name_file(record, seen->inode))
+		return false;
+	record->parent_tid = task->tgid == task->pid ? BPF_CORE_READ(task, real_parent, pid) :
+						       task->tgid;
+	record->time_ns = since_start_ns();
+	record->start_bytes = seen->start_bytes;
+	record->length_bytes = seen->length_bytes;
+	record->file = seen->file;
+	record->asked_bytes = seen->asked_bytes;
+	record->map_start_bytes = seen->map_start_bytes;
+	record->map_end_bytes = seen->map_end_bytes;
+	record->mapping = seen->mapping;
+	record->advice = seen->advice;
+	record->waited_ns = taken.all_ns;
+	record->first_waited_ns = taken.first_ns;
+	bpf_get_current_comm(record->name, sizeof(record->name));
+	return true;
+}
+
+/*
+ * Sends a record for a trace. It is put together in a scratch buffer: before Linux 6.13, functions
+ * that call each other share a stack of 512 bytes.
+ */
+__noinline int send_access(const struct seen *seen)
+{
+	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &ZERO);
 	struct counts *c;
 
-	if (!seen)
+	if (!seen || !scratch)
 		return 0;
-	record.kind = seen->kind;
-	record.pid = task->tgid;
-	record.tid = task->pid;
-	take_waited(record.tid, &taken);
-	if (record.kind == ACCESS_CALL && !taken.all_ns)
+	__builtin_memset(&scratch->access, 0, sizeof(scratch->access));
+	if (!fill_access(&scratch->access, seen))
 		return 0;
-	if (record.kind != ACCESS_EXIT && record.kind != ACCESS_CALL &&
-	    !name_file(&record, seen->inode))
-		return 0;
-	record.parent_tid = record.pid == record.tid ? BPF_CORE_READ(task, real_parent, pid) :
-						       (int)record.pid;
-	record.time_ns = since_start_ns();
-	record.start_bytes = seen->start_bytes;
-	record.length_bytes = seen->length_bytes;
-	record.file = seen->file;
-	record.asked_bytes = seen->asked_bytes;
-	record.map_start_bytes = seen->map_start_bytes;
-	record.map_end_bytes = seen->map_end_bytes;
-	record.mapping = seen->mapping;
-	record.advice = seen->advice;
-	record.waited_ns = taken.all_ns;
-	record.first_waited_ns = taken.first_ns;
-	bpf_get_current_comm(record.name, sizeof(record.name));
-	if (bpf_ringbuf_output(&records, &record, sizeof(record), BPF_RB_NO_WAKEUP)) {
+	if (bpf_ringbuf_output(&records, &scratch->access, sizeof(scratch->access),
+			       BPF_RB_NO_WAKEUP)) {
 		c = counts();
 		if (c)
 			c->lost_records++;
@@ -536,7 +548,7 @@ __noinline int send_access(const struct seen *seen)
 }
 
 /* Sends what concerns no file. */
-static __always_inline void send_mere(u32 kind)
+static __noinline void send_mere(u32 kind)
 {
 	struct seen seen = { .kind = kind };
 
@@ -611,7 +623,7 @@ static long find_any_place(struct task_struct *task, struct vm_area_struct *vma,
  * be being changed by another thread, or the address be unknown after a move to another CPU: then
  * only the pages are known.
  */
-static __always_inline void send_fault(struct address_space *mapping, u64 start_page, u64 end_page,
+static __noinline void send_fault(struct address_space *mapping, u64 start_page, u64 end_page,
 				       u32 kind, struct recent *recent)
 {
 	struct seen seen = {
@@ -837,9 +849,8 @@ __noinline int note_pages(u64 inode_pointer, u64 start_page, u64 end_page, u64 h
 }
 
 /* A read asks for pages index to last_index, cached or not. */
-SEC("tp_btf/mm_filemap_get_pages")
-int BPF_PROG(get_pages, struct address_space *mapping, unsigned long index,
-	     unsigned long last_index)
+static __always_inline int on_get_pages(void *context, struct address_space *mapping, u64 index,
+					u64 last_index)
 {
 	struct recent *recent = traced_now();
 
@@ -849,6 +860,8 @@ int BPF_PROG(get_pages, struct address_space *mapping, unsigned long index,
 	note_pages((u64)BPF_CORE_READ(mapping, host), index, last_index + 1, BY_READ, recent);
 	return 0;
 }
+
+HOOK_GET_PAGES("tp_btf", get_pages, on_get_pages)
 
 /* Pages that a PMD maps. */
 #define HUGE_PAGES 512
@@ -867,12 +880,11 @@ static __always_inline bool is_mapped_whole(u64 pages)
  * the folio there. Which of them the program touches can't be seen any more,
  * so all count.
  */
-SEC("tp_btf/mm_filemap_map_pages")
-int BPF_PROG(map_pages, struct address_space *mapping, unsigned long start_pgoff,
-	     unsigned long end_pgoff)
+static __always_inline int on_map_pages(void *context, struct address_space *mapping,
+					u64 start_page, u64 last_page)
 {
 	struct recent *recent = traced_now();
-	u64 start_page = start_pgoff, end_page = (u64)end_pgoff + 1;
+	u64 end_page = last_page + 1;
 	struct inode_key key = {};
 	struct inode *host;
 	struct found folio;
@@ -900,9 +912,10 @@ int BPF_PROG(map_pages, struct address_space *mapping, unsigned long start_pgoff
 	return 0;
 }
 
+HOOK_MAP_PAGES("tp_btf", map_pages, on_map_pages)
+
 /* The page isn't there, or isn't ready: the program waits for it. */
-SEC("tp_btf/mm_filemap_fault")
-int BPF_PROG(fault, struct address_space *mapping, unsigned long index)
+static __always_inline int on_fault(void *context, struct address_space *mapping, u64 index)
 {
 	struct recent *recent = traced_now();
 	struct found mapped = { .start_page = index, .end_page = index + 1 };
@@ -929,6 +942,8 @@ int BPF_PROG(fault, struct address_space *mapping, unsigned long index)
 	key_of(BPF_CORE_READ(mapping, host), &recent->fault_key);
 	return 0;
 }
+
+HOOK_FAULT("tp_btf", fault, on_fault)
 
 struct huge {
 	u64 address;
@@ -1203,7 +1218,7 @@ int BPF_PROG(block_touched, struct buffer_head *buffer)
 
 	if ((BPF_CORE_READ(buffer, b_state) & (1UL << BLOCK_IS_READ)) || !traced_now())
 		return 0;
-	inode = BPF_CORE_READ(buffer, b_folio, mapping, host);
+	inode = BPF_CORE_READ(buffer_folio(buffer), mapping, host);
 	if (!inode || (BPF_CORE_READ(inode, i_mode) & S_IFMT) != S_IFBLK)
 		return 0;
 	start_page = (BPF_CORE_READ(buffer, b_blocknr) * BPF_CORE_READ(buffer, b_size)) >> 12;
@@ -1311,7 +1326,7 @@ static __always_inline void send_path(struct path_record *record, u32 directory,
  * rest only. So when the last event covers less than a read returned, what
  * was read is taken from the file's position.
  */
-static __always_inline void note_whole_read(struct task_struct *task, struct pt_regs *regs,
+static __noinline void note_whole_read(struct task_struct *task, struct pt_regs *regs,
 					    bool has_position, long bytes, struct recent *recent)
 {
 	struct file *file = file_of(task, (s32)SYSCALL_ARGUMENT_0(regs));
@@ -1353,7 +1368,7 @@ static __always_inline void send_call(struct file *file, struct seen *seen)
 }
 
 /* A read has returned: for a trace, which bytes of which open file. */
-static __always_inline void send_read(struct task_struct *task, struct pt_regs *regs, u32 class,
+static __noinline void send_read(struct task_struct *task, struct pt_regs *regs, u32 class,
 				      long bytes)
 {
 	struct file *file = file_of(task, (s32)SYSCALL_ARGUMENT_0(regs));
@@ -1375,7 +1390,7 @@ static __always_inline void send_read(struct task_struct *task, struct pt_regs *
 #define ADVICE_WILLNEED 3
 
 /* Advice was given, or readahead asked for: for a trace. */
-static __always_inline void send_advice(struct task_struct *task, struct pt_regs *regs, u32 class)
+static __noinline void send_advice(struct task_struct *task, struct pt_regs *regs, u32 class)
 {
 	struct seen seen = {
 		.kind = ACCESS_ADVICE,
@@ -1388,7 +1403,7 @@ static __always_inline void send_advice(struct task_struct *task, struct pt_regs
 }
 
 /* The same of a mapping. What else it is advised, its faults say. */
-static __always_inline void send_mapping_advice(struct task_struct *task, struct pt_regs *regs)
+static __noinline void send_mapping_advice(struct task_struct *task, struct pt_regs *regs)
 {
 	struct seen seen = { .kind = ACCESS_ADVICE, .advice = ADVICE_WILLNEED };
 	struct place place = { .address = SYSCALL_ARGUMENT_0(regs), .seen = &seen };
@@ -1413,7 +1428,7 @@ static long find_mapped(struct task_struct *task, struct vm_area_struct *vma, u6
  * Pages brought in and mapped by mmap() itself come without a fault. The file
  * is asked of the mapping: that of an overlay is of the real file.
  */
-static __always_inline void note_populated(struct task_struct *task, struct pt_regs *regs,
+static __noinline void note_populated(struct task_struct *task, struct pt_regs *regs,
 					   u64 address, struct recent *recent)
 {
 	u64 start_page = SYSCALL_ARGUMENT_5(regs) >> 12;
@@ -1441,14 +1456,13 @@ static __always_inline bool follows_link(u32 class, struct pt_regs *regs)
 	return !(class & CALL_NO_FOLLOW) && !(flags & AT_SYMLINK_NOFOLLOW);
 }
 
-/* A call that takes a name has returned: for a trace, what it opened, and what it waited for. */
-static __always_inline void send_named(struct task_struct *task, u32 class, long ret)
+/* A call that takes a name has returned: for a trace, what it opened. */
+static __noinline void send_opened(struct task_struct *task, u32 class, long ret)
 {
 	struct seen seen = { .kind = ACCESS_OPEN };
 
 	if ((class == CALL_OPENAT || class == CALL_OPEN) && ret >= 0)
 		send_call(file_of(task, ret), &seen);
-	send_mere(ACCESS_CALL);
 }
 
 /*
@@ -1507,8 +1521,10 @@ int BPF_PROG(call_done, struct pt_regs *regs, long ret)
 		return 0;
 	}
 	/* What a call that looks names up waited for is none of the next access's. */
-	if (sends_accesses)
-		send_named(task, class, ret);
+	if (sends_accesses) {
+		send_opened(task, class, ret);
+		send_mere(ACCESS_CALL);
+	}
 	if (class == CALL_LIST) {
 		file = file_of(task, SYSCALL_ARGUMENT_0(regs));
 		if (file && ret >= 0)
@@ -1570,19 +1586,20 @@ int BPF_PROG(call_done, struct pt_regs *regs, long ret)
  * A read by io_uring that had to wait is begun again, and what it found before
  * comes without an event. At its end it is known what it has read.
  */
-SEC("tp_btf/io_uring_complete")
-int BPF_PROG(ring_read_done, struct io_ring_ctx *ring, void *request, struct io_uring_cqe *cqe)
+static __always_inline int on_ring_done(void *request, s32 result)
 {
 	struct recent *recent = traced_now();
 	u64 start, end;
 	struct file *file;
 
-	if (!recent || !ring_has_read(request, cqe, &file, &start, &end))
+	if (!recent || !ring_has_read(request, result, &file, &start, &end))
 		return 0;
 	note_pages((u64)BPF_CORE_READ(file, f_mapping, host), start >> 12, (end + 4095) >> 12,
 		   BY_READ_CALL, recent);
 	return 0;
 }
+
+HOOK_RING_DONE(ring_read_done, on_ring_done)
 
 static __always_inline int send_executed(struct task_struct *task, const char *name,
 					 struct recent *recent)

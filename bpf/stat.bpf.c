@@ -14,6 +14,7 @@
 #include "stat_account.h"
 #include "stat_read.h"
 #include "stat_survey.h"
+#include "hooks.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -36,9 +37,8 @@ static __always_inline void open_window(struct task_state *t, struct inode *inod
 }
 
 /* A page is missed; what is read ahead with it follows. */
-SEC("tp_btf/page_cache_sync_ra")
-int BPF_PROG(sync_ra, struct inode *inode, unsigned long index, struct file_ra_state *ra,
-	     unsigned long request)
+static __always_inline int on_sync_ra(void *context, struct inode *inode, u64 index,
+				      struct file_ra_state *ra, u64 request)
 {
 	u64 pages_max = BPF_CORE_READ(ra, ra_pages);
 	u64 io_pages = BPF_CORE_READ(inode, i_sb, s_bdi, io_pages);
@@ -67,10 +67,11 @@ int BPF_PROG(sync_ra, struct inode *inode, unsigned long index, struct file_ra_s
 	return 0;
 }
 
+HOOK_SYNC_RA("tp_btf", sync_ra, on_sync_ra)
+
 /* The marker is met. */
-SEC("tp_btf/page_cache_async_ra")
-int BPF_PROG(async_ra, struct inode *inode, unsigned long index, struct file_ra_state *ra,
-	     unsigned long request)
+static __always_inline int on_async_ra(void *context, struct inode *inode, u64 index,
+				       struct file_ra_state *ra, u64 request)
 {
 	u64 expected = BPF_CORE_READ(ra, start) + BPF_CORE_READ(ra, size);
 	struct task_state *t = state_now(true);
@@ -88,8 +89,10 @@ int BPF_PROG(async_ra, struct inode *inode, unsigned long index, struct file_ra_
 	return 0;
 }
 
-SEC("tp_btf/page_cache_ra_order")
-int BPF_PROG(ra_order, struct inode *inode, unsigned long index, struct file_ra_state *ra)
+HOOK_ASYNC_RA("tp_btf", async_ra, on_async_ra)
+
+static __always_inline int on_ra_order(void *context, struct inode *inode, u64 index,
+				       struct file_ra_state *ra, u32 order)
 {
 	struct task_state *t = state_now(true);
 	u32 kind = STAT_AROUND;
@@ -104,9 +107,10 @@ int BPF_PROG(ra_order, struct inode *inode, unsigned long index, struct file_ra_
 	return 0;
 }
 
-SEC("tp_btf/page_cache_ra_unbounded")
-int BPF_PROG(ra_unbounded, struct inode *inode, unsigned long index, unsigned long pages,
-	     unsigned long lookahead)
+HOOK_RA_ORDER("tp_btf", ra_order, on_ra_order)
+
+static __always_inline int on_ra_unbounded(void *context, struct inode *inode, u64 index,
+					   u64 pages, u64 lookahead)
 {
 	struct task_state *t = state_now(true);
 	bool is_same;
@@ -129,6 +133,8 @@ int BPF_PROG(ra_unbounded, struct inode *inode, unsigned long index, unsigned lo
 	open_window(t, inode, index, pages, STAT_FORCED);
 	return 0;
 }
+
+HOOK_RA_UNBOUNDED("tp_btf", ra_unbounded, on_ra_unbounded)
 
 SEC("tp_btf/mm_filemap_add_to_page_cache")
 int BPF_PROG(inserted, struct folio *folio)
@@ -199,9 +205,8 @@ int BPF_PROG(removed, struct folio *folio)
 }
 
 /* A read asks for pages index to last_index, and some of them are there. */
-SEC("tp_btf/mm_filemap_get_pages")
-int BPF_PROG(get_pages, struct address_space *mapping, unsigned long index,
-	     unsigned long last_index)
+static __always_inline int on_get_pages(void *context, struct address_space *mapping, u64 index,
+					u64 last_index)
 {
 	u64 inode = (u64)BPF_CORE_READ(mapping, host);
 	u64 chunk = index >> CHUNK_SHIFT, last_chunk = last_index >> CHUNK_SHIFT;
@@ -227,6 +232,8 @@ int BPF_PROG(get_pages, struct address_space *mapping, unsigned long index,
 	return 0;
 }
 
+HOOK_GET_PAGES("tp_btf", get_pages, on_get_pages)
+
 /*
  * Fault-around has mapped what is ready around a fault, of a large folio all of it where that fits
  * (Linux 6.18). Which of it is touched can't be seen any more, so all of it is used.
@@ -251,9 +258,8 @@ __noinline int use_mapped(u64 inode, u64 start_page, u64 end_page)
 	return 0;
 }
 
-SEC("tp_btf/mm_filemap_map_pages")
-int BPF_PROG(map_pages, struct address_space *mapping, unsigned long start_pgoff,
-	     unsigned long end_pgoff)
+static __always_inline int on_map_pages(void *context, struct address_space *mapping,
+					u64 start_pgoff, u64 end_pgoff)
 {
 	u64 inode = (u64)BPF_CORE_READ(mapping, host);
 	u64 chunk = start_pgoff >> CHUNK_SHIFT, last_chunk = end_pgoff >> CHUNK_SHIFT;
@@ -266,9 +272,10 @@ int BPF_PROG(map_pages, struct address_space *mapping, unsigned long start_pgoff
 	return 0;
 }
 
+HOOK_MAP_PAGES("tp_btf", map_pages, on_map_pages)
+
 /* The page isn't there, or isn't ready, or isn't mapped around because of its mark. */
-SEC("tp_btf/mm_filemap_fault")
-int BPF_PROG(fault, struct address_space *mapping, unsigned long index)
+static __always_inline int on_fault(void *context, struct address_space *mapping, u64 index)
 {
 	u64 inode = (u64)BPF_CORE_READ(mapping, host);
 	u64 number = index >> CHUNK_SHIFT, bits;
@@ -308,6 +315,8 @@ int BPF_PROG(fault, struct address_space *mapping, unsigned long index)
 	end_pages(inode, number, bits, END_ON_TIME);
 	return 0;
 }
+
+HOOK_FAULT("tp_btf", fault, on_fault)
 
 /* What a thread is about to wait for: the file, 0 when it isn't for a read. */
 static __always_inline u64 waited_for(struct task_struct *task, struct task_state *t)
@@ -362,6 +371,27 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	return 0;
 }
 
+/* No struct page lies in the last GiB of addresses, so that a word from there is a mask. */
+#define HEAD_MASK_MIN (~0ULL << 30)
+
+/*
+ * The head of a page's folio. A tail has the lowest bit of a word set; the rest of it is the
+ * address of the head, or since Linux 7.1 a mask which makes that of its own address.
+ */
+static __always_inline u64 head_of(u64 page)
+{
+	struct page___info *masked = (void *)page;
+	u64 word;
+
+	if (bpf_core_field_exists(masked->compound_info))
+		word = BPF_CORE_READ(masked, compound_info);
+	else
+		word = BPF_CORE_READ((struct page *)page, compound_head);
+	if (!(word & 1))
+		return page;
+	return word >= HEAD_MASK_MIN ? page & word & ~1ULL : word - 1;
+}
+
 /* A request goes to a device: it counts for whoever brought its first page in. */
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(issued, struct request *request)
@@ -384,8 +414,7 @@ int BPF_PROG(issued, struct request *request)
 	page = (u64)BPF_CORE_READ(vector, bv_page);
 	if (!page)
 		return 0;
-	head = BPF_CORE_READ((struct page *)page, compound_head);
-	head = head & 1 ? head - 1 : page;
+	head = head_of(page);
 	folio = (struct folio *)head;
 	/* The lowest bits tell pages without a file apart. */
 	if (!BPF_CORE_READ(folio, mapping) || ((u64)BPF_CORE_READ(folio, mapping) & 3))
@@ -414,7 +443,7 @@ int BPF_PROG(issued, struct request *request)
 SEC("tp_btf/block_touch_buffer")
 int BPF_PROG(block_touched, struct buffer_head *buffer)
 {
-	struct folio *folio = BPF_CORE_READ(buffer, b_folio);
+	struct folio *folio = buffer_folio(buffer);
 	struct inode *inode = BPF_CORE_READ(folio, mapping, host);
 	u64 page;
 
@@ -430,14 +459,13 @@ int BPF_PROG(block_touched, struct buffer_head *buffer)
 }
 
 /* What io_uring read without an event, because a part of it wasn't ready when it began. */
-SEC("tp_btf/io_uring_complete")
-int BPF_PROG(ring_read_done, struct io_ring_ctx *ring, void *request, struct io_uring_cqe *cqe)
+static __always_inline int on_ring_done(void *request, s32 result)
 {
 	u64 start, end;
 	struct inode *inode;
 	struct file *file;
 
-	if (!ring_has_read(request, cqe, &file, &start, &end))
+	if (!ring_has_read(request, result, &file, &start, &end))
 		return 0;
 	inode = BPF_CORE_READ(file, f_mapping, host);
 	if (!*filter_at((u64)inode, start >> 18) && !*filter_at((u64)inode, (end - 1) >> 18))
@@ -445,6 +473,8 @@ int BPF_PROG(ring_read_done, struct io_ring_ctx *ring, void *request, struct io_
 	use_read((u64)inode, start >> 12, (end + 4095) >> 12);
 	return 0;
 }
+
+HOOK_RING_DONE(ring_read_done, on_ring_done)
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)

@@ -3,6 +3,7 @@
 #ifndef FOREREAD_STAT_ACCOUNT_H
 #define FOREREAD_STAT_ACCOUNT_H
 
+#include "dentry.h"
 #include "stat_tables.h"
 
 static __always_inline bool is_followed_now(void)
@@ -13,15 +14,6 @@ static __always_inline bool is_followed_now(void)
 		return true;
 	tgid = bpf_get_current_pid_tgid() >> 32;
 	return bpf_map_lookup_elem(&tree, &tgid);
-}
-
-static __always_inline struct dentry *alias_of(struct inode *inode)
-{
-	struct hlist_node *first = BPF_CORE_READ(inode, i_dentry.first);
-
-	if (!first)
-		return NULL;
-	return (struct dentry *)((u64)first - bpf_core_field_offset(struct dentry, d_u.d_alias));
 }
 
 struct climb {

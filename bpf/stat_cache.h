@@ -31,12 +31,17 @@ static __always_inline bool is_mapped(const struct found *found, u64 page)
 	u64 struct_bytes = bpf_core_type_size(struct page);
 	u64 of_page = found->folio + (page - found->start_page) * struct_bytes;
 	struct folio *folio = (struct folio *)found->folio;
+	struct folio___order *old = (void *)folio;
 
 	/* Counts begin at -1. */
 	if (BPF_CORE_READ((struct page *)of_page, _mapcount.counter) >= 0)
 		return true;
-	return HAS_FLAG(found->flags, PG_head) && bpf_core_field_exists(folio->_entire_mapcount) &&
-	       BPF_CORE_READ(folio, _entire_mapcount.counter) >= 0;
+	if (!HAS_FLAG(found->flags, PG_head))
+		return false;
+	if (bpf_core_field_exists(folio->_entire_mapcount))
+		return BPF_CORE_READ(folio, _entire_mapcount.counter) >= 0;
+	return bpf_core_field_exists(old->_folio_order) &&
+	       BPF_CORE_READ(old, _total_mapcount.counter) >= 0;
 }
 
 static long look_at_folio(u64 step, struct look *look)

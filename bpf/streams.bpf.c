@@ -13,7 +13,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "whom.h"
-#include "folio.h"
+#include "hooks.h"
 #include "path_up.h"
 #include "streams.h"
 
@@ -224,12 +224,22 @@ static __always_inline struct gendisk *disk_of(struct inode *inode)
 	return device ? BPF_CORE_READ(device, bd_disk) : NULL;
 }
 
+static __always_inline bool says_it_turns(struct gendisk *disk)
+{
+	struct request_queue *queue = BPF_CORE_READ(disk, queue);
+	struct request_queue___flags *old = (void *)queue;
+
+	if (bpf_core_field_exists(queue->limits.features))
+		return BPF_CORE_READ(queue, limits.features) & DISK_ROTATES;
+	return !(BPF_CORE_READ(old, queue_flags) & QUEUE_STANDS);
+}
+
 /* Whether a disk has a head, as far as it can be believed: those of virtual machines all say so. */
 static __always_inline bool turns(struct gendisk *disk)
 {
 	char name[4] = {};
 
-	if (!(BPF_CORE_READ(disk, queue, limits.features) & DISK_ROTATES))
+	if (!says_it_turns(disk))
 		return false;
 	BPF_CORE_READ_INTO(&name, disk, disk_name);
 	return !(name[0] == 'v' && name[1] == 'd') &&
@@ -385,50 +395,33 @@ __noinline int tell_waited(u64 waited_ns, u32 asked)
 }
 
 /*
- * The policy is told of what the current thread does now, and what it asks for is passed on. A
- * program of its own: the verifier takes its time for the policy, and so looks at it once.
+ * Puts the call together that tells the policy of what the current thread does now. Under the lock.
+ * On a stack of its own beside that of decide(): before Linux 6.13 both have 512 bytes, with all
+ * that they call and who calls them.
  */
-SEC("raw_tp")
-int told(void *context)
+__noinline int put_call(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);
 	u64 pid_tgid = bpf_get_current_pid_tgid();
-	struct streams_key key = {};
 	struct found found = {};
 	struct inode *inode;
 	bool missed, is_new = false;
-	u32 device_ra_pages, io_pages;
-	u64 number, size_pages;
+	u32 device_ra_pages;
 	struct gendisk *disk;
+	u64 number;
 
 	if (!reader)
 		return 0;
 	missed = has_missed(reader->kind_now & 0xff, reader->kind_now >> 8);
 	inode = (struct inode *)reader->inode_now;
-	key.inode = BPF_CORE_READ(inode, i_ino);
-	key.device = BPF_CORE_READ(inode, i_sb, s_dev);
-	key.generation = BPF_CORE_READ(inode, i_generation);
-	/* All that it reads may be in memory. */
-	if (!missed && reader->ahead_inode != reader->inode_now &&
-	    !bpf_map_lookup_elem(&files, &key)) {
-		reader->idle_mapping = reader->mapping_now;
-		reader->idle_files = files_seen;
-		return 0;
-	}
-	reader->key_now = key;
 	disk = disk_of(inode);
 	number = disk ? disk_number(disk) : 0;
-	size_pages = file_pages(inode);
 	device_ra_pages = BPF_CORE_READ(inode, i_sb, s_bdi, ra_pages);
-	io_pages = BPF_CORE_READ(inode, i_sb, s_bdi, io_pages);
-	if (!lock(LOCK_TRIES_MAX)) {
-		__sync_fetch_and_add(&untold, 1);
-		return 0;
-	}
-	if (!bpf_map_lookup_elem(&files, &key)) {
+	if (!bpf_map_lookup_elem(&files, &reader->key_now)) {
 		files_seen++;
-		is_new = bpf_map_update_elem(&files, &key, &FRESH_FILE, BPF_NOEXIST) == 0;
+		is_new = bpf_map_update_elem(&files, &reader->key_now, &FRESH_FILE, BPF_NOEXIST) ==
+			 0;
 		tell_file();
 	}
 	call_now.process = pid_tgid >> 32;
@@ -437,7 +430,7 @@ int told(void *context)
 		add_disk(number, disk);
 	accesses++;
 	misses += missed;
-	call_now.key = key;
+	call_now.key = reader->key_now;
 	call_now.is_new = 0;
 	call_now.access.thread = (u32)pid_tgid;
 	if (reader->waited_ns && reader->inode == reader->inode_now)
@@ -452,11 +445,11 @@ int told(void *context)
 	call_now.access.time_ns = bpf_ktime_get_ns();
 	call_now.access.kind = reader->kind_now & 0xff;
 	call_now.access.flags = reader->kind_now >> 8 & 0xffff;
-	call_now.limits.file_pages = size_pages;
+	call_now.limits.file_pages = file_pages(inode);
 	call_now.limits.memory_pages = memory_pages;
 	call_now.limits.reclaim_pages = reclaim_pages;
 	call_now.limits.ra_pages = device_ra_pages;
-	call_now.limits.io_pages = io_pages;
+	call_now.limits.io_pages = BPF_CORE_READ(inode, i_sb, s_bdi, io_pages);
 	call_now.limits.pages_max = budget_pages;
 	/* Of a stream that has not come far, the kernel reads ahead well. */
 	call_now.limits.min_pages = device_ra_pages * 2;
@@ -466,6 +459,38 @@ int told(void *context)
 	    !cached_folio((u64)BPF_CORE_READ(inode, i_mapping), reader->index_now, &found) &&
 	    (found.folio & 1))
 		call_now.state_flags = FR_STATE_THRASHED;
+	return 0;
+}
+
+/*
+ * The policy is told of what the current thread does now, and what it asks for is passed on.
+ */
+__noinline int tell_policy(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);
+	struct inode *inode;
+	bool missed;
+
+	if (!reader)
+		return 0;
+	missed = has_missed(reader->kind_now & 0xff, reader->kind_now >> 8);
+	inode = (struct inode *)reader->inode_now;
+	reader->key_now.inode = BPF_CORE_READ(inode, i_ino);
+	reader->key_now.device = BPF_CORE_READ(inode, i_sb, s_dev);
+	reader->key_now.generation = BPF_CORE_READ(inode, i_generation);
+	/* All that it reads may be in memory. */
+	if (!missed && reader->ahead_inode != reader->inode_now &&
+	    !bpf_map_lookup_elem(&files, &reader->key_now)) {
+		reader->idle_mapping = reader->mapping_now;
+		reader->idle_files = files_seen;
+		return 0;
+	}
+	if (!lock(LOCK_TRIES_MAX)) {
+		__sync_fetch_and_add(&untold, 1);
+		return 0;
+	}
+	put_call();
 	decide();
 	/* Around a fault the kernel reads by itself. */
 	if (call_now.decision.reason != FR_REASON_AROUND) {
@@ -480,6 +505,16 @@ int told(void *context)
 	return 0;
 }
 
+/*
+ * The same as a program of its own, where tracepoints can leave for it: the verifier takes its time
+ * for the policy, and so looks at it once.
+ */
+SEC("raw_tp")
+int told(void *context)
+{
+	return tell_policy();
+}
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
@@ -489,7 +524,10 @@ struct {
 	.values = { [0] = (void *)&told },
 };
 
-/* The end of a program that has seen the thread do something. */
+/*
+ * The end of a program that has seen the thread do something; without a context it is attached to a
+ * function.
+ */
 static __always_inline void tell(void *context, struct reader *reader, struct inode *inode,
 				 u64 index, u64 pages, u32 kind, u32 ra_pages)
 {
@@ -498,7 +536,10 @@ static __always_inline void tell(void *context, struct reader *reader, struct in
 	reader->pages_now = pages;
 	reader->kind_now = kind;
 	reader->ra_pages_now = ra_pages;
-	bpf_tail_call(context, &policy, 0);
+	if (context)
+		bpf_tail_call(context, &policy, 0);
+	else
+		tell_policy();
 }
 
 /* Reads from memory aren't seen yet: user space attaches what sees them. */
@@ -520,9 +561,8 @@ static __always_inline void begin(void)
 }
 
 /* A read misses a page. */
-SEC("raw_tp/page_cache_sync_ra")
-int BPF_PROG(missed, struct inode *inode, unsigned long index, struct file_ra_state *ra,
-	     unsigned long request)
+static __always_inline int on_missed(void *context, struct inode *inode, u64 index,
+				     struct file_ra_state *ra, u64 request)
 {
 	struct file *file = (void *)ra - bpf_core_field_offset(struct file, f_ra);
 	u32 tgid = bpf_get_current_pid_tgid() >> 32;
@@ -549,23 +589,27 @@ int BPF_PROG(missed, struct inode *inode, unsigned long index, struct file_ra_st
 	reader->start_page = index;
 	reader->end_page = index + request;
 	reader->untold_page = reader->end_page;
-	tell(ctx, reader, inode, start, reader->end_page - start,
+	tell(context, reader, inode, start, reader->end_page - start,
 	     FR_READ_LOOK | FR_ACCESS_MISSED << 8, BPF_CORE_READ(ra, ra_pages));
 	return 0;
 }
 
+HOOK_SYNC_RA("raw_tp", missed, on_missed)
+
 /* The kernel reads ahead, for a read or around a fault: something isn't in memory. */
-SEC("raw_tp/page_cache_ra_order")
-int BPF_PROG(read_ahead, struct inode *inode)
+static __always_inline int on_read_ahead(void *context, struct inode *inode, u64 index,
+					 struct file_ra_state *ra, u32 order)
 {
 	if (!sees_hits && is_watched(bpf_get_current_pid_tgid() >> 32) && is_followed(inode))
 		begin();
 	return 0;
 }
 
+HOOK_RA_ORDER("raw_tp", read_ahead, on_read_ahead)
+
 /* A mark is met: the kernel reads ahead for this thread, which so may never miss anything. */
-SEC("raw_tp/page_cache_async_ra")
-int BPF_PROG(marked, struct inode *inode)
+static __always_inline int on_marked(void *context, struct inode *inode, u64 index,
+				     struct file_ra_state *ra, u64 request)
 {
 	struct reader *reader;
 
@@ -581,9 +625,11 @@ int BPF_PROG(marked, struct inode *inode)
 	return 0;
 }
 
+HOOK_ASYNC_RA("raw_tp", marked, on_marked)
+
 /* A read has pages index to last_index, or the first of them. */
-SEC("raw_tp/mm_filemap_get_pages")
-int BPF_PROG(looked, struct address_space *mapping, unsigned long index, unsigned long last_index)
+static __always_inline int on_looked(void *context, struct address_space *mapping, u64 index,
+				     u64 last_index)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);
@@ -616,18 +662,32 @@ int BPF_PROG(looked, struct address_space *mapping, unsigned long index, unsigne
 	reader->start_page = index;
 	reader->end_page = end;
 	reader->untold_page = end;
-	tell(ctx, reader, inode, start, end - start, FR_READ_LOOK, 0);
+	tell(context, reader, inode, start, end - start, FR_READ_LOOK, 0);
 	return 0;
 }
 
+HOOK_GET_PAGES("raw_tp", looked, on_looked)
+
 /* A page isn't mapped, nor is it ready to be mapped around. */
-SEC("raw_tp/mm_filemap_fault")
-int BPF_PROG(faulted, struct address_space *mapping, unsigned long index)
+/*
+ * What a fault is that finds this page, as reader->kind_now. A function of its own, since its stack
+ * is not there for the policy otherwise.
+ */
+__noinline u32 fault_kind(u64 mapping, u64 index)
+{
+	struct found found;
+
+	if (!cached_folio(mapping, index, &found))
+		return FR_FAULT_MISS;
+	if (!HAS_FLAG(found.flags, PG_uptodate))
+		return FR_FAULT_HIT | FR_ACCESS_LOCKED << 8;
+	return FR_FAULT_HIT;
+}
+
+static __always_inline int on_faulted(void *context, struct address_space *mapping, u64 index)
 {
 	struct inode *inode = BPF_CORE_READ(mapping, host);
 	struct reader *reader;
-	struct found found;
-	u32 kind = FR_FAULT_MISS;
 
 	if (!is_watched(bpf_get_current_pid_tgid() >> 32) || !is_followed(inode))
 		return 0;
@@ -638,20 +698,17 @@ int BPF_PROG(faulted, struct address_space *mapping, unsigned long index)
 	/* It comes back for the same page when it has waited for it. */
 	if (reader->fault_page == index + 1 && reader->inode == (u64)inode)
 		return 0;
-	if (cached_folio((u64)BPF_CORE_READ(inode, i_mapping), index, &found)) {
-		kind = FR_FAULT_HIT;
-		if (!HAS_FLAG(found.flags, PG_uptodate))
-			kind |= FR_ACCESS_LOCKED << 8;
-	}
 	reader->fault_page = index + 1;
-	tell(ctx, reader, inode, index, 1, kind, 0);
+	tell(context, reader, inode, index, 1,
+	     fault_kind((u64)BPF_CORE_READ(inode, i_mapping), index), 0);
 	return 0;
 }
 
+HOOK_FAULT("raw_tp", faulted, on_faulted)
+
 /* What is ready around a fault was mapped. */
-SEC("raw_tp/mm_filemap_map_pages")
-int BPF_PROG(mapped, struct address_space *mapping, unsigned long start_pgoff,
-	     unsigned long end_pgoff)
+static __always_inline int on_mapped(void *context, struct address_space *mapping,
+				     u64 start_pgoff, u64 end_pgoff)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);
@@ -663,9 +720,11 @@ int BPF_PROG(mapped, struct address_space *mapping, unsigned long start_pgoff,
 	reader->fault_page = 0;
 	if (!is_followed(inode))
 		return 0;
-	tell(ctx, reader, inode, start_pgoff, end_pgoff - start_pgoff + 1, FR_FAULT_HIT, 0);
+	tell(context, reader, inode, start_pgoff, end_pgoff - start_pgoff + 1, FR_FAULT_HIT, 0);
 	return 0;
 }
+
+HOOK_MAP_PAGES("raw_tp", mapped, on_mapped)
 
 /* A thread waits for I/O: io_schedule() marks it. */
 SEC("tp_btf/sched_switch")

@@ -13,6 +13,7 @@
 #include "open_file.h"
 #include "whom.h"
 #include "path_up.h"
+#include "hooks.h"
 
 #define AT_FDCWD (-100)
 
@@ -118,8 +119,8 @@ static __always_inline bool climb_to_root(struct watch_seen *seen, struct dentry
 	return path_up(dentry, seen->path, &seen->path_bytes);
 }
 
-SEC("tp_btf/page_cache_sync_ra")
-int BPF_PROG(missed, struct inode *inode, unsigned long index)
+static __always_inline int on_missed(void *context, struct inode *inode, u64 index,
+				     struct file_ra_state *ra, u64 request)
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	bool is_behind = index >= pages_per_file;
@@ -147,8 +148,10 @@ int BPF_PROG(missed, struct inode *inode, unsigned long index)
 	return 0;
 }
 
-SEC("tp_btf/mm_filemap_get_pages")
-int BPF_PROG(hit, struct address_space *mapping, unsigned long index)
+HOOK_SYNC_RA("tp_btf", missed, on_missed)
+
+static __always_inline int on_hit(void *context, struct address_space *mapping, u64 index,
+				  u64 last_index)
 {
 	struct watch_walker *walker;
 	struct of_thread *thread;
@@ -177,6 +180,8 @@ int BPF_PROG(hit, struct address_space *mapping, unsigned long index)
 	tell(seen, BPF_RB_NO_WAKEUP);
 	return 0;
 }
+
+HOOK_GET_PAGES("tp_btf", hit, on_hit)
 
 #include "watch_look.h"
 

@@ -8,6 +8,8 @@
 #   scripts/setup.sh demo     the same, and what `foreread demo` runs
 #   scripts/setup.sh test     the same, and what the lints and tests need
 #   scripts/setup.sh bench    the same, and what some benches compare with
+#   scripts/setup.sh guests   what `make guests` needs; a part of test
+#   scripts/setup.sh deb      what `make build` needs, and what builds and tests the Debian package
 #
 # Exit status: 0 everything is there; 2 something is missing and it is said how to get it.
 
@@ -40,6 +42,10 @@ test   xfsprogs      mkfs.xfs                 tests on xfs
 test   btrfs-progs   mkfs.btrfs               tests on btrfs
 bench   fio           fio                      what a disk reaches at best, to compare streams with
 test   clang-format  clang-format             checks the layout of the C sources
+deb    debhelper     dh                       builds the Debian package
+deb    dpkg-dev      dpkg-buildpackage        the same
+deb    lintian       lintian                  checks it
+deb    mmdebstrap    mmdebstrap               roots of Debian 12 and 13 in which it is installed
 test   libclang-rt-dev /usr/share/doc/libclang-rt-dev  sanitizers and fuzzer that the policy core is tested with
 LIST
 }
@@ -61,8 +67,11 @@ is_there() {
 # Whether packages of profile $1 are wanted in profile $2.
 wanted() {
     case "$2:$1" in
-    build:build | demo:build | demo:demo | bench:*) return 0 ;;
-    test:build | test:demo | test:test) return 0 ;;
+    build:build | demo:build | demo:demo | deb:build | deb:deb) return 0 ;;
+    bench:guests | bench:deb) return 1 ;;
+    bench:*) return 0 ;;
+    test:build | test:demo | test:test | test:guests) return 0 ;;
+    guests:build | guests:guests) return 0 ;;
     *) return 1 ;;
     esac
 }
@@ -126,20 +135,58 @@ version_at_least() {
         || { [ "$major" -eq "$major_least" ] && [ "$minor" -ge "$minor_least" ]; }
 }
 
+# The version of Debian package $1 that apt would install, up to its first `+`, `-` or `~`; nothing
+# where there is no such package.
+candidate() {
+    apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: *\([0-9][0-9.]*\).*/\1/p'
+}
+
+# Installs cargo, rustc and rustfmt from Debian packages where these are at least version $1, and
+# returns 1 where they are not. Debian 12 and 13 have a recent Rust as rustc-web, for building web
+# browsers; clippy is in no package of that family.
+install_rust() {
+    command -v apt-get >/dev/null 2>&1 || return 1
+    for family in "" -web; do
+        version=$(candidate "rustc$family")
+        if [ -z "$version" ] && [ -z "${refreshed-}" ]; then
+            # A fresh root file system has no package lists yet.
+            refreshed=yes
+            prefix=$(root_prefix) && $prefix apt-get -qq -o DPkg::Lock::Timeout=120 update
+            version=$(candidate "rustc$family")
+        fi
+        [ -n "$version" ] && version_at_least "$version" "$1" || continue
+        say "installs by apt the Rust toolchain $version: rustc$family cargo$family rustfmt$family"
+        if ! prefix=$(root_prefix); then
+            fail "needs root for that; run: sudo apt-get install --no-install-recommends rustc$family cargo$family rustfmt$family ca-certificates"
+        fi
+        # cargo fetches dependencies over HTTPS: hence ca-certificates.
+        # shellcheck disable=SC2086
+        $prefix env DEBIAN_FRONTEND=noninteractive \
+            apt-get -qq -y -o DPkg::Lock::Timeout=120 install --no-install-recommends \
+            "rustc$family" "cargo$family" "rustfmt$family" ca-certificates \
+            </dev/null || fail "apt could not install rustc$family, cargo$family and rustfmt$family"
+        return 0
+    done
+    return 1
+}
+
 check_rust() {
     least=$(sed -n 's/^rust-version *= *"\([0-9.]*\)".*/\1/p' "$top/Cargo.toml")
-    if ! command -v cargo >/dev/null 2>&1 || ! command -v rustc >/dev/null 2>&1; then
-        fail "no Rust toolchain. Foreread needs Rust $least or newer, and Debian's own is older.
-       Get it from https://rustup.rs with this line, then open a new shell:
-         $rustup_command"
-    fi
-    version=$(rustc --version | cut -d ' ' -f 2) \
-        || fail "rustc does not run; with rustup: rustup default stable"
-    version_at_least "$version" "$least" && return 0
     if command -v rustup >/dev/null 2>&1; then
-        fail "Rust $version is too old, $least is needed; run: rustup update stable"
+        version=$(rustc --version 2>/dev/null | cut -d ' ' -f 2) && [ -n "$version" ] \
+            || fail "rustc does not run; with rustup: rustup default stable"
+        version_at_least "$version" "$least" \
+            || fail "Rust $version is too old, $least is needed; run: rustup update stable"
+        return 0
     fi
-    fail "Rust $version is too old, $least is needed. Get a newer one from https://rustup.rs:
+    have="no Rust toolchain"
+    if command -v cargo >/dev/null 2>&1 && command -v rustc >/dev/null 2>&1; then
+        version=$(rustc --version | cut -d ' ' -f 2) || fail "rustc does not run"
+        ! version_at_least "$version" "$least" || return 0
+        have="Rust $version is too old"
+    fi
+    install_rust "$least" || fail "$have: $least or newer is needed, and no package of this system has it.
+       Get it from https://rustup.rs with this line, then open a new shell:
          $rustup_command"
 }
 
@@ -148,21 +195,24 @@ check_rust() {
 check_rust_components() {
     lacking=""
     rustfmt --version >/dev/null 2>&1 || lacking="$lacking rustfmt"
-    [ "$1" = build ] || [ "$1" = demo ] || cargo clippy --version >/dev/null 2>&1 || lacking="$lacking clippy"
+    [ "$1" != test ] || cargo clippy --version >/dev/null 2>&1 || lacking="$lacking clippy"
     [ -n "$lacking" ] || return 0
-    command -v rustup >/dev/null 2>&1 \
-        || fail "the Rust toolchain lacks:$lacking. The one from https://rustup.rs has them"
+    if ! command -v rustup >/dev/null 2>&1; then
+        # Debian's rustc-web comes without clippy: scripts/lint.sh then leaves that lint out and says so.
+        [ "$lacking" != " clippy" ] || return 0
+        fail "the Rust toolchain lacks:$lacking. The one from https://rustup.rs has them"
+    fi
     say "adds to the Rust toolchain, for the build and the lints:$lacking"
     # shellcheck disable=SC2086
     rustup component add $lacking || fail "rustup could not add:$lacking"
 }
 
 case ${1-} in
-build | demo | test | bench) profile=$1 ;;
-*) fail "usage: scripts/setup.sh build|demo|test|bench" ;;
+build | demo | test | bench | guests | deb) profile=$1 ;;
+*) fail "usage: scripts/setup.sh build|demo|test|bench|guests|deb" ;;
 esac
 
-# Rust first: nothing is installed for a build that can't start.
+# Rust first: nothing else is installed for a build that can't start.
 check_rust
 check_rust_components "$profile"
 install_missing "$profile"

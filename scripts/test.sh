@@ -47,6 +47,9 @@ cargo test --workspace --locked --no-fail-fast "$@" -- --show-output 2>&1 \
 
 echo
 skipped=$(skips)
+if ! cargo clippy --version >/dev/null 2>&1; then
+    skipped="  lint clippy: this Rust toolchain has none${skipped:+$'\n'$skipped}"
+fi
 if [ -n "$skipped" ]; then
     echo "test: skipped on this machine ($(wc -l <<<"$skipped")):"
     echo "$skipped"

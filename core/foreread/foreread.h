@@ -482,7 +482,10 @@ FR_INLINE void fr_foreread_is_last(struct fr_streams *streams, fr_u32 number, fr
 	streams->by_thread[thread & (FR_STREAMS_THREADS - 1)] = (fr_u8)(number + 1);
 }
 
-/* A new stream; what its thread's last one learned of the reader holds for it too. */
+/*
+ * A new stream; what its thread's last one learned of the reader holds for it too. It is written in
+ * its place, which may be that one's: in BPF a copy would take a quarter of the stack.
+ */
 FR_INLINE fr_u32 fr_foreread_begin(const struct fr_call *call, fr_u64 first, fr_u64 end,
 				   fr_u8 course)
 {
@@ -491,30 +494,49 @@ FR_INLINE fr_u32 fr_foreread_begin(const struct fr_call *call, fr_u64 first, fr_
 	fr_u32 own = fr_stream_of(streams, thread);
 	fr_u32 number = fr_streams_place(streams) & (FR_STREAMS - 1);
 	struct fr_stream *stream = &streams->stream[number];
-	struct fr_stream fresh = { 0 };
+	fr_u32 consume_ns = 0;
+	fr_u8 boost = FR_FOREREAD_BOOST, alone = 0;
 
-	fresh.first = course == FR_COURSE_DOWN ? end : first;
-	fresh.end = course == FR_COURSE_DOWN ? first : end;
-	fresh.ahead = fresh.end;
-	fresh.touched_pages = fr_u32_of(fr_sub(end, first));
-	fresh.run_pages = fresh.touched_pages;
-	fresh.ask_pages = FR_U32_MAX;
-	fresh.boost = FR_FOREREAD_BOOST;
-	fresh.course = course;
-	fresh.thread = thread;
-	fresh.lone = FR_STREAM_NONE;
-	/* While everything is cached a stream is worth nothing. */
-	if (streams->missed_at != 0 && streams->accesses >= streams->missed_at &&
-	    fr_sub(streams->accesses, streams->missed_at) <= FR_STREAMS_LONE)
-		fresh.flags = FR_STREAM_NEWS;
 	if (own != 0 && own <= streams->count) {
 		const struct fr_stream *before = &streams->stream[(own - 1) & (FR_STREAMS - 1)];
 
-		fresh.boost = before->boost;
-		fresh.consume_ns = before->consume_ns;
-		fresh.alone = before->alone;
+		boost = before->boost;
+		consume_ns = before->consume_ns;
+		alone = before->alone;
 	}
-	*stream = fresh;
+	stream->first = course == FR_COURSE_DOWN ? end : first;
+	stream->end = course == FR_COURSE_DOWN ? first : end;
+	stream->ahead = stream->end;
+	stream->step_pages = 0;
+	stream->used_ns = 0;
+	stream->waited_ns = 0;
+	stream->touched_pages = fr_u32_of(fr_sub(end, first));
+	stream->run_pages = stream->touched_pages;
+	stream->distance_pages = 0;
+	stream->ask_pages = FR_U32_MAX;
+	stream->last_pages = 0;
+	stream->reserved = 0;
+	stream->ceiling_pages = 0;
+	stream->consume_ns = consume_ns;
+	stream->boost_pages = 0;
+	stream->piece_pages = 0;
+	stream->quiet_pages = 0;
+	stream->cached_pages = 0;
+	stream->stamp = 0;
+	stream->epoch = 0;
+	stream->thread = thread;
+	stream->asks = 0;
+	stream->pieces = 0;
+	stream->course = course;
+	stream->boost = boost;
+	stream->lone = FR_STREAM_NONE;
+	stream->follower = 0;
+	stream->flags = 0;
+	stream->alone = alone;
+	/* While everything is cached a stream is worth nothing. */
+	if (streams->missed_at != 0 && streams->accesses >= streams->missed_at &&
+	    fr_sub(streams->accesses, streams->missed_at) <= FR_STREAMS_LONE)
+		stream->flags = FR_STREAM_NEWS;
 	return number;
 }
 

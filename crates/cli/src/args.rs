@@ -11,6 +11,7 @@ use foreread_core::Bytes;
 use crate::advise::args::AdviseArguments;
 use crate::apply::args::{ApplyArguments, RollbackArguments, StatusArguments};
 use crate::explain::args::ExplainArguments;
+use crate::package::PackageArguments;
 use crate::probe::args::ProbeArguments;
 use crate::stat::args::StatArguments;
 use crate::trace::args::{InputArguments, TraceArguments};
@@ -73,6 +74,40 @@ pub enum Verb {
     Explain(ExplainArguments),
     /// Check that this kernel reads ahead as the simulator's model of it does.
     CheckKernel(CheckKernelArguments),
+    /// Write what an installation needs beside the program.
+    #[command(hide = true)]
+    Package(PackageArguments),
+}
+
+/// `foreread run` by itself. Building the options of all verbs touches 250 KiB of the executable
+/// that a cold start would read from disk, and `run` is what has to start fast.
+#[derive(Debug, Parser)]
+#[command(
+    name = "foreread",
+    version,
+    max_term_width = 100,
+    propagate_version = true
+)]
+struct RunAlone {
+    #[command(subcommand)]
+    verb: RunVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum RunVerb {
+    /// Run a command: record what it reads the first time, replay it ahead of it afterwards.
+    Run(RunArguments),
+}
+
+impl Verb {
+    /// Parses the command line; ends the process with help or an error where that is the answer.
+    pub fn parse() -> Self {
+        if std::env::args_os().nth(1).is_some_and(|verb| verb == "run") {
+            let RunVerb::Run(arguments) = RunAlone::parse().verb;
+            return Self::Run(arguments);
+        }
+        Arguments::parse().verb
+    }
 }
 
 /// Which recorder to use.
@@ -365,6 +400,10 @@ pub struct DoctorArguments {
     /// Print one JSON document.
     #[arg(long)]
     pub json: bool,
+    /// Print also each BPF program that this kernel takes: what it is attached to, and what the
+    /// kernel's verifier counted.
+    #[arg(long)]
+    pub programs: bool,
 }
 
 #[derive(Debug, Args)]
@@ -485,4 +524,25 @@ pub fn size(text: &str) -> Result<Bytes, String> {
 fn time_ns(text: &str) -> Result<u64, String> {
     let wanted = || format!("{text}: a time has a unit, as in 100us, 5ms or 10s");
     foreread_model::time_ns(text).ok_or_else(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn run_alone_has_the_help_of_run() {
+        let help = |mut command: clap::Command| {
+            command.build();
+            let run = command
+                .find_subcommand_mut("run")
+                .map(clap::Command::render_long_help);
+            run.map(|help| help.to_string())
+        };
+        let alone = help(RunAlone::command());
+        assert!(alone.is_some());
+        assert_eq!(alone, help(Arguments::command()));
+    }
 }

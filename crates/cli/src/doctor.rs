@@ -3,6 +3,7 @@
 
 mod kernel;
 mod place;
+mod programs;
 mod recorders;
 
 use std::fmt::Write as _;
@@ -88,6 +89,8 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<ExitCode> {
     let recorders = Recorders::probe();
     let mut checks = vec![kernel::privileges(), kernel::version(), kernel::btf()];
     checks.extend(recorders.checks());
+    let surveys = foreread_linux::doctor::surveys();
+    checks.extend(programs::checks(&surveys));
     checks.extend([
         kernel::io_uring(),
         kernel::cachestat(),
@@ -99,9 +102,14 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<ExitCode> {
     checks.push(place::testbed());
     let is_whole = checks.iter().all(|check| check.status != Status::Lacking);
     if arguments.json {
-        text::print_json(&document(&checks, &recorders, is_whole))?;
+        let mut document = document(&checks, &recorders, is_whole);
+        document["programs"] = programs::document(&surveys);
+        text::print_json(&document)?;
     } else {
         text::print(&people(&checks, &recorders, is_whole))?;
+        if arguments.programs {
+            text::print(&programs::people(&surveys))?;
+        }
     }
     Ok(if is_whole {
         ExitCode::SUCCESS

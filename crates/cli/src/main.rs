@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod advise;
+mod alone;
 mod analyze;
 mod apply;
 mod args;
@@ -15,6 +16,7 @@ mod doctor;
 mod explain;
 mod merge;
 mod output;
+mod package;
 mod positions;
 mod probe;
 mod probing;
@@ -33,16 +35,13 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use args::{Arguments, Verb};
+use args::Verb;
 
 /// Usage or failure.
 const EXIT_FAILURE: u8 = 2;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let done = match arguments.verb {
+    let done = match Verb::parse() {
         Verb::Run(arguments) => run::run(&arguments),
         Verb::Record(arguments) => run::record(&arguments),
         Verb::Replay(arguments) => run::replay(&arguments),
@@ -63,6 +62,7 @@ fn main() -> ExitCode {
         Verb::Watch(arguments) => watch::watch(&arguments),
         Verb::Explain(arguments) => explain::explain(&arguments),
         Verb::CheckKernel(arguments) => check_kernel::check_kernel(&arguments),
+        Verb::Package(arguments) => package::package(&arguments),
     };
     done.unwrap_or_else(|error| {
         output::error(&error);

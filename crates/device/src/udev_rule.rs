@@ -39,14 +39,16 @@ pub fn udev_rule(program: &str) -> Result<String, UnfitPath> {
 # Devices get the readahead size that suits them as they appear; see `foreread status`. A device
 # for which another rule, TuneD or a person has set one is left alone. Made by
 # `foreread apply --persist`, removed by `foreread rollback --persist`. If you edit this file, it is
-# yours and stays.
+# yours and stays. Without the program, such as after its package was removed, it does nothing.
 
 # Loop and dm devices have a size from their first \"change\" on. Memory needs no readahead.
 ACTION==\"add|change\", SUBSYSTEM==\"block\", ENV{{DEVTYPE}}==\"disk\", \\
-  KERNEL!=\"ram*|zram*|fd*|sr*|nullb*\", IMPORT{{program}}=\"{program} apply --udev $kernel\"
+  KERNEL!=\"ram*|zram*|fd*|sr*|nullb*\", TEST==\"{program}\", \\
+  IMPORT{{program}}=\"{program} apply --udev $kernel\"
 
 # Mounts without a block device, such as NFS: their number is known before they are mounted.
-ACTION==\"add\", SUBSYSTEM==\"bdi\", KERNEL==\"0:*\", RUN+=\"{program} apply --udev $kernel\"
+ACTION==\"add\", SUBSYSTEM==\"bdi\", KERNEL==\"0:*\", TEST==\"{program}\", \\
+  RUN+=\"{program} apply --udev $kernel\"
 "
     );
     Ok(format!("{MARK}{:08x}\n{rules}", checksum(&rules)))

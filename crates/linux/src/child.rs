@@ -42,6 +42,9 @@ pub struct Running {
     child: Child,
     pidfd: OwnedFd,
     status: Option<ExitStatus>,
+    /// What children of this process had disks read before.
+    read_before_bytes: Option<u64>,
+    read_bytes: Option<u64>,
     signals: Signals,
 }
 
@@ -72,6 +75,7 @@ pub fn spawn(arguments: &[OsString]) -> Result<Running, SpawnError> {
             Ok(())
         });
     }
+    let read_before_bytes = children_read_bytes();
     let child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => SpawnError::NotFound(name.clone()),
         io::ErrorKind::PermissionDenied if !is_in_path(program) => {
@@ -79,6 +83,7 @@ pub fn spawn(arguments: &[OsString]) -> Result<Running, SpawnError> {
         }
         _ => SpawnError::NotExecutable(name.clone(), error),
     })?;
+    crate::start_pages::read_rest();
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pidfd = pid
         .ok_or_else(|| io::Error::other("no process number"))
@@ -89,6 +94,8 @@ pub fn spawn(arguments: &[OsString]) -> Result<Running, SpawnError> {
         pidfd,
         status: None,
         signals,
+        read_before_bytes,
+        read_bytes: None,
     })
 }
 
@@ -138,9 +145,40 @@ impl Running {
         }
         if fds[0].revents().contains(PollFlags::IN) {
             self.status = Some(self.child.wait()?);
+            let read_bytes = children_read_bytes().zip(self.read_before_bytes);
+            self.read_bytes = read_bytes.map(|(after, before)| after.saturating_sub(before));
         }
         Ok(self.status)
     }
+
+    /// What the program, and all of its processes that were waited for, had disks read; known once
+    /// it has ended, and only to kernels that account for it. Metadata that they had to wait for
+    /// counts, what others brought in for them doesn't.
+    #[must_use]
+    pub fn read_bytes(&self) -> Option<u64> {
+        self.read_bytes
+    }
+}
+
+/// Bytes that disks were made to read by children of this process that have been waited for.
+fn children_read_bytes() -> Option<u64> {
+    /// Unit of `ru_inblock`, whatever the disk.
+    const BLOCK_BYTES: u64 = 512;
+    // A kernel without accounting says 0, and has no such file.
+    if !std::path::Path::new("/proc/self/io").exists() {
+        return None;
+    }
+    // SAFETY: the kernel fills a struct that lives through the call; all of its bits are numbers.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        match libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) {
+            0 => usage,
+            _ => return None,
+        }
+    };
+    u64::try_from(usage.ru_inblock)
+        .ok()?
+        .checked_mul(BLOCK_BYTES)
 }
 
 /// Does work in a process of its own that outlives this one, with standard input and output closed;

@@ -9,13 +9,18 @@ use std::time::{Duration, Instant};
 
 use foreread_profile::BlindSpots;
 use foreread_replay::ext4::Geometry;
+use foreread_watch::By;
 use rustix::fs::{Access, AtFlags, MemfdFlags, Mode, OFlags, ResolveFlags};
 
 use crate::block_device::BlockDevice;
+use crate::block_watch::BlockWatcher;
+use crate::check_kernel::Watcher;
 use crate::mounts::{MountPoint, Mounts};
+use crate::programs::{BpfError, Survey};
 use crate::recorder::{
-    BpfError, BpfRecorder, FanotifyError, FanotifyRecorder, TracefsError, TracefsRecorder, Watch,
+    BpfRecorder, FanotifyError, FanotifyRecorder, TracefsError, TracefsRecorder, Watch,
 };
+use crate::stat::{Accounting, Following, StatError};
 use crate::uring::{BATCH_READS_MAX, BatchReader};
 
 /// A capability, by its number in `<linux/capability.h>`.
@@ -117,6 +122,36 @@ pub fn bpf_recorder(watch: Watch) -> Result<Duration, BpfError> {
     let mut recorder = BpfRecorder::load(watch)?;
     recorder.attach()?;
     Ok(started.elapsed())
+}
+
+/// Loads and attaches the BPF programs of each verb for a moment.
+#[must_use]
+pub fn surveys() -> Vec<Survey> {
+    vec![
+        Survey::of("run, record", || {
+            let mut recorder = BpfRecorder::load(Watch::EachAccess)?;
+            recorder.attach()?;
+            Ok::<_, BpfError>(recorder.lacking().to_vec())
+        }),
+        Survey::of("watch, trees", crate::watch::lacking_for_trees),
+        Survey::of("watch, streams", crate::watch::lacking_for_streams),
+        Survey::of("stat", || {
+            let following = Following {
+                by: By {
+                    process: true,
+                    ..By::default()
+                },
+                ..Following::default()
+            };
+            Ok::<_, StatError>(Accounting::start(following)?.lacking().to_vec())
+        }),
+        Survey::of("check-kernel", || {
+            Watcher::load().map(|watcher| watcher.lacking().to_vec())
+        }),
+        Survey::of("analyze --live", || {
+            Ok::<_, BpfError>(BlockWatcher::start(&[])?.lacking().to_vec())
+        }),
+    ]
 }
 
 /// What the tracefs recorder can't see here. Its instance is made and removed again.

@@ -10,7 +10,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use foreread_profile::{NodeId, Profile};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, fcntl_setfl, openat, openat2, statat,
+};
 use rustix::io::Errno;
 use rustix::process::{Uid, geteuid};
 
@@ -28,6 +30,14 @@ pub(crate) fn leaving_access_time<T>(
         Err(Errno::PERM) => open(flags),
         other => other,
     }
+}
+
+/// Lets reads of a file wait that was opened with these flags, `O_NONBLOCK` among them. io_uring
+/// takes the flag for an order not to wait for the device, and reads nothing from those devices
+/// that make it wait.
+pub(crate) fn may_wait(file: impl AsFd, opened_with: OFlags) -> rustix::io::Result<()> {
+    // The kernel looks at those flags only that can be changed, which `O_NOATIME` is one of.
+    fcntl_setfl(file, opened_with & !OFlags::NONBLOCK)
 }
 
 /// Opens nodes of one profile.
@@ -102,7 +112,11 @@ impl<'a> Opener<'a> {
         }
         // Should it become a FIFO between the two calls, it still won't block.
         let flags = safe | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let open = |flags| openat(directory, name, flags, Mode::empty());
+        let open = |flags| {
+            let file = openat(directory, name, flags, Mode::empty())?;
+            may_wait(&file, flags)?;
+            Ok(file)
+        };
         match self.user.is_root() || self.user.as_raw() == stat.st_uid {
             true => leaving_access_time(flags, open),
             // It would be refused.
@@ -138,5 +152,44 @@ impl<'a> Opener<'a> {
             at = openat(at.as_fd(), name, flags, Mode::empty())?;
         }
         Ok(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::MetadataExt;
+
+    use foreread_profile::{Identity, NodeKind, ProfileBuilder, Source};
+    use rustix::fs::fcntl_getfl;
+
+    use super::*;
+
+    #[test]
+    fn reads_of_opened_files_may_wait_and_leave_access_times() -> io::Result<()> {
+        let scratch = tempfile::NamedTempFile::new()?;
+        let path = scratch.path().canonicalize()?;
+        let mut builder = ProfileBuilder::new(Default::default(), Source::default());
+        let id = builder.node(path.as_os_str().as_bytes());
+        let id = id.map_err(|error| io::Error::other(format!("{error:?}")))?;
+        builder.set_kind(id, NodeKind::File);
+        let inode = File::open(&path)?.metadata()?.ino();
+        builder.set_identity(
+            id,
+            Identity {
+                inode,
+                ..Identity::default()
+            },
+        );
+        builder.pages(id, 0, 1, 0);
+        let profile = builder.finish();
+        let id = profile.find(path.as_os_str().as_bytes());
+        let id = id.ok_or_else(|| io::Error::other("not in the profile"))?;
+        let file = Opener::new(&profile).open(id, false)?;
+        let flags = fcntl_getfl(&file)?;
+        assert!(!flags.contains(OFlags::NONBLOCK), "{flags:?}");
+        assert!(flags.contains(OFlags::NOATIME), "{flags:?}");
+        Ok(())
     }
 }

@@ -5,15 +5,24 @@
 //! into one request, across files too; that is what makes replay an order of magnitude faster than
 //! one `readahead(2)` a file. A read tells what really arrived, which a hint never does.
 //!
-//! Where the kernel refuses io_uring, threads read ([`crate::read_pool`]): nothing merges then but
-//! in the device's own queue.
+//! A read that is answered with `EAGAIN` is made once more by a worker of the kernel that may wait.
+//! io_uring of Linux 6.1 gives that answer for a file opened with `O_NONBLOCK` whose device can't
+//! start a read without waiting, such as device mapper's `crypt`.
+//!
+//! Where the kernel refuses io_uring, threads read ([`crate::read_pool`]). Neither workers nor
+//! threads share a plug, so each batch is asked for beforehand in a way that does
+//! ([`crate::read_hints`]).
 
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::rc::Rc;
 
-use io_uring::{IoUring, Probe, opcode, types};
+use io_uring::{IoUring, Probe, opcode, squeue, types};
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+use crate::read_hints;
 use crate::read_pool::ReadPool;
 
 /// Reads in one submission. The kernel flushes a plug at 32 requests; neighbours that merge count
@@ -37,23 +46,36 @@ pub(crate) struct Read {
     pub fd: RawFd,
     pub offset_bytes: u64,
     pub length_bytes: u32,
+    /// Whether a worker makes it, which may wait; else it is tried without waiting first.
+    pub in_worker: bool,
+}
+
+/// What a slot holds: what was given with the read, and the read, to make it again.
+struct Slot<T> {
+    token: T,
+    read: Read,
 }
 
 /// Reads under way. `T` keeps a read's file open and says what it was for.
 pub struct BatchReader<T> {
     engine: Engine,
-    slots: Vec<Option<(T, u32)>>,
+    slots: Vec<Option<Slot<T>>>,
     free: Vec<usize>,
     queued: Vec<Read>,
     in_flight: usize,
     pending_bytes: u64,
     read_bytes_max: u32,
+    /// Whether each read has a plug of its own, so that batches are asked for beforehand.
+    asks_first: bool,
 }
 
 /// Who makes the reads.
 enum Engine {
     Ring(Box<Ring>),
     Pool(ReadPool),
+    /// Answers that a test has prepared.
+    #[cfg(test)]
+    Prepared(tests::Prepared),
 }
 
 impl<T> BatchReader<T> {
@@ -76,7 +98,9 @@ impl<T> BatchReader<T> {
     /// When not even one thread can be started.
     pub fn with_threads(reads_max: u32, read_bytes_max: u32, threads: usize) -> io::Result<Self> {
         let pool = ReadPool::new(threads, read_bytes_max)?;
-        Ok(Self::of(Engine::Pool(pool), reads_max, read_bytes_max))
+        let mut reader = Self::of(Engine::Pool(pool), reads_max, read_bytes_max);
+        reader.asks_first = true;
+        Ok(reader)
     }
 
     fn of(engine: Engine, reads_max: u32, read_bytes_max: u32) -> Self {
@@ -88,6 +112,18 @@ impl<T> BatchReader<T> {
             in_flight: 0,
             pending_bytes: 0,
             read_bytes_max,
+            asks_first: false,
+        }
+    }
+
+    /// Finds out whether the ring can start reads of such files without waiting. For others each
+    /// read goes to a worker, and batches are asked for beforehand. Must come before the first
+    /// read.
+    pub fn learn_from(&mut self, file: impl AsFd) {
+        if self.in_flight == 0
+            && let Engine::Ring(ring) = &mut self.engine
+        {
+            self.asks_first = !ring.starts_without_waiting(file.as_fd());
         }
     }
 
@@ -119,13 +155,15 @@ impl<T> BatchReader<T> {
     pub fn queue(&mut self, fd: RawFd, offset_bytes: u64, length_bytes: u32, token: T) {
         let Some(slot) = self.free.pop() else { return };
         let length_bytes = length_bytes.min(self.read_bytes_max);
-        self.queued.push(Read {
+        let read = Read {
             slot,
             fd,
             offset_bytes,
             length_bytes,
-        });
-        self.slots[slot] = Some((token, length_bytes));
+            in_worker: false,
+        };
+        self.queued.push(read);
+        self.slots[slot] = Some(Slot { token, read });
         self.pending_bytes += u64::from(length_bytes);
     }
 
@@ -148,14 +186,17 @@ impl<T> BatchReader<T> {
         match &mut self.engine {
             Engine::Ring(ring) => ring.submit(),
             Engine::Pool(_) => Ok(()),
+            #[cfg(test)]
+            Engine::Prepared(_) => Ok(()),
         }
     }
 
     fn hand_over(&mut self) -> io::Result<()> {
-        match &mut self.engine {
-            Engine::Ring(ring) => ring.push(&self.queued)?,
-            Engine::Pool(pool) => pool.push(&self.queued),
+        if self.asks_first {
+            // Without it, each read makes requests of its own.
+            let _ = read_hints::ask_for(&self.queued);
         }
+        self.engine.push(&self.queued)?;
         self.in_flight += self.queued.len();
         self.queued.clear();
         Ok(())
@@ -167,25 +208,68 @@ impl<T> BatchReader<T> {
     /// When the kernel refuses.
     pub fn reap(&mut self, least: usize, mut each: impl FnMut(Finished<T>)) -> io::Result<()> {
         self.hand_over()?;
-        let least = least.min(self.in_flight);
-        let finished = match &mut self.engine {
-            Engine::Ring(ring) => ring.wait(least)?,
-            Engine::Pool(pool) => pool.wait(least)?,
-        };
-        for (slot, result) in finished {
-            if let Some(token) = self.take(slot) {
-                self.in_flight -= 1;
-                each(Finished { token, result });
+        let mut left = least.min(self.in_flight);
+        loop {
+            let mut again = Vec::new();
+            for (slot, result) in self.engine.wait(left)? {
+                if let Some(read) = self.read_to_repeat(slot, &result) {
+                    again.push(read);
+                } else if let Some(token) = self.take(slot) {
+                    self.in_flight -= 1;
+                    left = left.saturating_sub(1);
+                    each(Finished { token, result });
+                }
+            }
+            self.engine.push(&again)?;
+            if left == 0 {
+                return Ok(());
             }
         }
-        Ok(())
+    }
+
+    /// The read of a slot, for a worker, when it was refused only because it would have had to
+    /// wait.
+    fn read_to_repeat(&mut self, slot: usize, result: &io::Result<u32>) -> Option<Read> {
+        let error = result.as_ref().err()?.raw_os_error();
+        let read = &mut self.slots.get_mut(slot)?.as_mut()?.read;
+        if error != Some(libc::EAGAIN) || read.in_worker {
+            return None;
+        }
+        read.in_worker = true;
+        Some(*read)
     }
 
     fn take(&mut self, slot: usize) -> Option<T> {
-        let (token, length_bytes) = self.slots.get_mut(slot).and_then(Option::take)?;
+        let Slot { token, read } = self.slots.get_mut(slot).and_then(Option::take)?;
         self.free.push(slot);
-        self.pending_bytes -= u64::from(length_bytes);
+        self.pending_bytes -= u64::from(read.length_bytes);
         Some(token)
+    }
+}
+
+impl Engine {
+    fn push(&mut self, reads: &[Read]) -> io::Result<()> {
+        match self {
+            Self::Ring(ring) => ring.push(reads),
+            Self::Pool(pool) => {
+                pool.push(reads);
+                Ok(())
+            }
+            #[cfg(test)]
+            Self::Prepared(prepared) => {
+                prepared.push(reads);
+                Ok(())
+            }
+        }
+    }
+
+    fn wait(&mut self, least: usize) -> io::Result<Vec<(usize, io::Result<u32>)>> {
+        match self {
+            Self::Ring(ring) => ring.wait(least),
+            Self::Pool(pool) => pool.wait(least),
+            #[cfg(test)]
+            Self::Prepared(prepared) => Ok(prepared.take()),
+        }
     }
 }
 
@@ -239,9 +323,14 @@ impl Ring {
     fn push(&mut self, reads: &[Read]) -> io::Result<()> {
         for read in reads {
             let sink = self.sink.as_ptr().cast_mut().cast();
+            let flags = match read.in_worker {
+                true => squeue::Flags::ASYNC,
+                false => squeue::Flags::empty(),
+            };
             let entry = opcode::Read::new(types::Fd(read.fd), sink, read.length_bytes)
                 .offset(read.offset_bytes)
                 .build()
+                .flags(flags)
                 .user_data(read.slot as u64);
             // SAFETY: the descriptor is kept open by the token in the slot until the read is
             // reaped; the sink lives as long as the ring, and Drop reaps all reads first. Reads may
@@ -252,6 +341,40 @@ impl Ring {
             }
         }
         Ok(())
+    }
+
+    /// Whether a read of this file is begun as it is submitted; if not, a worker makes it.
+    fn starts_without_waiting(&mut self, file: BorrowedFd<'_>) -> bool {
+        /// Behind the end of any file: nothing is read there, so nothing is waited for.
+        const NOWHERE: u64 = 1 << 62;
+        // The file itself can't, on any device.
+        let mut byte = [0];
+        let mut slices = [io::IoSliceMut::new(&mut byte)];
+        let flags = ReadWriteFlags::NOWAIT;
+        if preadv2(file, &mut slices, NOWHERE, flags) == Err(Errno::OPNOTSUPP) {
+            return false;
+        }
+        // Its device can't: before Linux 6.5 the ring says so of files with this flag.
+        let Ok(flags) = fcntl_getfl(file) else {
+            return true;
+        };
+        if fcntl_setfl(file, flags | OFlags::NONBLOCK).is_err() {
+            return true;
+        }
+        let read = Read {
+            slot: 0,
+            fd: file.as_raw_fd(),
+            offset_bytes: NOWHERE,
+            length_bytes: 1,
+            in_worker: false,
+        };
+        let answers = self.push(&[read]).and_then(|()| self.wait(1));
+        let _ = fcntl_setfl(file, flags);
+        let is_refusal = |(_, answer): &(usize, io::Result<u32>)| {
+            let error = answer.as_ref().err().and_then(io::Error::raw_os_error);
+            error == Some(libc::EAGAIN)
+        };
+        !answers.is_ok_and(|answers| answers.iter().any(is_refusal))
     }
 
     fn submit(&mut self) -> io::Result<()> {
@@ -286,9 +409,34 @@ fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
 mod tests {
     use std::collections::BTreeMap;
     use std::fs::File;
-    use std::os::fd::AsRawFd;
 
     use super::*;
+
+    /// Answers of a kernel: for each read its first one, and one for the worker that makes it
+    /// again.
+    pub struct Prepared {
+        answers: Vec<[i32; 2]>,
+        pushed: Vec<Read>,
+        made: usize,
+    }
+
+    impl Prepared {
+        pub fn push(&mut self, reads: &[Read]) {
+            self.pushed.extend(reads);
+            self.made += reads.len();
+        }
+
+        pub fn take(&mut self) -> Vec<(usize, io::Result<u32>)> {
+            let answers = &self.answers;
+            let answer = |read: Read| {
+                let at = usize::try_from(read.offset_bytes).expect("a small offset");
+                let answer = answers[at][usize::from(read.in_worker)];
+                let error = |_| io::Error::from_raw_os_error(-answer);
+                (read.slot, u32::try_from(answer).map_err(error))
+            };
+            self.pushed.drain(..).map(answer).collect()
+        }
+    }
 
     fn both(reads_max: u32, read_bytes_max: u32) -> Vec<BatchReader<u32>> {
         let ring = BatchReader::new(reads_max, read_bytes_max);
@@ -311,16 +459,11 @@ mod tests {
             reader.queue(-1, 0, 4096, 4);
             assert_eq!((reader.queued(), reader.pending()), (5, 5));
             assert_eq!(reader.pending_bytes(), 5 * 4096);
-            let mut results = BTreeMap::new();
-            while reader.pending() > 0 {
-                reader.reap(1, |finished| {
-                    let result = finished.result.map_err(|error| error.raw_os_error());
-                    results.insert(finished.token, result);
-                })?;
-            }
-            let results: Vec<_> = results.into_values().collect();
             let bad = Err(Some(libc::EBADF));
-            assert_eq!(results, [Ok(4096), Ok(1808), Ok(0), Ok(4096), bad]);
+            assert_eq!(
+                results(&mut reader)?,
+                [Ok(4096), Ok(1808), Ok(0), Ok(4096), bad]
+            );
             assert_eq!((reader.pending_bytes(), reader.has_room()), (0, true));
         }
         Ok(())
@@ -373,6 +516,73 @@ mod tests {
             assert_eq!(Rc::strong_count(&token), 2);
             drop(reader);
             assert_eq!(Rc::strong_count(&token), 1);
+        }
+        Ok(())
+    }
+
+    fn results(reader: &mut BatchReader<u32>) -> io::Result<Vec<Result<u32, Option<i32>>>> {
+        let mut results = BTreeMap::new();
+        while reader.pending() > 0 {
+            reader.reap(1, |finished| {
+                let result = finished.result.map_err(|error| error.raw_os_error());
+                let twice = results.insert(finished.token, result);
+                assert_eq!(twice, None, "a read was told of twice");
+            })?;
+        }
+        Ok(results.into_values().collect())
+    }
+
+    #[test]
+    fn a_read_that_would_wait_is_made_once_more_and_no_more() -> io::Result<()> {
+        let (again, broken) = (-libc::EAGAIN, -libc::EIO);
+        let answers = vec![
+            [4096, 0],
+            [again, 4096],
+            [again, 100],
+            [again, again],
+            [again, broken],
+            [broken, 4096],
+        ];
+        let prepared = Prepared {
+            answers,
+            pushed: Vec::new(),
+            made: 0,
+        };
+        let mut reader = BatchReader::of(Engine::Prepared(prepared), 8, 4096);
+        for at in 0..6 {
+            reader.queue(0, u64::from(at), 4096, at);
+        }
+        let again = Err(Some(libc::EAGAIN));
+        let broken = Err(Some(libc::EIO));
+        assert_eq!(
+            results(&mut reader)?,
+            [Ok(4096), Ok(4096), Ok(100), again, broken, broken]
+        );
+        let Engine::Prepared(prepared) = &reader.engine else {
+            return Err(io::Error::other("another engine"));
+        };
+        assert_eq!(prepared.made, 6 + 4, "reads made");
+        assert_eq!((reader.pending_bytes(), reader.has_room()), (0, true));
+        Ok(())
+    }
+
+    /// Files of `/proc` can't start a read without waiting. For those opened with `O_NONBLOCK`
+    /// io_uring of Linux 6.1 answers `EAGAIN`, as it does for files on a device that can't.
+    #[test]
+    fn the_kernels_own_refusal_to_wait_is_overcome() -> io::Result<()> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let path = "/proc/self/status";
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(path)?;
+        for mut reader in both(8, 4096) {
+            for token in 0..8 {
+                reader.queue(file.as_raw_fd(), 0, 4096, token);
+            }
+            for result in results(&mut reader)? {
+                assert!(result.is_ok_and(|bytes| bytes > 100), "{result:?}");
+            }
         }
         Ok(())
     }

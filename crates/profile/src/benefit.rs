@@ -283,11 +283,11 @@ impl<'a> Judge<'a> {
 fn wasteful(runs: &[&Run]) -> Option<Reason> {
     let (mut fetched, mut used) = (0u128, 0u128);
     for run in runs {
-        let (Some(on_time), Some(late)) = (run.used_on_time_pages, run.used_late_pages) else {
+        let Some(used_pages) = run.used_pages() else {
             continue;
         };
         fetched += u128::from(run.fetched_pages);
-        used += u128::from(on_time) + u128::from(late);
+        used += u128::from(used_pages);
     }
     if fetched < u128::from(FETCHED_MIN_PAGES)
         || used * 1000 >= fetched * u128::from(USED_MIN_PERMILLE)

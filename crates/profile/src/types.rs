@@ -248,8 +248,17 @@ pub struct Run {
     pub missed_pages: Option<u64>,
     /// Pages that the replay fetched.
     pub fetched_pages: u64,
-    /// Of these, used when they were there.
+    /// Of these, used when they were there; all that were used where it is unknown which were late.
     pub used_on_time_pages: Option<u64>,
     /// Of these, used when they were still on their way.
     pub used_late_pages: Option<u64>,
+}
+
+impl Run {
+    /// Fetched pages that were used, on time or late; `None` when that wasn't measured.
+    #[must_use]
+    pub fn used_pages(&self) -> Option<u64> {
+        let late = self.used_late_pages.unwrap_or(0);
+        Some(self.used_on_time_pages?.saturating_add(late))
+    }
 }

@@ -16,7 +16,8 @@ const LOGIC: [&str; 9] = [
     "watch",
 ];
 /// Crates that act on the machine, and those that put everything together.
-const MACHINE: [&str; 4] = [
+const MACHINE: [&str; 5] = [
+    "foreread-guest",
     "foreread-linux",
     "foreread-testbed",
     "foreread-bench",

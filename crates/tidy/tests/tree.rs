@@ -128,3 +128,35 @@ fn every_verb_has_its_page() {
         "verbs without a page docs/VERB.md: {without:?}"
     );
 }
+
+#[test]
+fn the_package_is_of_this_version_and_names_files_that_are_there() {
+    let read = |path: &str| fs::read_to_string(top().join(path)).expect(path);
+    let manifest = read("Cargo.toml");
+    let version = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("version = \""));
+    let version = version.and_then(|rest| rest.strip_suffix('"'));
+    let version = version.expect("Cargo.toml names a version");
+    let head = format!("foreread ({version}) ");
+    assert!(
+        read("debian/changelog").starts_with(&head),
+        "the first line of debian/changelog begins with {head:?}"
+    );
+    for path in read("debian/foreread.docs").lines() {
+        assert!(
+            top().join(path).is_file(),
+            "debian/foreread.docs names {path}"
+        );
+    }
+    let makefile = read("Makefile");
+    for path in makefile.split_whitespace() {
+        let is_shipped = ["packaging/", "scripts/", "tests/"]
+            .iter()
+            .any(|top| path.starts_with(top));
+        assert!(
+            !is_shipped || top().join(path).exists(),
+            "the Makefile names {path}"
+        );
+    }
+}

@@ -61,10 +61,10 @@ impl Advised {
     }
 
     /// Those that people named, each once, in the order of the names.
-    pub fn named(&self, names: &[String]) -> Result<Vec<Shown<'_>>> {
+    pub fn named(&self, sysroot: &Path, names: &[String]) -> Result<Vec<Shown<'_>>> {
         let mut found: Vec<Shown<'_>> = Vec::new();
         for name in names {
-            let device = self.machine.find(name).with_context(|| {
+            let device = devices::find(&self.machine, sysroot, name).with_context(|| {
                 format!(
                     "{name}: no such device or mount with readahead of its own; `foreread advise` \
                      lists all"
@@ -95,7 +95,7 @@ pub fn advise(arguments: &AdviseArguments) -> Result<ExitCode> {
         let (idle, shown): (Vec<_>, Vec<_>) = advised.all().partition(|(d, _)| d.is_idle());
         (shown, idle.len())
     } else {
-        (advised.named(&arguments.devices)?, 0)
+        (advised.named(&arguments.sysroot, &arguments.devices)?, 0)
     };
     for note in &advised.notes {
         output::note(&format!("not seen: {note}"));

@@ -90,7 +90,7 @@ fn numbers(device: &str) -> Result<Device> {
     if let Ok(numbers) = device.parse() {
         return Ok(numbers);
     }
-    let path = Path::new("/dev").join(device);
+    let path = foreread_linux::block_device::node(Path::new(device));
     let is_none = || {
         format!("{device} is no block device here; as numbers it is MAJOR,MINOR, as in the trace")
     };

@@ -158,7 +158,7 @@ fn change(sysroot: &Path, wishes: &[Wish]) -> Result<Vec<Applied>> {
 }
 
 fn wishes(arguments: &ApplyArguments, advised: &Advised) -> Result<Vec<Wish>> {
-    let named = advised.named(&arguments.devices)?;
+    let named = advised.named(&arguments.tree.sysroot, &arguments.devices)?;
     if let Some(size) = arguments.read_ahead {
         let wish = |(device, _): &Shown<'_>| Wish {
             number: device.number,

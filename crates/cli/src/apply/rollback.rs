@@ -100,7 +100,7 @@ fn named(arguments: &RollbackArguments, journal: &Journal) -> Result<Vec<Entry>>
     let machine = devices::read(&arguments.tree.sysroot);
     let mut entries: Vec<Entry> = Vec::new();
     for name in &arguments.devices {
-        let device = machine.find(name);
+        let device = devices::find(&machine, &arguments.tree.sysroot, name);
         let entry = device
             .and_then(|device| journal.open_of(device.number))
             .or_else(|| journal.open().find(|entry| entry.is_called(name)));

@@ -77,7 +77,7 @@ fn meant(
     for name in &arguments.devices {
         let known = journal.open().chain(journal.closed());
         let mut known = known.filter(|entry| entry.is_called(name));
-        match machine.find(name).map(|device| device.number) {
+        match devices::find(&machine, &arguments.tree.sysroot, name).map(|device| device.number) {
             Some(number) => numbers.push(number),
             None => match known.next() {
                 Some(entry) => numbers.push(entry.number),

@@ -3,14 +3,11 @@
 
 use std::time::Duration;
 
-use foreread_linux::doctor::{
-    self, BTF, Capabilities, Capability, btf_bytes, kernel_release, kernel_version, lockdown,
-};
+use foreread_linux::doctor::{self, BTF, Capabilities, Capability, btf_bytes, lockdown};
 use foreread_linux::recorder::Watch;
 use foreread_profile::BlindSpots;
 
 use super::Check;
-use super::kernel::BPF_SINCE;
 use crate::output::time;
 use crate::show::blind_spot_names;
 
@@ -135,10 +132,6 @@ fn bpf_remedy() -> String {
     }
     if btf_bytes().is_err() {
         return format!("use a kernel with CONFIG_DEBUG_INFO_BTF, so that {BTF} exists");
-    }
-    if kernel_version(&kernel_release()).is_some_and(|version| version < BPF_SINCE) {
-        let (major, minor) = BPF_SINCE;
-        return format!("use Linux {major}.{minor} or newer, which has the events");
     }
     if lockdown().as_deref() == Some("confidentiality") {
         return "boot without lockdown=confidentiality".to_owned();

@@ -27,10 +27,9 @@ pub fn each_line(log: Option<&Path>, mut take: impl FnMut(&Value) -> Result<()>)
     let stream = match UnixStream::connect(&path) {
         Ok(stream) => stream,
         Err(error) => match error.kind() {
-            ErrorKind::NotFound | ErrorKind::ConnectionRefused => bail!(
-                "no `foreread watch` of the whole machine runs; start one (systemctl start \
-                 foreread-watch), or name the log of another one: --log LOG"
-            ),
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+                bail!("{}", none_runs(Path::new("/")))
+            }
             ErrorKind::PermissionDenied => {
                 bail!("only root may ask a running `foreread watch`: use sudo, or --log LOG")
             }
@@ -48,4 +47,53 @@ pub fn each_line(log: Option<&Path>, mut take: impl FnMut(&Value) -> Result<()>)
         bail!("the running `foreread watch` doesn't answer: only root may ask; use sudo");
     }
     Ok(())
+}
+
+/// What to do where no `watch` runs: only what can work here is advised.
+fn none_runs(root: &Path) -> String {
+    const UNIT_DIRECTORIES: [&str; 4] = [
+        "etc/systemd/system",
+        "usr/local/lib/systemd/system",
+        "usr/lib/systemd/system",
+        "lib/systemd/system",
+    ];
+    let none = "no `foreread watch` of the whole machine runs";
+    // Without the kernel's own types no BPF program can be loaded that watches.
+    if !root.join("sys/kernel/btf/vmlinux").exists() {
+        return format!(
+            "{none}, and this kernel lets none start (foreread doctor says more); name the log of \
+             another one: --log LOG"
+        );
+    }
+    let has_unit = UNIT_DIRECTORIES
+        .iter()
+        .any(|directory| root.join(directory).join("foreread-watch.service").exists());
+    let start = match has_unit && root.join("run/systemd/system").exists() {
+        true => "systemctl start foreread-watch",
+        false => "sudo foreread watch",
+    };
+    format!("{none}; start one ({start}), or name the log of another one: --log LOG")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_started_is_advised() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let make = |directory: &str, file: &str| {
+            fs::create_dir_all(root.join(directory)).unwrap();
+            fs::write(root.join(directory).join(file), "").unwrap();
+        };
+        assert!(none_runs(root).contains("lets none start"));
+        make("sys/kernel/btf", "vmlinux");
+        make("lib/systemd/system", "foreread-watch.service");
+        assert!(none_runs(root).contains("(sudo foreread watch)"));
+        make("run/systemd/system", "x");
+        assert!(none_runs(root).contains("(systemctl start foreread-watch)"));
+    }
 }

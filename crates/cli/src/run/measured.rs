@@ -3,13 +3,15 @@
 
 use std::time::Duration;
 
-use foreread_linux::recorder::{Counts, Unresolved};
+use foreread_core::Bytes;
+use foreread_linux::recorder::{Counts, Fetched, Unresolved};
 use foreread_linux::replay::Report;
 use foreread_profile::benefit::{COLD_BELOW_PERMILLE, Verdict, judge, saved_ns};
 use foreread_profile::{PAGE_BYTES, Profile, Program, Recorder, Run, RunMode};
 use serde_json::{Value, json};
 
 use super::session::{Timeline, is_whole};
+use super::shortfall;
 use crate::output::{pages, percent, time};
 
 /// What happened, and what it was worth.
@@ -21,6 +23,12 @@ pub struct Measured {
     wasted_pages: u64,
     recorder: Option<Recorder>,
     replay: Option<Report>,
+    /// What became of what the replay fetched, where no BPF program watched it.
+    pub fetched: Option<Fetched>,
+    /// What the command had disks read.
+    pub read_bytes: Option<u64>,
+    /// Why no better recorder was used, a line each.
+    refusals: Vec<String>,
     files: u64,
     pages: u64,
     unresolved: Unresolved,
@@ -43,6 +51,9 @@ impl Measured {
             wasted_pages: 0,
             recorder: None,
             replay: None,
+            fetched: None,
+            read_bytes: None,
+            refusals: Vec::new(),
             files: 0,
             pages: 0,
             unresolved: Unresolved::default(),
@@ -94,8 +105,16 @@ impl Measured {
     pub fn refused(&mut self, recorder: Option<Recorder>, refusals: Vec<String>) {
         self.recorder = recorder;
         if recorder.is_none() {
-            self.trouble.extend(refusals);
+            self.trouble.extend_from_slice(&refusals);
         }
+        self.refusals = refusals;
+    }
+
+    /// Takes which recorder watched a replayed run, and why none did. A run without one measures
+    /// what it can, so that is no trouble.
+    pub fn watched(&mut self, recorder: Option<Recorder>, refusals: Vec<String>) {
+        self.recorder = recorder;
+        self.refusals = refusals;
     }
 
     /// Judges the runs with this one among them.
@@ -138,35 +157,43 @@ impl Measured {
             _ => "the next cold start will be faster",
         };
         format!(
-            "recorded {} files, {}{lost}, in {} ({} waiting for reads); {next}",
+            "recorded {} files, {}{lost}, in {}{}; {next}",
             foreread_core::grouped(self.files),
             pages(self.pages),
             time(run.wall_ns),
-            run.stall_ns.map_or("?".into(), time),
+            match (run.stall_ns, self.read_bytes) {
+                (Some(ns), _) => format!(" ({} waiting for reads)", time(ns)),
+                (None, Some(bytes)) => format!(" ({} read from disks)", bytes_text(bytes)),
+                (None, None) => String::new(),
+            },
         )
     }
 
     fn replayed_line(&self, run: &Run) -> String {
-        let used = match (run.used_on_time_pages, run.used_late_pages) {
-            (Some(on_time), Some(late)) => {
-                format!(", {} used", percent(on_time + late, run.fetched_pages))
-            }
-            _ => String::new(),
+        let used = match run.used_pages() {
+            Some(used) => format!(", {} used", percent(used, run.fetched_pages)),
+            None => String::new(),
         };
-        let waited = run.stall_ns.map_or(String::new(), |ns| {
-            format!(", {} waiting for reads", time(ns))
-        });
+        let waited = match (run.stall_ns, self.read_bytes) {
+            (Some(ns), _) => format!(", {} waiting for reads", time(ns)),
+            (None, Some(bytes)) => {
+                format!(", {} read by the command itself", bytes_text(bytes))
+            }
+            (None, None) => String::new(),
+        };
         let first = self.first.as_ref().filter(|_| self.saved_ns.is_some());
         let first = first.map_or(String::new(), |first| {
             format!(" instead of {} at first", time(first.wall_ns))
         });
+        let shortfall = self.replay.as_ref().map_or(Vec::new(), shortfall::of);
+        let shortfall: String = shortfall.iter().map(|why| format!("; {why}")).collect();
         let saved = match self.saved_ns {
             Some(ns) if ns >= 0 => format!(": saved {}", time(ns.unsigned_abs())),
             Some(ns) => format!(": lost {}", time(ns.unsigned_abs())),
             None => String::new(),
         };
         format!(
-            "replayed {}{used}; {}{waited}{first}{saved}",
+            "replayed {}{used}; {}{waited}{first}{saved}{shortfall}",
             pages(run.fetched_pages),
             time(run.wall_ns),
         )
@@ -189,6 +216,11 @@ impl Measured {
         }
     }
 
+    /// Whether pages were counted in the kernel as they came and were used.
+    fn is_counted(&self) -> bool {
+        self.recorder == Some(Recorder::Bpf)
+    }
+
     /// One document for programs.
     pub fn json(&self, timeline: &Timeline) -> String {
         let steps: serde_json::Map<String, Value> = timeline
@@ -197,9 +229,16 @@ impl Measured {
             .map(|(step, ns)| ((*step).into(), json!(ns)))
             .collect();
         let run = self.run.clone().unwrap_or_default();
-        let accounting = self
-            .counts
-            .map(|c| accounting(&c, self.wasted_pages, self.replay.as_ref()));
+        let accounting = match (&self.fetched, &self.replay) {
+            (Some(fetched), Some(replay)) => {
+                Some(unwatched_accounting(fetched, replay, run.missed_pages))
+            }
+            _ if self.is_counted() => self
+                .counts
+                .map(|c| accounting(&c, self.wasted_pages, self.replay.as_ref())),
+            _ => None,
+        };
+        let missed_metadata = self.counts.filter(|_| self.is_counted());
         let value = json!({
             "schema": "foreread.run/1",
             "program": self.program,
@@ -209,7 +248,8 @@ impl Measured {
             "cached_before_permille": run.cached_before_permille,
             "profile": { "files": self.files, "pages": self.pages, "page_bytes": PAGE_BYTES },
             "missed_pages": run.missed_pages,
-            "missed_metadata_pages": self.counts.map(|c| c.missed_metadata_pages),
+            "missed_metadata_pages": missed_metadata.map(|c| c.missed_metadata_pages),
+            "command_read_bytes": self.read_bytes,
             "events_lost": self.counts.map(|c| c.lost()),
             "unreachable_inodes": self.unresolved.unreachable,
             "gone_inodes": self.unresolved.gone,
@@ -219,6 +259,7 @@ impl Measured {
             "saved_ns": self.saved_ns,
             "replay_turned_off": matches!(self.after, Some(Verdict::Off { .. })),
             "recorder": self.recorder.map(|r| format!("{r:?}").to_lowercase()),
+            "recorder_refusals": self.refusals,
             "steps_ns": steps,
             "trouble": self.trouble,
         });
@@ -250,6 +291,7 @@ fn accounting(counts: &Counts, wasted_pages: u64, replay: Option<&Report>) -> Va
     let brought_in = counts.fetched_pages + counts.missed_pages;
     json!({
         "fetched_pages": counts.fetched_pages,
+        "used_pages": counts.used_pages,
         "used_on_time_pages": on_time,
         "used_late_pages": late,
         "wasted_pages": wasted,
@@ -260,6 +302,33 @@ fn accounting(counts: &Counts, wasted_pages: u64, replay: Option<&Report>) -> Va
         "accessed_pages": counts.accessed_pages,
         "amplification_permille": (brought_in * 1000).checked_div(counts.accessed_pages),
     })
+}
+
+/// The same, of a run that no BPF program watched: what arrived is what was fetched, and what can't
+/// be known is `null`.
+fn unwatched_accounting(fetched: &Fetched, replay: &Report, missed: Option<u64>) -> Value {
+    let unused = fetched.used.map(|used| fetched.arrived - used);
+    let resident_unused = unused.zip(fetched.wasted).map(|(all, gone)| all - gone);
+    let brought_in = missed.map(|missed| fetched.arrived + missed);
+    let permille = |(brought_in, accessed): (u64, u64)| (brought_in * 1000).checked_div(accessed);
+    json!({
+        "fetched_pages": fetched.arrived,
+        "used_pages": fetched.used,
+        "used_on_time_pages": null,
+        "used_late_pages": null,
+        "wasted_pages": fetched.wasted,
+        "resident_unused_pages": resident_unused,
+        "in_flight_pages": 0,
+        "gone_pages": fetched.gone,
+        "fetched_metadata_pages": replay.metadata_bytes.div_ceil(PAGE_BYTES),
+        "uncounted_pages": 0,
+        "accessed_pages": fetched.accessed,
+        "amplification_permille": brought_in.zip(fetched.accessed).and_then(permille),
+    })
+}
+
+fn bytes_text(bytes: u64) -> String {
+    Bytes::new(bytes).human().to_string()
 }
 
 fn replay_json(report: &Report) -> Value {
@@ -280,6 +349,11 @@ fn replay_json(report: &Report) -> Value {
         "shrunk_files": report.shrunk_files,
         "changed_files": report.changed_files,
         "unreadable_files": report.unreadable_files,
+        "failed_reads": report.failed_reads,
+        "short_reads": report.short_reads,
+        "failed_file_systems": report.failed_file_systems,
+        "first_error": shortfall::first_error(report),
+        "fetched_nothing_because": shortfall::nothing(report),
         "raw_file_systems": report.raw_file_systems,
         "looked_file_systems": report.looked_file_systems,
         "stopped_for_memory": report.stopped_for_memory != 0,
@@ -318,6 +392,10 @@ impl ReplayDone {
         }
         if report.over_budget_pages > 0 {
             line += &format!(", {} beyond the budget", pages(report.over_budget_pages));
+        }
+        for reason in shortfall::of(report) {
+            line += "; ";
+            line += &reason;
         }
         line
     }

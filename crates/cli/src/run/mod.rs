@@ -2,7 +2,9 @@
 //! `run`, `record` and `replay`.
 
 mod measured;
+mod remembered;
 mod session;
+mod shortfall;
 mod traced;
 
 use std::process::ExitCode;
@@ -11,6 +13,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use foreread_linux::child;
+use foreread_linux::recorder::Choice;
 use foreread_linux::replay::{Options, Replay};
 use foreread_profile::benefit::judge;
 use foreread_profile::{Profile, Program, encode};
@@ -51,11 +54,21 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
         }
     };
     let verdict = profile.as_ref().map(|profile| judge(&profile.runs));
-    let work = Work::choose(profile.as_deref(), verdict);
+    let recorder = Choice::from(arguments.recorder);
+    let refused = match (&store, recorder) {
+        (Ok(store), Choice::Best) => remembered::load(store.directory()),
+        _ => None,
+    };
+    let recorder = match refused {
+        Some(_) => Choice::Fallback,
+        None => recorder,
+    };
+    let work = Work::choose(profile.as_deref(), verdict, session::may_use_bpf(recorder));
     let session = Session {
         arguments: &arguments.command,
         program: program_of(&key, arguments),
-        recorder: arguments.recorder.into(),
+        recorder,
+        refused: refused.clone().unwrap_or_default(),
         must_record: false,
         started,
         budget_bytes: arguments.budget.map(foreread_core::Bytes::count),
@@ -65,6 +78,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
         Err(failure) => return not_run(failure),
     };
     done.measured.verdict = verdict;
+    let bpf_refused = std::mem::take(&mut done.bpf_refused);
     let later = match done.lesson.take() {
         Some(Lesson::Recorded(recorded)) => {
             let lesson = match arguments.fresh {
@@ -85,6 +99,12 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
         None => None,
     };
     done.timeline.mark("save");
+    match (&store, recorder, bpf_refused.is_empty()) {
+        (Ok(store), Choice::Best, false) => remembered::save(store.directory(), &bpf_refused),
+        // Asked for, and not refused: what is remembered is wrong.
+        (Ok(store), Choice::Bpf, true) => remembered::forget(store.directory()),
+        _ => {}
+    }
     if !arguments.quiet {
         output::note(&done.measured.line());
     }
@@ -130,10 +150,21 @@ fn not_run(failure: Failure) -> Result<ExitCode> {
     match failure {
         Failure::Spawn(error) => Ok(spawn_failed(&error)),
         Failure::NoRecorder(reasons) => bail!(
-            "nothing here can record: {}; recording needs root, or CAP_BPF, CAP_PERFMON and \
-             CAP_SYS_ADMIN: run it with sudo; foreread doctor says more",
-            reasons.join("; ")
+            "nothing here can record: {}; {}",
+            reasons.join("; "),
+            remedy()
         ),
+    }
+}
+
+/// What to do where nothing can be recorded.
+fn remedy() -> &'static str {
+    match rustix::process::geteuid().is_root() {
+        true => "foreread doctor says what this machine lacks",
+        false => {
+            "recording needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN: run it with sudo; \
+             foreread doctor says more"
+        }
     }
 }
 
@@ -176,6 +207,7 @@ pub fn record(arguments: &RecordArguments) -> Result<ExitCode> {
             key: key.bytes,
         },
         recorder: arguments.recorder.into(),
+        refused: Vec::new(),
         must_record: true,
         started,
         budget_bytes: None,
@@ -231,5 +263,7 @@ struct Done {
     status: std::process::ExitStatus,
     measured: Measured,
     lesson: Option<Lesson>,
+    /// Why the kernel refused BPF, when it was tried; empty else.
+    bpf_refused: Vec<String>,
     timeline: Timeline,
 }

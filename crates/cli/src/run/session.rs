@@ -8,12 +8,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use foreread_linux::child::{self, Running, SpawnError};
 use foreread_linux::recorder::{
-    AnyRecorder, Choice, Counts, Refreshed, Watch, Watched, Watcher, in_first_pid_namespace,
+    AnyRecorder, Choice, Counts, Fetched, Refreshed, Watch, Watched, Watcher,
+    in_first_pid_namespace,
 };
 use foreread_linux::replay::{Options, Replay, Report};
 use foreread_linux::warm;
 use foreread_profile::benefit::Verdict;
-use foreread_profile::{Profile, Program, Recorder, Run, RunMode, Source};
+use foreread_profile::{PAGE_BYTES, Profile, Program, Recorder, Run, RunMode, Source};
 
 use super::Done;
 use super::measured::Measured;
@@ -42,7 +43,10 @@ const WARM_PERMILLE: u16 = 950;
 
 impl Work {
     /// What a profile, or none, and the judgement of its runs ask for.
-    pub fn choose(profile: Option<&Profile>, verdict: Option<Verdict>) -> Self {
+    ///
+    /// Without BPF nothing is seen beside a replay but how much the program still had disks read.
+    /// So it is replayed alone, until that shows that the profile misses much.
+    pub fn choose(profile: Option<&Profile>, verdict: Option<Verdict>, may_use_bpf: bool) -> Self {
         let Some(profile) = profile else {
             return Self::Record;
         };
@@ -56,12 +60,32 @@ impl Work {
             .rev()
             .take_while(|run| !full(run))
             .count();
-        if since_full + 1 >= FULL_EVERY_RUNS || profile.source.recorder != Recorder::Bpf {
+        let is_incomplete = match may_use_bpf {
+            true => profile.source.recorder != Recorder::Bpf,
+            false => misses_much(profile),
+        };
+        if since_full + 1 >= FULL_EVERY_RUNS || is_incomplete {
             Self::ReplayAndRecord
         } else {
             Self::Replay
         }
     }
+}
+
+/// Whether the last run, replayed and unrecorded, had disks read more than a sixteenth of what the
+/// profile holds: enough to make the next one worth recording, and more than metadata takes.
+fn misses_much(profile: &Profile) -> bool {
+    const SHARE: u64 = 16;
+    let last = profile.runs.last();
+    let missed = last
+        .filter(|run| run.mode == RunMode::Replayed)
+        .and_then(|run| run.missed_pages);
+    missed.is_some_and(|missed| missed > profile.total_pages() / SHARE)
+}
+
+/// Whether a run with this recorder may load BPF programs.
+pub fn may_use_bpf(recorder: Choice) -> bool {
+    matches!(recorder, Choice::Best | Choice::Bpf)
 }
 
 /// How often the recorder's ring buffer is emptied.
@@ -112,6 +136,8 @@ pub struct Session<'a> {
     pub arguments: &'a [OsString],
     pub program: Program,
     pub recorder: Choice,
+    /// Why BPF isn't tried, where an earlier run was refused it.
+    pub refused: Vec<String>,
     /// Whether there is no point in running the command unrecorded.
     pub must_record: bool,
     pub budget_bytes: Option<u64>,
@@ -129,7 +155,9 @@ impl Session<'_> {
         timeline.mark("look_whether_cached");
         let warm = cached_permille.is_some_and(|cached| cached >= WARM_PERMILLE);
         match (profile, work) {
-            (Some(profile), Work::Replay) if !warm && in_first_pid_namespace() => {
+            (Some(profile), Work::Replay)
+                if !warm && (in_first_pid_namespace() || !may_use_bpf(self.recorder)) =>
+            {
                 self.run_replayed(&profile, cached_permille, timeline)
             }
             (Some(profile), Work::Replay | Work::ReplayAndRecord) if !warm => {
@@ -141,8 +169,9 @@ impl Session<'_> {
     }
 
     fn run_recorded(&self, mut timeline: Timeline) -> Result<Done, Failure> {
-        let mut refusals = Vec::new();
+        let mut refusals = self.refused.clone();
         let mut recorder = AnyRecorder::start(self.recorder, Watch::Everything, &mut refusals);
+        let bpf_refused = refused_bpf(recorder.as_ref(), &refusals);
         timeline.mark("start_recorder");
         if recorder.is_none() && self.must_record {
             return Err(Failure::NoRecorder(refusals));
@@ -153,11 +182,13 @@ impl Session<'_> {
         timeline.mark("command");
         let mut measured = Measured::new(wall, &self.program);
         measured.refused(recorder.as_ref().map(AnyRecorder::kind), refusals);
+        measured.read_bytes = running.read_bytes();
         let Some(recorder) = recorder else {
             return Ok(Done {
                 status,
                 measured,
                 lesson: None,
+                bpf_refused,
                 timeline,
             });
         };
@@ -165,10 +196,11 @@ impl Session<'_> {
         timeline.mark("resolve");
         let mut run = run_of(RunMode::Recorded, wall, &recorded.counts, recorded.measured);
         let mut profile = recorded.profile;
-        if recorded.measured {
-            let cached = cached_before(&recorded.counts, profile.total_pages());
-            run.cached_before_permille = Some(cached);
+        if !recorded.measured {
+            run.missed_pages = running.read_bytes().map(pages_of);
         }
+        let cached = |missed| cached_before(missed, profile.total_pages());
+        run.cached_before_permille = run.missed_pages.map(cached);
         measured.recorded(&profile, &run, &recorded.counts, recorded.unresolved);
         profile.push_run(run);
         let lesson = Some(Lesson::Recorded(profile));
@@ -176,6 +208,7 @@ impl Session<'_> {
             status,
             measured,
             lesson,
+            bpf_refused,
             timeline,
         })
     }
@@ -204,36 +237,49 @@ impl Session<'_> {
             known: Arc::clone(profile),
         };
         let released = Arc::clone(&replay);
-        let watcher = Watcher::start(watched, move || released.release());
+        let watcher = match may_use_bpf(self.recorder) {
+            true => Watcher::start(watched, move || released.release()),
+            false => None,
+        };
         if watcher.is_none() {
             replay.release();
         }
         let status = wait(&mut running, None);
         let wall = self.started.elapsed();
         timeline.mark("command");
-        replay.stop();
+        match watcher {
+            // What it fetches is counted in the kernel.
+            Some(_) => replay.stop(),
+            None => replay.settle(),
+        }
+        let fetched = replay.fetched();
         let report = replay.report();
         let refreshed = watcher.map_or(Ok(None), Watcher::finish);
         timeline.mark("resolve");
         let mut measured = Measured::new(wall, &self.program);
+        measured.read_bytes = running.read_bytes();
+        let mut refusals = self.refused.clone();
+        let mut bpf_refused = Vec::new();
         let refreshed = refreshed.unwrap_or_else(|error| {
-            measured.trouble.push(error.to_string());
+            bpf_refused.push(error.to_string());
+            refusals.push(error.to_string());
             None
         });
         let mode = RunMode::Replayed;
         let run = match &refreshed {
             Some(refreshed) => run_of(mode, wall, &refreshed.counts, true),
-            None => Run {
-                fetched_pages: report.arrived_pages,
-                ..plain_run(mode, wall)
-            },
+            None => {
+                let fetched = Fetched::of(&fetched, profile, None);
+                measured.fetched = Some(fetched);
+                unwatched_run(mode, wall, &fetched, running.read_bytes())
+            }
         };
         let run = Run {
             cached_before_permille: cached_permille,
             ..run
         };
         let counted = refreshed.as_ref().map(|r| (r.counts, r.wasted_pages));
-        measured.refused(counted.map(|_| Recorder::Bpf), Vec::new());
+        measured.watched(counted.map(|_| Recorder::Bpf), refusals);
         measured.replayed(profile, &run, counted, &report);
         let replayed = Arc::clone(profile);
         let lesson = Some(match refreshed {
@@ -252,17 +298,19 @@ impl Session<'_> {
             status,
             measured,
             lesson,
+            bpf_refused,
             timeline,
         })
     }
 
     /// Metadata is read at once; data is held back until what becomes of it can be counted.
     fn start_replay(&self, profile: &Arc<Profile>) -> Replay {
-        let hold_data = true;
+        let hold_data = may_use_bpf(self.recorder);
         let options = Options {
             budget_bytes: self.budget_bytes,
             hold_data,
             stops_when_overtaken: true,
+            keeps_fetched: true,
             ..Options::default()
         };
         Replay::start(Arc::clone(profile), &options)
@@ -275,9 +323,10 @@ impl Session<'_> {
         cached_permille: Option<u16>,
         mut timeline: Timeline,
     ) -> Result<Done, Failure> {
-        let mut refusals = Vec::new();
+        let mut refusals = self.refused.clone();
         let replay = self.start_replay(profile);
         let mut recorder = AnyRecorder::start(self.recorder, Watch::Everything, &mut refusals);
+        let bpf_refused = refused_bpf(recorder.as_ref(), &refusals);
         if let Some(AnyRecorder::Bpf(recorder)) = &mut recorder {
             recorder.count_own_reads(true);
         }
@@ -294,16 +343,22 @@ impl Session<'_> {
         let status = wait(&mut running, recorder.as_mut());
         let wall = self.started.elapsed();
         timeline.mark("command");
-        replay.stop();
+        match recorder {
+            Some(AnyRecorder::Bpf(_)) => replay.stop(),
+            _ => replay.settle(),
+        }
+        let fetched = replay.fetched();
         let report = replay.report();
         let mut measured = Measured::new(wall, &self.program);
+        measured.read_bytes = running.read_bytes();
         measured.refused(recorder.as_ref().map(AnyRecorder::kind), refusals);
         let mode = RunMode::ReplayedRecorded;
         let Some(mut recorder) = recorder else {
+            let fetched = Fetched::of(&fetched, profile, None);
+            measured.fetched = Some(fetched);
             let run = Run {
-                fetched_pages: report.arrived_pages,
                 cached_before_permille: cached_permille,
-                ..plain_run(mode, wall)
+                ..unwatched_run(mode, wall, &fetched, running.read_bytes())
             };
             measured.replayed(profile, &run, None, &report);
             let lesson = Some(Lesson::Timed {
@@ -314,6 +369,7 @@ impl Session<'_> {
                 status,
                 measured,
                 lesson,
+                bpf_refused,
                 timeline,
             });
         };
@@ -322,7 +378,14 @@ impl Session<'_> {
         }
         let mut recorded = recorder.finish(self.program.clone(), source(), Some(profile));
         timeline.mark("resolve");
-        let run = run_of(mode, wall, &recorded.counts, recorded.measured);
+        let run = match recorded.measured {
+            true => run_of(mode, wall, &recorded.counts, true),
+            false => {
+                let fetched = Fetched::of(&fetched, profile, Some(&recorded.profile));
+                measured.fetched = Some(fetched);
+                unwatched_run(mode, wall, &fetched, running.read_bytes())
+            }
+        };
         let run = Run {
             cached_before_permille: cached_permille,
             ..run
@@ -337,6 +400,7 @@ impl Session<'_> {
             status,
             measured,
             lesson,
+            bpf_refused,
             timeline,
         })
     }
@@ -353,8 +417,10 @@ impl Session<'_> {
         let wall = self.started.elapsed();
         timeline.mark("command");
         let mut measured = Measured::new(wall, &self.program);
+        measured.read_bytes = running.read_bytes();
         let run = Run {
             cached_before_permille: cached_permille,
+            missed_pages: running.read_bytes().map(pages_of),
             ..plain_run(RunMode::Plain, wall)
         };
         measured.plain(profile, &run);
@@ -367,8 +433,33 @@ impl Session<'_> {
             status,
             measured,
             lesson,
+            bpf_refused: Vec::new(),
             timeline,
         })
+    }
+}
+
+/// Why BPF was refused, when another recorder, or none, took its place.
+fn refused_bpf(recorder: Option<&AnyRecorder>, refusals: &[String]) -> Vec<String> {
+    match recorder {
+        Some(AnyRecorder::Bpf(_)) => Vec::new(),
+        // It is tried first.
+        _ => refusals.iter().take(1).cloned().collect(),
+    }
+}
+
+/// Pages that so many bytes fill.
+fn pages_of(bytes: u64) -> u64 {
+    bytes.div_ceil(PAGE_BYTES)
+}
+
+/// A replayed run that no BPF program watched.
+fn unwatched_run(mode: RunMode, wall: Duration, fetched: &Fetched, read: Option<u64>) -> Run {
+    Run {
+        missed_pages: read.map(pages_of),
+        fetched_pages: fetched.arrived,
+        used_on_time_pages: fetched.used,
+        ..plain_run(mode, wall)
     }
 }
 
@@ -421,8 +512,8 @@ fn run_of(mode: RunMode, wall: Duration, counts: &Counts, measured: bool) -> Run
 }
 
 /// How much of what a recorded run read was cached: what it didn't have to fetch.
-fn cached_before(counts: &Counts, read_pages: u64) -> u16 {
-    let missed = counts.missed_pages.min(read_pages);
+fn cached_before(missed_pages: u64, read_pages: u64) -> u16 {
+    let missed = missed_pages.min(read_pages);
     let permille = 1000 - (missed * 1000).checked_div(read_pages).unwrap_or(0);
     u16::try_from(permille).unwrap_or(1000)
 }
@@ -439,8 +530,11 @@ pub fn is_whole(report: &Report) -> bool {
         gone_files,
         replaced_files,
         unreadable_files,
+        failed_reads,
+        failed_file_systems,
         over_budget_pages,
         ..
     } = report;
-    gone_files + replaced_files + unreadable_files + over_budget_pages == 0
+    let left_out = gone_files + replaced_files + unreadable_files + over_budget_pages;
+    left_out + failed_reads + failed_file_systems == 0
 }

@@ -39,8 +39,8 @@ pub fn record(arguments: &RecordArguments, path: &std::path::Path) -> Result<Exi
             return Err(error).with_context(|| format!("cannot write {}", path.display()));
         }
         Err(TraceError::Bpf(error)) => bail!(
-            "nothing here can record a trace: {error}; that needs root, or CAP_BPF, CAP_PERFMON \
-             and CAP_SYS_ADMIN: run it with sudo; foreread doctor says more"
+            "only the BPF recorder can record a trace: {error}; {}",
+            super::remedy()
         ),
     };
     let mut running = match child::spawn(&arguments.command) {

@@ -194,10 +194,10 @@ fn runs_table(runs: &[Run]) -> String {
 
 fn run_row(before: &[Run], run: &Run) -> [String; 9] {
     let none = || "-".to_owned();
-    let on_time_and_late = run.used_on_time_pages.zip(run.used_late_pages);
     let share = |count: u64| percent(count, run.fetched_pages);
     let fetched = run.fetched_pages > 0;
-    let used = on_time_and_late.filter(|_| fetched);
+    let used = run.used_pages().filter(|_| fetched);
+    let late = run.used_late_pages.filter(|_| fetched);
     [
         if run.started_unix_s == 0 {
             none()
@@ -214,8 +214,8 @@ fn run_row(before: &[Run], run: &Run) -> [String; 9] {
         } else {
             none()
         },
-        used.map_or_else(none, |(on_time, late)| share(on_time.saturating_add(late))),
-        used.map_or_else(none, |(_, late)| share(late)),
+        used.map_or_else(none, share),
+        late.map_or_else(none, share),
         saved_ns(before, run).map_or_else(none, signed_time),
     ]
 }

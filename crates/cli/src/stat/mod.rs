@@ -15,12 +15,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use foreread_linux::child::{self, Running};
 use foreread_linux::interrupt::Interrupt;
-use foreread_linux::stat::{Accounting, Following, Sight, StatError};
+use foreread_linux::recorder::BpfError;
+use foreread_linux::stat::{Accounting, Following, StatError};
 use indicatif::ProgressBar;
 
 use args::StatArguments;
 use report::{Once, Telling};
 
+use crate::alone::run_alone;
 use crate::socket::Socket;
 use crate::{output, text};
 
@@ -44,12 +46,27 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
         .as_deref()
         .map(Socket::listen)
         .transpose()?;
-    let accounting = Accounting::start(following).map_err(explained)?;
-    if accounting.sight() == Sight::PagesOnly {
-        output::note(
-            "this kernel lacks tracepoints of the block layer or of io_uring: pages are followed, \
-             requests are not counted, and of io_uring's reads not all are seen",
-        );
+    let accounting = match Accounting::start(following) {
+        Ok(accounting) => accounting,
+        Err(error) if arguments.command.is_empty() => return Err(explained(error)),
+        Err(error) => {
+            // A command runs all the same, as it would without us.
+            output::note(&format!(
+                "{}; the command runs unfollowed",
+                explained(error)
+            ));
+            return Ok(match run_alone(&arguments.command)? {
+                Ok(status) if !status.success() => child::end_as(status),
+                Ok(_) => ExitCode::from(EXIT_PARTLY),
+                Err(code) => code,
+            });
+        }
+    };
+    for missing in accounting.lacking() {
+        output::note(&format!(
+            "not counted: {}, for {}",
+            missing.loss, missing.reason
+        ));
     }
     let output = match &arguments.output {
         Some(path) => {
@@ -96,7 +113,7 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
 /// Why not, and what works all the same.
 fn explained(error: StatError) -> anyhow::Error {
     match error {
-        StatError::NoRights | StatError::Unbalanced => error.into(),
+        StatError::Bpf(BpfError::NoRights) | StatError::Unbalanced => error.into(),
         error => anyhow::anyhow!(
             "{error}; what still works: foreread analyze --live DEVICE, for requests, and \
              /proc/pressure/io, for stalls"

@@ -4,12 +4,13 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use foreread_linux::child;
 use foreread_linux::watch::WatchError;
 
 use super::args::WatchArguments;
 use super::{EXIT_PARTLY, report};
+use crate::alone::run_alone;
 use crate::output;
 
 /// A command runs all the same, as it would without us.
@@ -19,18 +20,9 @@ pub fn unwatched(arguments: &WatchArguments, error: WatchError) -> Result<ExitCo
         return Err(error);
     }
     output::note(&format!("{error}; the command runs unwatched"));
-    let mut running = match child::spawn(&arguments.command) {
-        Ok(running) => running,
-        Err(error) => {
-            output::note(&error.to_string());
-            return Ok(ExitCode::from(error.exit_code()));
-        }
-    };
-    let status = loop {
-        let ended = running.wait(None).context("cannot wait for the command")?;
-        if let Some(status) = ended {
-            break status;
-        }
+    let status = match run_alone(&arguments.command)? {
+        Ok(status) => status,
+        Err(code) => return Ok(code),
     };
     if arguments.json {
         let document = report::document_of_nothing(arguments.dry_run);
@@ -55,21 +47,19 @@ fn explained(error: WatchError) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
+    use foreread_linux::recorder::BpfError;
+
     use super::*;
 
     #[test]
     fn what_lacks_is_said_with_what_works_in_a_line() {
-        let lacking = WatchError::NoTracepoint {
-            release: "6.1.0".into(),
-            tracepoint: "page_cache_sync_ra",
-        };
+        let lacking = WatchError::Bpf(BpfError::NoHook {
+            release: "5.10.0".into(),
+            program: "missed".into(),
+            reason: "it has no tracepoint page_cache_sync_ra".into(),
+        });
         let said = explained(lacking).to_string();
-        for part in [
-            "6.1.0",
-            "page_cache_sync_ra",
-            "6.18",
-            "foreread run -- COMMAND",
-        ] {
+        for part in ["5.10.0", "page_cache_sync_ra", "foreread run -- COMMAND"] {
             assert!(said.contains(part), "{said}");
         }
         assert!(!said.contains('\n'));

@@ -9,6 +9,8 @@ use std::path::Path;
 use foreread_blocktrace::Device;
 use thiserror::Error;
 
+use crate::block_device::node;
+
 /// Why a disk can't be watched.
 #[derive(Debug, Error)]
 pub enum DiskError {
@@ -46,11 +48,12 @@ pub struct Disk {
     pub is_whole_of_partition: bool,
 }
 
-/// The disk at this path, or that of a partition.
+/// The disk with this path or name, or that of a partition.
 ///
 /// # Errors
 /// [`DiskError`] when there is none, or it has no requests.
 pub fn find(path: &Path) -> Result<Disk, DiskError> {
+    let path = &node(path);
     let shown = path.display().to_string();
     let gone = |error| DiskError::Gone {
         path: shown.clone(),

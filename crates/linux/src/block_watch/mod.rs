@@ -10,11 +10,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use foreread_blocktrace::Event;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, RingBuffer};
 
-use crate::programs;
-use crate::recorder::{BpfError, refused};
+use crate::programs::{self, BpfError, MissingHook, Served, likes, needs, refused};
 
 programs::skeleton!("block.skel.rs");
 use skeleton::{BlockSkel, BlockSkelBuilder};
@@ -22,12 +21,26 @@ use skeleton::{BlockSkel, BlockSkelBuilder};
 /// `BLOCK_DISKS_MAX`: disks that can be watched at once.
 pub const DISKS_MAX: usize = 16;
 
+/// Between the start of a request's life and its end, the later ones first.
+const STEPS: [&str; 9] = [
+    "requeued",
+    "request_merged",
+    "inserted",
+    "unplugged",
+    "plugged",
+    "split",
+    "front_merged",
+    "back_merged",
+    "got_request",
+];
+
 /// Events that wait to be drained: some 150,000.
 const EVENTS_BYTES: u32 = 16 << 20;
 
 /// The programs in the kernel. Detached when dropped.
 pub struct BlockWatcher {
     skel: BlockSkel<'static>,
+    served: Served,
     ring: RingBuffer<'static>,
     seen: Rc<RefCell<Vec<Event>>>,
     links: Vec<Link>,
@@ -49,21 +62,26 @@ impl BlockWatcher {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_with(disks: &[Disk], events_bytes: u32) -> Result<Self, BpfError> {
-        let mut open = BlockSkelBuilder::default()
-            .open(programs::storage())
-            .map_err(refused("opening the programs"))?;
-        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-            let numbers = disks.iter().map(|disk| disk.device);
-            for (slot, device) in rodata.disks.iter_mut().zip(numbers) {
-                *slot = u64::from(device.major) << 32 | u64::from(device.minor);
-                rodata.disk_count += 1;
+        let open = || {
+            let mut open = BlockSkelBuilder::default()
+                .open(programs::storage())
+                .map_err(refused("opening the programs"))?;
+            if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+                let numbers = disks.iter().map(|disk| disk.device);
+                for (slot, device) in rodata.disks.iter_mut().zip(numbers) {
+                    *slot = u64::from(device.major) << 32 | u64::from(device.minor);
+                    rodata.disk_count += 1;
+                }
             }
-        }
-        let events = &mut open.maps.events;
-        events
-            .set_max_entries(events_bytes)
-            .map_err(refused("sizing the ring buffer"))?;
-        let skel = open.load().map_err(refused("loading the programs"))?;
+            let events = &mut open.maps.events;
+            events
+                .set_max_entries(events_bytes)
+                .map_err(refused("sizing the ring buffer"))?;
+            Ok(open)
+        };
+        let mut wanted = vec![needs("completed"), needs("issued"), needs("queued")];
+        wanted.extend(STEPS.map(|hook| likes(hook, "one of a request's steps to its device")));
+        let (skel, served) = programs::load(&wanted, open)?;
         let seen = Rc::new(RefCell::new(Vec::new()));
         let receiver = Rc::clone(&seen);
         let ring = programs::ring(&skel.maps.events, move |bytes| {
@@ -72,6 +90,7 @@ impl BlockWatcher {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let mut watcher = Self {
             skel,
+            served,
             ring,
             seen,
             links: Vec::new(),
@@ -82,22 +101,15 @@ impl BlockWatcher {
     }
 
     fn attach(&mut self) -> Result<(), BpfError> {
-        let progs = &mut self.skel.progs;
         // Ends of lives first: what begins before all are there is followed to its end.
-        self.links = programs::attach([
-            &mut progs.completed,
-            &mut progs.requeued,
-            &mut progs.issued,
-            &mut progs.request_merged,
-            &mut progs.inserted,
-            &mut progs.unplugged,
-            &mut progs.plugged,
-            &mut progs.split,
-            &mut progs.front_merged,
-            &mut progs.back_merged,
-            &mut progs.got_request,
-            &mut progs.queued,
-        ])?;
+        let hooks = [
+            &["completed"],
+            &STEPS[..2],
+            &["issued"],
+            &STEPS[2..],
+            &["queued"],
+        ];
+        self.links = self.served.attach(self.skel.object(), &hooks.concat())?;
         Ok(())
     }
 
@@ -111,6 +123,12 @@ impl BlockWatcher {
             event.time_ns = event.time_ns.saturating_sub(self.since_ns);
         }
         events
+    }
+
+    /// The steps of requests that this kernel doesn't show.
+    #[must_use]
+    pub fn lacking(&self) -> &[MissingHook] {
+        self.served.lacking()
     }
 
     /// Events that found no room.

@@ -6,14 +6,27 @@ use std::fmt;
 use std::rc::Rc;
 
 use foreread_sim::check::{Facts, Remembered};
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, ProgramInput, RingBuffer};
 
-use crate::programs;
-use crate::recorder::{BpfError, KernelTypes, refused};
+use crate::programs::btf::KernelTypes;
+use crate::programs::{self, BpfError, MissingHook, Served, needs, refused};
 
 programs::skeleton!("check.skel.rs");
 use skeleton::{CheckSkel, CheckSkelBuilder};
+
+/// In the order in which they are attached.
+const HOOKS: [&str; 9] = [
+    "inserted",
+    "removed",
+    "sync_ra",
+    "async_ra",
+    "ra_order",
+    "ra_unbounded",
+    "fault",
+    "taken_again",
+    "mapped",
+];
 
 /// `enum check_kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +123,7 @@ pub struct Watcher {
     skel: CheckSkel<'static>,
     ring: RingBuffer<'static>,
     told: Rc<RefCell<Vec<Told>>>,
+    served: Served,
     _links: Vec<Link>,
 }
 
@@ -117,21 +131,22 @@ impl Watcher {
     /// Loads and attaches them; nothing is watched yet.
     ///
     /// # Errors
-    /// [`BpfError`] when BPF, BTF or one of the tracepoints (Linux 6.18) isn't there, or rights are
-    /// missing.
+    /// [`BpfError`] when BPF, BTF or one of the hooks isn't there, or rights are missing.
     pub fn load() -> Result<Self, BpfError> {
-        let mut builder = CheckSkelBuilder::default();
         let types = KernelTypes::of_kernel();
-        if let Some(types) = &types {
+        let open = || {
+            let mut builder = CheckSkelBuilder::default();
+            if let Some(types) = &types {
+                builder
+                    .obj_builder
+                    .btf_custom_path(types.path())
+                    .map_err(refused("naming the kernel's types"))?;
+            }
             builder
-                .obj_builder
-                .btf_custom_path(types.path())
-                .map_err(refused("naming the kernel's types"))?;
-        }
-        let open = builder
-            .open(programs::storage())
-            .map_err(refused("opening the programs"))?;
-        let mut skel = open.load().map_err(refused("loading the programs"))?;
+                .open(programs::storage())
+                .map_err(refused("opening the programs"))
+        };
+        let (skel, mut served) = programs::load(&HOOKS.map(needs), open)?;
         // libbpf reads the types while it loads.
         drop(types);
         let told = Rc::new(RefCell::new(Vec::new()));
@@ -139,24 +154,20 @@ impl Watcher {
         let ring = programs::ring(&skel.maps.events, move |bytes| {
             receiver.borrow_mut().extend(Told::from_bytes(bytes));
         })?;
-        let progs = &mut skel.progs;
-        let links = programs::attach([
-            &mut progs.inserted,
-            &mut progs.removed,
-            &mut progs.sync_ra,
-            &mut progs.async_ra,
-            &mut progs.ra_order,
-            &mut progs.ra_unbounded,
-            &mut progs.fault,
-            &mut progs.taken_again,
-            &mut progs.mapped,
-        ])?;
+        let links = served.attach(skel.object(), &HOOKS)?;
         Ok(Self {
             skel,
             ring,
             told,
+            served,
             _links: links,
         })
+    }
+
+    /// What isn't seen on this kernel.
+    #[must_use]
+    pub fn lacking(&self) -> &[MissingHook] {
+        self.served.lacking()
     }
 
     /// Watches an inode, by its address; 0 for none.

@@ -9,6 +9,7 @@ mod mounted;
 mod others;
 
 use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use foreread_device::{Device, DeviceKind, DeviceNumber, Machine, Stack};
@@ -35,6 +36,20 @@ pub fn read(sysroot: &Path) -> Machine {
         memory_bytes,
         unseen,
     }
+}
+
+/// What a person means by a name: as [`Machine::find`] has it, and for this machine's own devices
+/// every other path of theirs too, such as `/dev/disk/by-id/...`.
+#[must_use]
+pub fn find<'a>(machine: &'a Machine, sysroot: &Path, what: &str) -> Option<&'a Device> {
+    machine.find(what).or_else(|| {
+        let is_here = sysroot == Path::new("/");
+        let metadata = fs::metadata(is_here.then_some(what)?).ok()?;
+        let number = metadata.rdev();
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let is_device = metadata.file_type().is_block_device();
+        machine.find(&is_device.then(|| format!("{major}:{minor}"))?)
+    })
 }
 
 /// As much of the machine as advice for one disk needs: the disk, what it is stacked on, and the

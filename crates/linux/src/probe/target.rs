@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{SeekFrom, fstatvfs, seek};
 
 use super::READ_BYTES;
+use crate::block_device::node;
 use crate::fiemap;
 use crate::mounts::Mounts;
 use crate::read_ahead::ReadAheadSetting;
@@ -99,11 +100,12 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// What to read for a block device, a file, or a directory.
+    /// What to read for a block device (a path or a name in `/dev`), a file, or a directory.
     ///
     /// # Errors
     /// There is nothing there to probe.
     pub fn of(path: &Path) -> Result<Self, TargetError> {
+        let path = &node(path);
         let metadata = fs::metadata(path)?;
         let kind = metadata.file_type();
         if kind.is_block_device() {

@@ -15,7 +15,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use foreread_trace::{Header, Source, TimeIs, WriteError};
 
-use super::bpf::{BpfError, BpfRecorder, Limits, Watch};
+use super::bpf::{BpfRecorder, Limits, Watch};
+use crate::programs::BpfError;
 use joined::Joined;
 
 /// Each access is a record of a hundred bytes: room for some hundred thousand.

@@ -14,6 +14,8 @@ pub enum Choice {
     /// The first that works, of those below in their order.
     #[default]
     Best,
+    /// The first that works, without trying BPF.
+    Fallback,
     /// Accesses, aggregated in the kernel.
     Bpf,
     /// Accesses from a tracefs instance.
@@ -51,8 +53,14 @@ impl AnyRecorder {
     /// to
     /// `refusals`, a line each; `None` when none works.
     pub fn start(choice: Choice, watch: Watch, refusals: &mut Vec<String>) -> Option<Self> {
+        crate::start_pages::read_for_recording();
         let mut attempt = |wanted: Choice, start: &dyn Fn() -> Result<Self, String>| {
-            if choice != Choice::Best && choice != wanted {
+            let is_tried = match choice {
+                Choice::Best => true,
+                Choice::Fallback => wanted != Choice::Bpf,
+                one => one == wanted,
+            };
+            if !is_tried {
                 return None;
             }
             start().map_err(|reason| refusals.push(reason)).ok()

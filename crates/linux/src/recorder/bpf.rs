@@ -9,39 +9,17 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use foreread_profile::BlindSpots;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, RingBuffer, libbpf_sys};
-use thiserror::Error;
 
 use super::abi::{self, AccessRecord, Chunk, Counts, InodeEntry, NodeRecord, PathRecord, Record};
-use super::btf::KernelTypes;
 use super::calls;
 use crate::process_stat::parent_of;
-use crate::programs;
+use crate::programs::btf::KernelTypes;
+use crate::programs::{self, BpfError, MissingHook, Served, Wanted, likes, needs, refused};
 
 programs::skeleton!("record.skel.rs");
 use skeleton::{RecordSkel, RecordSkelBuilder};
-
-/// Why BPF can't record here.
-#[derive(Debug, Error)]
-pub enum BpfError {
-    /// The kernel or its policy refuses.
-    #[error("the kernel refused the BPF recorder ({step}): {reason}")]
-    Refused {
-        /// What was attempted.
-        step: &'static str,
-        /// What the kernel said.
-        reason: String,
-    },
-}
-
-/// What libbpf says, as a refusal of a step.
-pub(crate) fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> BpfError {
-    move |error| BpfError::Refused {
-        step,
-        reason: format!("{error:#}"),
-    }
-}
 
 /// How much to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,17 +102,49 @@ impl Inbox {
     }
 }
 
+/// In the order in which they are attached.
+const LIVES: [&str; 3] = ["forked", "exited", "executed"];
+const PAGES: [&str; 4] = ["map_pages", "fault", "page_added", "switched"];
+const EXTRAS: [&str; 4] = [
+    "user_fault",
+    "kernel_fault",
+    "file_pages_mapped",
+    "ring_read_done",
+];
+/// What isn't seen without one of [`EXTRAS`]: not every architecture has tracepoints of page
+/// faults, and rarely is all compiled in.
+const EXTRAS_LOSS: &str = "pages that a huge page maps without a fault, or io_uring reads in parts";
+
+impl Watch {
+    fn wanted(self) -> Vec<Wanted> {
+        let mut wanted = Vec::new();
+        wanted.extend(LIVES.map(needs));
+        wanted.extend(PAGES.map(needs));
+        wanted.push(needs("get_pages"));
+        // Lookups are seen by full recordings only: the hook at the end of system calls is the one
+        // that costs every process of the machine something.
+        if self != Self::Refresh {
+            wanted.push(needs("call_done"));
+            // A refresh does without them: what a replay brings in is no folio that a PMD could
+            // map.
+            wanted.extend(EXTRAS.map(|hook| likes(hook, EXTRAS_LOSS)));
+        }
+        if self == Self::EachAccess {
+            wanted.push(likes("block_touched", "metadata that is in memory already"));
+        }
+        wanted
+    }
+}
+
 /// The recorder's programs in the kernel. Detached when dropped.
 pub struct BpfRecorder {
     skel: RecordSkel<'static>,
+    served: Served,
     links: Vec<Link>,
     hits_link: Option<Link>,
     has_missed_hits: bool,
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Inbox>>,
-    watch: Watch,
-    /// Whether faults that a PMD serves, and all of what io_uring reads, are seen.
-    extras: bool,
 }
 
 impl BpfRecorder {
@@ -151,55 +161,34 @@ impl BpfRecorder {
     /// # Errors
     /// As [`load`](Self::load).
     pub fn load_with(watch: Watch, limits: Limits) -> Result<Self, BpfError> {
-        // A refresh does without them: what a replay brings in is no folio that a PMD could map.
-        if watch == Watch::Refresh {
-            return Self::load_programs(watch, limits, false);
-        }
-        // Not every architecture has tracepoints of page faults, and rarely is all compiled in.
-        Self::load_programs(watch, limits, true)
-            .or_else(|_| Self::load_programs(watch, limits, false))
-    }
-
-    fn load_programs(watch: Watch, limits: Limits, extras: bool) -> Result<Self, BpfError> {
-        let mut builder = RecordSkelBuilder::default();
         let types = KernelTypes::of_kernel();
-        if let Some(types) = &types {
-            builder
-                .obj_builder
-                .btf_custom_path(types.path())
-                .map_err(refused("naming the kernel's types"))?;
-        }
-        let mut open = builder
-            .open(programs::storage())
-            .map_err(refused("opening the programs"))?;
-        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-            calls::fill(&mut rodata.syscall_class);
-            rodata.maps_whole_folios = u32::from(maps_whole_folios());
-            rodata.sends_accesses = u32::from(watch == Watch::EachAccess);
-            rodata.only_brought_in = u32::from(watch == Watch::Refresh);
-        }
-        // Lookups are seen by full recordings only: the hook at the end of system calls is the one
-        // that costs every process of the machine something.
-        open.progs.call_done.set_autoload(watch != Watch::Refresh);
-        open.progs
-            .block_touched
-            .set_autoload(watch == Watch::EachAccess);
-        for program in [
-            &mut open.progs.user_fault,
-            &mut open.progs.kernel_fault,
-            &mut open.progs.file_pages_mapped,
-            &mut open.progs.ring_read_done,
-        ] {
-            program.set_autoload(extras);
-        }
-        let maps = &mut open.maps;
-        maps.records
-            .set_max_entries(limits.records_bytes)
-            .and_then(|()| maps.inodes.set_max_entries(limits.inodes))
-            .and_then(|()| maps.chunks.set_max_entries(limits.chunks))
-            .and_then(|()| maps.traced.set_max_entries(limits.processes))
-            .map_err(refused("sizing the tables"))?;
-        let skel = open.load().map_err(refused("loading the programs"))?;
+        let open = || {
+            let mut builder = RecordSkelBuilder::default();
+            if let Some(types) = &types {
+                builder
+                    .obj_builder
+                    .btf_custom_path(types.path())
+                    .map_err(refused("naming the kernel's types"))?;
+            }
+            let mut open = builder
+                .open(programs::storage())
+                .map_err(refused("opening the programs"))?;
+            if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+                calls::fill(&mut rodata.syscall_class);
+                rodata.maps_whole_folios = u32::from(maps_whole_folios());
+                rodata.sends_accesses = u32::from(watch == Watch::EachAccess);
+                rodata.only_brought_in = u32::from(watch == Watch::Refresh);
+            }
+            let maps = &mut open.maps;
+            maps.records
+                .set_max_entries(limits.records_bytes)
+                .and_then(|()| maps.inodes.set_max_entries(limits.inodes))
+                .and_then(|()| maps.chunks.set_max_entries(limits.chunks))
+                .and_then(|()| maps.traced.set_max_entries(limits.processes))
+                .map_err(refused("sizing the tables"))?;
+            Ok(open)
+        };
+        let (skel, served) = programs::load(&watch.wanted(), open)?;
         // libbpf reads the types while it loads.
         drop(types);
         let inbox = Rc::new(RefCell::new(Inbox::default()));
@@ -209,24 +198,29 @@ impl BpfRecorder {
         })?;
         Ok(Self {
             skel,
+            served,
             links: Vec::new(),
             hits_link: None,
             has_missed_hits: false,
             ring,
             inbox,
-            watch,
-            extras,
         })
     }
 
     /// What it can't see on this kernel.
     #[must_use]
     pub fn blind_spots(&self) -> BlindSpots {
-        if self.extras || self.watch == Watch::Refresh {
-            BlindSpots::default()
-        } else {
+        if self.lacking().iter().any(|l| EXTRAS.contains(&l.hook)) {
             BlindSpots::NO_MAPPED_FAULTS
+        } else {
+            BlindSpots::default()
         }
+    }
+
+    /// The programs that this kernel has no place for or refuses.
+    #[must_use]
+    pub fn lacking(&self) -> &[MissingHook] {
+        self.served.lacking()
     }
 
     /// Attaches the programs. From now on the next child of this thread is the one recorded, once
@@ -288,29 +282,14 @@ impl BpfRecorder {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.adopt_pid = if adopt { bss.whoami_pid } else { 0 };
         }
-        let progs = &mut self.skel.progs;
-        let mut always = vec![
-            &mut progs.forked,
-            &mut progs.exited,
-            &mut progs.executed,
-            &mut progs.map_pages,
-            &mut progs.fault,
-            &mut progs.page_added,
-            &mut progs.switched,
+        let hooks = [
+            &LIVES[..],
+            &PAGES[..],
+            &["call_done", "block_touched"],
+            &EXTRAS[..],
         ];
-        if self.watch != Watch::Refresh {
-            always.push(&mut progs.call_done);
-        }
-        if self.watch == Watch::EachAccess {
-            always.push(&mut progs.block_touched);
-        }
-        if self.extras {
-            always.push(&mut progs.user_fault);
-            always.push(&mut progs.kernel_fault);
-            always.push(&mut progs.file_pages_mapped);
-            always.push(&mut progs.ring_read_done);
-        }
-        self.links = programs::attach(always)?;
+        let object = self.skel.object();
+        self.links = self.served.attach(object, &hooks.concat())?;
         self.watch_hits(true)
     }
 
@@ -328,8 +307,8 @@ impl BpfRecorder {
     /// [`BpfError`] when the tracepoint refuses.
     pub fn watch_hits(&mut self, hits: bool) -> Result<(), BpfError> {
         if hits && self.hits_link.is_none() {
-            let link = self.skel.progs.get_pages.attach_trace();
-            self.hits_link = Some(link.map_err(refused("attaching to a tracepoint"))?);
+            let links = self.served.attach(self.skel.object(), &["get_pages"])?;
+            self.hits_link = links.into_iter().next();
         }
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.misses_only = u32::from(!hits);

@@ -5,9 +5,9 @@ mod abi;
 mod accesses;
 mod any;
 mod bpf;
-mod btf;
 mod calls;
 mod fanotify;
+mod fetched;
 mod interpreter;
 mod known;
 mod refresh;
@@ -15,16 +15,16 @@ mod resolve;
 mod tracefs;
 mod waste;
 
+pub use crate::programs::BpfError;
 pub use abi::{
     AccessKind, AccessRecord, CHUNK_PAGES, Chunk, Counts, InodeEntry, NodeRecord, PathRecord,
 };
 pub use accesses::{TraceError, TraceRecorder, Traced};
 pub use any::{AnyRecorder, Choice, Recorded};
-pub(crate) use bpf::refused;
-pub use bpf::{BpfError, BpfRecorder, Limits, Recording, Watch};
-pub(crate) use btf::KernelTypes;
+pub use bpf::{BpfRecorder, Limits, Recording, Watch};
 pub(crate) use calls::fill as fill_syscall_classes;
 pub use fanotify::{FanotifyError, FanotifyRecorder};
+pub use fetched::Fetched;
 pub use refresh::{Refreshed, Watched, Watcher, in_first_pid_namespace};
 pub use resolve::{Unresolved, resolve};
 pub use tracefs::{TracefsError, TracefsOptions, TracefsRecorder};

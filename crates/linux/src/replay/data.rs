@@ -4,8 +4,9 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::PoisonError;
 
-use foreread_profile::{NodeId, PAGE_BYTES, Profile};
+use foreread_profile::{NodeId, PAGE_BYTES, PagesOf, Profile};
 use foreread_replay::order::{Piece, Service, order};
 use rustix::fs::{Advice, FileType, fadvise, fstat};
 use rustix::process::geteuid;
@@ -19,6 +20,7 @@ use crate::uring::Finished;
 
 /// A file kept open until its reads are done.
 struct Open {
+    node: NodeId,
     fd: OwnedFd,
     size_bytes: u64,
     /// Whether the kernel tells us the truth about a mapping of it.
@@ -62,6 +64,8 @@ impl Open {
 /// Pages of one read.
 struct Token {
     _file: Rc<Open>,
+    node: NodeId,
+    start_page: u64,
     pages: u64,
 }
 
@@ -84,16 +88,27 @@ pub(super) fn read(
         return 0;
     }
     shared.wait_for_release();
-    if let Ok(mut pump) = Pump::new(shared) {
-        let mut reader = Reader::new(profile, Ask::of(&target.fs_type), shared);
-        let going_on = reader
-            .read_all(pieces, &mut pump)
-            .and_then(|going_on| Ok(going_on && pump.finish(|finished| done(finished, shared))?));
-        if !going_on.unwrap_or(false) {
-            pump.abandon(|finished| done(finished, shared));
-        }
+    if let Err(error) = read_pieces(profile, target, pieces, shared) {
+        shared.count_failed_file_system(&error);
     }
     pieces.iter().map(|piece| piece.pages * PAGE_BYTES).sum()
+}
+
+fn read_pieces(
+    profile: &Profile,
+    target: &Target,
+    pieces: &[Piece],
+    shared: &Shared,
+) -> io::Result<()> {
+    let mut pump = Pump::new(shared)?;
+    let mut reader = Reader::new(profile, Ask::of(&target.fs_type), shared);
+    let going_on = reader
+        .read_all(pieces, &mut pump)
+        .and_then(|going_on| Ok(going_on && pump.finish(|finished| done(finished, shared))?));
+    if !going_on.as_ref().is_ok_and(|going_on| *going_on) {
+        pump.abandon(|finished| done(finished, shared));
+    }
+    going_on.map(drop)
 }
 
 /// When to ask whether the program has overtaken the replay: everything it comes to is cached, and
@@ -139,6 +154,8 @@ struct Reader<'a> {
     last: Option<(NodeId, Option<Rc<Open>>)>,
     /// Which nodes were opened already: each counts once, in however many pieces it lies.
     seen: Vec<bool>,
+    /// Whether the pump knows what reads on this file system are like.
+    has_learned: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -150,6 +167,7 @@ impl<'a> Reader<'a> {
             ask,
             last: None,
             seen: vec![false; profile.nodes.len()],
+            has_learned: false,
         }
     }
 
@@ -165,6 +183,9 @@ impl<'a> Reader<'a> {
                 shared.tally.add(|t| &t.skipped_pages, piece.pages);
                 continue;
             };
+            if !std::mem::replace(&mut self.has_learned, true) {
+                pump.learn_from(&file.fd);
+            }
             let end_page = file.size_bytes.div_ceil(PAGE_BYTES);
             let pages = piece.pages.min(end_page.saturating_sub(piece.start_page));
             shared.tally.add(|t| &t.skipped_pages, piece.pages - pages);
@@ -243,6 +264,8 @@ fn read_range(
         let pages = left.min(READ_PAGES_MAX);
         let token = Token {
             _file: Rc::clone(file),
+            node: file.node,
+            start_page: at,
             pages,
         };
         let length = u32::try_from(pages * PAGE_BYTES).unwrap_or(READ_BYTES_MAX);
@@ -265,8 +288,21 @@ fn done(finished: Finished<Token>, shared: &Shared) {
                 .div_ceil(PAGE_BYTES)
                 .min(finished.token.pages);
             shared.tally.add(|t| &t.arrived_pages, pages);
+            let Token {
+                node, start_page, ..
+            } = finished.token;
+            if let Some(fetched) = &shared.fetched {
+                let mut fetched = fetched.lock().unwrap_or_else(PoisonError::into_inner);
+                fetched.push(PagesOf {
+                    node,
+                    start_page,
+                    pages,
+                });
+            }
+            let is_short = pages < finished.token.pages;
+            shared.tally.add(|t| &t.short_reads, is_short.into());
         }
-        Err(_) => shared.tally.add(|t| &t.unreadable_files, 1),
+        Err(error) => shared.count_failed_read(&error),
     }
 }
 
@@ -311,6 +347,7 @@ fn checked(
     shared.tally.add(|t| &t.files, count);
     let user = geteuid();
     Some(Open {
+        node: id,
         fd,
         size_bytes,
         own: user.is_root() || user.as_raw() == stat.st_uid,

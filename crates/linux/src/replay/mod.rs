@@ -22,7 +22,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use foreread_profile::{NodeId, PAGE_BYTES, Profile};
+use foreread_profile::{NodeId, PAGE_BYTES, PagesOf, Profile};
 use foreread_replay::budget::{Need, budget_bytes, shares};
 
 use crate::memory::{full_memory_pressure_percent, memory};
@@ -47,6 +47,8 @@ pub struct Options {
     pub with_neighbours: Option<Neighbours>,
     /// End when a program has overtaken it, and everything that is left is cached.
     pub stops_when_overtaken: bool,
+    /// Remember which pages arrived; see [`Replay::fetched`].
+    pub keeps_fetched: bool,
 }
 
 macro_rules! report {
@@ -104,8 +106,16 @@ report! {
     shrunk_files,
     /// Files changed since, read all the same.
     changed_files,
-    /// Files that may not be read, or gave errors.
+    /// Files that may not be opened for reading.
     unreadable_files,
+    /// Reads of data or metadata that failed.
+    failed_reads,
+    /// Reads of data that ended before the last page asked for.
+    short_reads,
+    /// File systems on which no more reads could be made at all, for want of threads or memory.
+    failed_file_systems,
+    /// Error number of what failed first; 0 when nothing did.
+    first_error_number,
     /// File systems read through their block device.
     raw_file_systems,
     /// File systems read inode by inode.
@@ -124,6 +134,10 @@ impl Tally {
 /// machine (20 to 30 ms).
 const HOLD_MAX: Duration = Duration::from_millis(50);
 
+/// How long a replay that was stopped is waited for: what a device that isn't slow needs for what is
+/// under way.
+const GRACE: Duration = Duration::from_millis(20);
+
 /// What all threads of a replay share.
 struct Shared {
     stop: AtomicBool,
@@ -138,6 +152,8 @@ struct Shared {
     no_ring: bool,
     with_neighbours: Option<Neighbours>,
     stops_when_overtaken: bool,
+    /// Pages that arrived, where that is asked for.
+    fetched: Option<Mutex<Vec<PagesOf>>>,
 }
 
 impl Shared {
@@ -154,6 +170,24 @@ impl Shared {
             _ => &self.tally.unreadable_files,
         };
         counter.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Counts a read that failed.
+    fn count_failed_read(&self, error: &io::Error) {
+        self.tally.add(|t| &t.failed_reads, 1);
+        self.note_error(error);
+    }
+
+    /// Counts a file system that can't be read on.
+    fn count_failed_file_system(&self, error: &io::Error) {
+        self.tally.add(|t| &t.failed_file_systems, 1);
+        self.note_error(error);
+    }
+
+    fn note_error(&self, error: &io::Error) {
+        let number = error.raw_os_error().unwrap_or(libc::EIO).unsigned_abs();
+        let first = &self.tally.first_error_number;
+        let _ = first.compare_exchange(0, number.into(), Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Counts a file of which nothing is left to read, so that nobody opens it and sees.
@@ -204,6 +238,7 @@ impl Replay {
             no_ring: options.no_ring,
             with_neighbours: options.with_neighbours.clone(),
             stops_when_overtaken: options.stops_when_overtaken,
+            fetched: options.keeps_fetched.then(Mutex::default),
         });
         let started = Instant::now();
         let for_thread = Arc::clone(&shared);
@@ -232,6 +267,17 @@ impl Replay {
         self.shared.stop();
     }
 
+    /// Stops it, and waits until all that has arrived by now is counted, as long as [`Replay::join`]
+    /// would: not for what a slow device is still to deliver.
+    pub fn settle(&self) {
+        const LOOK_EVERY: Duration = Duration::from_millis(1);
+        self.stop();
+        let until = Instant::now() + 2 * GRACE;
+        while !self.is_finished() && Instant::now() < until {
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
     /// Whether it is done, or was told to stop and is to be waited for no longer.
     #[must_use]
     pub fn is_finished(&self) -> bool {
@@ -242,6 +288,18 @@ impl Replay {
     #[must_use]
     pub fn report(&self) -> Report {
         self.shared.tally.report()
+    }
+
+    /// The pages that have arrived so far, in no order; none unless [`Options::keeps_fetched`].
+    #[must_use]
+    pub fn fetched(&self) -> Vec<PagesOf> {
+        let fetched = self.shared.fetched.as_ref();
+        fetched.map_or(Vec::new(), |fetched| {
+            fetched
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()
+        })
     }
 
     /// Waits for its end; after [`Replay::stop`], not for what is under way on the device.
@@ -305,7 +363,6 @@ impl Shared {
     /// slow needs for what is under way.
     fn wait_for_threads(&self) {
         const MEMORY_WATCHED_EVERY: Duration = Duration::from_millis(50);
-        const GRACE: Duration = Duration::from_millis(20);
         let mut working = self.working();
         while *working > 0 {
             let stopped = self.stopped();
@@ -357,10 +414,12 @@ fn run(profile: &Arc<Profile>, asked_bytes: Option<u64>, shared: &Arc<Shared>) {
             for_thread.metadata_done(&target);
             drop(working);
         };
-        // Without a thread, the file system stays unread.
-        let _ = thread::Builder::new()
+        let spawned = thread::Builder::new()
             .name("replay-fs".into())
             .spawn(replay);
+        if let Err(error) = spawned {
+            shared.count_failed_file_system(&error);
+        }
     }
     shared.wait_for_threads();
 }

@@ -2,7 +2,7 @@
 //! Keeps a device busy with a bounded amount of reads under way.
 
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, RawFd};
 use std::time::{Duration, Instant};
 
 use super::Shared;
@@ -46,6 +46,11 @@ impl<'a, T> Pump<'a, T> {
             arrived_bytes: 0,
             since: Instant::now(),
         })
+    }
+
+    /// Learns from the first file what reads of all others on its file system are like.
+    pub fn learn_from(&mut self, file: impl AsFd) {
+        self.reader.learn_from(file);
     }
 
     /// From now on as much is under way as there may ever be, however long it takes.

@@ -176,8 +176,11 @@ fn pieces(profile: &Profile, id: NodeId, inode: &Inode, geometry: &Geometry) -> 
 /// Has everything that is missing there read, and doesn't wait for it. A read waits for the first
 /// page that others read already, before it asks for the next one that is missing.
 pub(super) fn ask_for(device: &BlockDevice, extents: &[Extent]) -> io::Result<()> {
-    // The kernel takes as much at a time as makes one request.
-    let step_bytes = device.request_bytes_max.max(PAGE_BYTES);
+    // The kernel takes as many whole pages at a time as make one request, and drops the rest.
+    let step_bytes = device
+        .request_bytes_max
+        .clamp(PAGE_BYTES, u64::from(READ_BYTES_MAX));
+    let step_bytes = step_bytes - step_bytes % PAGE_BYTES;
     for extent in extents {
         let mut at = extent.offset_bytes;
         while at < extent.end_bytes() {
@@ -238,7 +241,8 @@ impl<'a> Fetcher<'a> {
     fn new(device: &'a BlockDevice, shared: &'a Shared) -> io::Result<Self> {
         // Exactly what is asked for: no readahead around it.
         fadvise(device.file().as_fd(), 0, None, Advice::Random)?;
-        let pump = Pump::new(shared)?;
+        let mut pump = Pump::new(shared)?;
+        pump.learn_from(device.file());
         Ok(Self {
             device,
             shared,
@@ -278,8 +282,10 @@ impl<'a> Fetcher<'a> {
             .flat_map(|extent| pieces_of(extent, piece_bytes_max));
         let shared = self.shared;
         let mut done = |finished: Finished<Extent>| {
-            let bytes = finished.result.map_or(0, u64::from);
-            shared.tally.add(|t| &t.metadata_bytes, bytes);
+            match finished.result {
+                Ok(bytes) => shared.tally.add(|t| &t.metadata_bytes, bytes.into()),
+                Err(error) => shared.count_failed_read(&error),
+            }
             arrived(finished.token);
         };
         let fd = self.device.file().as_raw_fd();

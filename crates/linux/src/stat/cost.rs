@@ -9,6 +9,7 @@ use libbpf_rs::{MapCore, ProgramMut, libbpf_sys};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::error::StatError;
+use crate::programs::BpfError;
 
 /// What one program cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,10 +58,10 @@ impl Measured {
         let descriptor = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
         if descriptor < 0 {
             let error = std::io::Error::from_raw_os_error(-descriptor);
-            return Err(StatError::Refused {
+            return Err(StatError::Bpf(BpfError::Refused {
                 step: "measuring programs",
                 reason: error.to_string(),
-            });
+            }));
         }
         Ok(Self {
             // SAFETY: the call has returned a new descriptor, which is nobody else's.
@@ -70,8 +71,8 @@ impl Measured {
         })
     }
 
-    pub fn cost(&self, programs: Vec<&ProgramMut<'_>>) -> Cost {
-        let mut programs: Vec<ProgramCost> = programs.into_iter().filter_map(program).collect();
+    pub fn cost(&self, programs: &[ProgramMut<'_>]) -> Cost {
+        let mut programs: Vec<ProgramCost> = programs.iter().filter_map(program).collect();
         programs.sort_by_key(|program| std::cmp::Reverse(program.run_ns));
         Cost {
             programs,

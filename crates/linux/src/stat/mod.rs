@@ -22,10 +22,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use foreread_watch::{By, Counters, Counts, Process, Subject};
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, ProgramMut, RingBuffer};
 
-use crate::programs;
+use crate::programs::{self, MissingHook, Served, Wanted, likes, needs};
 use crate::recorder::fill_syscall_classes;
 use abi::{KEY_BYTES, Key, Named};
 use cost::Measured;
@@ -33,6 +33,41 @@ use error::refused;
 
 programs::skeleton!("stat.skel.rs");
 use skeleton::{StatSkel, StatSkelBuilder};
+
+/// In the order in which they are attached.
+const PAGES: [&str; 10] = [
+    "removed",
+    "get_pages",
+    "map_pages",
+    "switched",
+    "inserted",
+    "fault",
+    "ra_unbounded",
+    "ra_order",
+    "async_ra",
+    "sync_ra",
+];
+const LIVES: [&str; 3] = ["executed", "exited", "forked"];
+/// What isn't seen without them.
+const EXTRAS: [(&str, &str); 3] = [
+    ("block_touched", "uses of metadata that was read ahead"),
+    ("ring_read_done", "a part of what io_uring reads"),
+    ("issued", "requests of devices"),
+];
+
+fn wanted(following: Following, sight: Sight) -> Vec<Wanted> {
+    let mut wanted: Vec<Wanted> = PAGES.map(needs).to_vec();
+    if following.by.process {
+        wanted.push(likes("executed", "new names of processes"));
+    }
+    if following.only_next_child {
+        wanted.extend(["exited", "forked"].map(needs));
+    }
+    if sight == Sight::Full {
+        wanted.extend(EXTRAS.map(|(hook, loss)| likes(hook, loss)));
+    }
+    wanted
+}
 
 /// What names say, as they come from the ring buffer.
 #[derive(Default)]
@@ -46,10 +81,10 @@ pub struct Accounting {
     // Detached before what they use goes.
     links: Vec<Link>,
     skel: StatSkel<'static>,
+    served: Served,
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Inbox>>,
     following: Following,
-    sight: Sight,
     measured: Option<Measured>,
     /// Of the table of chunks, when it was last looked at.
     chunks: u64,
@@ -62,55 +97,46 @@ impl Accounting {
     /// [`StatError`] when the kernel can't or rights are missing.
     pub fn start(following: Following) -> Result<Self, StatError> {
         Self::start_with(following, Sight::Full)
-            .or_else(|_| Self::start_with(following, Sight::PagesOnly))
     }
 
     /// The same, seeing no more than this.
     ///
     /// # Errors
-    /// As [`start`](Self::start), and when a tracepoint lacks that this needs.
+    /// As [`start`](Self::start).
     pub fn start_with(following: Following, sight: Sight) -> Result<Self, StatError> {
-        let mut open = StatSkelBuilder::default()
-            .open(programs::storage())
-            .map_err(refused("opening the programs"))?;
         let by = following.by;
-        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-            fill_syscall_classes(&mut rodata.syscall_class);
-            rodata.by_device = u32::from(by.device);
-            rodata.by_process = u32::from(by.process);
-            rodata.by_file = u32::from(by.file);
-            rodata.by_cgroup = u32::from(by.cgroup);
-            rodata.only_tree = u32::from(following.only_next_child);
-        }
-        let progs = &mut open.progs;
-        progs.forked.set_autoload(following.only_next_child);
-        progs.exited.set_autoload(following.only_next_child);
-        progs.executed.set_autoload(by.process);
-        let is_full = sight == Sight::Full;
-        progs.issued.set_autoload(is_full);
-        progs.block_touched.set_autoload(is_full);
-        progs.ring_read_done.set_autoload(is_full);
-        open.maps
-            .chunk_table
-            .set_max_entries(following.chunks_max.max(1))
-            .map_err(refused("sizing the tables"))?;
-        let skel = open.load().map_err(refused("loading the programs"))?;
+        let open = || {
+            let mut open = StatSkelBuilder::default()
+                .open(programs::storage())
+                .map_err(programs::refused("opening the programs"))?;
+            if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+                fill_syscall_classes(&mut rodata.syscall_class);
+                rodata.by_device = u32::from(by.device);
+                rodata.by_process = u32::from(by.process);
+                rodata.by_file = u32::from(by.file);
+                rodata.by_cgroup = u32::from(by.cgroup);
+                rodata.only_tree = u32::from(following.only_next_child);
+            }
+            open.maps
+                .chunk_table
+                .set_max_entries(following.chunks_max.max(1))
+                .map_err(programs::refused("sizing the tables"))?;
+            Ok(open)
+        };
+        let (skel, served) = programs::load(&wanted(following, sight), open)?;
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let receiver = Rc::clone(&inbox);
         let ring = programs::ring(&skel.maps.names, move |bytes| {
             receiver.borrow_mut().take(bytes, by);
         })
-        .map_err(|error| StatError::Refused {
-            step: "mapping the ring buffer",
-            reason: error.to_string(),
-        })?;
+        .map_err(StatError::from)?;
         let mut accounting = Self {
             links: Vec::new(),
             skel,
+            served,
             ring,
             inbox,
             following,
-            sight,
             measured: None,
             chunks: 0,
         };
@@ -132,45 +158,23 @@ impl Accounting {
                 bss.adopt_pid = bss.whoami_pid;
             }
         }
-        let (following, is_full) = (self.following, self.sight == Sight::Full);
         // Ends of lives first: what begins before all are there is followed to its end.
-        let programs = self.programs(following, is_full).into_iter();
-        let links: Result<_, _> = programs.map(|program| program.attach_trace()).collect();
-        self.links = links.map_err(refused("attaching to a tracepoint"))?;
+        let hooks = [&PAGES[..], &LIVES[..], &EXTRAS.map(|(hook, _)| hook)].concat();
+        self.links = self.served.attach(self.skel.object(), &hooks)?;
         Ok(())
-    }
-
-    /// Those that are attached, in this order.
-    fn programs(&self, following: Following, is_full: bool) -> Vec<&ProgramMut<'static>> {
-        let progs = &self.skel.progs;
-        let mut programs = vec![
-            &progs.removed,
-            &progs.get_pages,
-            &progs.map_pages,
-            &progs.switched,
-            &progs.inserted,
-            &progs.fault,
-            &progs.ra_unbounded,
-            &progs.ra_order,
-            &progs.async_ra,
-            &progs.sync_ra,
-        ];
-        if following.by.process {
-            programs.push(&progs.executed);
-        }
-        if following.only_next_child {
-            programs.extend([&progs.exited, &progs.forked]);
-        }
-        if is_full {
-            programs.extend([&progs.block_touched, &progs.ring_read_done, &progs.issued]);
-        }
-        programs
     }
 
     /// What is seen.
     #[must_use]
     pub fn sight(&self) -> Sight {
-        self.sight
+        let all = EXTRAS.iter().all(|(hook, _)| self.served.has(hook));
+        if all { Sight::Full } else { Sight::PagesOnly }
+    }
+
+    /// What isn't seen on this kernel, and why.
+    #[must_use]
+    pub fn lacking(&self) -> &[MissingHook] {
+        self.served.lacking()
     }
 
     /// What accounts are told apart by.
@@ -238,9 +242,7 @@ impl Accounting {
     #[must_use]
     pub fn cost(&self) -> Option<Cost> {
         let measured = self.measured.as_ref()?;
-        let is_full = self.sight == Sight::Full;
-        let programs = self.programs(self.following, is_full);
-        let mut cost = measured.cost(programs);
+        let mut cost = measured.cost(&self.served.all(self.skel.object()));
         cost.chunks = self.chunks;
         cost.kernel_bytes = cost::kernel_bytes(&self.skel.maps.account_table)
             + cost::kernel_bytes(&self.skel.maps.bss_accounts)

@@ -31,7 +31,7 @@ pub use streams::telling::{Asked as AskedStreams, FollowedFile, FollowedStream, 
 pub use together::{Profiles, ProfilesSummary};
 
 use std::collections::HashMap;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -49,6 +49,7 @@ use foreread_watch::walk::Why;
 
 use crate::doctor::Capability;
 use crate::memory::{give_back, memory, share_one_heap};
+use crate::programs::{self, BpfError, MissingHook};
 use abi::{Seen, Sight};
 use left_alone::is_left_alone;
 use seeing::Seeing;
@@ -157,6 +158,24 @@ fn noting(notes: &Sender<Note>) -> NoteDetect {
         // Whoever takes notes takes them as long as there are calls.
         let _ = notes.send(note);
     })
+}
+
+/// Attaches for a moment all that watches who reads directory trees; what this kernel doesn't show.
+pub(crate) fn lacking_for_trees() -> Result<Vec<MissingHook>, WatchError> {
+    let mut seeing = Seeing::start(Whom::All)?;
+    seeing.follow(std::process::id(), Some(Sight::Looks))?;
+    Ok(seeing.lacking().to_vec())
+}
+
+/// The same of what watches who reads large files.
+pub(crate) fn lacking_for_streams() -> Result<Vec<MissingHook>, WatchError> {
+    let trees = Seeing::start(Whom::All)?;
+    programs::leave_out_so_far();
+    let tree = trees.tree().map_err(|error| BpfError::Refused {
+        step: "sharing the map of processes",
+        reason: error.to_string(),
+    })?;
+    Ok(streams::lacking(tree.as_fd())?)
 }
 
 impl Watching {

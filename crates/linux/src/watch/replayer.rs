@@ -232,7 +232,10 @@ impl Replayer<'_> {
         if report.stopped_for_memory > 0 {
             self.rest.end_for(Why::Memory);
         }
-        let gone_files = report.gone_files + report.replaced_files + report.unreadable_files;
+        let gone_files = report.gone_files
+            + report.replaced_files
+            + report.unreadable_files
+            + report.failed_reads;
         self.rest.fetched(report.arrived_pages, gone_files);
         if !self.rest.goes_on() {
             self.rest

@@ -9,14 +9,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, ProgramMut, RingBuffer};
+use libbpf_rs::skel::{Skel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, RingBuffer};
 
 use super::abi::{Follower, Seen, Sight};
 use super::error::{WatchError, refused};
 use super::fetching::PAGES_PER_FILE;
 use crate::process_stat::parent_of;
-use crate::programs;
+use crate::programs::{self, MissingHook, Served, likes, needs};
 use crate::recorder::fill_syscall_classes;
 
 programs::skeleton!("watch.skel.rs");
@@ -52,6 +52,7 @@ pub(super) struct Seeing {
     /// Processes of walks for which there was no room.
     unseen: Cell<u64>,
     skel: WatchSkel<'static>,
+    served: Served,
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Vec<Seen>>>,
     /// Whether the kernel's process numbers are those of our `/proc`.
@@ -60,24 +61,35 @@ pub(super) struct Seeing {
 
 impl Seeing {
     pub fn start(whom: Whom) -> Result<Self, WatchError> {
-        let mut open = WatchSkelBuilder::default()
-            .open(programs::storage())
-            .map_err(refused("opening the programs"))?;
-        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-            rodata.only_tree = u32::from(matches!(whom, Whom::NextChild | Whom::Process(_)));
-            if let Whom::Cgroup { id, level } = whom {
-                rodata.only_cgroup = id;
-                rodata.cgroup_level = level;
+        let open = || {
+            let mut open = WatchSkelBuilder::default()
+                .open(programs::storage())
+                .map_err(programs::refused("opening the programs"))?;
+            if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+                rodata.only_tree = u32::from(matches!(whom, Whom::NextChild | Whom::Process(_)));
+                if let Whom::Cgroup { id, level } = whom {
+                    rodata.only_cgroup = id;
+                    rodata.cgroup_level = level;
+                }
+                rodata.pages_per_file = PAGES_PER_FILE;
+                fill_syscall_classes(&mut rodata.syscall_class);
+                #[cfg(target_arch = "x86_64")]
+                {
+                    rodata.call_stat = libc::SYS_stat as u32;
+                    rodata.call_lstat = libc::SYS_lstat as u32;
+                }
             }
-            rodata.pages_per_file = PAGES_PER_FILE;
-            fill_syscall_classes(&mut rodata.syscall_class);
-            #[cfg(target_arch = "x86_64")]
-            {
-                rodata.call_stat = libc::SYS_stat as u32;
-                rodata.call_lstat = libc::SYS_lstat as u32;
-            }
-        }
-        let mut skel = open.load().map_err(refused("loading the programs"))?;
+            Ok(open)
+        };
+        let wanted = [
+            needs("forked"),
+            needs("exited"),
+            needs("missed"),
+            needs("hit"),
+            likes("look_waits", "programs that only look at files"),
+            likes("looked", "programs that only look at files"),
+        ];
+        let (mut skel, mut served) = programs::load(&wanted, open)?;
         let inbox = Rc::new(RefCell::new(Vec::new()));
         let receiver = Rc::clone(&inbox);
         let mut last_shares = None;
@@ -89,8 +101,7 @@ impl Seeing {
                 last_shares = shares;
             }
             receiver.borrow_mut().extend(Seen::from_bytes(bytes));
-        })
-        .map_err(refused("mapping the ring buffer"))?;
+        })?;
         skel.progs
             .whoami
             .test_run(ProgramInput::default())
@@ -102,15 +113,9 @@ impl Seeing {
                 bss.adopt_pid = bss.whoami_pid;
             }
         }
-        let progs = &mut skel.progs;
         // Children first, so that none is born unseen.
-        let watching = [
-            &mut progs.forked,
-            &mut progs.exited,
-            &mut progs.missed,
-            &mut progs.look_waits,
-        ];
-        let links = programs::attach(watching).map_err(refused("attaching to a tracepoint"))?;
+        let watching = ["forked", "exited", "missed", "look_waits"];
+        let links = served.attach(skel.object(), &watching)?;
         if let Whom::Process(process) = whom {
             if !numbers_are_ours {
                 return Err(WatchError::Container);
@@ -128,6 +133,7 @@ impl Seeing {
             walkers: HashMap::new(),
             unseen: Cell::new(0),
             skel,
+            served,
             ring,
             inbox,
             numbers_are_ours,
@@ -203,21 +209,23 @@ impl Seeing {
 
     /// Attaches what is needed, and nothing else.
     fn fit(&mut self) -> Result<(), WatchError> {
-        let attach = |program: &ProgramMut<'_>| {
-            let link = program.attach_trace();
-            link.map_err(refused("attaching to a tracepoint"))
-        };
+        let object = self.skel.object();
         if self.walkers.is_empty() {
             self.hits = None;
         } else if self.hits.is_none() {
-            self.hits = Some(attach(&self.skel.progs.hit)?);
+            self.hits = self.served.attach(object, &["hit"])?.pop();
         }
         if !self.walkers.values().any(|sight| *sight == Sight::Looks) {
             self.looks = None;
         } else if self.looks.is_none() {
-            self.looks = Some(attach(&self.skel.progs.looked)?);
+            self.looks = self.served.attach(object, &["looked"])?.pop();
         }
         Ok(())
+    }
+
+    /// What isn't seen on this kernel, and why.
+    pub fn lacking(&self) -> &[MissingHook] {
+        self.served.lacking()
     }
 
     /// Whether reads from memory pass by us.

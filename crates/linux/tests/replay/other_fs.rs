@@ -260,7 +260,9 @@ fn a_file_system_without_a_map_is_read_through_its_files() {
             (pages, 0),
             "{report:?}"
         );
-        assert!(report.unreadable_files > 0, "{report:?}");
+        assert!(report.failed_reads > 0, "{report:?}");
+        assert_eq!(report.first_error_number, 5, "not EIO: {report:?}");
+        assert_eq!(report.short_reads, 0, "{report:?}");
     });
 
     // A server that doesn't answer holds up nobody who stops.

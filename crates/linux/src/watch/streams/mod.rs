@@ -11,7 +11,7 @@ mod seeing;
 pub mod telling;
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -32,7 +32,7 @@ use crate::doctor::Capability;
 use crate::interrupt;
 use crate::memory::memory;
 use crate::mounts::Mounts;
-use crate::recorder::BpfError;
+use crate::programs::{BpfError, MissingHook};
 use crate::rights::keep_only;
 use abi::Told;
 use fetching::{Fetched, Fetchers, Reached};
@@ -102,6 +102,13 @@ enum Order {
     Tell(Sender<Vec<FollowedFile>>),
 }
 
+/// Attaches all programs for a moment; what this kernel doesn't show.
+pub(super) fn lacking(tree: BorrowedFd<'_>) -> Result<Vec<MissingHook>, BpfError> {
+    let mut seeing = Seeing::start(Whom::All, tree, Room::default(), false)?;
+    seeing.follow()?;
+    Ok(seeing.lacking().to_vec())
+}
+
 /// Reads ahead of streams until it is dropped.
 pub(super) struct Streams {
     stop: Arc<OwnedFd>,
@@ -132,9 +139,9 @@ impl Streams {
             // Whoever waits for them has said so for his own thread.
             interrupt::leave_to_others();
             let started = Loop::start(options, receiver);
-            if let Err(BpfError::Refused { step, reason }) = &started {
+            if let Err(error) = &started {
                 // Nobody else says so.
-                let _ = refusing.set(format!("the kernel refuses that ({step}): {reason}"));
+                let _ = refusing.set(error.to_string());
             }
             if let Some(rights) = rights {
                 // Where that is refused, it is no less than it was.

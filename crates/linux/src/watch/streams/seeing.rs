@@ -11,13 +11,12 @@ use std::time::Duration;
 use foreread_core::policy::{State, Streams};
 use foreread_watch::call::Call;
 use foreread_watch::stream::FileKey;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, RingBuffer, RingBufferBuilder};
 
 use super::abi::{Told, call_from_bytes, key_bytes, key_from_bytes, number};
 use super::load::Load;
-use crate::programs;
-use crate::recorder::{BpfError, refused};
+use crate::programs::{self, BpfError, MissingHook, Served, likes, needs, refused};
 use crate::watch::Whom;
 
 programs::skeleton!("streams.skel.rs");
@@ -33,6 +32,7 @@ pub(super) struct Seeing {
     /// While something is missed.
     hits: Vec<Link>,
     skel: StreamsSkel<'static>,
+    served: Served,
     load: Arc<Load>,
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Vec<Told>>>,
@@ -71,28 +71,42 @@ impl Seeing {
         room: Room,
         is_logged: bool,
     ) -> Result<Self, BpfError> {
-        let mut open = StreamsSkelBuilder::default()
-            .open(programs::storage())
-            .map_err(refused("opening the programs"))?;
-        open.maps
-            .tree
-            .reuse_fd(tree)
-            .map_err(refused("sharing the map of processes"))?;
-        if is_logged {
+        let open = || {
+            let mut open = StreamsSkelBuilder::default()
+                .open(programs::storage())
+                .map_err(refused("opening the programs"))?;
             open.maps
-                .events
-                .set_max_entries(EVENTS_BYTES)
-                .map_err(refused("making room for the log"))?;
-        }
-        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-            rodata.is_logged = is_logged.into();
-            rodata.only_tree = u32::from(matches!(whom, Whom::NextChild | Whom::Process(_)));
-            if let Whom::Cgroup { id, level } = whom {
-                rodata.only_cgroup = id;
-                rodata.cgroup_level = level;
+                .tree
+                .reuse_fd(tree)
+                .map_err(refused("sharing the map of processes"))?;
+            if is_logged {
+                open.maps
+                    .events
+                    .set_max_entries(EVENTS_BYTES)
+                    .map_err(refused("making room for the log"))?;
             }
-        }
-        let mut skel = open.load().map_err(refused("loading the programs"))?;
+            if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+                rodata.is_logged = is_logged.into();
+                rodata.only_tree = u32::from(matches!(whom, Whom::NextChild | Whom::Process(_)));
+                if let Whom::Cgroup { id, level } = whom {
+                    rodata.only_cgroup = id;
+                    rodata.cgroup_level = level;
+                }
+            }
+            Ok(open)
+        };
+        let wanted = [
+            needs("missed"),
+            needs("marked"),
+            needs("read_ahead"),
+            needs("looked"),
+            needs("switched"),
+            likes("issued", "how busy disks are"),
+            likes("completed", "how busy disks are"),
+            likes("faulted", "streams in mapped files"),
+            likes("mapped", "streams in mapped files"),
+        ];
+        let (skel, mut served) = programs::load(&wanted, open)?;
         let inbox = Rc::new(RefCell::new(Vec::new()));
         let receiver = Rc::clone(&inbox);
         let calls = Rc::new(RefCell::new(Vec::new()));
@@ -111,21 +125,25 @@ impl Seeing {
             .whoami
             .test_run(ProgramInput::default())
             .map_err(refused("asking for the process number"))?;
-        let progs = &mut skel.progs;
-        let misses =
-            programs::attach([&mut progs.missed, &mut progs.marked, &mut progs.read_ahead])?;
+        let misses = served.attach(skel.object(), &["missed", "marked", "read_ahead"])?;
         let load = Load::of(&skel.maps.disks).map_err(refused("reaching the map of disks"))?;
         let mut seeing = Self {
             _misses: misses,
             hits: Vec::new(),
             load: Arc::new(load),
             skel,
+            served,
             ring,
             inbox,
             calls,
         };
         seeing.set_room(room);
         Ok(seeing)
+    }
+
+    /// What isn't seen on this kernel, and why.
+    pub fn lacking(&self) -> &[MissingHook] {
+        self.served.lacking()
     }
 
     /// What memory allows from now on.
@@ -169,15 +187,15 @@ impl Seeing {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.episode += 1;
         }
-        let progs = &mut self.skel.progs;
-        self.hits = programs::attach([
-            &mut progs.issued,
-            &mut progs.completed,
-            &mut progs.switched,
-            &mut progs.looked,
-            &mut progs.faulted,
-            &mut progs.mapped,
-        ])?;
+        let hooks = [
+            "issued",
+            "completed",
+            "switched",
+            "looked",
+            "faulted",
+            "mapped",
+        ];
+        self.hits = self.served.attach(self.skel.object(), &hooks)?;
         self.set_sees_hits(true, true);
         Ok(())
     }

@@ -19,7 +19,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::doctor::BTF;
 
 /// What `bpf/kernel.h` declares.
-const NAMES: [&str; 32] = [
+const NAMES: [&str; 35] = [
     "address_space",
     "atomic_t",
     "backing_dev_info",
@@ -37,6 +37,7 @@ const NAMES: [&str; 32] = [
     "io_kiocb",
     "io_ring_ctx",
     "io_uring_cqe",
+    "iov_iter",
     "kiocb",
     "linux_binprm",
     "mapping_flags",
@@ -45,11 +46,13 @@ const NAMES: [&str; 32] = [
     "path",
     "pt_regs",
     "qstr",
+    "readahead_control",
     "signal_struct",
     "super_block",
     "task_struct",
     "user_pt_regs",
     "vm_area_struct",
+    "vm_fault",
     "xa_node",
     "xarray",
 ];
@@ -60,18 +63,18 @@ const HEADER_BYTES: usize = 24;
 const TYPE_BYTES: usize = 12;
 
 const INT: u32 = 1;
-const PTR: u32 = 2;
+pub(crate) const PTR: u32 = 2;
 const ARRAY: u32 = 3;
 const STRUCT: u32 = 4;
 const UNION: u32 = 5;
 const ENUM: u32 = 6;
 const FWD: u32 = 7;
-const TYPEDEF: u32 = 8;
+pub(crate) const TYPEDEF: u32 = 8;
 const VOLATILE: u32 = 9;
 const CONST: u32 = 10;
 const RESTRICT: u32 = 11;
-const FUNC: u32 = 12;
-const FUNC_PROTO: u32 = 13;
+pub(crate) const FUNC: u32 = 12;
+pub(crate) const FUNC_PROTO: u32 = 13;
 const VAR: u32 = 14;
 const DATASEC: u32 = 15;
 const FLOAT: u32 = 16;
@@ -115,7 +118,8 @@ fn subset(btf: &[u8], names: &[&str]) -> Option<Vec<u8>> {
     Subset::default().write(&whole, &wanted)
 }
 
-struct Types<'a> {
+/// A BTF, type by type.
+pub(crate) struct Types<'a> {
     types: &'a [u8],
     strings: &'a [u8],
     /// Where each type begins, by its number less one.
@@ -124,15 +128,15 @@ struct Types<'a> {
 
 /// One type, with what follows its first three words.
 #[derive(Clone, Copy)]
-struct Type<'a> {
-    name: u32,
-    info: u32,
-    size_or_type: u32,
+pub(crate) struct Type<'a> {
+    pub name: u32,
+    pub info: u32,
+    pub size_or_type: u32,
     rest: &'a [u8],
 }
 
 impl Type<'_> {
-    fn kind(&self) -> u32 {
+    pub fn kind(&self) -> u32 {
         self.info >> 24 & 0x1f
     }
 
@@ -176,7 +180,7 @@ fn rest_bytes(info: u32) -> Option<usize> {
 }
 
 impl<'a> Types<'a> {
-    fn parse(btf: &'a [u8]) -> Option<Self> {
+    pub fn parse(btf: &'a [u8]) -> Option<Self> {
         if btf.get(..2)? != MAGIC.to_ne_bytes() {
             return None;
         }
@@ -199,7 +203,12 @@ impl<'a> Types<'a> {
         })
     }
 
-    fn get(&self, id: u32) -> Option<Type<'a>> {
+    /// How many types there are: their numbers go from 1 to this.
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.places.len()).unwrap_or(u32::MAX)
+    }
+
+    pub fn get(&self, id: u32) -> Option<Type<'a>> {
         let at = *self.places.get((id as usize).checked_sub(1)?)? as usize;
         let info = u32_at(self.types, at + 4)?;
         let rest = at + TYPE_BYTES;
@@ -212,7 +221,7 @@ impl<'a> Types<'a> {
     }
 
     /// A string, without its NUL.
-    fn string(&self, at: u32) -> Option<&'a [u8]> {
+    pub fn string(&self, at: u32) -> Option<&'a [u8]> {
         let from = self.strings.get(at as usize..)?;
         from.split(|byte| *byte == 0).next()
     }
@@ -348,6 +357,8 @@ mod tests {
             let name = line
                 .strip_prefix("struct ")
                 .or_else(|| line.strip_prefix("enum "))?;
+            // A flavour is another view of the type that it is named after.
+            let name = name.split("___").next()?;
             (!name.is_empty()).then_some(name)
         });
         let missing: Vec<&str> = declared.filter(|name| !NAMES.contains(name)).collect();

@@ -1,17 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What all BPF programs need to be loaded, to tell what they see, and to be attached.
 
-use std::fs;
+pub(crate) mod btf;
+mod error;
+mod hooks;
+mod load;
+mod survey;
+mod verifier_log;
+
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use libbpf_rs::{Link, MapCore, OpenObject, PrintLevel, ProgramMut, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{MapCore, OpenObject, RingBuffer, RingBufferBuilder};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::doctor::{BTF, Capabilities, Capability, btf_bytes};
 use crate::interrupt::timespec;
-use crate::recorder::{BpfError, refused};
+
+pub use error::BpfError;
+pub(crate) use error::refused;
+pub use load::MissingHook;
+pub(crate) use load::{Served, Wanted, likes, load, needs};
+pub(crate) use survey::leave_out_so_far;
+pub use survey::{ProgramMet, Survey};
 
 /// A module `skeleton` with what libbpf-cargo made of a BPF program at build time.
 macro_rules! skeleton {
@@ -37,58 +49,31 @@ pub(crate) use skeleton;
 /// is opened, buy one without a lifetime.
 pub(crate) fn storage() -> &'static mut MaybeUninit<OpenObject> {
     // libbpf prints a refused program's whole log; callers get the reason in one line.
-    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
+    verifier_log::quieten();
     Box::leak(Box::new(MaybeUninit::uninit()))
 }
 
-/// What a kernel, or whoever asks it, lacks for programs to be loaded.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Lack {
-    /// Rights.
-    Rights,
-    /// A description of the kernel's types.
-    Types,
-    /// This tracepoint.
-    Tracepoint(&'static str),
-}
-
-impl Lack {
-    /// What is lacking here for programs that need these tracepoints; looked for when the kernel
-    /// has refused them, and says less.
-    pub fn here(needed: &[&'static str]) -> Option<Self> {
-        Self::of(
-            &fs::read(BTF).unwrap_or_default(),
-            Capabilities::of_self(),
-            btf_bytes().is_ok(),
-            needed,
+/// Whether a filter of system calls refuses bpf(2) to this process.
+fn bpf_is_filtered() -> bool {
+    /// No command has this number: the kernel itself answers that with `EINVAL`.
+    const NO_COMMAND: libc::c_long = 9999;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mode = status.lines().find_map(|l| l.strip_prefix("Seccomp:"));
+    if mode.map(str::trim) != Some("2") {
+        return false;
+    }
+    let attributes = [0u8; 128];
+    // SAFETY: the attributes are as many bytes as is said, and the call writes nothing.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            NO_COMMAND,
+            attributes.as_ptr(),
+            attributes.len(),
         )
-    }
-
-    /// The same of a kernel with these types.
-    pub fn of(
-        types: &[u8],
-        capabilities: Capabilities,
-        has_types: bool,
-        needed: &[&'static str],
-    ) -> Option<Self> {
-        let may_load = capabilities.has(Capability::SysAdmin)
-            || capabilities.has(Capability::Bpf) && capabilities.has(Capability::Perfmon);
-        if !may_load {
-            return Some(Self::Rights);
-        }
-        if !has_types {
-            return Some(Self::Types);
-        }
-        let mut needed = needed.iter().copied();
-        let tracepoint = needed.find(|name| !has_tracepoint(types, name));
-        tracepoint.map(Self::Tracepoint)
-    }
-}
-
-/// Whether the kernel's types have that of a tracepoint: a typedef `btf_trace_NAME`.
-fn has_tracepoint(types: &[u8], name: &str) -> bool {
-    let wanted = format!("\0btf_trace_{name}\0").into_bytes();
-    types.windows(wanted.len()).any(|bytes| bytes == wanted)
+    };
+    let code = io::Error::last_os_error().raw_os_error();
+    result < 0 && matches!(code, Some(libc::EPERM | libc::ENOSYS | libc::EACCES))
 }
 
 /// Adds the ring buffer of a map; each record is given to `receive` when it is consumed.
@@ -130,16 +115,4 @@ pub(crate) fn wait(ring: &RingBuffer<'_>, also: BorrowedFd<'_>, limit: Option<Du
     ];
     // Interrupted or not, what is there is taken.
     let _ = poll(&mut fds, limit.map(timespec).as_ref());
-}
-
-/// Attaches programs to their tracepoints, in this order. They are detached with their links.
-///
-/// # Errors
-/// [`BpfError`] when a tracepoint refuses.
-pub(crate) fn attach<'p, 'o: 'p>(
-    programs: impl IntoIterator<Item = &'p mut ProgramMut<'o>>,
-) -> Result<Vec<Link>, BpfError> {
-    let links = programs.into_iter().map(|program| program.attach());
-    let links: Result<_, _> = links.collect();
-    links.map_err(refused("attaching to a tracepoint"))
 }

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the BPF programs of each verb meet on this kernel.
+
+use std::fmt::Write as _;
+
+use foreread_linux::doctor::{Capabilities, Capability};
+use foreread_linux::programs::{ProgramMet, Survey};
+use serde_json::{Value, json};
+
+use super::Check;
+
+/// One check a verb: what it can't do here, and why.
+pub fn checks(surveys: &[Survey]) -> Vec<Check> {
+    surveys.iter().map(check).collect()
+}
+
+fn check(survey: &Survey) -> Check {
+    let name = survey.subject;
+    let missing = match &survey.outcome {
+        Ok(missing) => missing,
+        Err(reason) => return Check::lacking(name, reason, remedy()),
+    };
+    if missing.is_empty() {
+        let count = survey.programs.iter().filter(|p| p.place.is_some()).count();
+        return Check::ok(name, format!("all {count} programs"));
+    }
+    let losses = missing
+        .iter()
+        .map(|hook| format!("{}, for {}", hook.loss, hook.reason));
+    let found = format!("without {}", losses.collect::<Vec<_>>().join("; "));
+    Check::lacking(name, found, remedy()).unneeded_if(true)
+}
+
+/// Without rights, nobody can say whether anything else lacks.
+fn remedy() -> &'static str {
+    let may = Capabilities::of_self();
+    if may.has(Capability::SysAdmin) || may.has(Capability::Bpf) {
+        "see the reason; the rest works without it"
+    } else {
+        "run with sudo"
+    }
+}
+
+/// A table of all programs.
+pub fn people(surveys: &[Survey]) -> String {
+    let mut text = String::new();
+    for survey in surveys {
+        // Writing to a string can't fail.
+        let _ = writeln!(text, "\n{}", survey.subject);
+        for met in &survey.programs {
+            let ProgramMet {
+                program,
+                place,
+                instructions,
+                ..
+            } = met;
+            let place = place
+                .as_deref()
+                .unwrap_or("run by another program or by us");
+            let _ = writeln!(
+                text,
+                "  {program:24} {instructions:>8} instructions, stack {:>9}  {place}",
+                stack(met)
+            );
+        }
+    }
+    text
+}
+
+/// Bytes of a program's functions, of the first ones.
+fn stack(met: &ProgramMet) -> String {
+    let depths: Vec<String> = met.stack_bytes.iter().map(u64::to_string).collect();
+    depths.join("+")
+}
+
+/// `programs` of `foreread.doctor/1`.
+pub fn document(surveys: &[Survey]) -> Value {
+    let survey = |survey: &Survey| {
+        let programs = survey.programs.iter().map(|met| {
+            json!({
+                "program": met.program,
+                "place": met.place,
+                "instructions": met.instructions,
+                "stack_bytes": met.stack_bytes,
+            })
+        });
+        let missing = survey
+            .outcome
+            .iter()
+            .flatten()
+            .map(|hook| json!({ "hook": hook.hook, "loss": hook.loss, "reason": hook.reason }));
+        json!({
+            "subject": survey.subject,
+            "refused": survey.outcome.as_ref().err(),
+            "missing": missing.collect::<Vec<_>>(),
+            "programs": programs.collect::<Vec<_>>(),
+        })
+    };
+    surveys.iter().map(survey).collect()
+}

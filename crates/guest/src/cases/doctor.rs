@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `foreread doctor` says of this kernel.
+
+use foreread_guest::GuestError;
+
+use super::{Case, PREPARE};
+use crate::context::{Context, Row, document};
+
+pub const CASE: Case = Case {
+    name: "doctor",
+    about: "`foreread doctor`: whether everything works, and with which recorder",
+    run,
+};
+
+fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
+    let outcome = context
+        .guest(kernel)?
+        .script(format!(
+            "{PREPARE}./foreread doctor --json >/run/out/doctor.json"
+        ))
+        .run()?;
+    let report = document(&outcome, "doctor.json")?;
+    let lacking: Vec<String> = report["checks"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|check| check["status"] == "lacking")
+        .map(|check| {
+            let text = |key: &str| check[key].as_str().unwrap_or("").to_owned();
+            format!("{}: {}", text("name"), text("found"))
+        })
+        .collect();
+    let recorder = report["recorder"].as_str().unwrap_or("none").to_owned();
+    let is_bpf = recorder == "bpf";
+    Ok(vec![
+        Row::asserted("recorder in use", "bpf", recorder, is_bpf),
+        Row::asserted(
+            "what is lacking",
+            "nothing",
+            if lacking.is_empty() {
+                "nothing".to_owned()
+            } else {
+                lacking.len().to_string()
+            },
+            lacking.is_empty(),
+        )
+        .detail(lacking.join("; ")),
+    ])
+}

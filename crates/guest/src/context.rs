@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What every case of the matrix needs: the lab, the program under test, sizes, and rows.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use foreread_guest::{Guest, GuestError, Lab, tree_image};
+use serde_json::Value;
+
+use crate::cases::programs::Baseline;
+
+/// What a case runs with.
+pub struct Context<'lab> {
+    /// QEMU, kernels and the root image.
+    pub lab: &'lab Lab,
+    /// The foreread to test, without debug information: it travels in the guest's initial archive.
+    pub foreread: PathBuf,
+    /// Random programs for check-kernel, on each file system.
+    pub programs: u32,
+    /// What the verifier counted for each BPF program when the baseline was written.
+    pub verifier: Baseline,
+    /// What it counts now, of the kernels that were asked.
+    pub verifier_now: Mutex<Baseline>,
+}
+
+impl Context<'_> {
+    /// A guest with foreread beside its script.
+    pub fn guest(&self, kernel: &str) -> Result<Guest<'_>, GuestError> {
+        Ok(Guest::new(self.lab, kernel)?.file(&self.foreread, "foreread"))
+    }
+
+    /// Notes what a kernel's verifier counted, for a new baseline.
+    pub fn note_verifier(&self, found: Baseline) {
+        let mut now = self
+            .verifier_now
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        now.replace(found);
+    }
+
+    /// The image of a tree of small files, made at its first use.
+    pub fn tree(&self, files: usize) -> Result<PathBuf, GuestError> {
+        tree_image(self.lab, files)
+    }
+}
+
+/// Whether a row reached what it should.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing is asserted: the number is for information.
+    Told,
+    /// It reached its target.
+    Reached,
+    /// It missed its target, or could not be found out.
+    Missed,
+}
+
+/// One cell of the table: what one case found out under one kernel.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What it is, the same under each kernel.
+    pub name: String,
+    /// What it should be; empty when nothing is asserted.
+    pub target: String,
+    /// What it was, in a few words.
+    pub value: String,
+    /// Whether that is enough.
+    pub verdict: Verdict,
+    /// More about a miss, for the list below the table; may be empty.
+    pub detail: String,
+}
+
+impl Row {
+    /// A number for information.
+    pub fn told(name: impl Into<String>, value: impl ToString) -> Self {
+        Self {
+            name: name.into(),
+            target: String::new(),
+            value: value.to_string(),
+            verdict: Verdict::Told,
+            detail: String::new(),
+        }
+    }
+
+    /// A value with a target.
+    pub fn asserted(
+        name: impl Into<String>,
+        target: impl Into<String>,
+        value: impl ToString,
+        reached: bool,
+    ) -> Self {
+        Self {
+            target: target.into(),
+            verdict: if reached {
+                Verdict::Reached
+            } else {
+                Verdict::Missed
+            },
+            ..Self::told(name, value)
+        }
+    }
+
+    /// The same with more to say where it missed.
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = detail.into();
+        self
+    }
+}
+
+/// A JSON document that the script left in `/run/out`.
+pub fn document(outcome: &foreread_guest::Outcome, name: &str) -> Result<Value, GuestError> {
+    let text = outcome.file(name)?;
+    // stat and watch write one document a line; the last one is of the end.
+    let whole = serde_json::from_str(&text);
+    whole
+        .or_else(|_| serde_json::from_str(text.lines().last().unwrap_or("")))
+        .map_err(|error| {
+            let said = outcome.output.lines().last().unwrap_or("nothing");
+            GuestError::Unexpected(format!(
+                "{name} is no JSON ({error}); the script ended with: {said}"
+            ))
+        })
+}
+
+/// `foreread` without debug information, which is most of a release build, in `folder`.
+pub fn stripped(foreread: &Path, folder: &Path) -> Result<PathBuf, GuestError> {
+    if !foreread.exists() {
+        return Err(GuestError::Unexpected(format!(
+            "{} is not there; make build makes it",
+            foreread.display()
+        )));
+    }
+    let to = folder.join("foreread");
+    let done = std::process::Command::new("strip")
+        .arg("-o")
+        .arg(&to)
+        .arg(foreread)
+        .output();
+    match done {
+        Ok(done) if done.status.success() => Ok(to),
+        Ok(done) => Err(GuestError::Unexpected(format!(
+            "strip failed: {}",
+            String::from_utf8_lossy(&done.stderr).trim()
+        ))),
+        Err(error) => Err(GuestError::Unexpected(format!(
+            "strip does not run: {error}"
+        ))),
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Disks that a guest has besides its root disk.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use foreread_model::DiskParameters;
+use foreread_testbed::workload;
+
+use crate::error::GuestError;
+use crate::lab::{Lab, write_ext4};
+
+/// How a guest reaches a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bus {
+    /// `virtio-blk`: `/dev/vdb` and so on.
+    Virtio,
+    /// An NVMe namespace: `/dev/nvme0n1` and so on.
+    Nvme,
+}
+
+/// A disk that a guest has besides its root disk. Nothing that the guest writes is kept.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    pub(crate) name: String,
+    pub(crate) content: Content,
+    pub(crate) bus: Bus,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    /// Zeros, of so many MiB.
+    Blank(u32),
+    /// A raw image.
+    Image(PathBuf),
+    /// The same, at the speed of a model.
+    Modelled(PathBuf, DiskParameters),
+}
+
+impl Disk {
+    /// A disk of `size_mib` MiB of zeros. In the guest, `disk NAME` prints its device. The name has
+    /// at most 20 characters.
+    #[must_use]
+    pub fn blank(name: &str, size_mib: u32) -> Self {
+        Self::new(name, Content::Blank(size_mib))
+    }
+
+    /// A disk with the content of a raw image, which stays as it is.
+    #[must_use]
+    pub fn image(name: &str, image: &Path) -> Self {
+        Self::new(name, Content::Image(image.to_owned()))
+    }
+
+    /// A disk with the content of a raw image, each read of which takes the time that a modelled
+    /// disk needs. What the model counted is in [`crate::Outcome::modelled`].
+    #[must_use]
+    pub fn modelled(name: &str, image: &Path, parameters: DiskParameters) -> Self {
+        Self::new(name, Content::Modelled(image.to_owned(), parameters))
+    }
+
+    /// The same disk on another bus; virtio is the default.
+    #[must_use]
+    pub fn on(mut self, bus: Bus) -> Self {
+        self.bus = bus;
+        self
+    }
+
+    fn new(name: &str, content: Content) -> Self {
+        Self {
+            name: name.to_owned(),
+            content,
+            bus: Bus::Virtio,
+        }
+    }
+}
+
+/// Bytes of a file on average: those of the tree that the bench greps through.
+const FILE_BYTES: u64 = workload::SMALL_FILES_BYTES / workload::SMALL_FILES as u64;
+const SEED: u64 = 1;
+/// Grows when what is in the image changes, so that no old one is taken for it.
+const TREE_VERSION: u32 = 2;
+/// The image of an ext4 file system with `files` small files below `tree/`, like a program's
+/// source; no file holds [`workload::ABSENT_PATTERN`]. Made once and kept in the lab.
+///
+/// # Errors
+/// It can't be written.
+pub fn tree_image(lab: &Lab, files: usize) -> Result<PathBuf, GuestError> {
+    let image = lab
+        .data_folder()?
+        .join(format!("tree-{files}-v{TREE_VERSION}.ext4"));
+    if image.exists() {
+        return Ok(image);
+    }
+    let scratch = tempfile::tempdir().map_err(GuestError::at("make a folder for", &image))?;
+    let top = scratch.path().join("top");
+    fs::create_dir(&top).map_err(GuestError::at("make", &top))?;
+    let bytes = files as u64 * FILE_BYTES;
+    workload::small_files(&top.join("tree"), files, bytes, SEED)?;
+    // Room for the rest of each last block, inodes and the journal.
+    let size_mib = (bytes >> 20) * 4 / 3 + 24;
+    let unfinished = image.with_extension(format!("{}", std::process::id()));
+    write_ext4(&top, &unfinished, size_mib)?;
+    fs::rename(&unfinished, &image).map_err(GuestError::at("rename to", &image))?;
+    Ok(image)
+}

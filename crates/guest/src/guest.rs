@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Boots one guest, runs a script in it, and brings back what came of it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::counters::{Counters, Point, points};
+use crate::cpio::Archive;
+use crate::disk::{Bus, Content, Disk};
+use crate::error::GuestError;
+use crate::lab::{Kernel, Lab};
+use crate::modelled::Modelled;
+use crate::slots;
+
+/// Enough for the page cache of the largest case twice over.
+const MEMORY_MIB: u32 = 2048;
+/// A guest boots in 8 to 20 s; a script of tests takes a minute or two on busy cores.
+const TIME_LIMIT: Duration = Duration::from_secs(300);
+/// The most that a script leaves in `/run/out`. The disk for it is sparse.
+const OUT_BYTES: u64 = 512 << 20;
+const POLL: Duration = Duration::from_millis(50);
+/// Lines of the console and of the script that an error quotes.
+const QUOTED_LINES: usize = 25;
+
+// Linux 6.1 counts no requests of an NVMe disk that could have several paths.
+const COMMAND_LINE: &str = "console=ttyS0 root=/dev/vda rw quiet loglevel=4 \
+    systemd.show_status=0 mitigations=off nokaslr audit=0 no_timer_check ipv6.disable=1 \
+    random.trust_cpu=on panic=-1 oops=panic nvme_core.multipath=0";
+
+/// A guest to run. Nothing happens before [`Guest::run`].
+#[derive(Clone, Debug)]
+pub struct Guest<'lab> {
+    lab: &'lab Lab,
+    kernel: &'lab Kernel,
+    script: String,
+    files: Vec<(PathBuf, String)>,
+    disks: Vec<Disk>,
+    memory_mib: u32,
+    time_limit: Duration,
+    command_line: String,
+}
+
+/// What came of a guest whose script ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What the script printed, both streams.
+    pub output: String,
+    /// Its exit status.
+    pub status: i32,
+    /// The counters of all disks, `begin` first, `end` last, between them those of the script.
+    pub points: Vec<Point>,
+    /// What the kernel printed.
+    pub console: String,
+    /// What each modelled disk did, by its name.
+    pub modelled: BTreeMap<String, foreread_model::Counters>,
+    /// Seconds from the kernel's start until the guest was up, by the guest's clock.
+    pub boot_s: f64,
+    files: TempDir,
+}
+
+impl Outcome {
+    /// What was counted from one point of the script to another.
+    ///
+    /// # Errors
+    /// The script did not come to one of them.
+    pub fn between(&self, from: &str, to: &str) -> Result<Counters, GuestError> {
+        Ok(self.point(to)?.since(self.point(from)?))
+    }
+
+    fn point(&self, name: &str) -> Result<&Counters, GuestError> {
+        let found = self.points.iter().find(|point| point.name == name);
+        found.map(|point| &point.counters).ok_or_else(|| {
+            GuestError::Unexpected(format!(
+                "the script did not come to `point {name}`; it printed:\n{}",
+                last_lines(&self.output)
+            ))
+        })
+    }
+
+    /// The folder with what the script left in `/run/out`; removed with the outcome.
+    #[must_use]
+    pub fn files(&self) -> &Path {
+        self.files.path()
+    }
+
+    /// One of these files, as text.
+    ///
+    /// # Errors
+    /// It isn't there.
+    pub fn file(&self, name: &str) -> Result<String, GuestError> {
+        fs::read_to_string(self.files.path().join(name)).map_err(|error| {
+            GuestError::Unexpected(format!(
+                "the script left no {name} in /run/out ({error}); it printed:\n{}",
+                last_lines(&self.output)
+            ))
+        })
+    }
+}
+
+impl<'lab> Guest<'lab> {
+    /// A guest with the kernel of this name, 2 GiB of memory, two processors and five minutes.
+    ///
+    /// # Errors
+    /// The lab has no such kernel.
+    pub fn new(lab: &'lab Lab, kernel: &str) -> Result<Self, GuestError> {
+        Ok(Self {
+            lab,
+            kernel: lab.kernel(kernel)?,
+            script: String::new(),
+            files: Vec::new(),
+            disks: Vec::new(),
+            memory_mib: MEMORY_MIB,
+            time_limit: TIME_LIMIT,
+            command_line: COMMAND_LINE.to_owned(),
+        })
+    }
+
+    /// What to run, by the guest's `/bin/sh`, as root, in the folder of the files. It has two
+    /// commands more: `point NAME` notes the counters of all disks, `disk NAME` prints the device
+    /// of a disk, and `drop_caches` empties the page cache.
+    #[must_use]
+    pub fn script(mut self, text: impl Into<String>) -> Self {
+        self.script = text.into();
+        self
+    }
+
+    /// A file of this machine to have beside the script, executable, under the name `name`. It lies
+    /// in memory, so running it reads no disk.
+    #[must_use]
+    pub fn file(mut self, host: impl Into<PathBuf>, name: &str) -> Self {
+        self.files.push((host.into(), name.to_owned()));
+        self
+    }
+
+    /// One disk more.
+    #[must_use]
+    pub fn disk(mut self, disk: Disk) -> Self {
+        self.disks.push(disk);
+        self
+    }
+
+    /// Another size of memory.
+    #[must_use]
+    pub fn memory_mib(mut self, size_mib: u32) -> Self {
+        self.memory_mib = size_mib;
+        self
+    }
+
+    /// Another time limit, in this machine's time, from the start of QEMU.
+    #[must_use]
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = limit;
+        self
+    }
+
+    /// More of the kernel's command line.
+    #[must_use]
+    pub fn command_line(mut self, more: &str) -> Self {
+        self.command_line.push(' ');
+        self.command_line.push_str(more);
+        self
+    }
+
+    /// Boots the guest, runs the script and powers off. Waits while two guests run already.
+    ///
+    /// # Errors
+    /// The guest died or came to its time limit, or something on this machine failed. A script that
+    /// ends with another status than 0 is no error.
+    pub fn run(&self) -> Result<Outcome, GuestError> {
+        let work = tempfile::Builder::new()
+            .prefix("foreread-guest-")
+            .tempdir()
+            .map_err(GuestError::at("make a folder below", &std::env::temp_dir()))?;
+        let place = work.path();
+        self.write_archive(&place.join("all.cpio"))?;
+        let out = place.join("out.tar");
+        make_sparse(&out, OUT_BYTES)?;
+
+        let slot = slots::take(self.lab.folder())?;
+        let mut servers = Vec::new();
+        for disk in &self.disks {
+            if let Content::Modelled(image, parameters) = &disk.content {
+                let content = fs::read(image).map_err(GuestError::at("read", image))?;
+                let socket = place.join(&disk.name);
+                let server = Modelled::serve(&socket, content, parameters.clone())
+                    .map_err(GuestError::at("serve a disk at", &socket))?;
+                servers.push((disk.name.clone(), server, socket));
+            }
+        }
+        let ended = self.wait_for_qemu(place);
+        let modelled = servers
+            .into_iter()
+            .map(|(name, server, socket)| (name, server.finish(&socket)))
+            .collect();
+        let ended = ended?;
+        drop(slot);
+
+        let console = read_text(&place.join("console"))?;
+        let output = read_text(&place.join("output"))?;
+        let control = read_text(&place.join("control"))?;
+        let word = |name: &str| {
+            let lines = control.lines().rev();
+            lines
+                .filter_map(|line| line.strip_prefix(name)?.split_whitespace().next())
+                .next()
+        };
+        let quoted = || format!("{}\n{}", crash_lines(&console), last_lines(&output));
+        let kernel = self.kernel.name.clone();
+        let Some(status) = word("exit ").and_then(|word| word.parse().ok()) else {
+            return Err(if ended {
+                GuestError::Died {
+                    kernel,
+                    console: quoted(),
+                }
+            } else {
+                GuestError::TimeLimit {
+                    kernel,
+                    limit_s: self.time_limit.as_secs(),
+                    console: quoted(),
+                }
+            });
+        };
+        let release = control
+            .lines()
+            .find_map(|line| line.strip_prefix("up ")?.split_whitespace().nth(2));
+        if release != Some(self.kernel.release.as_str()) {
+            return Err(GuestError::Unexpected(format!(
+                "the guest runs {}, not {}",
+                release.unwrap_or("an unknown kernel"),
+                self.kernel.release
+            )));
+        }
+        if let Some(line) = control.lines().find(|line| line.starts_with("files ")) {
+            return Err(GuestError::Unexpected(format!(
+                "the files of the guest could not be written: {line}"
+            )));
+        }
+        let files = tempfile::tempdir()
+            .map_err(GuestError::at("make a folder below", &std::env::temp_dir()))?;
+        unpack(&out, files.path())?;
+        Ok(Outcome {
+            output,
+            status,
+            points: points(&control),
+            console,
+            modelled,
+            boot_s: word("up ")
+                .and_then(|word| word.parse().ok())
+                .unwrap_or(0.0),
+            files,
+        })
+    }
+
+    /// The initial archive of the kernel, and behind it a second one with script and files: the
+    /// kernel unpacks both.
+    fn write_archive(&self, path: &Path) -> Result<(), GuestError> {
+        let initrd = self.kernel.initrd();
+        let failed = || GuestError::at("write", path);
+        let mut out = BufWriter::new(File::create(path).map_err(failed())?);
+        let mut base = File::open(&initrd).map_err(GuestError::at("open", &initrd))?;
+        io::copy(&mut base, &mut out).map_err(failed())?;
+        let mut archive = Archive::new(out);
+        archive.directory("x").map_err(failed())?;
+        let script = format!("#!/bin/sh\n. /usr/local/lib/guest.sh\n{}\n", self.script);
+        archive
+            .file("x/script", script.as_bytes())
+            .map_err(failed())?;
+        for (host, name) in &self.files {
+            let content = fs::read(host).map_err(GuestError::at("read", host))?;
+            archive
+                .file(&format!("x/{name}"), &content)
+                .map_err(failed())?;
+        }
+        archive.finish().map_err(failed())?;
+        Ok(())
+    }
+
+    /// Whether QEMU ended by itself before the time limit.
+    fn wait_for_qemu(&self, place: &Path) -> Result<bool, GuestError> {
+        // The kernel ends QEMU when this thread ends, however it does.
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL"])
+            .arg(self.lab.qemu())
+            .args(self.arguments(place)?)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let started = Instant::now();
+        let mut qemu = Running(
+            command
+                .spawn()
+                .map_err(GuestError::at("start", self.lab.qemu()))?,
+        );
+        while started.elapsed() < self.time_limit {
+            let ended = qemu.0.try_wait();
+            match ended.map_err(GuestError::at("wait for", self.lab.qemu()))? {
+                None => std::thread::sleep(POLL),
+                Some(status) if status.success() => return Ok(true),
+                Some(status) => {
+                    let said = qemu.0.stderr.take().map(io::read_to_string);
+                    return Err(GuestError::Unexpected(format!(
+                        "QEMU ended with {status}: {}",
+                        said.and_then(Result::ok).unwrap_or_default().trim()
+                    )));
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn arguments(&self, place: &Path) -> Result<Vec<OsString>, GuestError> {
+        let mut arguments = Arguments::default();
+        arguments.words("-nodefaults -no-user-config -display none -no-reboot -machine pc");
+        // Without cmpxchg16b (`-cx16`) newer kernels can't allocate BPF task storage.
+        arguments.words("-cpu qemu64 -accel tcg,thread=multi,tb-size=512 -smp 2");
+        arguments.pair("-m", &self.memory_mib.to_string());
+        arguments.path("-kernel", "", &self.kernel.vmlinuz());
+        arguments.path("-initrd", "", &place.join("all.cpio"));
+        arguments.pair("-append", &self.command_line);
+        arguments.words("-device virtio-rng-pci");
+        for port in ["console", "output", "control"] {
+            arguments.path("-serial", "file:", &place.join(port));
+        }
+        arguments.disk("root", self.lab.image(), Bus::Virtio, true);
+        arguments.disk("out", &place.join("out.tar"), Bus::Virtio, false);
+        for disk in &self.disks {
+            match &disk.content {
+                Content::Image(image) => arguments.disk(&disk.name, image, disk.bus, true),
+                Content::Blank(size_mib) => {
+                    let path = place.join(format!("{}.img", disk.name));
+                    make_sparse(&path, u64::from(*size_mib) << 20)?;
+                    arguments.disk(&disk.name, &path, disk.bus, false);
+                }
+                Content::Modelled(..) => {
+                    arguments.served_disk(&disk.name, &place.join(&disk.name), disk.bus);
+                }
+            }
+        }
+        Ok(arguments.0)
+    }
+}
+
+/// QEMU's arguments.
+#[derive(Default)]
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    fn words(&mut self, words: &str) {
+        self.0.extend(words.split(' ').map(OsString::from));
+    }
+
+    fn pair(&mut self, option: &str, value: &str) {
+        self.0.extend([option.into(), value.into()]);
+    }
+
+    fn path(&mut self, option: &str, prefix: &str, path: &Path) {
+        let mut value = OsString::from(prefix);
+        // A comma is doubled where QEMU expects options.
+        value.push(path.as_os_str());
+        self.0.extend([option.into(), value]);
+    }
+
+    /// A disk whose writes go to a temporary file (`snapshot`) or to its own.
+    fn disk(&mut self, name: &str, path: &Path, bus: Bus, snapshot: bool) {
+        let snapshot = if snapshot { "on" } else { "off" };
+        let mut drive = OsString::from(format!(
+            "id={name},if=none,format=raw,cache=writeback,snapshot={snapshot},file="
+        ));
+        drive.push(path.as_os_str().to_string_lossy().replace(',', ",,"));
+        self.drive(name, drive, bus);
+    }
+
+    /// A disk that an NBD server has.
+    fn served_disk(&mut self, name: &str, socket: &Path, bus: Bus) {
+        let mut drive = OsString::from(format!(
+            "id={name},if=none,format=raw,cache=none,file.driver=nbd,file.server.type=unix,\
+             file.server.path="
+        ));
+        drive.push(socket.as_os_str().to_string_lossy().replace(',', ",,"));
+        self.drive(name, drive, bus);
+    }
+
+    fn drive(&mut self, name: &str, drive: OsString, bus: Bus) {
+        self.0.extend(["-drive".into(), drive]);
+        let device = match bus {
+            Bus::Virtio => "virtio-blk-pci",
+            Bus::Nvme => "nvme",
+        };
+        self.pair("-device", &format!("{device},drive={name},serial={name}"));
+    }
+}
+
+/// A QEMU that is killed when it goes out of scope.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Either fails only when it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn make_sparse(path: &Path, size_bytes: u64) -> Result<(), GuestError> {
+    File::create(path)
+        .and_then(|file| file.set_len(size_bytes))
+        .map_err(GuestError::at("make", path))
+}
+
+/// A serial port's text; bytes that are no text become a replacement character.
+fn read_text(path: &Path) -> Result<String, GuestError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).replace('\r', "")),
+        // QEMU was stopped before it had made it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(GuestError::at("read", path)(error)),
+    }
+}
+
+/// Unpacks the tar that the guest wrote to its disk, if it wrote one.
+fn unpack(tar: &Path, folder: &Path) -> Result<(), GuestError> {
+    let file = File::open(tar).map_err(GuestError::at("open", tar))?;
+    let mut first = [0];
+    file.read_exact_at(&mut first, 0)
+        .map_err(GuestError::at("read", tar))?;
+    if first == [0] {
+        return Ok(());
+    }
+    let done = Command::new("tar")
+        .arg("--no-same-owner")
+        .arg("-xf")
+        .arg(tar)
+        .arg("-C")
+        .arg(folder)
+        .output()
+        .map_err(GuestError::at("unpack", tar))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    Err(GuestError::Unexpected(format!(
+        "the files of the guest can't be unpacked: {}",
+        String::from_utf8_lossy(&done.stderr).trim()
+    )))
+}
+
+/// What the kernel says of its crash, from the first line on that names one; else the last lines.
+fn crash_lines(console: &str) -> String {
+    const SIGNS: [&str; 4] = ["Kernel panic", "BUG:", "Oops:", "general protection fault"];
+    let lines: Vec<&str> = filled_lines(console).collect();
+    let names_it = |line: &&str| SIGNS.iter().any(|sign| line.contains(sign));
+    match lines.iter().position(names_it) {
+        Some(first) => quoted(lines[first..].iter().take(QUOTED_LINES).copied()),
+        None => last_lines(console),
+    }
+}
+
+/// The last lines, for an error.
+pub(crate) fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = filled_lines(text).collect();
+    let first = lines.len().saturating_sub(QUOTED_LINES);
+    quoted(lines[first..].iter().copied())
+}
+
+fn filled_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|line| !line.trim().is_empty())
+}
+
+fn quoted<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+    lines.map(|line| format!("  {line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_quote_the_last_lines() {
+        let text: String = (0..100)
+            .map(|number| format!("line {number}\n\n"))
+            .collect();
+        let quoted = last_lines(&text);
+        assert_eq!(quoted.lines().count(), QUOTED_LINES);
+        assert!(quoted.ends_with("  line 99\n"), "{quoted}");
+        assert_eq!(last_lines(""), "");
+        assert_eq!(crash_lines(&text), quoted);
+        let crash = format!("before\nKernel panic - not syncing\n{text}");
+        let quoted = crash_lines(&crash);
+        assert!(quoted.starts_with("  Kernel panic"), "{quoted}");
+        assert_eq!(quoted.lines().count(), QUOTED_LINES);
+    }
+
+    #[test]
+    fn a_comma_in_a_path_is_no_option_of_qemu() {
+        let mut arguments = Arguments::default();
+        arguments.disk("data", Path::new("/a,b"), Bus::Nvme, true);
+        let text: Vec<String> = arguments
+            .0
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        assert!(text[1].ends_with("snapshot=on,file=/a,,b"), "{text:?}");
+        assert_eq!(text[3], "nvme,drive=data,serial=data");
+    }
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What guests are made of: QEMU, kernels and an image, built by `tests/guest/lab.sh`.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::error::GuestError;
+
+/// One kernel that guests can boot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// What people call it: `6.1`.
+    pub name: String,
+    /// Its release, as `uname -r` prints it.
+    pub release: String,
+    folder: PathBuf,
+}
+
+impl Kernel {
+    /// Its compressed image.
+    #[must_use]
+    pub fn vmlinuz(&self) -> PathBuf {
+        self.folder.join("vmlinuz")
+    }
+
+    /// The archive that finds and mounts the root disk.
+    pub(crate) fn initrd(&self) -> PathBuf {
+        self.folder.join("initrd.cpio")
+    }
+
+    /// Its type information, as in `/sys/kernel/btf/vmlinux`.
+    #[must_use]
+    pub fn btf(&self) -> PathBuf {
+        self.folder.join("vmlinux.btf")
+    }
+}
+
+/// A complete lab in the cache directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lab {
+    folder: PathBuf,
+    image: PathBuf,
+    qemu: PathBuf,
+    kernels: Vec<Kernel>,
+}
+
+impl Lab {
+    /// Builds what is missing. Without network when everything is there; else it takes up to three
+    /// minutes and needs root, or sudo without a password, for the root file system.
+    ///
+    /// # Errors
+    /// [`GuestError::Lacking`] with the reason in one line, when it can't be built here.
+    pub fn build() -> Result<Self, GuestError> {
+        let folder = script(&["build".as_ref()], None)?;
+        Self::open(Path::new(folder.trim()))
+    }
+
+    /// The lab in `folder`, as `lab.sh` left it.
+    fn open(folder: &Path) -> Result<Self, GuestError> {
+        let path = folder.join("lab");
+        let text = fs::read_to_string(&path).map_err(GuestError::at("read", &path))?;
+        Self::parse(folder, &text).ok_or_else(|| {
+            GuestError::Unexpected(format!(
+                "{} is no description of a lab; remove it and build again",
+                path.display()
+            ))
+        })
+    }
+
+    fn parse(folder: &Path, text: &str) -> Option<Self> {
+        let (mut qemu, mut image, mut kernels) = (None, None, Vec::new());
+        for line in text.lines() {
+            match line.split_whitespace().collect::<Vec<_>>()[..] {
+                // Without a slash it is a command of this machine.
+                ["qemu", path] if path.contains('/') => qemu = Some(folder.join(path)),
+                ["qemu", command] => qemu = Some(PathBuf::from(command)),
+                ["image", path] => image = Some(folder.join(path)),
+                ["kernel", name, release] => kernels.push(Kernel {
+                    name: name.to_owned(),
+                    release: release.to_owned(),
+                    folder: folder.join("kernels").join(name),
+                }),
+                _ => return None,
+            }
+        }
+        Some(Self {
+            folder: folder.to_owned(),
+            image: image?,
+            qemu: qemu?,
+            kernels,
+        })
+    }
+
+    /// The kernels, oldest first.
+    #[must_use]
+    pub fn kernels(&self) -> &[Kernel] {
+        &self.kernels
+    }
+
+    /// The kernel of this name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn kernel(&self, name: &str) -> Result<&Kernel, GuestError> {
+        let known = || self.kernels.iter().map(|kernel| kernel.name.as_str());
+        self.kernels
+            .iter()
+            .find(|kernel| kernel.name == name)
+            .ok_or_else(|| GuestError::NoSuchKernel {
+                asked: name.to_owned(),
+                known: known().collect::<Vec<_>>().join(", "),
+            })
+    }
+
+    /// The folder that everything lies in.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The image of the root disk.
+    #[must_use]
+    pub fn image(&self) -> &Path {
+        &self.image
+    }
+
+    /// The folder for images that tests make once.
+    pub(crate) fn data_folder(&self) -> Result<PathBuf, GuestError> {
+        let folder = self.folder.join("data");
+        fs::create_dir_all(&folder).map_err(GuestError::at("make", &folder))?;
+        Ok(folder)
+    }
+
+    pub(crate) fn qemu(&self) -> &Path {
+        &self.qemu
+    }
+
+    /// Writes the image of the root disk anew, to `path`, to compare it with [`Lab::image`].
+    ///
+    /// # Errors
+    /// It needs root.
+    pub fn rebuild_image(&self, path: &Path) -> Result<(), GuestError> {
+        script(&["image".as_ref(), path.as_ref()], Some(&self.folder)).map(drop)
+    }
+}
+
+/// Writes an ext4 file system with what `folder` holds to `image`; sets the times of its files.
+pub(crate) fn write_ext4(folder: &Path, image: &Path, size_mib: u64) -> Result<(), GuestError> {
+    let size = size_mib.to_string();
+    let arguments = [
+        "ext4".as_ref(),
+        folder.as_ref(),
+        image.as_ref(),
+        size.as_ref(),
+    ];
+    script(&arguments, None).map(drop)
+}
+
+/// Runs `lab.sh` and returns what it printed; its last line of complaint is the error.
+fn script(arguments: &[&OsStr], lab: Option<&Path>) -> Result<String, GuestError> {
+    let script = source_folder().join("lab.sh");
+    let mut command = Command::new(&script);
+    command.args(arguments).stdin(Stdio::null());
+    if let Some(folder) = lab {
+        command.env("FOREREAD_GUESTS", folder);
+    }
+    let done = command.output().map_err(GuestError::at("run", &script))?;
+    if done.status.success() {
+        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    let reason = said.lines().rev().find(|line| line.starts_with("guests: "));
+    let reason = reason.or(said.lines().last()).unwrap_or("lab.sh failed");
+    Err(GuestError::Lacking(
+        reason.trim_start_matches("guests: ").to_owned(),
+    ))
+}
+
+/// Where the scripts and lists of the lab are in the source tree.
+fn source_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guest")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_description_names_image_qemu_and_kernels() {
+        let text = "qemu qemu/run\nimage root-1.ext4\nkernel 6.1 6.1.0-56\nkernel 7.3 7.3.4\n";
+        let lab = Lab::parse(Path::new("/lab"), text).unwrap();
+        assert_eq!(lab.image(), Path::new("/lab/root-1.ext4"));
+        assert_eq!(lab.qemu(), Path::new("/lab/qemu/run"));
+        assert_eq!(lab.kernel("7.3").unwrap().release, "7.3.4");
+        assert_eq!(
+            lab.kernel("6.1").unwrap().vmlinuz(),
+            Path::new("/lab/kernels/6.1/vmlinuz")
+        );
+        let unknown = lab.kernel("5.4").unwrap_err().to_string();
+        assert_eq!(unknown, "no kernel 5.4; the lab has 6.1, 7.3");
+        assert_eq!(Lab::parse(Path::new("/lab"), "qemu\n"), None);
+        assert_eq!(Lab::parse(Path::new("/lab"), "qemu q\n"), None);
+    }
+}

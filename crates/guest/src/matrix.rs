@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs the cases under the kernels, two guests at a time, and prints and writes the table.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use foreread_guest::{GuestError, Lab};
+
+use crate::cases::programs::Baseline;
+use crate::cases::{CASES, Case};
+use crate::context::{Context, stripped};
+use crate::report::{Cells, Known, Report};
+
+/// As many as run at once in one lab.
+const WORKERS: usize = 2;
+const KNOWN: &str = include_str!("../../../tests/guest/known.list");
+const VERIFIER: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../tests/guest/verifier.list"
+);
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernels.md");
+
+/// Arguments of `matrix`.
+#[derive(Debug, clap::Args)]
+pub struct MatrixArguments {
+    /// Only these kernels; all of tests/guest/kernels.list by default.
+    #[arg(long = "kernel", value_name = "KERNEL", value_delimiter = ',')]
+    kernels: Vec<String>,
+    /// Only these cases.
+    #[arg(long = "case", value_name = "CASE", value_delimiter = ',')]
+    cases: Vec<String>,
+    /// Random programs for check-kernel, on each file system.
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    programs: u32,
+    /// The foreread to test; by default the one beside this program.
+    #[arg(long, value_name = "FILE")]
+    foreread: Option<PathBuf>,
+    /// Write every row to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the table into docs/kernels.md, when all cases ran under all kernels.
+    #[arg(long)]
+    write: bool,
+    /// Write what the verifier counted in `programs` into tests/guest/verifier.list.
+    #[arg(long)]
+    bless: bool,
+}
+
+/// Runs the matrix.
+pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
+    let cases = chosen_cases(&arguments.cases)?;
+    let known = Known::parse(KNOWN)?;
+    let started = Instant::now();
+    let lab = Lab::build()?;
+    let kernels = chosen_kernels(&lab, &arguments.kernels)?;
+    let scratch = tempfile::tempdir()
+        .map_err(|error| GuestError::Unexpected(format!("no temporary folder: {error}")))?;
+    let foreread = match &arguments.foreread {
+        Some(path) => path.clone(),
+        None => beside_this_program()?,
+    };
+    let context = Context {
+        lab: &lab,
+        foreread: stripped(&foreread, scratch.path())?,
+        programs: arguments.programs,
+        verifier: Baseline::parse(&read(Path::new(VERIFIER))?)?,
+        verifier_now: Mutex::default(),
+    };
+    println!(
+        "lab: {} ({} s)",
+        lab.folder().display(),
+        started.elapsed().as_secs()
+    );
+
+    let cells = run_all(&context, &kernels, &cases);
+    let report = Report::new(&lab, &kernels, &cases, &cells, &known);
+    println!("\n{}", report.markdown());
+    println!("matrix: {} s in all", started.elapsed().as_secs());
+    if let Some(path) = &arguments.json {
+        write(path, &format!("{:#}\n", report.json()))?;
+    }
+    let is_whole = arguments.kernels.is_empty() && arguments.cases.is_empty();
+    if arguments.write && is_whole {
+        let page = Path::new(PAGE);
+        write(page, &report.page_with_table(&read(page)?)?)?;
+        println!("matrix: wrote docs/kernels.md");
+    } else if arguments.write {
+        println!("matrix: docs/kernels.md is written by a run of all cases and kernels only");
+    }
+    if arguments.bless {
+        let mut baseline = context.verifier.clone();
+        let now = context.verifier_now.into_inner();
+        baseline.replace(now.unwrap_or_else(PoisonError::into_inner));
+        let path = Path::new(VERIFIER);
+        write(path, &baseline.text_below(&read(path)?))?;
+        println!("matrix: wrote tests/guest/verifier.list");
+    }
+    let wrong = report.wrong();
+    for line in &wrong {
+        println!("matrix: {line}");
+    }
+    Ok(if wrong.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Every case under every kernel. Each worker takes the next pair when its guest is done; the cases
+/// that take longest come last in the list, so pairs are taken from its end.
+fn run_all(context: &Context<'_>, kernels: &[String], cases: &[&'static Case]) -> Cells {
+    let pairs = cases.iter().enumerate().flat_map(|(case, _)| {
+        let kernels = (0..kernels.len()).map(move |kernel| (case, kernel));
+        kernels.collect::<Vec<_>>()
+    });
+    let pairs: Mutex<VecDeque<(usize, usize)>> = Mutex::new(pairs.rev().collect());
+    let cells = Mutex::new(Cells::default());
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(|| {
+                loop {
+                    let pair = locked(&pairs).pop_front();
+                    let Some((case, kernel)) = pair else { break };
+                    let (case, kernel) = (cases[case], &kernels[kernel]);
+                    let started = Instant::now();
+                    let result = (case.run)(context, kernel).map_err(|error| error.to_string());
+                    let seconds = started.elapsed().as_secs();
+                    match &result {
+                        Ok(_) => println!("{kernel} {}: {seconds} s", case.name),
+                        Err(error) => println!("{kernel} {}: {seconds} s: {error}", case.name),
+                    }
+                    locked(&cells).insert((case.name.to_owned(), kernel.clone()), result);
+                }
+            });
+        }
+    });
+    cells.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A worker that panicked leaves the list as it was between two calls.
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn chosen_cases(names: &[String]) -> Result<Vec<&'static Case>, GuestError> {
+    if names.is_empty() {
+        return Ok(CASES.to_vec());
+    }
+    let known = CASES.map(|case| case.name).join(", ");
+    let case_of = |name: &String| {
+        let found = CASES.iter().find(|case| case.name == name).copied();
+        found.ok_or_else(|| GuestError::Unexpected(format!("no case {name}; there are {known}")))
+    };
+    names.iter().map(case_of).collect()
+}
+
+fn chosen_kernels(lab: &Lab, names: &[String]) -> Result<Vec<String>, GuestError> {
+    if names.is_empty() {
+        return Ok(lab
+            .kernels()
+            .iter()
+            .map(|kernel| kernel.name.clone())
+            .collect());
+    }
+    let name_of = |name: &String| lab.kernel(name).map(|kernel| kernel.name.clone());
+    names.iter().map(name_of).collect()
+}
+
+fn beside_this_program() -> Result<PathBuf, GuestError> {
+    let own = std::env::current_exe();
+    own.map(|path| path.with_file_name("foreread"))
+        .map_err(|error| GuestError::Unexpected(format!("no path of this program: {error}")))
+}
+
+fn read(path: &Path) -> Result<String, GuestError> {
+    std::fs::read_to_string(path)
+        .map_err(|error| GuestError::Unexpected(format!("cannot read {}: {error}", path.display())))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), GuestError> {
+    std::fs::write(path, text).map_err(|error| {
+        GuestError::Unexpected(format!("cannot write {}: {error}", path.display()))
+    })
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads the pages of the own executable that a start needs, in one pass.
+//!
+//! A page fault on a file that isn't cached reads 128 KiB around the page. The few hundred pages
+//! that `foreread run` touches are spread over the whole executable, so without help nearly all of
+//! it is read, in a hundred requests that each wait for the one before.
+//!
+//! Input: three bitmaps in the section `.foreread.start` of the executable, one bit for each 4 KiB
+//! of the file: what a run with a profile touches until its command starts, what one without a
+//! profile does, and what any of them touches until its end. The linker leaves them empty.
+//! `scripts/start-pages.sh` finds out which pages these are, and writes them into the finished
+//! file.
+//!
+//! Effect: the marked pages are requested at once, in the order of the file, and faults on the
+//! executable read no more than the page that they need. With empty bitmaps nothing is done. What
+//! is cached already costs some microseconds.
+//!
+//! The first request is made by a constructor, which the dynamic linker calls before anything else
+//! in the executable runs: what Rust's runtime touches before `main` would cost 1.8 MB.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use foreread_profile::PAGE_BYTES;
+
+use crate::cache::missing_by_map;
+
+/// Bytes of a bitmap: enough for an executable of 16 MiB; pages beyond are left to the kernel.
+const BITMAP_BYTES: usize = 512;
+
+/// Marked ranges with no more unmarked pages than this between them are read as one: 4 KiB take
+/// less time than another request, on any device.
+const GAP_PAGES_MAX: u64 = 1;
+
+type Bitmap = [u8; BITMAP_BYTES];
+
+/// The bitmaps. Changed in the file after it was linked, never in memory.
+#[repr(C)]
+struct StartPages {
+    with_profile: Bitmap,
+    without_profile: Bitmap,
+    at_all: Bitmap,
+}
+
+// SAFETY: a section of its own, with nothing but this in it. Mutable so that it lies beside the
+// other writable data, which the dynamic linker has brought in already.
+#[used]
+#[unsafe(link_section = ".foreread.start")]
+static mut START_PAGES: StartPages = StartPages {
+    with_profile: [0; BITMAP_BYTES],
+    without_profile: [0; BITMAP_BYTES],
+    at_all: [0; BITMAP_BYTES],
+};
+
+/// Whether this process is a `foreread run` whose first pages were requested.
+static IS_RUN: AtomicBool = AtomicBool::new(false);
+
+/// `.preinit_array` comes before the constructors of all others, and glibc hands over the command
+/// line.
+// SAFETY: the section holds pointers to functions of this type.
+#[cfg(target_env = "gnu")]
+#[used]
+#[unsafe(link_section = ".preinit_array")]
+static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char) = construct;
+
+/// Requests what `foreread run` touches until its command starts. Must call nothing but libc: all
+/// other code is on pages that haven't been requested yet.
+#[cfg(target_env = "gnu")]
+extern "C" fn construct(count: c_int, arguments: *const *const c_char) {
+    if count < 2 || arguments.is_null() {
+        return;
+    }
+    // SAFETY: there are `count` pointers to strings that end with 0, by the convention of main().
+    let verb = unsafe { CStr::from_ptr(*arguments.add(1)) };
+    if verb.to_bytes() != b"run" {
+        return;
+    }
+    // SAFETY: a valid place in a static that nobody writes to.
+    if unsafe { request(&raw const START_PAGES.with_profile) } {
+        IS_RUN.store(true, Ordering::Relaxed);
+        fault_single_pages();
+    }
+}
+
+/// Requests what a recorder needs until the command starts.
+pub fn read_for_recording() {
+    if IS_RUN.load(Ordering::Relaxed) {
+        // SAFETY: a valid place in a static that nobody writes to.
+        unsafe { request(&raw const START_PAGES.without_profile) };
+    }
+}
+
+/// Requests all other marked pages, when the command has been started.
+pub fn read_rest() {
+    if IS_RUN.swap(false, Ordering::Relaxed) {
+        // SAFETY: a valid place in a static that nobody writes to.
+        unsafe { request(&raw const START_PAGES.at_all) };
+    }
+}
+
+/// Requests the marked pages of the own executable; returns whether there are any. Failures are
+/// left to the page faults.
+///
+/// # Safety
+/// The bitmap must be readable.
+#[inline(always)]
+unsafe fn request(bitmap: *const Bitmap) -> bool {
+    // SAFETY: by the contract. Volatile because the content is changed after it was compiled.
+    let bitmap = unsafe { std::ptr::read_volatile(bitmap) };
+    let mut file: c_int = -1;
+    for_each_range(&bitmap, |start_page, pages| {
+        let bytes = |pages: u64| i64::try_from(pages * PAGE_BYTES).unwrap_or(0);
+        // SAFETY: the path ends with 0; no memory is passed to the other call.
+        unsafe {
+            if file < 0 {
+                file = libc::open(c"/proc/self/exe".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+            }
+            let (start, length) = (bytes(start_page), bytes(pages));
+            libc::posix_fadvise(file, start, length, libc::POSIX_FADV_WILLNEED);
+        }
+    });
+    if file >= 0 {
+        // SAFETY: opened above, and used by nobody else.
+        unsafe { libc::close(file) };
+    }
+    bitmap.iter().any(|&byte| byte != 0)
+}
+
+/// Faults on the constants and the code of the executable read one page each from now on.
+#[inline(always)]
+fn fault_single_pages() {
+    unsafe extern "C" {
+        // Both are defined by the linker.
+        static __executable_start: u8;
+        static etext: u8;
+    }
+    // Only the addresses are taken; there is nothing behind them to be read.
+    let (start, end) = (
+        (&raw const __executable_start).addr(),
+        (&raw const etext).addr(),
+    );
+    // SAFETY: asks for a constant of the system.
+    let page_bytes = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(1);
+    let start = start - start % page_bytes;
+    let map = std::ptr::without_provenance_mut::<c_void>(start);
+    // SAFETY: the range lies within the mapped executable, and the advice changes no content. A gap
+    // between its segments gives ENOMEM after the advice was taken for the rest.
+    unsafe { libc::madvise(map, end - start, libc::MADV_RANDOM) };
+}
+
+/// Calls `found` with start and length, in pages, of each run of marked pages, small gaps included.
+#[inline(always)]
+fn for_each_range(bitmap: &Bitmap, mut found: impl FnMut(u64, u64)) {
+    let (mut start, mut end) = (0u64, 0u64);
+    for (at, byte) in (0u64..).zip(bitmap) {
+        for bit in 0..8u64 {
+            let page = at * 8 + bit;
+            if byte & (1 << bit) == 0 {
+                continue;
+            }
+            if end == 0 {
+                start = page;
+            } else if page - end > GAP_PAGES_MAX {
+                found(start, end - start);
+                start = page;
+            }
+            end = page + 1;
+        }
+    }
+    if end > 0 {
+        found(start, end - start);
+    }
+}
+
+/// Adds the pages of `file` that are cached to a bitmap; an empty one is made as long as it has to
+/// be.
+///
+/// # Errors
+/// Those of mapping the file.
+pub fn add_cached(file: &File, bitmap: &mut Vec<u8>) -> io::Result<()> {
+    let pages = file.metadata()?.len().div_ceil(PAGE_BYTES);
+    let mut missing = Vec::new();
+    missing_by_map(file, 0, pages, &mut missing)?;
+    bitmap.resize(BITMAP_BYTES, 0);
+    for page in 0..pages {
+        let is_missing = missing
+            .iter()
+            .any(|&(start, length)| (start..start + length).contains(&page));
+        let byte = usize::try_from(page / 8).unwrap_or(usize::MAX);
+        if let (false, Some(byte)) = (is_missing, bitmap.get_mut(byte)) {
+            *byte |= 1 << (page % 8);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    fn ranges_of(marked: &[u64]) -> Vec<(u64, u64)> {
+        let mut bitmap = [0; BITMAP_BYTES];
+        for page in marked {
+            bitmap[usize::try_from(page / 8).unwrap()] |= 1 << (page % 8);
+        }
+        let mut ranges = Vec::new();
+        for_each_range(&bitmap, |start, pages| ranges.push((start, pages)));
+        ranges
+    }
+
+    #[test]
+    fn nearby_pages_are_one_range() {
+        assert_eq!(ranges_of(&[]), []);
+        assert_eq!(ranges_of(&[0, 7, 16]), [(0, 1), (7, 1), (16, 1)]);
+        assert_eq!(ranges_of(&[1, 3, 4, 6, 4095]), [(1, 6), (4095, 1)]);
+    }
+
+    #[test]
+    fn the_bitmap_has_the_cached_pages() -> io::Result<()> {
+        let Ok(file) = tempfile::tempfile_in("/dev/shm") else {
+            println!("skipped: nothing can be written in /dev/shm");
+            return Ok(());
+        };
+        file.set_len(20 * PAGE_BYTES)?;
+        file.write_all_at(&[1], 3 * PAGE_BYTES)?;
+        file.write_all_at(&[1], 17 * PAGE_BYTES)?;
+        let mut bitmap = vec![1];
+        add_cached(&file, &mut bitmap)?;
+        assert_eq!(bitmap[..4], [0b1001, 0, 0b10, 0]);
+        assert_eq!(bitmap.len(), BITMAP_BYTES);
+        Ok(())
+    }
+}

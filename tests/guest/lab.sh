@@ -1,0 +1,374 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+#
+# Builds what guests are made of, from Debian's packages: QEMU, kernels, and a root file system.
+#
+#   lab.sh build                      builds what is missing; without network when all is there
+#   lab.sh update                     the same, and takes newer package versions where there are any
+#   lab.sh image FILE                 writes the image of the root disk to FILE, to compare it
+#   lab.sh ext4 FOLDER FILE MIB       writes an ext4 file system with what FOLDER holds to FILE
+#
+# build and update print the folder of the lab. `foreread-guests run` boots what was built.
+#
+# Everything lies in $FOREREAD_GUESTS (default ~/.cache/foreread-guests), cached by package version:
+#
+#   qemu/                  QEMU 10 or newer, unpacked, unless the machine has one
+#   kernels/NAME/          vmlinuz, config, vmlinux.btf, initrd.cpio, version, modules/
+#   root-KEY.tar           the root file system; KEY is made from the versions of its packages
+#   root-KEY.ext4          the image: that and all kernels' modules; the same bytes each time it is built
+#   lab                    names what belongs together: written last, so that it marks a complete lab
+#
+# build needs root for the root file system. Exit status: 0 done; 2 it can't be built here, with the
+# reason in one line on standard error.
+
+set -euo pipefail
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+PATH="$PATH:/usr/sbin:/sbin"
+export PATH LC_ALL=C TZ=UTC
+umask 022
+lab=${FOREREAD_GUESTS:-${XDG_CACHE_HOME:-$HOME/.cache}/foreread-guests}
+mirror=${FOREREAD_MIRROR:-http://deb.debian.org}
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+epoch=1700000000
+work=""
+action=${1-}
+
+say() { printf 'guests: %s\n' "$*" >&2; }
+
+fail() {
+    printf 'guests: %s\n' "$*" >&2
+    exit 2
+}
+
+clean_up() { [ -z "$work" ] || rm -rf "$work"; }
+trap clean_up EXIT
+
+need() {
+    for tool; do
+        command -v "$tool" >/dev/null 2>&1 || fail "$tool is not installed; scripts/setup.sh guests installs what guests need"
+    done
+}
+
+# Lines of a list without comments.
+lines() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$1"; }
+
+# Sets $apt to the options for the apt directory named $1, whose sources are the rest: PATH SUITE pairs.
+# The machine's own sources and lists are left alone.
+apt_directory() {
+    local folder=$lab/apt/$1 status=$2
+    shift 2
+    mkdir -p "$folder/lists/partial" "$folder/archives/partial"
+    while [ $# -gt 0 ]; do
+        printf 'deb [signed-by=%s] %s/%s %s main\n' "$keyring" "$mirror" "$1" "$2"
+        shift 2
+    done | uniq >"$folder/sources.list"
+    apt=(-o "Dir::Etc::sourcelist=$folder/sources.list" -o Dir::Etc::sourceparts=/dev/null
+        -o Dir::Etc::preferencesparts=/dev/null -o "Dir::State::lists=$folder/lists"
+        -o "Dir::Cache=$folder" -o "Dir::Cache::archives=$folder/archives" -o "Dir::State::status=$status"
+        -o APT::Sandbox::User=root -o APT::Architecture=amd64 -o APT::Install-Recommends=false
+        -o Debug::NoLocking=1 -o Acquire::Languages=none -o Acquire::Retries=3 -qq)
+    if [ -n "${refresh-}" ] || [ ! -e "$folder/updated" ]; then
+        apt-get "${apt[@]}" -o APT::Update::Error-Mode=any update >"$folder/update.log" 2>&1 \
+            || fail "no package lists from $mirror: $(grep -m 1 '^[EW]:' "$folder/update.log")"
+        touch "$folder/updated"
+    fi
+}
+
+# Downloads the packages named and unpacks them into folder $1.
+unpack_packages() {
+    local into=$1 folder=$lab/debs
+    shift
+    mkdir -p "$folder" "$into"
+    (cd "$folder" && apt-get "${apt[@]}" download "$@" >&2) || fail "can't download $*"
+    for package; do
+        # The newest by version is the one just named.
+        dpkg-deb -x "$(find "$folder" -name "${package%%=*}_*.deb" -print | sort -V | tail -n 1)" "$into"
+    done
+}
+
+build_qemu() {
+    local version list
+    version=$(qemu-system-x86_64 --version 2>/dev/null | sed -n 's/.*version \([0-9]*\).*/\1/p') || true
+    if [ "${version:-0}" -ge 10 ]; then
+        qemu=qemu-system-x86_64
+        return 0
+    fi
+    local to=$lab/qemu
+    qemu=qemu/run
+    if [ -x "$to/run" ] && [ -z "${refresh-}" ]; then return 0; fi
+    local codename suite
+    # shellcheck source=/dev/null
+    codename=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
+    case $codename in
+    bookworm) suite=bookworm-backports ;;
+    trixie) suite=trixie ;;
+    *) fail "QEMU ${version:-0} is too old for guests, and QEMU 10 is unpacked on Debian 12 and 13 only; install one" ;;
+    esac
+    say "unpacking QEMU from $suite"
+    apt_directory qemu /var/lib/dpkg/status debian "$codename" debian "$suite"
+    # Every package that an installation would bring, libraries included, unpacked beside the machine's own.
+    list=$(apt-get "${apt[@]}" -t "$suite" -s install qemu-system-x86 | sed -n 's/^Inst \([^ ]*\) .*(\([^ ]*\) .*/\1=\2/p' \
+        | grep -v -e '^ipxe-qemu=' -e '^qemu-system-gui=') || fail "QEMU 10 can't be had for this system from $suite"
+    rm -rf "$to.new"
+    # shellcheck disable=SC2086
+    unpack_packages "$to.new" $list
+    cat >"$to.new/run" <<'RUN'
+#!/bin/sh
+q=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+lib=$q/usr/lib/x86_64-linux-gnu
+LD_LIBRARY_PATH=$lib:$lib/pulseaudio:$q/lib/x86_64-linux-gnu exec "$q/usr/bin/qemu-system-x86_64" \
+    -L "$q/usr/share/qemu" -L "$q/usr/share/seabios" "$@"
+RUN
+    chmod 755 "$to.new/run"
+    "$to.new/run" --version >/dev/null || fail "the unpacked QEMU does not start"
+    rm -rf "$to"
+    mv "$to.new" "$to"
+}
+
+# Number of $2 bytes at offset $3 of file $1.
+number_at() { od -An -t "u$2" -j "$3" -N "$2" "$1" | tr -d ' '; }
+
+# Uncompresses the kernel inside vmlinuz $1 to $2. Where it lies is in the x86 boot protocol's header:
+# sectors before the protected-mode code (0x1f1), offset (0x248) and length (0x24c) of the payload.
+extract_vmlinux() {
+    local start
+    start=$((($(number_at "$1" 1 $((0x1f1))) + 1) * 512 + $(number_at "$1" 4 $((0x248)))))
+    tail -c "+$((start + 1))" "$1" | head -c "$(number_at "$1" 4 $((0x24c)))" >"$2.payload"
+    # Behind the compressed data comes its size, which each tool but gzip complains of in the end.
+    case $(od -An -t x1 -N 4 "$2.payload") in
+    " fd 37 7a 58") xz -dc <"$2.payload" >"$2" 2>/dev/null || true ;;
+    " 28 b5 2f fd") zstd -dcq <"$2.payload" >"$2" 2>/dev/null || true ;;
+    " 02 21 4c 18") lz4 -dcq <"$2.payload" >"$2" 2>/dev/null || true ;;
+    " 1f 8b 08"*) gzip -dc <"$2.payload" >"$2" 2>/dev/null || true ;;
+    esac
+    rm "$2.payload"
+    readelf -h "$2" >/dev/null 2>&1
+}
+
+# One kernel of the list: packages, modules as files that busybox can load, BTF, initrd.
+build_kernel() {
+    local name=$1 path=$2 suite=$3 pattern=$4 kinds=$5 to=$lab/kernels/$1 version tree package module list number
+    if [ -e "$to/done" ] && [ -z "${refresh-}" ]; then return 0; fi
+    apt_directory "$suite" /dev/null "$path" "$suite"
+    version=$(apt-cache "${apt[@]}" pkgnames linux-image- \
+        | sed -n -E "s/^linux-image-($pattern-cloud-amd64)\$/\1/p" | sort -V | tail -n 1)
+    [ -n "$version" ] || fail "no linux-image-$pattern-cloud-amd64 in $suite"
+    if [ -e "$to/done" ] && [ "$(cat "$to/done")" = "$version" ]; then return 0; fi
+    say "kernel $name is $version of $suite"
+    rm -rf "$to" "$to.new"
+    tree=$to.new/tree
+    list=""
+    for package in ${kinds//,/ }; do list="$list $package-$version"; done
+    # shellcheck disable=SC2086
+    unpack_packages "$tree" $list
+    mkdir -p "$to.new/modules/lib"
+    if [ -d "$tree/usr/lib/modules" ]; then mv "$tree/usr/lib/modules" "$to.new/modules/lib/"; else mv "$tree/lib/modules" "$to.new/modules/lib/"; fi
+    local modules=$to.new/modules/lib/modules/$version
+    if [ -e "$modules/vmlinuz" ]; then
+        mv "$modules/vmlinuz" "$to.new/vmlinuz"
+        mv "$modules/config" "$to.new/config"
+    else
+        mv "$tree/boot/vmlinuz-$version" "$to.new/vmlinuz"
+        mv "$tree/boot/config-$version" "$to.new/config"
+    fi
+    rm -rf "$tree"
+    (cd "$modules" && rm -rf build source vmlinux kernel/drivers/gpu kernel/drivers/media kernel/drivers/net \
+        kernel/drivers/infiniband kernel/drivers/iio kernel/sound kernel/drivers/staging)
+    find "$modules" -name '*.ko.xz' -exec xz -d {} +
+    find "$modules" -name '*.ko.zst' -exec zstd -dq --rm {} +
+    depmod -b "$to.new/modules" "$version"
+
+    extract_vmlinux "$to.new/vmlinuz" "$to.new/vmlinux" || fail "can't uncompress the kernel in $name's vmlinuz"
+    objcopy --dump-section ".BTF=$to.new/vmlinux.btf" "$to.new/vmlinux" "$to.new/vmlinux.stripped"
+    rm "$to.new/vmlinux" "$to.new/vmlinux.stripped"
+
+    local base=$to.new/initrd
+    mkdir -p "$base/bin" "$base/dev" "$base/proc" "$base/r" "$base/modules"
+    cp "$busybox" "$base/bin/busybox"
+    for applet in sh mount umount insmod sleep mkdir cp switch_root poweroff; do ln -s busybox "$base/bin/$applet"; done
+    install -m 755 "$here/init" "$base/init"
+    number=10
+    # In the order of their dependencies; what is built in brings no file.
+    for module in $(modprobe -d "$to.new/modules" -S "$version" --show-depends -a virtio_pci virtio_blk ext4 \
+        | sed -n 's/^insmod //p' | awk '!seen[$0]++'); do
+        cp "$module" "$base/modules/$number-${module##*/}"
+        number=$((number + 1))
+    done
+    archive "$base" >"$to.new/initrd.cpio"
+    rm -rf "$base"
+    echo "$version" >"$to.new/version"
+    echo "$version" >"$to.new/done"
+    mv "$to.new" "$to"
+}
+
+# Folder $1 as a cpio archive with owners, times and order that do not depend on the machine.
+archive() {
+    find "$1" -exec touch -h -d "@$epoch" {} +
+    (cd "$1" && find . -mindepth 1 | sort | cpio --quiet --reproducible -o -H newc -R 0:0)
+}
+
+# The root file system as a tar: the packages of root.list from bookworm, one root for all kernels.
+build_root() {
+    local packages key
+    packages=$(lines "$here/root.list" | tr '\n' ',' | sed 's/,$//')
+    if [ -e "$lab/root" ] && [ -z "${refresh-}" ]; then
+        key=$(cat "$lab/root")
+        if [ -e "$lab/root-$key.tar" ] && [ "$(cat "$lab/root-$key.packages")" = "$packages" ]; then root=$key; return 0; fi
+    fi
+    apt_directory root /dev/null debian bookworm debian-security bookworm-security
+    key=$( (echo "$packages"; apt-get "${apt[@]}" -s install '?essential' ${packages//,/ } | sed -n 's/^Inst \([^ ]*\) (\([^ ]*\) .*/\1=\2/p') \
+        | sha256sum | cut -c 1-12)
+    if [ ! -e "$lab/root-$key.tar" ]; then
+        [ "$(id -u)" -eq 0 ] || fail "the root file system of the guests is made as root: run sudo tests/guest/lab.sh build"
+        say "building the root file system"
+        SOURCE_DATE_EPOCH=$epoch mmdebstrap --quiet --variant=minbase --format=tar --mode=root --include="$packages" \
+            --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+            --dpkgopt='path-exclude=/usr/share/doc/*' \
+            bookworm "$lab/root-$key.tar.new" \
+            "deb [signed-by=$keyring] $mirror/debian bookworm main" \
+            "deb [signed-by=$keyring] $mirror/debian-security bookworm-security main" >&2 \
+            || fail "mmdebstrap could not make the root file system"
+        mv "$lab/root-$key.tar.new" "$lab/root-$key.tar"
+    fi
+    echo "$packages" >"$lab/root-$key.packages"
+    echo "$key" >"$lab/root"
+    root=$key
+}
+
+# Writes an ext4 file system of $3 MiB with what folder $1 holds to file $2; the same folder gives the
+# same bytes. Times of change are the host's at first, since nobody can set those of files; debugfs
+# sets them in the image. mke2fs gives out inodes in one row, from 11 on.
+make_ext4() {
+    local last
+    find "$1" -exec touch -h -d "@$epoch" {} +
+    rm -f "$2"
+    E2FSPROGS_FAKE_TIME=$epoch mke2fs -q -F -t ext4 -b 4096 -U 7ad1cd9c-1a2b-4c3d-8e4f-5a6b7c8d9e0f \
+        -E hash_seed=2b1cd9c0-1a2b-4c3d-8e4f-5a6b7c8d9e0f,lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0 \
+        -d "$1" "$2" "$3M" >/dev/null || fail "mke2fs could not write $2"
+    last=$(dumpe2fs -h "$2" 2>/dev/null | awk '/^Inode count/ { all = $3 } /^Free inodes/ { free = $3 } END { print all - free }')
+    seq 11 "$last" | sed "s/.*/set_inode_field <&> ctime @$epoch/" \
+        | E2FSPROGS_FAKE_TIME=$epoch debugfs -w -f - "$2" >/dev/null 2>&1 || fail "debugfs could not set times in $2"
+}
+
+# The image: root file system, modules of all kernels, and the unit that runs the script.
+write_image() {
+    local to=$1 tree name version unit
+    work=$(mktemp -d "$lab/work.XXXXXX")
+    tree=$work/root
+    mkdir "$tree"
+    tar xpf "$lab/root-$root.tar" -C "$tree" --exclude='./dev/*' --numeric-owner
+    for name in $(lines "$here/kernels.list" | awk '{ print $1 }'); do
+        version=$(cat "$lab/kernels/$name/version")
+        mkdir -p "$tree/usr/lib/modules"
+        cp -a "$lab/kernels/$name/modules/lib/modules/$version" "$tree/usr/lib/modules/"
+        chown -R 0:0 "$tree/usr/lib/modules/$version"
+    done
+    install -m 755 "$here/guest-run" "$tree/usr/local/sbin/guest-run"
+    install -m 644 "$here/guest.sh" "$tree/usr/local/lib/guest.sh"
+    unit=$tree/etc/systemd/system
+    cat >"$unit/guest.service" <<'UNIT'
+[Unit]
+Description=Runs the script that came with the guest
+After=multi-user.target
+[Service]
+Type=oneshot
+ExecStart=/usr/local/sbin/guest-run
+TimeoutStartSec=infinity
+LimitMEMLOCK=infinity
+[Install]
+WantedBy=graphical.target
+UNIT
+    mkdir -p "$unit/default.target.wants" "$unit/graphical.target.wants" "$tree/etc/systemd/journald.conf.d"
+    ln -sf /lib/systemd/system/graphical.target "$unit/default.target"
+    ln -sf /etc/systemd/system/guest.service "$unit/graphical.target.wants/guest.service"
+    for name in apt-daily.timer apt-daily-upgrade.timer fstrim.timer dpkg-db-backup.timer e2scrub_all.timer \
+        e2scrub_reap.service serial-getty@.service getty@.service getty.target systemd-update-utmp.service \
+        systemd-hwdb-update.service mdmonitor.service mdcheck_start.timer mdcheck_continue.timer \
+        mdmonitor-oneshot.timer systemd-timesyncd.service xfs_scrub_all.timer; do
+        ln -sf /dev/null "$unit/$name"
+    done
+    printf '[Journal]\nStorage=volatile\n' >"$tree/etc/systemd/journald.conf.d/guest.conf"
+    printf '/dev/vda / ext4 defaults 0 0\n' >"$tree/etc/fstab"
+    printf 'guest\n' >"$tree/etc/hostname"
+    printf '0123456789abcdef0123456789abcdef\n' >"$tree/etc/machine-id"
+    sed -i 's/^root:[^:]*:/root::/' "$tree/etc/shadow"
+    rm -rf "$tree/var/cache/apt" "$tree/var/lib/apt/lists" "$tree/var/log" "$tree/var/cache/ldconfig"
+    mkdir -p "$tree/var/log" "$tree/var/cache/apt" "$tree/var/lib/apt/lists"
+    make_ext4 "$tree" "$to" "${FOREREAD_GUEST_IMAGE_MIB:-2048}"
+    rm -rf "$work"
+    work=""
+}
+
+build_image() {
+    local key
+    key=$( (echo "$root"; cat "$here/guest-run" "$here/guest.sh" "$here/lab.sh"; cat "$lab"/kernels/*/version) | sha256sum | cut -c 1-12)
+    image=$lab/root-$key.ext4
+    if [ ! -e "$image" ]; then
+        [ "$(id -u)" -eq 0 ] || fail "the image of the guests is made as root: run sudo tests/guest/lab.sh build"
+        say "writing the image"
+        write_image "$image.new"
+        find "$lab" -maxdepth 1 -name 'root-*.ext4' -delete
+        mv "$image.new" "$image"
+    fi
+}
+
+# Where busybox is: its static build, since it runs before any library is there.
+build_busybox() {
+    busybox=$lab/busybox/bin/busybox
+    [ ! -x "$busybox" ] || return 0
+    apt_directory root /dev/null debian bookworm debian-security bookworm-security
+    unpack_packages "$lab/busybox" busybox-static
+}
+
+build() {
+    need apt-get dpkg-deb mmdebstrap mke2fs cpio xz zstd lz4 depmod modprobe objcopy readelf
+    [ -e "$keyring" ] || fail "$keyring is not there; install debian-archive-keyring"
+    [ "$(uname -m)" = x86_64 ] || fail "guests are x86_64 machines; this one is $(uname -m)"
+    mkdir -p "$lab"
+    if [ "$(id -u)" -ne 0 ] && command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+        exec sudo -n env "FOREREAD_GUESTS=$lab" "$here/lab.sh" "$action"
+    fi
+    exec 9>"$lab/lock"
+    flock 9
+    build_qemu
+    build_busybox
+    local name path suite pattern kinds
+    while read -r name path suite pattern kinds; do
+        build_kernel "$name" "$path" "$suite" "$pattern" "$kinds" </dev/null
+    done < <(lines "$here/kernels.list")
+    build_root
+    build_image
+    {
+        echo "qemu $qemu"
+        echo "image ${image##*/}"
+        while read -r name _; do
+            echo "kernel $name $(cat "$lab/kernels/$name/version")"
+        done < <(lines "$here/kernels.list")
+    } >"$lab/lab.new"
+    mv "$lab/lab.new" "$lab/lab"
+    # Whoever runs a guest holds one of these.
+    touch "$lab/slot-0" "$lab/slot-1"
+    chmod 666 "$lab/slot-0" "$lab/slot-1"
+    exec 9>&-
+    echo "$lab"
+}
+
+case ${1-} in
+build) build ;;
+update)
+    refresh=1
+    build
+    ;;
+image)
+    [ $# -eq 2 ] || fail "usage: lab.sh image FILE"
+    [ -e "$lab/lab" ] || fail "there is no lab in $lab yet"
+    root=$(cat "$lab/root")
+    write_image "$2"
+    ;;
+ext4)
+    [ $# -eq 4 ] || fail "usage: lab.sh ext4 FOLDER FILE MIB"
+    make_ext4 "$2" "$3" "$4"
+    ;;
+*) fail "usage: lab.sh build|update|image FILE|ext4 FOLDER FILE MIB" ;;
+esac
