@@ -17,7 +17,7 @@ fn runs_here() -> bool {
 /// Another kernel than the modelled one may differ, rightly.
 fn is_another_kernel(output: &std::process::Output) -> bool {
     let text = stderr(output);
-    let note = text.lines().find(|line| line.contains("the model is of"));
+    let note = text.lines().find(|line| line.contains("compared with the model of"));
     if let Some(note) = note {
         println!("skipped: {note}");
     }
@@ -149,6 +149,19 @@ fn wrong_usage_is_said_in_one_line() {
         let output = world.output(&[&["check-kernel"], &wrong[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{wrong:?}");
         assert!(stderr(&output).contains(wrong[0]), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn an_unknown_kernel_is_answered_with_the_known_ones() {
+    let world = World::new();
+    for verb in ["check-kernel", "compare"] {
+        for unknown in ["6.6", "6.18.44", "linux", ""] {
+            let output = world.output(&[verb, "--kernel", unknown]);
+            assert_fails_in_one_line(&output, verb);
+            let answer = format!("`{unknown}` is modelled; there are: 6.1, 6.12, 6.18, 7.3");
+            assert!(stderr(&output).contains(&answer), "{}", stderr(&output));
+        }
     }
 }
 

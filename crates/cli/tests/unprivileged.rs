@@ -217,7 +217,7 @@ fn check_kernel_goes_by_residency_where_bpf_is_refused_and_says_so() {
         "{text}"
     );
     // Another kernel than the modelled one may differ.
-    if !stderr(&output).contains("the model is of") {
+    if !stderr(&output).contains("compared with the model of") {
         assert_eq!(output.status.code(), Some(0), "{text}");
         assert!(text.contains("own: 20 of 20 programs equal"), "{text}");
     }

@@ -173,22 +173,25 @@ fn a_run_that_was_disturbed_is_taken_again_and_confirms_nothing() {
 
 /// Marks and states are out of sight, and what comes of them is not.
 #[test]
-fn each_departure_of_the_kernel_shows_in_residency() {
-    for kernel in Kernel::ALL {
-        let all = Model::of(kernel.policy);
-        for (name, quirk) in Limits::QUIRKS {
-            if all.quirks & quirk == 0 {
-                continue;
-            }
-            let shows = |program: &Program, quirks: u8| {
-                let mut machine = Blindfolded::new(all, nothing);
-                let Ok(checked) = check(&mut machine, program, Model { quirks, ..all });
-                checked.difference.is_some()
-            };
-            let mut programs = (0..1000).map(|number| generate(1, number));
-            let program = programs.find(|program| shows(program, all.quirks & !quirk));
-            let program = program.unwrap_or_else(|| panic!("{kernel}: {name} shows in none"));
-            assert!(!shows(&program, all.quirks), "{name}: {}", program.number);
+fn each_departure_of_a_kernel_shows_in_residency() {
+    for (name, quirk) in Limits::QUIRKS {
+        // What it changes is in the state only, and behind the end of the file.
+        if quirk == Limits::QUIRK_PAST_END {
+            continue;
         }
+        let models = Kernel::ALL.map(|kernel| Model::of(kernel.policy));
+        let having = models.into_iter().filter(|model| model.quirks & quirk != 0);
+        let mut found = having.flat_map(|all| (0..1000).map(move |number| (all, number)));
+        let shows = |all: Model, number: u64, quirks: u8| {
+            let mut machine = Blindfolded::new(all, nothing);
+            let model = Model { quirks, ..all };
+            let Ok(checked) = check(&mut machine, &generate(1, number), model);
+            checked.difference.is_some()
+        };
+        let found = found.find(|(all, number)| shows(*all, *number, all.quirks & !quirk));
+        let Some((all, number)) = found else {
+            panic!("{name} shows in none");
+        };
+        assert!(!shows(all, number, all.quirks), "{name}: {number}");
     }
 }

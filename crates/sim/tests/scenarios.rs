@@ -52,6 +52,11 @@ fn errors_name_the_line_the_field_and_the_remedy() {
             "x.toml:6: readahead.policy: no policy is called",
         ),
         (
+            "size = \"128K\"",
+            "kernel = \"5.4\"",
+            "x.toml:6: readahead.kernel: no kernel `5.4` is modelled; there are: 6.1, 6.12",
+        ),
+        (
             "size = \"1M\"",
             "size = \"0K\"",
             "x.toml:9: file.size: a file of no size",

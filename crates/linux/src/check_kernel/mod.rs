@@ -282,6 +282,12 @@ impl Machine for Kernel<'_> {
         }
     }
 
+    fn take_care(&mut self, is_doubted: bool) {
+        if let Eye::Residency(resident) = &mut self.eye {
+            resident.take_care(is_doubted);
+        }
+    }
+
     fn begin(&mut self, program: &Program) -> Result<Facts, CheckError> {
         let begun = self.start(program);
         match (begun, self.refusal.take()) {

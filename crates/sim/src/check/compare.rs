@@ -24,6 +24,12 @@ pub trait Machine {
     /// It can't.
     fn step(&mut self, step: &Step) -> Result<Seen, Self::Error>;
 
+    /// The next program is run again because a difference is doubted: where it is waited for what
+    /// can't be counted, it is worth waiting longer.
+    fn take_care(&mut self, is_doubted: bool) {
+        let _ = is_doubted;
+    }
+
     /// How it looks at what it does.
     fn sight(&self) -> Sight {
         Sight::Events
@@ -183,6 +189,7 @@ pub fn check<M: Machine>(
     let mut unconfirmed = 0;
     let mut doubted = None;
     loop {
+        machine.take_care(doubted.is_some());
         let mut checked = check_once(machine, program, model)?;
         tries += 1;
         let shown = checked.difference.as_ref().map(Difference::shown);
