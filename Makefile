@@ -10,6 +10,8 @@ BASH_COMPLETIONS ?= $(PREFIX)/share/bash-completion/completions
 ZSH_COMPLETIONS ?= $(PREFIX)/share/zsh/site-functions
 FISH_COMPLETIONS ?= $(PREFIX)/share/fish/vendor_completions.d
 # The line tables stay behind, in target/release.
+# Marks the pages of the program that a start reads; `true` leaves that out.
+START_PAGES ?= scripts/start-pages.sh
 INSTALL_PROGRAM ?= install -D -s -m 755
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 FOREREAD := $(TARGET)/release/foreread
@@ -70,7 +72,7 @@ test-deb: ## installs, upgrades and purges that package in fresh Debian roots (a
 
 install: ## into PREFIX (/usr/local), under DESTDIR; starts nothing
 	$(INSTALL_PROGRAM) $(FOREREAD) $(DESTDIR)$(PREFIX)/bin/foreread
-	scripts/start-pages.sh $(DESTDIR)$(PREFIX)/bin/foreread
+	$(START_PAGES) $(DESTDIR)$(PREFIX)/bin/foreread
 	install -D -m 644 packaging/systemd/foreread-watch.service $(DESTDIR)$(UNITS)/foreread-watch.service
 	sed -i 's|/usr/local/bin/|$(PREFIX)/bin/|' $(DESTDIR)$(UNITS)/foreread-watch.service
 	[ -e $(DESTDIR)$(SYSCONFDIR)/foreread/watch.toml ] || \

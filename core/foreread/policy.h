@@ -104,17 +104,12 @@ FR_INLINE void fr_wants(fr_u32 policy, const struct fr_state *state, const struc
 FR_INLINE void fr_decide(fr_u32 policy, const struct fr_call *call, struct fr_decision *decision)
 {
 	switch (policy) {
+	/* One copy for all: four would be more than a jump of BPF reaches over. */
 	case FR_LINUX:
-		fr_linux_decide(FR_LINUX, call, decision);
-		break;
 	case FR_LINUX_6_1:
-		fr_linux_decide(FR_LINUX_6_1, call, decision);
-		break;
 	case FR_LINUX_6_12:
-		fr_linux_decide(FR_LINUX_6_12, call, decision);
-		break;
 	case FR_LINUX_7_3:
-		fr_linux_decide(FR_LINUX_7_3, call, decision);
+		fr_linux_decide(policy, call, decision);
 		break;
 	case FR_LINUX_2_6_13:
 		fr_linux_2_6_13_decide(call, decision);

@@ -278,7 +278,8 @@ fn installing_leaves_settings_alone_that_are_there() {
     let root = world.path("root");
     let install = || {
         let output = Command::new("make")
-            .args(["-s", "install", "PREFIX=/usr", "FOREREAD=/bin/true"])
+            .args(["-s", "install", "PREFIX=/usr", "START_PAGES=true"])
+            .arg(concat!("FOREREAD=", env!("CARGO_BIN_EXE_foreread")))
             .arg(format!("DESTDIR={}", root.display()))
             .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
             .output()

@@ -165,12 +165,27 @@ fn the_rule() {
                 &many(
                     5,
                     Run {
+                        used_on_time_pages: None,
                         used_late_pages: None,
                         ..wasted(2 * S)
                     },
                 ),
             ]),
             Verdict::Replay,
+        ),
+        (
+            "where it is unknown which pages were late, on time counts all that were used",
+            history(&[
+                &[recorded(10 * S)],
+                &many(
+                    5,
+                    Run {
+                        used_late_pages: None,
+                        ..wasted(2 * S)
+                    },
+                ),
+            ]),
+            off(Reason::Wasteful { used_permille: 100 }, 4, 15),
         ),
         (
             "off counts down",

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use foreread_linux::cache;
 use foreread_linux::recorder::BpfError;
 use foreread_linux::stat::{Accounting, Following, Snapshot, StatError};
 use foreread_model::DiskParameters;
@@ -217,4 +218,14 @@ impl Drop for Mapped {
         // SAFETY: the mapping is this one's alone, and ends with it.
         let _ = unsafe { munmap(self.address.cast(), self.bytes) };
     }
+}
+
+/// How many of the first pages of a file are cached, on each kernel.
+pub fn cached_pages(file: &File, pages: u64) -> u64 {
+    if let Ok(cached) = cache::cached_pages(file, 0, pages) {
+        return cached;
+    }
+    let mut missing = Vec::new();
+    cache::missing_by_map(file, 0, pages, &mut missing).expect("a map");
+    pages - missing.iter().map(|(_, length)| length).sum::<u64>()
 }

@@ -3,14 +3,14 @@
 
 use std::os::unix::fs::FileExt;
 
-use foreread_linux::cache::cached_pages;
 use foreread_linux::stat::Accounting;
 use foreread_testbed::FileSystem;
 use foreread_watch::Kind;
 use rustix::fs::{Advice, fadvise};
 
 use crate::bed::{
-    FILES, Mapped, PAGE_BYTES, PAGES, Watched, five, of_file, on_bed, settled, start_by_file, sum,
+    FILES, Mapped, PAGE_BYTES, PAGES, Watched, cached_pages, five, of_file, on_bed, settled,
+    start_by_file, sum,
 };
 
 /// What is to come out for each file: the pages, and those that each kind fetched.
@@ -287,7 +287,7 @@ fn in_large_folios_each_page_counts() {
             let snapshot = settled(&mut accounting, file.inode);
             let all = sum(&of_file(&snapshot, file.inode));
             // How far windows reach is the kernel's business; that all of it is cached isn't.
-            let cached = cached_pages(&file.file, 0, 230).expect("a count");
+            let cached = cached_pages(&file.file, 230);
             assert!(cached > 97, "{cached}");
             assert_eq!(
                 five(&all),
