@@ -173,8 +173,8 @@ static __always_inline int on_ra_order(void *context, struct inode *inode, u64 i
 
 HOOK_RA_ORDER("tp_btf", ra_order, on_ra_order)
 
-static __always_inline int on_ra_unbounded(void *context, struct inode *inode, u64 index,
-					   u64 pages, u64 lookahead)
+static __always_inline int on_ra_unbounded(void *context, struct inode *inode, u64 index, u64 pages,
+					   u64 lookahead)
 {
 	tell((u64)inode, CHECK_UNBOUNDED, 0, index, pages, lookahead);
 	return 0;

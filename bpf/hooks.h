@@ -32,18 +32,18 @@ static __always_inline struct inode *ractl_inode(struct readahead_control *ractl
 }
 
 /* handler(ctx, inode, index, ra, request): a read or fault misses page `index`. */
-#define HOOK_SYNC_RA(type, name, handler)                                                          \
-	SEC(type "/page_cache_sync_ra")                                                            \
-	int BPF_PROG(name, struct inode *inode, unsigned long index, struct file_ra_state *ra,     \
-		     unsigned long request)                                                        \
-	{                                                                                          \
-		return handler(ctx, inode, index, ra, request);                                    \
-	}                                                                                          \
-	SEC("fentry/page_cache_sync_ra")                                                           \
-	int BPF_PROG(name##__fn2, struct readahead_control *ractl, unsigned long request)          \
-	{                                                                                          \
-		return handler(NULL, ractl_inode(ractl), BPF_CORE_READ(ractl, _index),             \
-			       BPF_CORE_READ(ractl, ra), request);                                 \
+#define HOOK_SYNC_RA(type, name, handler)                                                      \
+	SEC(type "/page_cache_sync_ra")                                                        \
+	int BPF_PROG(name, struct inode *inode, unsigned long index, struct file_ra_state *ra, \
+		     unsigned long request)                                                    \
+	{                                                                                      \
+		return handler(ctx, inode, index, ra, request);                                \
+	}                                                                                      \
+	SEC("fentry/page_cache_sync_ra")                                                       \
+	int BPF_PROG(name##__fn2, struct readahead_control *ractl, unsigned long request)      \
+	{                                                                                      \
+		return handler(NULL, ractl_inode(ractl), BPF_CORE_READ(ractl, _index),         \
+			       BPF_CORE_READ(ractl, ra), request);                             \
 	}
 
 /*
@@ -56,21 +56,21 @@ static __always_inline bool async_ra_acts(struct readahead_control *ractl, struc
 }
 
 /* handler(ctx, inode, index, ra, request): a read or fault meets the mark at page `index`. */
-#define HOOK_ASYNC_RA(type, name, handler)                                                         \
-	SEC(type "/page_cache_async_ra")                                                           \
-	int BPF_PROG(name, struct inode *inode, unsigned long index, struct file_ra_state *ra,     \
-		     unsigned long request)                                                        \
-	{                                                                                          \
-		return handler(ctx, inode, index, ra, request);                                    \
-	}                                                                                          \
-	SEC("fentry/page_cache_async_ra")                                                          \
-	int BPF_PROG(name##__fn3, struct readahead_control *ractl, struct folio *folio,            \
-		     unsigned long request)                                                        \
-	{                                                                                          \
-		if (!async_ra_acts(ractl, folio))                                                  \
-			return 0;                                                                  \
-		return handler(NULL, ractl_inode(ractl), BPF_CORE_READ(ractl, _index),             \
-			       BPF_CORE_READ(ractl, ra), request);                                 \
+#define HOOK_ASYNC_RA(type, name, handler)                                                     \
+	SEC(type "/page_cache_async_ra")                                                       \
+	int BPF_PROG(name, struct inode *inode, unsigned long index, struct file_ra_state *ra, \
+		     unsigned long request)                                                    \
+	{                                                                                      \
+		return handler(ctx, inode, index, ra, request);                                \
+	}                                                                                      \
+	SEC("fentry/page_cache_async_ra")                                                      \
+	int BPF_PROG(name##__fn3, struct readahead_control *ractl, struct folio *folio,        \
+		     unsigned long request)                                                    \
+	{                                                                                      \
+		if (!async_ra_acts(ractl, folio))                                              \
+			return 0;                                                              \
+		return handler(NULL, ractl_inode(ractl), BPF_CORE_READ(ractl, _index),         \
+			       BPF_CORE_READ(ractl, ra), request);                             \
 	}
 
 /* Of the file_ra_state, where it has one. */
@@ -100,19 +100,19 @@ static __always_inline u32 ra_order_of(struct file_ra_state *ra)
 	}
 
 /* handler(ctx, inode, index, pages, lookahead): pages are about to be read one by one. */
-#define HOOK_RA_UNBOUNDED(type, name, handler)                                                     \
-	SEC(type "/page_cache_ra_unbounded")                                                       \
-	int BPF_PROG(name, struct inode *inode, unsigned long index, unsigned long pages,          \
-		     unsigned long lookahead)                                                      \
-	{                                                                                          \
-		return handler(ctx, inode, index, pages, lookahead);                               \
-	}                                                                                          \
-	SEC("fentry/page_cache_ra_unbounded")                                                      \
-	int BPF_PROG(name##__fn3, struct readahead_control *ractl, unsigned long pages,            \
-		     unsigned long lookahead)                                                      \
-	{                                                                                          \
-		return handler(NULL, ractl_inode(ractl), BPF_CORE_READ(ractl, _index), pages,      \
-			       lookahead);                                                         \
+#define HOOK_RA_UNBOUNDED(type, name, handler)                                                \
+	SEC(type "/page_cache_ra_unbounded")                                                  \
+	int BPF_PROG(name, struct inode *inode, unsigned long index, unsigned long pages,     \
+		     unsigned long lookahead)                                                 \
+	{                                                                                     \
+		return handler(ctx, inode, index, pages, lookahead);                          \
+	}                                                                                     \
+	SEC("fentry/page_cache_ra_unbounded")                                                 \
+	int BPF_PROG(name##__fn3, struct readahead_control *ractl, unsigned long pages,       \
+		     unsigned long lookahead)                                                 \
+	{                                                                                     \
+		return handler(NULL, ractl_inode(ractl), BPF_CORE_READ(ractl, _index), pages, \
+			       lookahead);                                                    \
 	}
 
 /*
@@ -155,22 +155,22 @@ static __always_inline struct address_space *fault_mapping(struct vm_fault *vmf)
 }
 
 /* handler(ctx, mapping, index): a page isn't mapped, nor could it be mapped around. */
-#define HOOK_FAULT(type, name, handler)                                                            \
-	SEC(type "/mm_filemap_fault")                                                              \
-	int BPF_PROG(name, struct address_space *mapping, unsigned long index)                     \
-	{                                                                                          \
-		return handler(ctx, mapping, index);                                               \
-	}                                                                                          \
-	SEC("fentry/filemap_fault")                                                                \
-	int BPF_PROG(name##__fn1, struct vm_fault *vmf)                                            \
-	{                                                                                          \
-		struct address_space *mapping = fault_mapping(vmf);                                \
-		u64 index = BPF_CORE_READ(vmf, pgoff);                                             \
-                                                                                                   \
-		/* Behind the end of the file there is a signal and nothing else. */               \
-		if (index >= ((u64)BPF_CORE_READ(mapping, host, i_size) + 4095) >> 12)             \
-			return 0;                                                                  \
-		return handler(NULL, mapping, index);                                              \
+#define HOOK_FAULT(type, name, handler)                                                \
+	SEC(type "/mm_filemap_fault")                                                  \
+	int BPF_PROG(name, struct address_space *mapping, unsigned long index)         \
+	{                                                                              \
+		return handler(ctx, mapping, index);                                   \
+	}                                                                              \
+	SEC("fentry/filemap_fault")                                                    \
+	int BPF_PROG(name##__fn1, struct vm_fault *vmf)                                \
+	{                                                                              \
+		struct address_space *mapping = fault_mapping(vmf);                    \
+		u64 index = BPF_CORE_READ(vmf, pgoff);                                 \
+                                                                                       \
+		/* Behind the end of the file there is a signal and nothing else. */   \
+		if (index >= ((u64)BPF_CORE_READ(mapping, host, i_size) + 4095) >> 12) \
+			return 0;                                                      \
+		return handler(NULL, mapping, index);                                  \
 	}
 
 /* A search for a page that fault-around can map. */
@@ -216,43 +216,43 @@ __noinline int any_ready(u64 mapping, u64 start_page, u64 end_page)
 }
 
 /* handler(ctx, mapping, start, end): what was ready of these pages, `end` included, was mapped. */
-#define HOOK_MAP_PAGES_TRACEPOINT(type, name, handler)                                             \
-	SEC(type "/mm_filemap_map_pages")                                                          \
-	int BPF_PROG(name, struct address_space *mapping, unsigned long start, unsigned long end)  \
-	{                                                                                          \
-		return handler(ctx, mapping, start, end);                                          \
+#define HOOK_MAP_PAGES_TRACEPOINT(type, name, handler)                                            \
+	SEC(type "/mm_filemap_map_pages")                                                         \
+	int BPF_PROG(name, struct address_space *mapping, unsigned long start, unsigned long end) \
+	{                                                                                         \
+		return handler(ctx, mapping, start, end);                                         \
 	}
 
-#define HOOK_MAP_PAGES(type, name, handler)                                                        \
-	HOOK_MAP_PAGES_TRACEPOINT(type, name, handler)                                             \
-	SEC("fexit/filemap_map_pages")                                                             \
-	int BPF_PROG(name##__fn3, struct vm_fault *vmf, unsigned long start, unsigned long end,    \
-		     unsigned int ret)                                                             \
-	{                                                                                          \
-		struct address_space *mapping = fault_mapping(vmf);                                \
-		u64 pages = ((u64)BPF_CORE_READ(mapping, host, i_size) + 4095) >> 12;              \
-                                                                                                   \
-		if (end >= pages)                                                                  \
-			end = pages - 1;                                                           \
-		if (!pages || end < start)                                                         \
-			return 0;                                                                  \
-		if (!(ret & VM_FAULT_NOPAGE) && !any_ready((u64)mapping, start, end + 1))          \
-			return 0;                                                                  \
-		return handler(NULL, mapping, start, end);                                         \
+#define HOOK_MAP_PAGES(type, name, handler)                                                     \
+	HOOK_MAP_PAGES_TRACEPOINT(type, name, handler)                                          \
+	SEC("fexit/filemap_map_pages")                                                          \
+	int BPF_PROG(name##__fn3, struct vm_fault *vmf, unsigned long start, unsigned long end, \
+		     unsigned int ret)                                                          \
+	{                                                                                       \
+		struct address_space *mapping = fault_mapping(vmf);                             \
+		u64 pages = ((u64)BPF_CORE_READ(mapping, host, i_size) + 4095) >> 12;           \
+                                                                                                \
+		if (end >= pages)                                                               \
+			end = pages - 1;                                                        \
+		if (!pages || end < start)                                                      \
+			return 0;                                                               \
+		if (!(ret & VM_FAULT_NOPAGE) && !any_ready((u64)mapping, start, end + 1))       \
+			return 0;                                                               \
+		return handler(NULL, mapping, start, end);                                      \
 	}
 
 /* handler(request, result): a request of io_uring is done; `result` is its bytes, or an errno. */
-#define HOOK_RING_DONE(name, handler)                                                              \
-	SEC("tp_btf/io_uring_complete")                                                            \
-	int BPF_PROG(name##__tp3, struct io_ring_ctx *ring, void *request,                         \
-		     struct io_uring_cqe *cqe)                                                     \
-	{                                                                                          \
-		return handler(request, BPF_CORE_READ(cqe, res));                                  \
-	}                                                                                          \
-	SEC("tp_btf/io_uring_complete")                                                            \
-	int BPF_PROG(name##__tp7, void *ring, void *request, u64 user_data, int result)            \
-	{                                                                                          \
-		return handler(request, result);                                                   \
+#define HOOK_RING_DONE(name, handler)                                                   \
+	SEC("tp_btf/io_uring_complete")                                                 \
+	int BPF_PROG(name##__tp3, struct io_ring_ctx *ring, void *request,              \
+		     struct io_uring_cqe *cqe)                                          \
+	{                                                                               \
+		return handler(request, BPF_CORE_READ(cqe, res));                       \
+	}                                                                               \
+	SEC("tp_btf/io_uring_complete")                                                 \
+	int BPF_PROG(name##__tp7, void *ring, void *request, u64 user_data, int result) \
+	{                                                                               \
+		return handler(request, result);                                        \
 	}
 
 #endif

@@ -170,6 +170,7 @@ struct vm_area_struct {
 struct vm_fault {
 	struct vm_area_struct *vma;
 	unsigned long pgoff;
+	unsigned long address;
 };
 
 struct iov_iter {

@@ -23,8 +23,8 @@ static __always_inline struct file *file_of(struct task_struct *task, long fd)
 }
 
 /* What a request of io_uring has read when it is done, in bytes; false when it read nothing. */
-static __always_inline bool ring_has_read(void *request, s32 result, struct file **file,
-					  u64 *start, u64 *end)
+static __always_inline bool ring_has_read(void *request, s32 result, struct file **file, u64 *start,
+					  u64 *end)
 {
 	struct io_kiocb *io = request;
 	/* The kernel keeps the read's own struct at the start of the request. */

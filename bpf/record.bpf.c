@@ -624,7 +624,7 @@ static long find_any_place(struct task_struct *task, struct vm_area_struct *vma,
  * only the pages are known.
  */
 static __noinline void send_fault(struct address_space *mapping, u64 start_page, u64 end_page,
-				       u32 kind, struct recent *recent)
+				  u32 kind, struct recent *recent)
 {
 	struct seen seen = {
 		.kind = kind,
@@ -1040,7 +1040,7 @@ int BPF_PROG(kernel_fault, unsigned long address, struct pt_regs *regs, unsigned
 #define MM_FILEPAGES 0
 
 SEC("tp_btf/rss_stat")
-int BPF_PROG(file_pages_mapped, struct mm_struct *mm, int member)
+int BPF_PROG(file_pages_mapped__tp2, struct mm_struct *mm, int member)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct recent *recent = bpf_map_lookup_elem(&recents, &ZERO);
@@ -1055,6 +1055,21 @@ int BPF_PROG(file_pages_mapped, struct mm_struct *mm, int member)
 	/* Whatever else was mapped, the fault is over. */
 	if (address && member == MM_FILEPAGES && !note_huge(address, recent))
 		recent->fault_owed = address;
+	return 0;
+}
+
+/*
+ * Before Linux 6.2 that counter changes once in 64 faults. There the end of filemap_map_pages() is
+ * seen, which a PMD that it sets leads to as well.
+ */
+SEC("fexit/filemap_map_pages")
+int BPF_PROG(file_pages_mapped__fn3, struct vm_fault *vmf, unsigned long start, unsigned long end,
+	     unsigned int ret)
+{
+	struct recent *recent = ret & VM_FAULT_NOPAGE ? traced_now() : NULL;
+
+	if (recent && !note_huge(BPF_CORE_READ(vmf, address), recent))
+		lose_fault();
 	return 0;
 }
 
@@ -1327,7 +1342,7 @@ static __always_inline void send_path(struct path_record *record, u32 directory,
  * was read is taken from the file's position.
  */
 static __noinline void note_whole_read(struct task_struct *task, struct pt_regs *regs,
-					    bool has_position, long bytes, struct recent *recent)
+				       bool has_position, long bytes, struct recent *recent)
 {
 	struct file *file = file_of(task, (s32)SYSCALL_ARGUMENT_0(regs));
 	struct inode *host, *last = (struct inode *)recent->host;
@@ -1369,7 +1384,7 @@ static __always_inline void send_call(struct file *file, struct seen *seen)
 
 /* A read has returned: for a trace, which bytes of which open file. */
 static __noinline void send_read(struct task_struct *task, struct pt_regs *regs, u32 class,
-				      long bytes)
+				 long bytes)
 {
 	struct file *file = file_of(task, (s32)SYSCALL_ARGUMENT_0(regs));
 	struct seen seen = { .kind = ACCESS_READ_CALL, .length_bytes = bytes };
@@ -1428,8 +1443,8 @@ static long find_mapped(struct task_struct *task, struct vm_area_struct *vma, u6
  * Pages brought in and mapped by mmap() itself come without a fault. The file
  * is asked of the mapping: that of an overlay is of the real file.
  */
-static __noinline void note_populated(struct task_struct *task, struct pt_regs *regs,
-					   u64 address, struct recent *recent)
+static __noinline void note_populated(struct task_struct *task, struct pt_regs *regs, u64 address,
+				      struct recent *recent)
 {
 	u64 start_page = SYSCALL_ARGUMENT_5(regs) >> 12;
 	u64 pages = (SYSCALL_ARGUMENT_1(regs) + 4095) >> 12;

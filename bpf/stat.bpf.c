@@ -109,8 +109,8 @@ static __always_inline int on_ra_order(void *context, struct inode *inode, u64 i
 
 HOOK_RA_ORDER("tp_btf", ra_order, on_ra_order)
 
-static __always_inline int on_ra_unbounded(void *context, struct inode *inode, u64 index,
-					   u64 pages, u64 lookahead)
+static __always_inline int on_ra_unbounded(void *context, struct inode *inode, u64 index, u64 pages,
+					   u64 lookahead)
 {
 	struct task_state *t = state_now(true);
 	bool is_same;

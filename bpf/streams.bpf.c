@@ -707,8 +707,8 @@ static __always_inline int on_faulted(void *context, struct address_space *mappi
 HOOK_FAULT("raw_tp", faulted, on_faulted)
 
 /* What is ready around a fault was mapped. */
-static __always_inline int on_mapped(void *context, struct address_space *mapping,
-				     u64 start_pgoff, u64 end_pgoff)
+static __always_inline int on_mapped(void *context, struct address_space *mapping, u64 start_pgoff,
+				     u64 end_pgoff)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);

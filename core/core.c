@@ -181,6 +181,8 @@ const char *foreread_reason_name(fr_u32 reason)
 /* Sizes and offsets, for whoever mirrors the types in another language. */
 #define FR_FIELD(type, field) __builtin_offsetof(struct type, field)
 
+/* One a line, so that a change shows as what it is. */
+/* clang-format off */
 static const fr_u32 foreread_layouts[] = {
 	sizeof(struct fr_state),
 	FR_FIELD(fr_state, prev_end_bytes),
@@ -245,6 +247,7 @@ static const fr_u32 foreread_layouts[] = {
 	sizeof(struct fr_folio),
 	FR_FIELD(fr_folio, starts_request),
 };
+/* clang-format on */
 
 fr_u32 foreread_layout(fr_u32 item)
 {
