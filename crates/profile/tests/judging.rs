@@ -165,12 +165,27 @@ fn the_rule() {
                 &many(
                     5,
                     Run {
+                        used_on_time_pages: None,
                         used_late_pages: None,
                         ..wasted(2 * S)
                     },
                 ),
             ]),
             Verdict::Replay,
+        ),
+        (
+            "waste counts, too, where it is unknown which used pages were late",
+            history(&[
+                &[recorded(10 * S)],
+                &many(
+                    3,
+                    Run {
+                        used_late_pages: None,
+                        ..wasted(2 * S)
+                    },
+                ),
+            ]),
+            off(Reason::Wasteful { used_permille: 100 }, 4, 15),
         ),
         (
             "off counts down",
