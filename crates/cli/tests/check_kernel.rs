@@ -17,7 +17,9 @@ fn runs_here() -> bool {
 /// Another kernel than the modelled one may differ, rightly.
 fn is_another_kernel(output: &std::process::Output) -> bool {
     let text = stderr(output);
-    let note = text.lines().find(|line| line.contains("compared with the model of"));
+    let note = text
+        .lines()
+        .find(|line| line.contains("compared with the model of"));
     if let Some(note) = note {
         println!("skipped: {note}");
     }
