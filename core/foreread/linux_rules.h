@@ -15,6 +15,7 @@
  *	COUNTS_REFAULTS		yes	-	-	-
  *	PREV_BY_PIECE		yes	-	-	-
  *	SMALL_BATCH		yes	-	-	-
+ *	ALWAYS_TRIED		yes	-	-	-
  *	ORDER_OF_FOLIO		yes	yes	-	-
  *	COUNTS_LOCKED		yes	yes	-	-
  *	HUGE_ALWAYS		yes	yes	yes	-
@@ -79,6 +80,11 @@
 #define FR_RULE_PREV_BY_PIECE 0x0800U
 /* read(2) takes 15 folios at a time. Without, 31. */
 #define FR_RULE_SMALL_BATCH 0x1000U
+/*
+ * A fault that is taken again knows it (FAULT_FLAG_TRIED). Without, one that held the lock
+ * of its mapping only and found its page does not: it counts as a fault of its own.
+ */
+#define FR_RULE_ALWAYS_TRIED 0x2000U
 
 /**
  * fr_linux_rules() - the rules of a kernel
@@ -92,7 +98,8 @@ FR_INLINE fr_u32 fr_linux_rules(fr_u32 policy)
 	case FR_LINUX_6_1:
 		return FR_RULE_ONDEMAND | FR_RULE_ORDER_OF_FOLIO | FR_RULE_NO_PAIRS |
 		       FR_RULE_HUGE_ALWAYS | FR_RULE_COUNTS_LOCKED | FR_RULE_TABLE_FIRST |
-		       FR_RULE_COUNTS_REFAULTS | FR_RULE_PREV_BY_PIECE | FR_RULE_SMALL_BATCH;
+		       FR_RULE_COUNTS_REFAULTS | FR_RULE_PREV_BY_PIECE | FR_RULE_SMALL_BATCH |
+		       FR_RULE_ALWAYS_TRIED;
 	case FR_LINUX_6_12:
 		return FR_RULE_ORDER_OF_FOLIO | FR_RULE_HUGE_ALWAYS | FR_RULE_COUNTS_LOCKED;
 	case FR_LINUX_7_3:

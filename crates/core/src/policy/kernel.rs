@@ -29,6 +29,8 @@ impl Rules {
     pub const PREV_BY_PIECE: u32 = 0x0800;
     /// read(2) takes 15 folios at a time, not 31.
     pub const SMALL_BATCH: u32 = 0x1000;
+    /// A fault that is taken again knows it, even if it had found its page.
+    pub const ALWAYS_TRIED: u32 = 0x2000;
 
     /// Those of a policy; one that is none of Linux runs on Linux 6.18.
     #[must_use]
@@ -218,6 +220,7 @@ mod tests {
             Rules::COUNTS_REFAULTS,
             Rules::PREV_BY_PIECE,
             Rules::SMALL_BATCH,
+            Rules::ALWAYS_TRIED,
         ] {
             assert_eq!(having(rule), only(Policy::Linux61));
         }

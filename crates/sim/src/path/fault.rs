@@ -140,10 +140,10 @@ impl FaultCall {
             self.waited = None;
             self.late = Some(stamp);
             open.tell_waited(self.waiting_since_ns, self.was_asked, 1, host);
-            return self.map_and_use(cache, open, true);
+            return self.map_again(cache, open, host);
         }
         if std::mem::take(&mut self.is_again) {
-            return self.map_and_use(cache, open, true);
+            return self.map_again(cache, open, host);
         }
         let is_missing = |page| self.is_around && cache.find(open.file, page).is_none();
         let missing = (self.index..self.end).take_while(|page| is_missing(*page));
@@ -168,8 +168,8 @@ impl FaultCall {
 
     /// Maps what is cached around the fault; whether the page itself was (filemap_map_pages).
     /// Folios that carry a mark, or are on their way, are left to a fault of their own
-    /// (next_uptodate_folio). `again`: the fault is taken again (FAULT_FLAG_TRIED).
-    fn map_around(&self, cache: &mut PageCache, open: &mut OpenFile, again: bool) -> bool {
+    /// (next_uptodate_folio). `tried`: the fault is taken again, and knows it (FAULT_FLAG_TRIED).
+    fn map_around(&self, cache: &mut PageCache, open: &mut OpenFile, tried: bool) -> bool {
         let around = self.mapping.around(self.index);
         let end = around.end.min(open.limits.file_pages);
         let mut at = around.start;
@@ -195,7 +195,7 @@ impl FaultCall {
                 let pages = self.mapped_of(&info, at..info.end().min(end), open);
                 let serves = pages.contains(&self.index);
                 covered |= serves;
-                hits += self.hits(&info, &pages, serves && !again, open);
+                hits += self.hits(&info, &pages, serves && !tried, open);
                 cache.map_pages(open.file, pages);
             }
             at = info.end();
@@ -342,15 +342,27 @@ impl FaultCall {
             self.is_again = true;
             return Step::Again;
         }
-        self.map_and_use(cache, open, false)
+        self.map_fault(cache, open);
+        self.use_run(cache, open, 1)
     }
 
-    /// The page is there: maps it, with what else has arrived when the fault is taken again.
-    fn map_and_use(&mut self, cache: &mut PageCache, open: &mut OpenFile, again: bool) -> Step {
+    /// The page is there, and the fault is taken again: maps it, with what else has arrived.
+    ///
+    /// A fault under the lock of its mapping is taken again under that of the process, and counts
+    /// as tried only if it was a major one (do_user_addr_fault). Else it is counted anew.
+    fn map_again(
+        &mut self,
+        cache: &mut PageCache,
+        open: &mut OpenFile,
+        host: &mut dyn Host,
+    ) -> Step {
+        let tried = !self.was_asked || open.rules.has(Rules::ALWAYS_TRIED);
         // Fault-around is of Linux 3.15, younger than the other policies.
         let is_today = open.policy.is_of_kernel() || open.policy.sees();
-        let covered = again && is_today && self.map_around(cache, open, true);
-        if !covered {
+        if !is_today || !self.map_around(cache, open, tried) {
+            if open.policy.is_of_kernel() && !tried {
+                self.decide(cache, open, host);
+            }
             self.map_fault(cache, open);
         }
         self.use_run(cache, open, 1)
