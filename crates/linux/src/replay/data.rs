@@ -2,19 +2,19 @@
 //! Reads the data: opens each file once, asks what is cached, reads the rest.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::PoisonError;
 
 use foreread_profile::{NodeId, PAGE_BYTES, PagesOf, Profile};
-use foreread_replay::order::{Piece, Service, order};
+use foreread_replay::order::{Piece, Queue, Service, Windows};
 use rustix::fs::{Advice, FileType, fadvise, fstat};
-use rustix::process::geteuid;
+use rustix::process::{Uid, geteuid};
 
 use super::pump::{Pump, READ_BYTES_MAX};
 use super::targets::Target;
 use super::{Shared, is_shrunk};
-use crate::cache::{cached_pages, has_cachestat, missing_by_map, missing_ranges};
+use crate::cache::{has_cachestat, missing_by_map, missing_ranges};
 use crate::paths::Opener;
 use crate::uring::Finished;
 
@@ -43,16 +43,21 @@ impl Ask {
             Self::Stat
         }
     }
-}
 
-impl Open {
-    /// What of these pages isn't cached; all of them where that can't be told.
-    fn missing(&self, start_page: u64, pages: u64, ask: Ask, missing: &mut Vec<(u64, u64)>) {
-        let fd = self.fd.as_fd();
-        match ask {
-            Ask::Stat => missing_ranges(fd, start_page, pages, missing),
-            Ask::Map if self.own && missing_by_map(fd, start_page, pages, missing).is_ok() => {}
-            Ask::Map => {
+    /// What of these pages isn't cached; all of them where that can't be told. `own` is whether the
+    /// kernel tells us the truth about a mapping of the file.
+    fn missing(
+        self,
+        fd: BorrowedFd<'_>,
+        own: bool,
+        start_page: u64,
+        pages: u64,
+        missing: &mut Vec<(u64, u64)>,
+    ) {
+        match self {
+            Self::Stat => missing_ranges(fd, start_page, pages, missing),
+            Self::Map if own && missing_by_map(fd, start_page, pages, missing).is_ok() => {}
+            Self::Map => {
                 missing.clear();
                 missing.push((start_page, pages));
             }
@@ -73,37 +78,41 @@ struct Token {
 pub(super) fn read(
     profile: &Profile,
     target: &Target,
-    pieces: &mut Vec<Piece>,
+    pieces: Vec<Piece>,
     service: Service,
     budget_bytes: u64,
     shared: &Shared,
 ) -> u64 {
     shared.metadata_done(target);
-    let left_out = order(pieces, service.window_bytes(), budget_bytes);
-    let over_budget_pages = left_out.over_budget_pages;
+    let mut windows = service.windows();
+    if !shared.stops_when_overtaken {
+        // Where nobody reads meanwhile, nobody is ahead.
+        windows = Windows::of(windows.max_bytes);
+    }
+    let (queue, over_budget_pages) = Queue::new(pieces, windows, budget_bytes);
     shared
         .tally
         .add(|t| &t.over_budget_pages, over_budget_pages);
-    if pieces.is_empty() {
-        return 0;
+    let bytes = queue.rest().map(|piece| piece.pages * PAGE_BYTES).sum();
+    if bytes > 0 {
+        shared.wait_for_release();
+        if let Err(error) = read_pieces(profile, target, queue, shared) {
+            shared.count_failed_file_system(&error);
+        }
     }
-    shared.wait_for_release();
-    if let Err(error) = read_pieces(profile, target, pieces, shared) {
-        shared.count_failed_file_system(&error);
-    }
-    pieces.iter().map(|piece| piece.pages * PAGE_BYTES).sum()
+    bytes
 }
 
 fn read_pieces(
     profile: &Profile,
     target: &Target,
-    pieces: &[Piece],
+    queue: Queue,
     shared: &Shared,
 ) -> io::Result<()> {
     let mut pump = Pump::new(shared)?;
     let mut reader = Reader::new(profile, Ask::of(&target.fs_type), shared);
     let going_on = reader
-        .read_all(pieces, &mut pump)
+        .read_all(queue, &mut pump)
         .and_then(|going_on| Ok(going_on && pump.finish(|finished| done(finished, shared))?));
     if !going_on.as_ref().is_ok_and(|going_on| *going_on) {
         pump.abandon(|finished| done(finished, shared));
@@ -111,38 +120,13 @@ fn read_pieces(
     going_on.map(drop)
 }
 
-/// When to ask whether the program has overtaken the replay: everything it comes to is cached, and
-/// the rest may be too. Files that were in memory from the start look alike, so the rest is asked
-/// about before anything is given up, each time after twice as many pieces.
-struct CachedInARow {
-    pieces: usize,
-    ask_at: usize,
-}
-
-impl CachedInARow {
+/// Whether to ask if the program has overtaken the replay, after so many cached pieces in a row:
+/// everything it comes to is cached, and the rest may be too. Files that were in memory from the
+/// start look alike, so the rest is asked about before anything is given up, each time after twice
+/// as many pieces.
+fn is_time_to_ask(cached_in_a_row: usize) -> bool {
     const FIRST: usize = 64;
-
-    fn is_time_to_ask(&mut self, cached: bool) -> bool {
-        if !cached {
-            *self = Self::default();
-            return false;
-        }
-        self.pieces += 1;
-        let now = self.pieces == self.ask_at;
-        if now {
-            self.ask_at *= 2;
-        }
-        now
-    }
-}
-
-impl Default for CachedInARow {
-    fn default() -> Self {
-        Self {
-            pieces: 0,
-            ask_at: Self::FIRST,
-        }
-    }
+    cached_in_a_row >= FIRST && cached_in_a_row.is_power_of_two()
 }
 
 /// Opens files and asks for what of them is missing.
@@ -151,6 +135,7 @@ struct Reader<'a> {
     shared: &'a Shared,
     opener: Opener<'a>,
     ask: Ask,
+    user: Uid,
     last: Option<(NodeId, Option<Rc<Open>>)>,
     /// Which nodes were opened already: each counts once, in however many pieces it lies.
     seen: Vec<bool>,
@@ -165,17 +150,17 @@ impl<'a> Reader<'a> {
             shared,
             opener: Opener::new(profile),
             ask,
+            user: geteuid(),
             last: None,
             seen: vec![false; profile.nodes.len()],
             has_learned: false,
         }
     }
 
-    fn read_all(&mut self, pieces: &[Piece], pump: &mut Pump<'_, Token>) -> io::Result<bool> {
+    fn read_all(&mut self, mut queue: Queue, pump: &mut Pump<'_, Token>) -> io::Result<bool> {
         let mut missing = Vec::new();
         let shared = self.shared;
-        let mut cached = CachedInARow::default();
-        for (at, piece) in pieces.iter().enumerate() {
+        while let Some(piece) = queue.next(|piece| self.is_cached(piece)) {
             if shared.stopped() {
                 return Ok(false);
             }
@@ -190,7 +175,9 @@ impl<'a> Reader<'a> {
             let pages = piece.pages.min(end_page.saturating_sub(piece.start_page));
             shared.tally.add(|t| &t.skipped_pages, piece.pages - pages);
             missing.clear();
-            file.missing(piece.start_page, pages, self.ask, &mut missing);
+            let fd = file.fd.as_fd();
+            self.ask
+                .missing(fd, file.own, piece.start_page, pages, &mut missing);
             let missing_pages: u64 = missing.iter().map(|(_, pages)| pages).sum();
             shared.tally.add(|t| &t.cached_pages, pages - missing_pages);
             shared.tally.add(|t| &t.asked_pages, missing_pages);
@@ -199,12 +186,12 @@ impl<'a> Reader<'a> {
                     return Ok(false);
                 }
             }
-            let rest = &pieces[at + 1..];
+            queue.tell(missing_pages == 0);
             if shared.stops_when_overtaken
-                && cached.is_time_to_ask(missing_pages == 0)
-                && self.is_cached_throughout(rest)
+                && is_time_to_ask(queue.cached_in_a_row())
+                && self.is_cached_throughout(&queue)
             {
-                let pages = rest.iter().map(|piece| piece.pages).sum();
+                let pages = queue.rest().map(|piece| piece.pages).sum();
                 shared.tally.add(|t| &t.overtaken_pages, pages);
                 break;
             }
@@ -212,18 +199,27 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// Whether pieces spread over these are all cached.
-    fn is_cached_throughout(&mut self, pieces: &[Piece]) -> bool {
+    /// Whether pieces spread over all that is still to come are all cached.
+    fn is_cached_throughout(&mut self, queue: &Queue) -> bool {
         const SAMPLE: usize = 32;
-        let step = pieces.len().div_ceil(SAMPLE).max(1);
-        self.ask == Ask::Stat
-            && pieces.iter().step_by(step).all(|piece| {
-                let opened = self.opener.open(piece.node, false);
-                opened.is_ok_and(|fd| {
-                    cached_pages(fd, piece.start_page, piece.pages)
-                        .is_ok_and(|cached| cached == piece.pages)
-                })
-            })
+        let step = queue.rest().count().div_ceil(SAMPLE).max(1);
+        queue
+            .rest()
+            .step_by(step)
+            .all(|piece| self.is_cached(piece))
+    }
+
+    /// Whether all of a piece is known to be cached.
+    fn is_cached(&mut self, piece: &Piece) -> bool {
+        let Ok(fd) = self.opener.open(piece.node, false) else {
+            return false;
+        };
+        let mut missing = Vec::new();
+        // Whose file it is isn't asked here.
+        let own = self.user.is_root();
+        self.ask
+            .missing(fd.as_fd(), own, piece.start_page, piece.pages, &mut missing);
+        missing.is_empty()
     }
 
     /// The open file of a node; `None` when it isn't to be read.
@@ -241,7 +237,7 @@ impl<'a> Reader<'a> {
             opened = self.opener.open(id, false);
         }
         let first = !std::mem::replace(&mut self.seen[id.0 as usize], true);
-        let file = checked(self.profile, opened, id, first, self.shared).map(Rc::new);
+        let file = checked(self.profile, opened, id, first, self.user, self.shared).map(Rc::new);
         self.last = Some((id, file.clone()));
         Ok(file)
     }
@@ -313,6 +309,7 @@ fn checked(
     opened: io::Result<OwnedFd>,
     id: NodeId,
     first: bool,
+    user: Uid,
     shared: &Shared,
 ) -> Option<Open> {
     let count = u64::from(first);
@@ -345,7 +342,6 @@ fn checked(
         return None;
     }
     shared.tally.add(|t| &t.files, count);
-    let user = geteuid();
     Some(Open {
         node: id,
         fd,

@@ -76,7 +76,7 @@ pub(super) fn replay(
         }
     });
     shared.tally.add(|t| &t.looked_at, looked);
-    let mut pieces = pieces.into_inner().unwrap_or_default();
+    let pieces = pieces.into_inner().unwrap_or_default();
     let service = if says_it_has_no_head(target.major, target.minor) {
         let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Service {
@@ -87,7 +87,7 @@ pub(super) fn replay(
         // for one with a head costs some order of need; the other error costs sweeps.
         Service::HEAD
     };
-    data::read(profile, target, &mut pieces, service, budget_bytes, shared);
+    data::read(profile, target, pieces, service, budget_bytes, shared);
 }
 
 fn kind(profile: &Profile, id: NodeId) -> Option<NodeKind> {

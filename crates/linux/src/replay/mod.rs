@@ -473,7 +473,7 @@ fn replay_target(profile: &Profile, target: &Target, budget_bytes: u64, shared: 
         budget_bytes -= data::read(
             profile,
             target,
-            &mut found.pieces,
+            std::mem::take(&mut found.pieces),
             found.service,
             budget_bytes,
             shared,
