@@ -70,6 +70,12 @@ int BPF_PROG(inserted, struct folio *folio)
 
 	if (host_of(folio) != watched_host || !watched_host)
 		return 0;
+	/*
+	 * khugepaged reads files of executable mappings by itself, page after page
+	 * (collapse_file).
+	 */
+	if (checked_thread && bpf_get_current_pid_tgid() != checked_thread)
+		tell(watched_host, CHECK_OTHERS, 0, index, 0, 0);
 	tell(watched_host, CHECK_INSERTED, order_of(folio), index, 0, 0);
 	number = awaited_count;
 	if (number < AWAITED_MAX) {
@@ -116,13 +122,14 @@ static __always_inline void tell_late(u32 kind)
  * maps around it whatever else has arrived by then (filemap_map_pages). That is up to
  * the device, so it is told: right before, and right after.
  */
-SEC("tp_btf/mmap_lock_acquire_returned")
-int BPF_PROG(taken_again, struct mm_struct *mm, bool write, bool success)
+static __always_inline int on_lock_acquired(bool write, bool success)
 {
 	if (!write && is_touch)
 		tell_late(CHECK_LATE);
 	return 0;
 }
+
+HOOK_MMAP_LOCK_ACQUIRED(taken_again, on_lock_acquired)
 
 static __always_inline int on_mapped(void *context, struct address_space *mapping, u64 start,
 				     u64 last)

@@ -16,6 +16,7 @@ enum check_kind {
 	CHECK_LATE = 8,
 	CHECK_STILL_LATE = 9,
 	CHECK_MAPPED = 10,
+	CHECK_OTHERS = 11,
 };
 
 /**

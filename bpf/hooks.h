@@ -17,6 +17,7 @@
  * page_cache_sync_ra, _async_ra, _ra_order,
  *   _ra_unbounded                              fn   fn    tp    tp
  * io_uring_complete                            tp7  tp7   tp3   tp3
+ * mmap_lock_acquire_returned                   tp4  tp4   tp3   tp3
  */
 #ifndef FOREREAD_HOOKS_H
 #define FOREREAD_HOOKS_H
@@ -31,19 +32,23 @@ static __always_inline struct inode *ractl_inode(struct readahead_control *ractl
 	return BPF_CORE_READ(ractl, mapping, host);
 }
 
-/* handler(ctx, inode, index, ra, request): a read or fault misses page `index`. */
-#define HOOK_SYNC_RA(type, name, handler)                                                      \
-	SEC(type "/page_cache_sync_ra")                                                        \
+/* The tracepoints of both kinds of readahead pass the same. */
+#define RA_TRACEPOINT(section, name, handler)                                                  \
+	SEC(section)                                                                           \
 	int BPF_PROG(name, struct inode *inode, unsigned long index, struct file_ra_state *ra, \
 		     unsigned long request)                                                    \
 	{                                                                                      \
 		return handler(ctx, inode, index, ra, request);                                \
-	}                                                                                      \
-	SEC("fentry/page_cache_sync_ra")                                                       \
-	int BPF_PROG(name##__fn2, struct readahead_control *ractl, unsigned long request)      \
-	{                                                                                      \
-		return handler(NULL, ractl_inode(ractl), BPF_CORE_READ(ractl, _index),         \
-			       BPF_CORE_READ(ractl, ra), request);                             \
+	}
+
+/* handler(ctx, inode, index, ra, request): a read or fault misses page `index`. */
+#define HOOK_SYNC_RA(type, name, handler)                                                 \
+	RA_TRACEPOINT(type "/page_cache_sync_ra", name, handler)                          \
+	SEC("fentry/page_cache_sync_ra")                                                  \
+	int BPF_PROG(name##__fn2, struct readahead_control *ractl, unsigned long request) \
+	{                                                                                 \
+		return handler(NULL, ractl_inode(ractl), BPF_CORE_READ(ractl, _index),    \
+			       BPF_CORE_READ(ractl, ra), request);                        \
 	}
 
 /*
@@ -56,21 +61,16 @@ static __always_inline bool async_ra_acts(struct readahead_control *ractl, struc
 }
 
 /* handler(ctx, inode, index, ra, request): a read or fault meets the mark at page `index`. */
-#define HOOK_ASYNC_RA(type, name, handler)                                                     \
-	SEC(type "/page_cache_async_ra")                                                       \
-	int BPF_PROG(name, struct inode *inode, unsigned long index, struct file_ra_state *ra, \
-		     unsigned long request)                                                    \
-	{                                                                                      \
-		return handler(ctx, inode, index, ra, request);                                \
-	}                                                                                      \
-	SEC("fentry/page_cache_async_ra")                                                      \
-	int BPF_PROG(name##__fn3, struct readahead_control *ractl, struct folio *folio,        \
-		     unsigned long request)                                                    \
-	{                                                                                      \
-		if (!async_ra_acts(ractl, folio))                                              \
-			return 0;                                                              \
-		return handler(NULL, ractl_inode(ractl), BPF_CORE_READ(ractl, _index),         \
-			       BPF_CORE_READ(ractl, ra), request);                             \
+#define HOOK_ASYNC_RA(type, name, handler)                                              \
+	RA_TRACEPOINT(type "/page_cache_async_ra", name, handler)                       \
+	SEC("fentry/page_cache_async_ra")                                               \
+	int BPF_PROG(name##__fn3, struct readahead_control *ractl, struct folio *folio, \
+		     unsigned long request)                                             \
+	{                                                                               \
+		if (!async_ra_acts(ractl, folio))                                       \
+			return 0;                                                       \
+		return handler(NULL, ractl_inode(ractl), BPF_CORE_READ(ractl, _index),  \
+			       BPF_CORE_READ(ractl, ra), request);                      \
 	}
 
 /* Of the file_ra_state, where it has one. */
@@ -115,6 +115,17 @@ static __always_inline u32 ra_order_of(struct file_ra_state *ra)
 			       lookahead);                                                    \
 	}
 
+/* The body of a program at the end of filemap_get_pages(), which was asked for `bytes`. */
+#define GET_PAGES_RETURNS(iocb, bytes, ret, handler)                                       \
+	do {                                                                               \
+		u64 start = BPF_CORE_READ(iocb, ki_pos);                                   \
+                                                                                           \
+		if ((ret) || !(bytes))                                                     \
+			return 0;                                                          \
+		return handler(NULL, BPF_CORE_READ(iocb, ki_filp, f_mapping), start >> 12, \
+			       (start + (bytes)-1) >> 12);                                 \
+	} while (0)
+
 /*
  * handler(ctx, mapping, index, last_index): a read has looked for these pages and has at least the
  * first of them. filemap_get_pages() passes its tracepoint only when all folios that it found are
@@ -130,23 +141,15 @@ static __always_inline u32 ra_order_of(struct file_ra_state *ra)
 	SEC("fexit/filemap_get_pages")                                                             \
 	int BPF_PROG(name##__fn3, struct kiocb *iocb, struct iov_iter *iter, void *batch, int ret) \
 	{                                                                                          \
-		u64 start = BPF_CORE_READ(iocb, ki_pos), bytes = BPF_CORE_READ(iter, count);       \
+		u64 bytes = BPF_CORE_READ(iter, count);                                            \
                                                                                                    \
-		if (ret || !bytes)                                                                 \
-			return 0;                                                                  \
-		return handler(NULL, BPF_CORE_READ(iocb, ki_filp, f_mapping), start >> 12,         \
-			       (start + bytes - 1) >> 12);                                         \
+		GET_PAGES_RETURNS(iocb, bytes, ret, handler);                                      \
 	}                                                                                          \
 	SEC("fexit/filemap_get_pages")                                                             \
 	int BPF_PROG(name##__fn4, struct kiocb *iocb, unsigned long bytes, void *batch,            \
 		     bool need_uptodate, int ret)                                                  \
 	{                                                                                          \
-		u64 start = BPF_CORE_READ(iocb, ki_pos);                                           \
-                                                                                                   \
-		if (ret || !bytes)                                                                 \
-			return 0;                                                                  \
-		return handler(NULL, BPF_CORE_READ(iocb, ki_filp, f_mapping), start >> 12,         \
-			       (start + bytes - 1) >> 12);                                         \
+		GET_PAGES_RETURNS(iocb, bytes, ret, handler);                                      \
 	}
 
 static __always_inline struct address_space *fault_mapping(struct vm_fault *vmf)
@@ -216,29 +219,43 @@ __noinline int any_ready(u64 mapping, u64 start_page, u64 end_page)
 }
 
 /* handler(ctx, mapping, start, end): what was ready of these pages, `end` included, was mapped. */
-#define HOOK_MAP_PAGES_TRACEPOINT(type, name, handler)                                            \
+#define HOOK_MAP_PAGES(type, name, handler)                                                       \
 	SEC(type "/mm_filemap_map_pages")                                                         \
 	int BPF_PROG(name, struct address_space *mapping, unsigned long start, unsigned long end) \
 	{                                                                                         \
 		return handler(ctx, mapping, start, end);                                         \
+	}                                                                                         \
+	SEC("fexit/filemap_map_pages")                                                            \
+	int BPF_PROG(name##__fn3, struct vm_fault *vmf, unsigned long start, unsigned long end,   \
+		     unsigned int ret)                                                            \
+	{                                                                                         \
+		struct address_space *mapping = fault_mapping(vmf);                               \
+		u64 pages = ((u64)BPF_CORE_READ(mapping, host, i_size) + 4095) >> 12;             \
+                                                                                                  \
+		if (end >= pages)                                                                 \
+			end = pages - 1;                                                          \
+		if (!pages || end < start)                                                        \
+			return 0;                                                                 \
+		if (!(ret & VM_FAULT_NOPAGE) && !any_ready((u64)mapping, start, end + 1))         \
+			return 0;                                                                 \
+		return handler(NULL, mapping, start, end);                                        \
 	}
 
-#define HOOK_MAP_PAGES(type, name, handler)                                                     \
-	HOOK_MAP_PAGES_TRACEPOINT(type, name, handler)                                          \
-	SEC("fexit/filemap_map_pages")                                                          \
-	int BPF_PROG(name##__fn3, struct vm_fault *vmf, unsigned long start, unsigned long end, \
-		     unsigned int ret)                                                          \
-	{                                                                                       \
-		struct address_space *mapping = fault_mapping(vmf);                             \
-		u64 pages = ((u64)BPF_CORE_READ(mapping, host, i_size) + 4095) >> 12;           \
-                                                                                                \
-		if (end >= pages)                                                               \
-			end = pages - 1;                                                        \
-		if (!pages || end < start)                                                      \
-			return 0;                                                               \
-		if (!(ret & VM_FAULT_NOPAGE) && !any_ready((u64)mapping, start, end + 1))       \
-			return 0;                                                               \
-		return handler(NULL, mapping, start, end);                                      \
+/*
+ * handler(write, success): somebody has, or has not, got the lock of the mappings. Until 6.12 the
+ * tracepoint also passes the path of the memory cgroup.
+ */
+#define HOOK_MMAP_LOCK_ACQUIRED(name, handler)                                              \
+	SEC("tp_btf/mmap_lock_acquire_returned")                                            \
+	int BPF_PROG(name##__tp3, struct mm_struct *mm, bool write, bool success)           \
+	{                                                                                   \
+		return handler(write, success);                                             \
+	}                                                                                   \
+	SEC("tp_btf/mmap_lock_acquire_returned")                                            \
+	int BPF_PROG(name##__tp4, struct mm_struct *mm, const char *memcg_path, bool write, \
+		     bool success)                                                          \
+	{                                                                                   \
+		return handler(write, success);                                             \
 	}
 
 /* handler(request, result): a request of io_uring is done; `result` is its bytes, or an errno. */

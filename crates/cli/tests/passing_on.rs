@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use common::{World, can_record, read, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
@@ -87,7 +87,19 @@ fn signals_reach_the_command() {
         ("INT", Signal::INT),
     ] {
         let script = format!("trap 'exit 7' {name}; echo ready; while :; do sleep 0.02; done");
-        let mut command = world.foreread(&["run", "-q", "--", "sh", "-c", &script]);
+        // A shell can't trap what was ignored when it started, as SIGINT is in the background.
+        let foreread = world.foreread(&["run", "-q", "--", "sh", "-c", &script]);
+        let mut command = Command::new("env");
+        command.arg(format!("--default-signal={name}"));
+        command
+            .arg(foreread.get_program())
+            .args(foreread.get_args());
+        for (key, value) in foreread.get_envs() {
+            match value {
+                Some(value) => command.env(key, value),
+                None => command.env_remove(key),
+            };
+        }
         let mut child = command.stdout(Stdio::piped()).spawn().expect("starts");
         let mut line = String::new();
         let mut reader = BufReader::new(child.stdout.take().expect("its output"));

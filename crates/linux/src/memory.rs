@@ -8,6 +8,15 @@ use foreread_replay::budget::Memory;
 
 use crate::mounts::Mounts;
 
+/// Whether the multi-generational LRU is on: bit 0 of a number like `0x0007`. Kernels built without
+/// it don't have the file.
+#[must_use]
+pub fn has_lru_generations() -> bool {
+    let text = fs::read_to_string("/sys/kernel/mm/lru_gen/enabled").unwrap_or_default();
+    let digits = text.trim().trim_start_matches("0x");
+    u32::from_str_radix(digits, 16).is_ok_and(|bits| bits & 1 != 0)
+}
+
 /// What the machine and our cgroups leave now. Without `/proc`, nothing.
 #[must_use]
 pub fn memory() -> Memory {

@@ -4,6 +4,7 @@
 
 use foreread_core::policy::{Fit, Kernel as Release, Limits, Policy};
 use foreread_linux::check_kernel::{By, CheckError, Files, Kernel};
+use foreread_linux::memory::has_lru_generations;
 use foreread_model::DiskParameters;
 use foreread_sim::check::{Facts, Machine, Model, Program, Sight, Step, check, generate};
 use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
@@ -45,7 +46,10 @@ fn on_kernel(file_system: FileSystem, by: By, run: impl FnOnce(&mut Kernel<'_>))
 /// The model of this machine's kernel.
 fn model() -> Model {
     let (kernel, _) = Release::of_release(&running());
-    Model::of(kernel.policy)
+    Model {
+        has_generations: has_lru_generations(),
+        ..Model::of(kernel.policy)
+    }
 }
 
 fn running() -> String {

@@ -54,6 +54,9 @@ pub fn watch(arguments: &AnalyzeArguments, options: Options) -> Result<Result<Wa
         last: None,
     };
     let watcher = BlockWatcher::start(&disks)?;
+    for missing in watcher.lacking() {
+        output::note(&missing.to_string());
+    }
     let status = if arguments.command.is_empty() {
         let limit = arguments.for_ns.map(Duration::from_nanos);
         until_interrupted(&watcher, &mut sink, limit)?;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use foreread_core::policy::{Fit, Kernel as Release, Limits};
 use foreread_linux::check_kernel::{CheckError, Kernel};
+use foreread_linux::memory::has_lru_generations;
 use foreread_sim::check::{
     Checked, Difference, Machine, Model, Program, Sight, check, generate, shrink,
 };
@@ -135,6 +136,7 @@ fn model(release: Release, without: &[String]) -> Model {
     let whole = Model::of(release.policy);
     Model {
         quirks: whole.quirks & !left_out,
+        has_generations: has_lru_generations(),
         ..whole
     }
 }

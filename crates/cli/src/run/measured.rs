@@ -170,8 +170,16 @@ impl Measured {
     }
 
     fn replayed_line(&self, run: &Run) -> String {
-        let used = match run.used_pages() {
-            Some(used) => format!(", {} used", percent(used, run.fetched_pages)),
+        // Pages are counted from when the kernel has taken the programs that do it.
+        let arrived_pages = self.replay.as_ref().map_or(0, |r| r.arrived_pages);
+        let in_part = arrived_pages > run.fetched_pages + run.fetched_pages / 8;
+        let used = run.used_pages().filter(|_| run.fetched_pages > 0);
+        let used = match used.map(|used| percent(used, run.fetched_pages)) {
+            Some(used) if in_part => {
+                format!(" ({} counted, {used} used)", pages(run.fetched_pages))
+            }
+            Some(used) => format!(", {used} used"),
+            None if in_part => ", not counted".to_owned(),
             None => String::new(),
         };
         let waited = match (run.stall_ns, self.read_bytes) {
@@ -194,7 +202,7 @@ impl Measured {
         };
         format!(
             "replayed {}{used}; {}{waited}{first}{saved}{shortfall}",
-            pages(run.fetched_pages),
+            pages(run.fetched_pages.max(arrived_pages)),
             time(run.wall_ns),
         )
     }

@@ -43,6 +43,9 @@ pub fn record(arguments: &RecordArguments, path: &std::path::Path) -> Result<Exi
             super::remedy()
         ),
     };
+    for missing in recorder.lacking() {
+        output::note(&missing.to_string());
+    }
     let mut running = match child::spawn(&arguments.command) {
         Ok(running) => running,
         Err(error) => return Ok(spawn_failed(&error)),

@@ -10,13 +10,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use foreread_blocktrace::Event;
-use libbpf_rs::skel::{Skel, SkelBuilder};
+use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, RingBuffer};
 
 use crate::programs::{self, BpfError, MissingHook, Served, likes, needs, refused};
 
 programs::skeleton!("block.skel.rs");
-use skeleton::{BlockSkel, BlockSkelBuilder};
+use skeleton::{BlockSkel, BlockSkelBuilder, OpenBlockSkel};
 
 /// `BLOCK_DISKS_MAX`: disks that can be watched at once.
 pub const DISKS_MAX: usize = 16;
@@ -62,10 +62,7 @@ impl BlockWatcher {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_with(disks: &[Disk], events_bytes: u32) -> Result<Self, BpfError> {
-        let open = || {
-            let mut open = BlockSkelBuilder::default()
-                .open(programs::storage())
-                .map_err(refused("opening the programs"))?;
+        let set = |open: &mut OpenBlockSkel<'static>| {
             if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
                 let numbers = disks.iter().map(|disk| disk.device);
                 for (slot, device) in rodata.disks.iter_mut().zip(numbers) {
@@ -76,12 +73,11 @@ impl BlockWatcher {
             let events = &mut open.maps.events;
             events
                 .set_max_entries(events_bytes)
-                .map_err(refused("sizing the ring buffer"))?;
-            Ok(open)
+                .map_err(refused("sizing the ring buffer"))
         };
         let mut wanted = vec![needs("completed"), needs("issued"), needs("queued")];
         wanted.extend(STEPS.map(|hook| likes(hook, "one of a request's steps to its device")));
-        let (skel, served) = programs::load(&wanted, open)?;
+        let (skel, served) = programs::load::<BlockSkelBuilder>(&wanted, set)?;
         let seen = Rc::new(RefCell::new(Vec::new()));
         let receiver = Rc::clone(&seen);
         let ring = programs::ring(&skel.maps.events, move |bytes| {

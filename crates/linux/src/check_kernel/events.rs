@@ -6,10 +6,9 @@ use std::fmt;
 use std::rc::Rc;
 
 use foreread_sim::check::{Facts, Remembered};
-use libbpf_rs::skel::{Skel, SkelBuilder};
+use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, ProgramInput, RingBuffer};
 
-use crate::programs::btf::KernelTypes;
 use crate::programs::{self, BpfError, MissingHook, Served, needs, refused};
 
 programs::skeleton!("check.skel.rs");
@@ -41,6 +40,7 @@ pub(super) enum Kind {
     Late,
     StillLate,
     Mapped,
+    Others,
 }
 
 /// `struct check_event`.
@@ -72,6 +72,7 @@ impl Told {
             8 => Kind::Late,
             9 => Kind::StillLate,
             10 => Kind::Mapped,
+            11 => Kind::Others,
             _ => return None,
         };
         Some(Self {
@@ -105,6 +106,7 @@ impl fmt::Display for Told {
             }
             Kind::Fault => write!(f, "filemap_fault at {index}"),
             Kind::Mapped => write!(f, "filemap_map_pages {index}+{pages}"),
+            Kind::Others => write!(f, "somebody else read {index}"),
             Kind::Late | Kind::StillLate => write!(f, "the folio at {index} is late"),
         }
     }
@@ -133,22 +135,7 @@ impl Watcher {
     /// # Errors
     /// [`BpfError`] when BPF, BTF or one of the hooks isn't there, or rights are missing.
     pub fn load() -> Result<Self, BpfError> {
-        let types = KernelTypes::of_kernel();
-        let open = || {
-            let mut builder = CheckSkelBuilder::default();
-            if let Some(types) = &types {
-                builder
-                    .obj_builder
-                    .btf_custom_path(types.path())
-                    .map_err(refused("naming the kernel's types"))?;
-            }
-            builder
-                .open(programs::storage())
-                .map_err(refused("opening the programs"))
-        };
-        let (skel, mut served) = programs::load(&HOOKS.map(needs), open)?;
-        // libbpf reads the types while it loads.
-        drop(types);
+        let (skel, mut served) = programs::load::<CheckSkelBuilder>(&HOOKS.map(needs), |_| Ok(()))?;
         let told = Rc::new(RefCell::new(Vec::new()));
         let receiver = Rc::clone(&told);
         let ring = programs::ring(&skel.maps.events, move |bytes| {

@@ -96,7 +96,10 @@ fn largest(running: &Running) -> Result<u8, CheckError> {
 
 /// The same of the model of a kernel; the last windows of the stream are alike in all of them.
 fn modelled(policy: Policy, program: &Program, facts: Facts) -> u8 {
-    let model = Model { policy, quirks: 0 };
+    let model = Model {
+        quirks: 0,
+        ..Model::of(policy)
+    };
     let mut model = Modelled::new(model).with_facts(facts);
     let Ok(_) = model.begin(program);
     let mut largest = 0;

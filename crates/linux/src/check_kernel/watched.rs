@@ -86,6 +86,7 @@ impl Watched {
                     self.cached.remove(&folio);
                     seen.removed.push(folio);
                 }
+                Kind::Others => seen.is_unsure = true,
                 Kind::Late => {
                     seen.late.insert(told.index);
                     // That was before the wait.
@@ -106,7 +107,7 @@ impl Watched {
         if let Some(mapped) = mapped {
             let mut between = seen.late.symmetric_difference(&still_late);
             let reaches = |index: &u64| *index < mapped.end && index + FOLIO_PAGES > mapped.start;
-            seen.is_unsure = between.any(reaches);
+            seen.is_unsure |= between.any(reaches);
         }
         seen.removed.sort_unstable();
         seen.new_pages = pages_of(&seen.inserted);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The few of the kernel's types that the recorder's programs look into.
+//! The few of the kernel's types that the BPF programs look into.
 //!
 //! libbpf compares each name that a program uses with the names of all types of the kernel, some
 //! hundred thousand: a third of the time that loading the recorder takes (18 of 50 ms, measured
@@ -9,21 +9,23 @@
 //! The format is that of `Documentation/bpf/btf.rst` in the kernel's source.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::doctor::BTF;
-
-/// What `bpf/kernel.h` declares.
-const NAMES: [&str; 35] = [
+/// The types that `bpf/kernel.h` and `bpf/block_kernel.h` declare.
+const NAMES: [&str; 46] = [
     "address_space",
     "atomic_t",
     "backing_dev_info",
+    "bio",
+    "bio_vec",
+    "block_device",
     "buffer_head",
+    "bvec_iter",
     "dentry",
     "fdtable",
     "file",
@@ -31,6 +33,7 @@ const NAMES: [&str; 35] = [
     "files_struct",
     "folio",
     "fs_struct",
+    "gendisk",
     "hlist_head",
     "hlist_node",
     "inode",
@@ -42,11 +45,17 @@ const NAMES: [&str; 35] = [
     "linux_binprm",
     "mapping_flags",
     "mm_struct",
+    "page",
     "pageflags",
     "path",
     "pt_regs",
     "qstr",
+    "queue_limits",
     "readahead_control",
+    "req_flag_bits",
+    "req_op",
+    "request",
+    "request_queue",
     "signal_struct",
     "super_block",
     "task_struct",
@@ -95,10 +104,10 @@ fn usize_at(bytes: &[u8], at: usize) -> Option<usize> {
 pub(crate) struct KernelTypes(File);
 
 impl KernelTypes {
-    /// Of the running kernel; `None` when it has no BTF, or one that isn't understood. Then libbpf
-    /// finds its way alone.
-    pub fn of_kernel() -> Option<Self> {
-        let subset = subset(&fs::read(BTF).ok()?, &NAMES)?;
+    /// Of all types of a kernel; `None` when they contradict each other. Then libbpf finds its way
+    /// alone.
+    pub fn of(types: &Types<'_>) -> Option<Self> {
+        let subset = subset(types, &NAMES)?;
         let mut file = File::from(memfd_create("foreread-btf", MemfdFlags::CLOEXEC).ok()?);
         file.write_all(&subset).ok()?;
         Some(Self(file))
@@ -110,12 +119,10 @@ impl KernelTypes {
     }
 }
 
-/// The types of these names with all that lies in them by value; `None` when the bytes aren't a
-/// BTF of this byte order and known kinds.
-fn subset(btf: &[u8], names: &[&str]) -> Option<Vec<u8>> {
-    let whole = Types::parse(btf)?;
+/// The types of these names with all that lies in them by value, as a BTF.
+fn subset(whole: &Types<'_>, names: &[&str]) -> Option<Vec<u8>> {
     let wanted = whole.closure(whole.named(names)?)?;
-    Subset::default().write(&whole, &wanted)
+    Subset::default().write(whole, &wanted)
 }
 
 /// A BTF, type by type.
@@ -180,6 +187,7 @@ fn rest_bytes(info: u32) -> Option<usize> {
 }
 
 impl<'a> Types<'a> {
+    /// `None` when the bytes aren't a BTF of this byte order and known kinds.
     pub fn parse(btf: &'a [u8]) -> Option<Self> {
         if btf.get(..2)? != MAGIC.to_ne_bytes() {
             return None;
@@ -346,13 +354,23 @@ impl Subset {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::fs;
 
-    /// Every type that the programs' header declares with fields is among [`NAMES`].
+    use super::*;
+    use crate::doctor::BTF;
+
+    fn subset_of(btf: &[u8], names: &[&str]) -> Option<Vec<u8>> {
+        subset(&Types::parse(btf)?, names)
+    }
+
+    /// Every type that the programs' headers declare with fields is among [`NAMES`].
     #[test]
-    fn all_types_of_the_header_are_named() {
-        let header = include_str!("../../../../bpf/kernel.h");
-        let declared = header.lines().filter_map(|line| {
+    fn all_types_of_the_headers_are_named() {
+        let headers = concat!(
+            include_str!("../../../../bpf/kernel.h"),
+            include_str!("../../../../bpf/block_kernel.h")
+        );
+        let declared = headers.lines().filter_map(|line| {
             let line = line.strip_suffix(" {")?;
             let name = line
                 .strip_prefix("struct ")
@@ -371,7 +389,7 @@ mod tests {
             println!("skipped: this kernel has no BTF at {BTF}");
             return;
         };
-        let small = subset(&whole, &NAMES).unwrap();
+        let small = subset_of(&whole, &NAMES).unwrap();
         assert!(small.len() * 20 < whole.len(), "{} bytes", small.len());
         let (whole, types) = (Types::parse(&whole).unwrap(), Types::parse(&small).unwrap());
         let count = types.places.len();
@@ -413,13 +431,13 @@ mod tests {
         }
         btf.extend(types);
         btf.extend(strings);
-        assert!(subset(&btf, &["b"]).is_some());
+        assert!(subset_of(&btf, &["b"]).is_some());
         for at in 0..btf.len() {
-            assert!(subset(&btf[..at], &["b"]).is_none());
+            assert!(subset_of(&btf[..at], &["b"]).is_none());
             for value in [0, 1, 0x7f, 0xff] {
                 let mut damaged = btf.clone();
                 damaged[at] = value;
-                let _ = subset(&damaged, &["b"]);
+                let _ = subset_of(&damaged, &["b"]);
             }
         }
     }

@@ -11,11 +11,12 @@
 //! after each refusal the object is opened anew without the refused program.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::{fmt, fs};
 
-use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, Object, ProgramMut};
 
+use super::btf::{KernelTypes, Types};
 use super::error::{BpfError, lacking_here, refused};
 use super::hooks::{Offered, Place, hook_of};
 use super::survey;
@@ -52,6 +53,12 @@ pub struct MissingHook {
     pub loss: &'static str,
     /// Why.
     pub reason: String,
+}
+
+impl fmt::Display for MissingHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not seen: {}, for {}", self.loss, self.reason)
+    }
 }
 
 /// Which program serves each hook here.
@@ -132,26 +139,43 @@ struct Candidate {
 }
 
 /// Loads the programs that serve the wanted hooks; those that are attached to nothing always are.
+/// `set` sets what is to be set before they are loaded.
 ///
 /// # Errors
 /// [`BpfError`] when rights or types are missing, or a hook that can't be done without isn't
 /// served.
-pub(crate) fn load<S: OpenSkel<'static>>(
+pub(crate) fn load<B>(
     wanted: &[Wanted],
-    open: impl Fn() -> Result<S, BpfError>,
-) -> Result<(S::Output, Served), BpfError> {
-    let mut refusals: BTreeMap<String, String> = BTreeMap::new();
+    set: impl Fn(&mut B::Output) -> Result<(), BpfError>,
+) -> Result<(<B::Output as OpenSkel<'static>>::Output, Served), BpfError>
+where
+    B: SkelBuilder<'static> + Default,
+{
+    // Some megabytes, which are looked through once for both.
+    let btf = fs::read(BTF).unwrap_or_default();
+    let Some(types) = Types::parse(&btf) else {
+        return Err(lacking_here().unwrap_or_else(|| BpfError::NoTypes(kernel_release())));
+    };
+    let used_types = KernelTypes::of(&types);
     let mut offered = None;
+    let mut refusals: BTreeMap<String, String> = BTreeMap::new();
     loop {
-        let mut opened = open()?;
+        let mut opened = open::<B>(used_types.as_ref())?;
+        set(&mut opened)?;
         let candidates = candidates(&opened);
-        let offered = offered.get_or_insert_with(|| offered_here(&candidates));
-        let served = choose(wanted, &candidates, offered.as_ref(), &refusals)?;
+        let places = || {
+            candidates
+                .iter()
+                .map(|c| c.place.clone())
+                .collect::<Vec<_>>()
+        };
+        let offered = offered.get_or_insert_with(|| Offered::of(&types, &places()));
+        let served = choose(wanted, &candidates, offered, &refusals)?;
         let names: BTreeSet<&str> = served.programs.values().map(String::as_str).collect();
-        for mut program in opened.open_object_mut().progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
-            let place = Place::of(&program.section().to_string_lossy(), &name);
-            program.set_autoload(place == Place::None || names.contains(name.as_str()));
+        let programs = opened.open_object_mut().progs_mut();
+        for (mut program, candidate) in programs.zip(&candidates) {
+            let serves = names.contains(candidate.name.as_str());
+            program.set_autoload(candidate.place == Place::None || serves);
             if survey::is_on() {
                 program.set_log_level(survey::LOG_STATISTICS);
             }
@@ -159,9 +183,10 @@ pub(crate) fn load<S: OpenSkel<'static>>(
         let (loaded, heard) = listening(|| opened.load());
         let error = match loaded {
             Ok(skel) => {
-                let of = |name: &str| candidates.iter().find(|c| c.name == name);
-                let words = served.programs.values();
-                let words = words.filter_map(|name| Some((name.clone(), of(name)?.place.words())));
+                let served_by = candidates
+                    .iter()
+                    .filter(|c| names.contains(c.name.as_str()));
+                let words = served_by.map(|c| (c.name.clone(), c.place.words()));
                 survey::note(words, &heard.details);
                 return Ok((skel, served));
             }
@@ -182,6 +207,23 @@ pub(crate) fn load<S: OpenSkel<'static>>(
     }
 }
 
+/// Opens the object of a skeleton, which finds the fields of the kernel's types in these, and
+/// without them in all that the kernel has.
+fn open<B: SkelBuilder<'static> + Default>(
+    types: Option<&KernelTypes>,
+) -> Result<B::Output, BpfError> {
+    let mut builder = B::default();
+    if let Some(types) = types {
+        builder
+            .object_builder_mut()
+            .btf_custom_path(types.path())
+            .map_err(refused("naming the kernel's types"))?;
+    }
+    builder
+        .open(super::storage())
+        .map_err(refused("opening the programs"))
+}
+
 fn candidates<S: OpenSkel<'static>>(opened: &S) -> Vec<Candidate> {
     let candidate = |program: libbpf_rs::OpenProgram<'_>| {
         let name = program.name().to_string_lossy().into_owned();
@@ -191,21 +233,12 @@ fn candidates<S: OpenSkel<'static>>(opened: &S) -> Vec<Candidate> {
     opened.open_object().progs().map(candidate).collect()
 }
 
-/// `None` where the kernel's types can't be read; libbpf says then why.
-fn offered_here(candidates: &[Candidate]) -> Option<Offered> {
-    let places: Vec<Place> = candidates.iter().map(|c| c.place.clone()).collect();
-    Offered::of(&fs::read(BTF).ok()?, &places)
-}
-
 fn choose(
     wanted: &[Wanted],
     candidates: &[Candidate],
-    offered: Option<&Offered>,
+    offered: &Offered,
     refusals: &BTreeMap<String, String>,
 ) -> Result<Served, BpfError> {
-    let Some(offered) = offered else {
-        return Err(lacking_here().unwrap_or_else(|| BpfError::NoTypes(kernel_release())));
-    };
     let mut served = Served {
         losses: wanted
             .iter()
@@ -276,10 +309,13 @@ mod tests {
             candidate("fault__fn1", "fentry/filemap_fault"),
             candidate("never", "tp_btf/no_such_tracepoint"),
         ];
-        let Some(offered) = offered_here(&candidates) else {
+        let btf = fs::read(BTF).unwrap_or_default();
+        let Some(types) = Types::parse(&btf) else {
             println!("skipped: this kernel has no BTF at {BTF}");
             return None;
         };
+        let places: Vec<Place> = candidates.iter().map(|c| c.place.clone()).collect();
+        let offered = Offered::of(&types, &places);
         Some((candidates, offered))
     }
 
@@ -289,7 +325,7 @@ mod tests {
             return;
         };
         let wanted = [needs("switched"), needs("fault"), likes("never", "nothing")];
-        let served = choose(&wanted, &candidates, Some(&offered), &BTreeMap::new()).unwrap();
+        let served = choose(&wanted, &candidates, &offered, &BTreeMap::new()).unwrap();
         assert_eq!(served.programs["switched"], "switched");
         assert_eq!(served.programs["fault"], "fault__fn1");
         let lacking = &served.lacking()[0];
@@ -305,15 +341,15 @@ mod tests {
         };
         let refusals = BTreeMap::from([("fault__fn1".into(), "the stack is too large".into())]);
         let liked = [likes("fault", "faults")];
-        let served = choose(&liked, &candidates, Some(&offered), &refusals).unwrap();
+        let served = choose(&liked, &candidates, &offered, &refusals).unwrap();
         assert_eq!(served.lacking()[0].reason, "the stack is too large");
-        let needed = choose(&[needs("fault")], &candidates, Some(&offered), &refusals);
+        let needed = choose(&[needs("fault")], &candidates, &offered, &refusals);
         let said = needed.unwrap_err().to_string();
         assert!(
             said.contains("fault__fn1: the stack is too large"),
             "{said}"
         );
-        let never = choose(&[needs("never")], &candidates, Some(&offered), &refusals);
+        let never = choose(&[needs("never")], &candidates, &offered, &refusals);
         assert!(matches!(never, Err(BpfError::NoHook { .. })));
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What all BPF programs need to be loaded, to tell what they see, and to be attached.
 
-pub(crate) mod btf;
+mod btf;
 mod error;
 mod hooks;
 mod load;
@@ -47,7 +47,7 @@ pub(crate) use skeleton;
 ///
 /// The skeleton borrows its object for as long as it lives: a few hundred bytes, once for each that
 /// is opened, buy one without a lifetime.
-pub(crate) fn storage() -> &'static mut MaybeUninit<OpenObject> {
+fn storage() -> &'static mut MaybeUninit<OpenObject> {
     // libbpf prints a refused program's whole log; callers get the reason in one line.
     verifier_log::quieten();
     Box::leak(Box::new(MaybeUninit::uninit()))

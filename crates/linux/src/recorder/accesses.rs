@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use foreread_trace::{Header, Source, TimeIs, WriteError};
 
 use super::bpf::{BpfRecorder, Limits, Watch};
-use crate::programs::BpfError;
+use crate::programs::{BpfError, MissingHook};
 use joined::Joined;
 
 /// Each access is a record of a hundred bytes: room for some hundred thousand.
@@ -81,6 +81,12 @@ impl<W: Write> TraceRecorder<W> {
         };
         let joined = Joined::new(output, &header)?;
         Ok(Self { recorder, joined })
+    }
+
+    /// What isn't seen on this kernel, and why.
+    #[must_use]
+    pub fn lacking(&self) -> &[MissingHook] {
+        self.recorder.lacking()
     }
 
     /// Writes what has come; call it every few tens of milliseconds.

@@ -9,17 +9,16 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use foreread_profile::BlindSpots;
-use libbpf_rs::skel::{Skel, SkelBuilder};
+use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, RingBuffer, libbpf_sys};
 
 use super::abi::{self, AccessRecord, Chunk, Counts, InodeEntry, NodeRecord, PathRecord, Record};
 use super::calls;
 use crate::process_stat::parent_of;
-use crate::programs::btf::KernelTypes;
 use crate::programs::{self, BpfError, MissingHook, Served, Wanted, likes, needs, refused};
 
 programs::skeleton!("record.skel.rs");
-use skeleton::{RecordSkel, RecordSkelBuilder};
+use skeleton::{OpenRecordSkel, RecordSkel, RecordSkelBuilder};
 
 /// How much to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,18 +160,7 @@ impl BpfRecorder {
     /// # Errors
     /// As [`load`](Self::load).
     pub fn load_with(watch: Watch, limits: Limits) -> Result<Self, BpfError> {
-        let types = KernelTypes::of_kernel();
-        let open = || {
-            let mut builder = RecordSkelBuilder::default();
-            if let Some(types) = &types {
-                builder
-                    .obj_builder
-                    .btf_custom_path(types.path())
-                    .map_err(refused("naming the kernel's types"))?;
-            }
-            let mut open = builder
-                .open(programs::storage())
-                .map_err(refused("opening the programs"))?;
+        let set = |open: &mut OpenRecordSkel<'static>| {
             if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
                 calls::fill(&mut rodata.syscall_class);
                 rodata.maps_whole_folios = u32::from(maps_whole_folios());
@@ -185,12 +173,9 @@ impl BpfRecorder {
                 .and_then(|()| maps.inodes.set_max_entries(limits.inodes))
                 .and_then(|()| maps.chunks.set_max_entries(limits.chunks))
                 .and_then(|()| maps.traced.set_max_entries(limits.processes))
-                .map_err(refused("sizing the tables"))?;
-            Ok(open)
+                .map_err(refused("sizing the tables"))
         };
-        let (skel, served) = programs::load(&watch.wanted(), open)?;
-        // libbpf reads the types while it loads.
-        drop(types);
+        let (skel, served) = programs::load::<RecordSkelBuilder>(&watch.wanted(), set)?;
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let receiver = Rc::clone(&inbox);
         let ring = programs::ring(&skel.maps.records, move |bytes| {

@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use foreread_watch::{By, Counters, Counts, Process, Subject};
-use libbpf_rs::skel::{Skel, SkelBuilder};
+use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, ProgramMut, RingBuffer};
 
 use crate::programs::{self, MissingHook, Served, Wanted, likes, needs};
@@ -32,7 +32,7 @@ use cost::Measured;
 use error::refused;
 
 programs::skeleton!("stat.skel.rs");
-use skeleton::{StatSkel, StatSkelBuilder};
+use skeleton::{OpenStatSkel, StatSkel, StatSkelBuilder};
 
 /// In the order in which they are attached.
 const PAGES: [&str; 10] = [
@@ -105,10 +105,7 @@ impl Accounting {
     /// As [`start`](Self::start).
     pub fn start_with(following: Following, sight: Sight) -> Result<Self, StatError> {
         let by = following.by;
-        let open = || {
-            let mut open = StatSkelBuilder::default()
-                .open(programs::storage())
-                .map_err(programs::refused("opening the programs"))?;
+        let set = |open: &mut OpenStatSkel<'static>| {
             if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
                 fill_syscall_classes(&mut rodata.syscall_class);
                 rodata.by_device = u32::from(by.device);
@@ -120,10 +117,9 @@ impl Accounting {
             open.maps
                 .chunk_table
                 .set_max_entries(following.chunks_max.max(1))
-                .map_err(programs::refused("sizing the tables"))?;
-            Ok(open)
+                .map_err(programs::refused("sizing the tables"))
         };
-        let (skel, served) = programs::load(&wanted(following, sight), open)?;
+        let (skel, served) = programs::load::<StatSkelBuilder>(&wanted(following, sight), set)?;
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let receiver = Rc::clone(&inbox);
         let ring = programs::ring(&skel.maps.names, move |bytes| {

@@ -6,9 +6,10 @@ use std::path::Path;
 
 use super::listing::Top;
 use crate::doctor::{Capabilities, Capability, io_uring, measures_pressure};
+use crate::programs::MissingHook;
 
 /// A thing that is not there, and what that means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lacking {
     /// openat2(2).
     Listing,
@@ -20,6 +21,8 @@ pub enum Lacking {
     Ring,
     /// A measure of how short memory is.
     Pressure,
+    /// Something that this kernel doesn't show.
+    Hook(MissingHook),
 }
 
 impl Display for Lacking {
@@ -41,6 +44,7 @@ impl Display for Lacking {
             Self::Pressure => {
                 "no measure of pressure (/proc/pressure/memory): fetching stops at the budget only"
             }
+            Self::Hook(missing) => return missing.fmt(f),
         })
     }
 }
@@ -72,5 +76,19 @@ mod tests {
         assert!(!lacking(true).contains(&Lacking::Numbers));
         let text = Lacking::Numbers.to_string();
         assert!(text.contains(": ") && !text.contains('\n'), "{text}");
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_show_is_told() {
+        let missing = MissingHook {
+            hook: "looked",
+            loss: "programs that only look at files",
+            reason: "no tracepoint sys_exit".to_owned(),
+        };
+        let text = Lacking::Hook(missing).to_string();
+        assert_eq!(
+            text,
+            "not seen: programs that only look at files, for no tracepoint sys_exit"
+        );
     }
 }

@@ -242,7 +242,11 @@ impl Watching {
     /// What it has to do without here.
     #[must_use]
     pub fn lacking(&self) -> Vec<Lacking> {
-        lacking::lacking(self.seeing.numbers_are_ours)
+        let streams = self.streams.as_ref().map_or(&[][..], Streams::lacking);
+        let hooks = self.seeing.lacking().iter().chain(streams);
+        let mut lacking = lacking::lacking(self.seeing.numbers_are_ours);
+        lacking.extend(hooks.cloned().map(Lacking::Hook));
+        lacking
     }
 
     /// What came of it so far.

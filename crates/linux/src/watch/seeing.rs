@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use libbpf_rs::skel::{Skel, SkelBuilder};
+use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, RingBuffer};
 
 use super::abi::{Follower, Seen, Sight};
@@ -20,7 +20,7 @@ use crate::programs::{self, MissingHook, Served, likes, needs};
 use crate::recorder::fill_syscall_classes;
 
 programs::skeleton!("watch.skel.rs");
-use skeleton::{WatchSkel, WatchSkelBuilder};
+use skeleton::{OpenWatchSkel, WatchSkel, WatchSkelBuilder};
 
 /// Who is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +61,7 @@ pub(super) struct Seeing {
 
 impl Seeing {
     pub fn start(whom: Whom) -> Result<Self, WatchError> {
-        let open = || {
-            let mut open = WatchSkelBuilder::default()
-                .open(programs::storage())
-                .map_err(programs::refused("opening the programs"))?;
+        let set = |open: &mut OpenWatchSkel<'static>| {
             if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
                 rodata.only_tree = u32::from(matches!(whom, Whom::NextChild | Whom::Process(_)));
                 if let Whom::Cgroup { id, level } = whom {
@@ -79,7 +76,7 @@ impl Seeing {
                     rodata.call_lstat = libc::SYS_lstat as u32;
                 }
             }
-            Ok(open)
+            Ok(())
         };
         let wanted = [
             needs("forked"),
@@ -89,7 +86,7 @@ impl Seeing {
             likes("look_waits", "programs that only look at files"),
             likes("looked", "programs that only look at files"),
         ];
-        let (mut skel, mut served) = programs::load(&wanted, open)?;
+        let (mut skel, mut served) = programs::load::<WatchSkelBuilder>(&wanted, set)?;
         let inbox = Rc::new(RefCell::new(Vec::new()));
         let receiver = Rc::clone(&inbox);
         let mut last_shares = None;

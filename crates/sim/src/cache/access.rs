@@ -118,7 +118,9 @@ impl PageCache {
                 folio.flags |= Folio::YOUNG;
             } else if skip.replace(FolioId(id)) != Some(FolioId(id)) {
                 // A second read of an inactive folio makes it active (folio_mark_accessed).
-                if !folio.has(Folio::REFERENCED) {
+                if let Some(generations) = self.generations {
+                    folio.read_by_generations(generations);
+                } else if !folio.has(Folio::REFERENCED) {
                     folio.flags |= Folio::REFERENCED;
                 } else if !folio.has(Folio::ACTIVE) {
                     self.lists.activate(id);

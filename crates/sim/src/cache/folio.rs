@@ -27,6 +27,16 @@ pub(super) struct Folio {
     pub flags: u8,
 }
 
+/// Which read of a folio marks it as one of the working set by the multi-generational LRU
+/// (CONFIG_LRU_GEN), as if it had been evicted before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generations {
+    /// The second, before Linux 6.14 (folio_inc_refs).
+    Second,
+    /// The fifth, since (lru_gen_inc_refs).
+    Fifth,
+}
+
 impl Folio {
     /// PG_readahead.
     pub const MARKED: u8 = 0x01;
@@ -40,6 +50,10 @@ impl Folio {
     pub const WORKINGSET: u8 = 0x10;
     /// Text: an executable mapping has it.
     pub const EXEC: u8 = 0x20;
+    /// LRU_REFS_MASK: reads after the one that set PG_referenced, up to three; of the
+    /// multi-generational LRU only.
+    const REFERENCES: u8 = 0xc0;
+    const REFERENCE: u8 = 0x40;
 
     pub fn pages(&self) -> u64 {
         1 << self.order
@@ -51,6 +65,19 @@ impl Folio {
 
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
+    }
+
+    /// A read by the multi-generational LRU (lru_gen_inc_refs).
+    pub fn read_by_generations(&mut self, generations: Generations) {
+        if !self.has(Self::REFERENCED) {
+            self.flags |= Self::REFERENCED;
+        } else if generations == Generations::Second
+            || self.flags & Self::REFERENCES == Self::REFERENCES
+        {
+            self.flags |= Self::WORKINGSET;
+        } else {
+            self.flags += Self::REFERENCE;
+        }
     }
 
     pub fn is_up_to_date(&self) -> bool {
@@ -235,6 +262,29 @@ mod tests {
         order: 1,
         flags: 0,
     };
+
+    #[test]
+    fn generations_mark_what_is_read_often() {
+        let reads_until_marked = |generations| {
+            let mut folio = FOLIO;
+            (1..10).find(|_| {
+                folio.read_by_generations(generations);
+                folio.has(Folio::WORKINGSET)
+            })
+        };
+        assert_eq!(reads_until_marked(Generations::Second), Some(2));
+        assert_eq!(reads_until_marked(Generations::Fifth), Some(5));
+        let mut folio = FOLIO;
+        for _ in 0..10 {
+            folio.read_by_generations(Generations::Fifth);
+        }
+        let others = Folio::MARKED | Folio::ACTIVE | Folio::YOUNG | Folio::EXEC;
+        assert!(
+            !folio.has(others),
+            "counting does not carry: {:#x}",
+            folio.flags
+        );
+    }
 
     #[test]
     fn a_list_gives_the_oldest_first() {

@@ -14,7 +14,7 @@ mod warm;
 
 pub use access::{FolioRun, Use};
 pub use account::Account;
-pub use folio::FolioId;
+pub use folio::{FolioId, Generations};
 pub use view::FileView;
 
 use std::collections::VecDeque;
@@ -125,6 +125,8 @@ pub struct PageCache {
     /// Grows with each page that reclaim looks at.
     aged_pages: u64,
     arrivals: u32,
+    /// How the multi-generational LRU takes reads; `None` for the classic one.
+    generations: Option<Generations>,
 }
 
 impl PageCache {
@@ -140,7 +142,17 @@ impl PageCache {
             shadow_pages: 0,
             aged_pages: 0,
             arrivals: 0,
+            generations: None,
         }
+    }
+
+    /// The same with marks as the multi-generational LRU makes them. How that reclaims is not
+    /// modelled, so without a capacity only.
+    #[must_use]
+    pub fn with_generations(mut self, generations: Option<Generations>) -> Self {
+        debug_assert!(self.capacity_pages.is_none());
+        self.generations = generations;
+        self
     }
 
     /// A file of which nothing is cached yet.

@@ -303,8 +303,8 @@ mod tests {
     #[test]
     fn each_kernel_differs_from_the_next() {
         let kernels = Kernel::ALL.map(|kernel| Model {
-            policy: kernel.policy,
             quirks: 0,
+            ..Model::of(kernel.policy)
         });
         for pair in kernels.windows(2) {
             let differs = |number| {

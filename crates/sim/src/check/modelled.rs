@@ -10,7 +10,7 @@ use foreread_core::policy::{Access, Limits, Policy};
 use super::compare::Machine;
 use super::program::{DESCRIPTORS, MapAdvice, Program, Step};
 use super::seen::{Event, Facts, Placed, Remembered, Run, Seen, pages_of, runs};
-use crate::cache::{FileId, PageCache, StreamId};
+use crate::cache::{FileId, Generations, PageCache, StreamId};
 use crate::path::{
     Batch, Decided, FaultCall, Host, Mapping, OpenFile, PAGE_BYTES, ReadCall, Step as Stop, force,
 };
@@ -29,6 +29,9 @@ pub struct Model {
     pub policy: Policy,
     /// The departures from its own rules that the model has, too (`Limits::QUIRK_*`).
     pub quirks: u8,
+    /// Whether the multi-generational LRU is on: it is no part of readahead, but takes files that
+    /// are read often for such that were evicted, which fault-around asks about.
+    pub has_generations: bool,
 }
 
 impl Model {
@@ -38,6 +41,7 @@ impl Model {
         Self {
             policy,
             quirks: policy.quirks(),
+            has_generations: false,
         }
     }
 
@@ -47,7 +51,17 @@ impl Model {
         Self {
             policy: Policy::Linux,
             quirks,
+            has_generations: false,
         }
+    }
+
+    /// How reads mark folios.
+    fn generations(self) -> Option<Generations> {
+        let generations = match self.policy {
+            Policy::Linux61 | Policy::Linux612 => Generations::Second,
+            _ => Generations::Fifth,
+        };
+        self.has_generations.then_some(generations)
     }
 }
 
@@ -122,7 +136,7 @@ impl Modelled {
             io_pages: 0,
             folio_order_max: 0,
         };
-        let mut cache = PageCache::new(None);
+        let mut cache = PageCache::new(None).with_generations(model.generations());
         let (file, stream) = (cache.add_file(), cache.add_stream());
         Self {
             facts,

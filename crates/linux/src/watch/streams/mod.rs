@@ -116,6 +116,8 @@ pub(super) struct Streams {
     numbers_are_ours: bool,
     /// Why the kernel refuses, where it does.
     refused: Arc<OnceLock<String>>,
+    /// What it doesn't show.
+    lacking: Vec<MissingHook>,
     thread: JoinHandle<Result<StreamsSummary, BpfError>>,
 }
 
@@ -128,7 +130,7 @@ impl Streams {
     pub fn start(options: Options) -> std::io::Result<Self> {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (orders, receiver) = channel();
-        let (beginning, begun) = channel::<()>();
+        let (beginning, begun) = channel::<Vec<MissingHook>>();
         let stopped = Arc::clone(&stop);
         let refused = Arc::new(OnceLock::new());
         let refusing = Arc::clone(&refused);
@@ -139,26 +141,37 @@ impl Streams {
             // Whoever waits for them has said so for his own thread.
             interrupt::leave_to_others();
             let started = Loop::start(options, receiver);
-            if let Err(error) = &started {
-                // Nobody else says so.
-                let _ = refusing.set(error.to_string());
-            }
+            let lacking = match &started {
+                Ok(started) => started.seeing.lacking().to_vec(),
+                Err(error) => {
+                    // Nobody else says so.
+                    let _ = refusing.set(error.to_string());
+                    Vec::new()
+                }
+            };
             if let Some(rights) = rights {
                 // Where that is refused, it is no less than it was.
                 let _ = keep_only(rights);
             }
-            drop(beginning);
+            // Whoever started it may have gone.
+            let _ = beginning.send(lacking);
             Ok(started?.run(&stopped))
         })?;
-        // It ends with the sender.
-        let _ = begun.recv();
+        // It ends with the sender, too.
+        let lacking = begun.recv().unwrap_or_default();
         Ok(Self {
             stop,
             orders,
             numbers_are_ours,
             refused,
+            lacking,
             thread,
         })
+    }
+
+    /// What isn't seen on this kernel, and why.
+    pub fn lacking(&self) -> &[MissingHook] {
+        &self.lacking
     }
 
     /// How to go about it from now on.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use foreread_core::policy::{State, Streams};
 use foreread_watch::call::Call;
 use foreread_watch::stream::FileKey;
-use libbpf_rs::skel::{Skel, SkelBuilder};
+use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, RingBuffer, RingBufferBuilder};
 
 use super::abi::{Told, call_from_bytes, key_bytes, key_from_bytes, number};
@@ -20,7 +20,7 @@ use crate::programs::{self, BpfError, MissingHook, Served, likes, needs, refused
 use crate::watch::Whom;
 
 programs::skeleton!("streams.skel.rs");
-use skeleton::{StreamsSkel, StreamsSkelBuilder};
+use skeleton::{OpenStreamsSkel, StreamsSkel, StreamsSkelBuilder};
 
 /// Room for calls that wait to be logged: 50,000 of them.
 const EVENTS_BYTES: u32 = 16 << 20;
@@ -71,10 +71,7 @@ impl Seeing {
         room: Room,
         is_logged: bool,
     ) -> Result<Self, BpfError> {
-        let open = || {
-            let mut open = StreamsSkelBuilder::default()
-                .open(programs::storage())
-                .map_err(refused("opening the programs"))?;
+        let set = |open: &mut OpenStreamsSkel<'static>| {
             open.maps
                 .tree
                 .reuse_fd(tree)
@@ -93,7 +90,7 @@ impl Seeing {
                     rodata.cgroup_level = level;
                 }
             }
-            Ok(open)
+            Ok(())
         };
         let wanted = [
             needs("missed"),
@@ -106,7 +103,7 @@ impl Seeing {
             likes("faulted", "streams in mapped files"),
             likes("mapped", "streams in mapped files"),
         ];
-        let (skel, mut served) = programs::load(&wanted, open)?;
+        let (skel, mut served) = programs::load::<StreamsSkelBuilder>(&wanted, set)?;
         let inbox = Rc::new(RefCell::new(Vec::new()));
         let receiver = Rc::clone(&inbox);
         let calls = Rc::new(RefCell::new(Vec::new()));
