@@ -7,10 +7,12 @@
 #
 # Program and libraries are copied to an empty ext4 on a loop device with the kernel's default
 # readahead of 128 KiB; before each run it is mounted anew, so that nothing of it is cached. The
-# command is a static counter of what the device has read by then. Needs root. What the C library and
-# the dynamic linker come to is said too: on a running machine these are in memory.
+# kernel's trace events tell what the device was asked for until the command was executed; what is
+# read beside the command doesn't count. Needs root, and tracefs. What the C library and the dynamic
+# linker come to is said too: on a running machine these are in memory.
 #
-# Run scripts/start-pages.sh on a stripped copy of the program first to measure what gets installed.
+# The copy is stripped, and marked by scripts/start-pages.sh as an installed program is; START_PAGES
+# names another program for that, or `true` for a copy that is marked already.
 #
 # Exit status: 0 measured; 1 not possible, with one line that says why.
 
@@ -34,7 +36,9 @@ fi
 work=$(mktemp -d)
 root=$work/root
 device=""
+events=""
 clean_up() {
+    [ -z "$events" ] || rmdir "$events" || true
     umount -R "$root" 2>/dev/null || true
     [ -z "$device" ] || losetup -d "$device" || true
     rm -rf "$work"
@@ -47,7 +51,13 @@ mke2fs -q -F -t ext4 "$work/image"
 device=$(losetup --direct-io=on -f --show "$work/image" 2>/dev/null || losetup -f --show "$work/image") \
     || fail "no loop device"
 echo 128 >"/sys/block/${device#/dev/}/queue/read_ahead_kb"
-statistics=/sys/block/${device#/dev/}/stat
+number=$(tr : , <"/sys/block/${device#/dev/}/dev")
+[ -d /sys/kernel/tracing/instances ] || mount -t tracefs none /sys/kernel/tracing || fail "no tracefs"
+mkdir "/sys/kernel/tracing/instances/own-cold-start-$$" || fail "no trace events"
+events=/sys/kernel/tracing/instances/own-cold-start-$$
+echo 4096 >"$events/buffer_size_kb"
+echo 1 >"$events/events/block/block_rq_issue/enable"
+echo 1 >"$events/events/sched/sched_process_exec/enable"
 mkdir "$root"
 mount "$device" "$root"
 libraries=$(ldd "$program" | grep -o '/[^ ]*')
@@ -58,12 +68,27 @@ done
 mkdir -p "$root/bin" "$root/state" "$root/fast"
 for mount in proc sys dev; do mkdir "$root/$mount"; done
 cp "$program" "$root/bin/foreread"
-strip "$root/bin/foreread"
-"$(dirname -- "$0")/start-pages.sh" "$root/bin/foreread"
+if command -v strip >/dev/null 2>&1; then strip "$root/bin/foreread"; fi
+"${START_PAGES-$(dirname -- "$0")/start-pages.sh}" "$root/bin/foreread"
 umount "$root"
 
+# Requests of the device and their sectors, until the command was executed:
+#     foreread-123 [000] d..2. 12.3: block_rq_issue: 7,0 RA 4096 () 776 + 8 none,0,0 [foreread]
+#     cat-124 [001] ..... 12.4: sched_process_exec: filename=/fast/cat pid=124 old_pid=124
 reads() {
-    awk '{ print $1, $3 }' "$1"
+    awk -v number="$number" '
+        / sched_process_exec: filename=\/fast\/cat / { executed = 1; exit }
+        / block_rq_issue: / {
+            for (at = 1; $at != "block_rq_issue:"; at++) continue
+            if ($(at + 1) != number || $(at + 2) !~ /R/) next
+            for (; $at != "+"; at++) continue
+            requests++
+            sectors += $(at + 1)
+        }
+        END {
+            if (!executed) exit 1
+            print requests + 0, sectors + 0
+        }' "$events/trace"
 }
 
 # The resident KiB of files.
@@ -73,18 +98,19 @@ resident() {
     done | awk '{ bytes += $1 } END { print int(bytes / 1024) }'
 }
 
-# Runs `foreread run` cold, with a command that prints what the device has read when it starts.
+# Runs `foreread run` cold.
 measure() {
     mount "$device" "$root"
     for mount in proc sys dev; do mount --rbind /$mount "$root/$mount"; done
     mount -t tmpfs none "$root/fast"
     cp -L "$(command -v cat)" "$root/fast/cat"
-    before=$(reads "$statistics")
-    FOREREAD_STATE_DIR=/state chroot "$root" /bin/foreread run --quiet -- /fast/cat "$statistics" \
-        >"$work/statistics" || fail "$program run does not work"
+    echo >"$events/trace"
+    FOREREAD_STATE_DIR=/state chroot "$root" /bin/foreread run --quiet -- /fast/cat /dev/null \
+        || fail "$program run does not work"
+    counted=$(reads) || fail "the trace events don't show the command"
     # shellcheck disable=SC2086
-    set -- $before $(reads "$work/statistics")
-    requests=$(($3 - $1)) kib=$((($4 - $2) / 2))
+    set -- $counted
+    requests=$1 kib=$(($2 / 2))
     common=""
     for library in $libraries; do
         case $library in
@@ -95,7 +121,13 @@ measure() {
     common_kib=$(resident $common)
     printf '%-18s %5d KiB in %3d requests; without C library and dynamic linker %5d KiB\n' \
         "$name:" "$kib" "$requests" $((kib - common_kib))
-    umount -R "$root"
+    # A copy of foreread saves the profile while the command has ended already.
+    tries=50
+    until umount -R "$root" 2>/dev/null; do
+        tries=$((tries - 1))
+        [ "$tries" -gt 0 ] || fail "$root stays in use"
+        sleep 0.1
+    done
 }
 
 printf 'read before the command starts, by a program of %s KiB:\n' "$(($(stat -c %s "$program") / 1024))"

@@ -18,6 +18,7 @@ pub mod knobs;
 pub mod memory;
 pub mod mounts;
 pub mod open_files;
+mod own_libm;
 pub mod paths;
 pub mod peer;
 pub mod probe;
