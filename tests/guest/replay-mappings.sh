@@ -82,6 +82,7 @@ while True:
         ours.sendall(answer)
 PYTHON
     python3 /run/nbd.py "$1" "$2" &
+    server=$!
 }
 
 # Makes the device; sets $device, and $lowest to the disk whose requests count.
@@ -177,8 +178,8 @@ unmake() {
     loop) losetup -d "$device" ;;
     nbd)
         # The server ends with its client, and then lets go of its file.
-        kill %1 2>/dev/null
-        wait
+        kill "$server" 2>/dev/null
+        wait "$server" 2>/dev/null
         sleep 1
         ;;
     zram) echo 1 >"/sys/block/$lowest/reset" ;;

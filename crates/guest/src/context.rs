@@ -2,6 +2,7 @@
 //! What every case of the matrix needs: the lab, the program under test, sizes, and rows.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use foreread_guest::{Guest, GuestError, Lab, tree_image};
@@ -122,8 +123,9 @@ pub fn document(outcome: &foreread_guest::Outcome, name: &str) -> Result<Value, 
         })
 }
 
-/// `foreread` without debug information, which is most of a release build, in `folder`.
-pub fn stripped(foreread: &Path, folder: &Path) -> Result<PathBuf, GuestError> {
+/// `foreread` as it is installed, in `folder`: without debug information, which is most of a
+/// release build, and with the pages marked that a start reads.
+pub fn installed(foreread: &Path, folder: &Path) -> Result<PathBuf, GuestError> {
     if !foreread.exists() {
         return Err(GuestError::Unexpected(format!(
             "{} is not there; make build makes it",
@@ -131,19 +133,25 @@ pub fn stripped(foreread: &Path, folder: &Path) -> Result<PathBuf, GuestError> {
         )));
     }
     let to = folder.join("foreread");
-    let done = std::process::Command::new("strip")
-        .arg("-o")
-        .arg(&to)
-        .arg(foreread)
-        .output();
-    match done {
-        Ok(done) if done.status.success() => Ok(to),
+    finished(Command::new("strip").arg("-o").arg(&to).arg(foreread))?;
+    // Without root it says so, and leaves the program as it is.
+    finished(Command::new(START_PAGES).arg(&to))?;
+    Ok(to)
+}
+
+const START_PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/start-pages.sh");
+
+/// Runs a program to its end.
+fn finished(command: &mut Command) -> Result<(), GuestError> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    match command.output() {
+        Ok(done) if done.status.success() => Ok(()),
         Ok(done) => Err(GuestError::Unexpected(format!(
-            "strip failed: {}",
+            "{name} failed: {}",
             String::from_utf8_lossy(&done.stderr).trim()
         ))),
         Err(error) => Err(GuestError::Unexpected(format!(
-            "strip does not run: {error}"
+            "{name} does not run: {error}"
         ))),
     }
 }

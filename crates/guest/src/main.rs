@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use foreread_guest::{Disk, Guest, GuestError, Lab};
+use foreread_model::{DiskParameters, PRESET_NAMES};
 
 /// Runs things under other kernels, in virtual machines made of Debian's packages.
 #[derive(Debug, Parser)]
@@ -48,7 +49,8 @@ struct RunArguments {
     /// A file to have beside the script, under its own name; several times for several.
     #[arg(long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// A disk, NAME=IMAGE or NAME=SIZE in MiB; `disk NAME` in the script prints its device.
+    /// A disk, NAME=IMAGE or NAME=SIZE in MiB; NAME=IMAGE@hdd reads at the speed of that model.
+    /// `disk NAME` in the script prints its device.
     #[arg(long = "disk", value_name = "NAME=WHAT")]
     disks: Vec<String>,
     /// Where to put the files that the script leaves in /run/out.
@@ -132,17 +134,29 @@ fn run(arguments: &RunArguments) -> Result<ExitCode, GuestError> {
     Ok(ExitCode::from(u8::try_from(outcome.status).unwrap_or(1)))
 }
 
-/// `NAME=SIZE` in MiB, or `NAME=IMAGE`.
+/// `NAME=SIZE` in MiB, `NAME=IMAGE`, or `NAME=IMAGE@MODEL`.
 fn disk_of(text: &str) -> Result<Disk, GuestError> {
     let Some((name, what)) = text.split_once('=') else {
         return Err(GuestError::Unexpected(format!(
             "`{text}` is no disk: NAME=IMAGE or NAME=SIZE in MiB is one"
         )));
     };
-    Ok(match what.parse() {
-        Ok(size_mib) => Disk::blank(name, size_mib),
-        Err(_) => Disk::image(name, Path::new(what)),
-    })
+    if let Ok(size_mib) = what.parse() {
+        return Ok(Disk::blank(name, size_mib));
+    }
+    // An image of such a name is an image.
+    if let Some((image, model)) = what.rsplit_once('@')
+        && !Path::new(what).exists()
+    {
+        let Some(parameters) = DiskParameters::preset(model) else {
+            return Err(GuestError::Unexpected(format!(
+                "no disk model is called `{model}`; there are {}",
+                PRESET_NAMES.join(", ")
+            )));
+        };
+        return Ok(Disk::modelled(name, Path::new(image), parameters));
+    }
+    Ok(Disk::image(name, Path::new(what)))
 }
 
 fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {

@@ -11,7 +11,7 @@ use foreread_guest::{GuestError, Lab};
 
 use crate::cases::programs::Baseline;
 use crate::cases::{CASES, Case};
-use crate::context::{Context, stripped};
+use crate::context::{Context, installed};
 use crate::report::{Cells, Known, Report};
 
 /// As many as run at once in one lab.
@@ -64,7 +64,7 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
     };
     let context = Context {
         lab: &lab,
-        foreread: stripped(&foreread, scratch.path())?,
+        foreread: installed(&foreread, scratch.path())?,
         programs: arguments.programs,
         verifier: Baseline::parse(&read(Path::new(VERIFIER))?)?,
         verifier_now: Mutex::default(),

@@ -3,8 +3,8 @@
 
 use foreread_guest::GuestError;
 
-use super::{Case, PREPARE};
-use crate::context::{Context, Row, document};
+use super::{Case, doctor_report};
+use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
     name: "doctor",
@@ -13,13 +13,7 @@ pub const CASE: Case = Case {
 };
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
-    let outcome = context
-        .guest(kernel)?
-        .script(format!(
-            "{PREPARE}./foreread doctor --json >/run/out/doctor.json"
-        ))
-        .run()?;
-    let report = document(&outcome, "doctor.json")?;
+    let report = doctor_report(context, kernel)?;
     let lacking: Vec<String> = report["checks"]
         .as_array()
         .into_iter()

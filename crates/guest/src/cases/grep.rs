@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A cold `grep -rq` through small files: alone, and three times by `foreread run`.
+//! A cold `grep -rq` through small files: alone, and three times by `foreread run`. Requests are
+//! told here and judged in [`hdd`](super::hdd), where the disk is slower than the processor.
 
 use foreread_guest::{Disk, GuestError};
 use foreread_testbed::workload::{ABSENT_PATTERN, SMALL_FILES};
@@ -13,9 +14,6 @@ pub const CASE: Case = Case {
     about: "`run -- grep -rq`, cold, through 8,000 small files on ext4: requests at the virtual disk",
     run,
 };
-
-/// The second run may make one request where the kernel alone makes so many.
-const FEWER: u64 = 20;
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     let script = format!(
@@ -64,12 +62,7 @@ done
     Ok(vec![
         Row::told("the kernel alone, requests", grouped(alone)),
         Row::told("first run, requests", grouped(first)),
-        Row::asserted(
-            "second run, requests",
-            format!("at most 1/{FEWER}"),
-            ratio(alone, second),
-            second * FEWER <= alone,
-        ),
+        Row::told("second run, requests", ratio(alone, second)),
         Row::told("third run, requests", ratio(alone, third)),
         Row::asserted(
             "recorder and blind spots",

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `run -- grep` on the kinds of block devices that lie between a file system and a disk, by the
 //! script `tests/guest/replay-mappings.sh`, which sets them up and measures.
+//!
+//! Judged is whether a replay fetches at all: once, replays on dm-crypt fetched nothing and said
+//! nothing. How much it is worth is judged in [`hdd`](super::hdd); these disks answer at once, and
+//! the emulated processor reads a file nearly as soon as the replay.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,8 +21,9 @@ pub const CASE: Case = Case {
 };
 
 const SCRIPT: &str = "replay-mappings.sh";
-/// The second run may make one request where the kernel alone makes so many.
-const FEWER: u64 = 8;
+/// The second run may make so many percent of the requests that the kernel alone makes. Requests
+/// vary by 1 to 2 percent between runs.
+const REQUESTS_MAX_PERCENT: u64 = 95;
 /// Some fifteen kinds, each with a file system to make and four cold runs.
 const TIME_LIMIT: Duration = Duration::from_secs(1_200);
 /// Disks in memory take some of it.
@@ -53,7 +58,7 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
 fn row(line: &str) -> Option<Row> {
     let (kind, rest) = line.split_once(' ')?;
     let name = format!("{kind}, second run, requests");
-    let target = format!("at most 1/{FEWER}");
+    let target = format!("at most {REQUESTS_MAX_PERCENT} %");
     if let Some(reason) = rest.trim_start().strip_prefix("skipped: ") {
         let mut row = Row::told(name, format!("skipped: {reason}"));
         row.target = target;
@@ -63,7 +68,11 @@ fn row(line: &str) -> Option<Row> {
     let mut number = || words.next()?.parse::<u64>().ok();
     let (alone, _first, second, _third) = (number()?, number()?, number()?, number()?);
     let said: Vec<&str> = words.collect();
-    let enough = alone > 0 && second * FEWER <= alone;
+    if alone == 0 {
+        // Drivers of memory, such as brd and pmem, keep no statistics.
+        return Some(Row::told(name, "counts no requests"));
+    }
+    let enough = second * 100 <= alone * REQUESTS_MAX_PERCENT;
     Some(Row::asserted(name, target, ratio(alone, second), enough).detail(said.join(" ")))
 }
 
@@ -82,6 +91,8 @@ mod tests {
         let missed = row("thin  1600 1598 1597 1597  replayed 0 bytes").unwrap();
         assert_eq!(missed.verdict, Verdict::Missed);
         assert_eq!(missed.detail, "replayed 0 bytes");
+        let none = row("pmem  0 0 0 0  replayed 12 MiB").unwrap();
+        assert_eq!(none.value, "counts no requests");
         let skipped = row("bcache   skipped: no make-bcache").unwrap();
         assert_eq!(skipped.value, "skipped: no make-bcache");
         assert_eq!(

@@ -13,9 +13,11 @@ pub mod programs;
 mod stat;
 mod watch;
 
+use foreread_core::grouped;
 use foreread_guest::GuestError;
+use serde_json::Value;
 
-use crate::context::{Context, Row};
+use crate::context::{Context, Row, document};
 
 /// One case.
 pub struct Case {
@@ -55,17 +57,15 @@ fn ratio(alone: u64, with: u64) -> String {
     format!("{} of {} (1/{factor:.1})", grouped(with), grouped(alone))
 }
 
-/// With commas between thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+/// The report of `foreread doctor --json` under a kernel.
+fn doctor_report(context: &Context<'_>, kernel: &str) -> Result<Value, GuestError> {
+    let outcome = context
+        .guest(kernel)?
+        .script(format!(
+            "{PREPARE}./foreread doctor --json >/run/out/doctor.json"
+        ))
+        .run()?;
+    document(&outcome, "doctor.json")
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use foreread_guest::GuestError;
 use serde_json::Value;
 
-use super::{Case, PREPARE};
-use crate::context::{Context, Row, document};
+use super::{Case, doctor_report};
+use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
     name: "programs",
@@ -20,13 +20,7 @@ pub const CASE: Case = Case {
 const GROWTH_PERCENT: u64 = 10;
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
-    let outcome = context
-        .guest(kernel)?
-        .script(format!(
-            "{PREPARE}./foreread doctor --json >/run/out/doctor.json"
-        ))
-        .run()?;
-    let report = document(&outcome, "doctor.json")?;
+    let report = doctor_report(context, kernel)?;
     let surveys: Vec<&Value> = report["programs"]
         .as_array()
         .into_iter()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `foreread watch -- grep`: a directory tree without a profile.
+//! `foreread watch -- grep`: a directory tree without a profile. Requests are told here and judged
+//! in [`hdd`](super::hdd), where the disk is slower than the processor.
 
 use foreread_guest::{Disk, GuestError};
 use foreread_testbed::workload::{ABSENT_PATTERN, SMALL_FILES};
@@ -12,9 +13,6 @@ pub const CASE: Case = Case {
     about: "`watch -- grep -rq`, cold, first run and no profile, through the same files",
     run,
 };
-
-/// It may make one request where the kernel alone makes so many.
-const FEWER: u64 = 8;
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     let script = format!(
@@ -39,13 +37,7 @@ cat /run/out/said
     let said = outcome.file("said")?;
     let status = outcome.file("status")?;
     Ok(vec![
-        Row::asserted(
-            "first run, requests",
-            format!("at most 1/{FEWER}"),
-            ratio(alone, watched),
-            watched * FEWER <= alone,
-        )
-        .detail(said.trim().to_owned()),
+        Row::told("first run, requests", ratio(alone, watched)).detail(said.trim().to_owned()),
         // grep finds nothing and ends with 1; watch passes that on. 64 is: it ran unwatched.
         Row::asserted(
             "exit status",
