@@ -83,7 +83,7 @@ fn a_small_demo_asks_the_disk_less_often_with_replay() {
     let world = World::new();
     let svg = world.path("picture.svg");
     let output = world
-        .foreread(&["demo", "--files", "200", "--device", "nvme", "--json"])
+        .foreread(&["demo", "--files", "200", "--device", "hdd", "--json"])
         .args(["--programs", "grep", "--set", "latency_ns=0.2ms", "--svg"])
         .arg(&svg)
         .output()
@@ -101,7 +101,9 @@ fn a_small_demo_asks_the_disk_less_often_with_replay() {
         requests(grep, "kernel_alone"),
         requests(grep, "second_runs"),
     );
-    assert!(second < kernel, "{second} requests instead of {kernel}");
+    // Here one window holds all, sorted by place: about 30 requests instead of 217. Without a head
+    // to move, windows are small to stay ahead of the program, and few requests merge.
+    assert!(second < kernel / 2, "{second} requests instead of {kernel}");
     // The replay brings what the program needs, and hardly more.
     let (needed, read) = (
         grep["needed_bytes"].as_u64().expect("a number"),
