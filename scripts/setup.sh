@@ -42,6 +42,14 @@ test   xfsprogs      mkfs.xfs                 tests on xfs
 test   btrfs-progs   mkfs.btrfs               tests on btrfs
 bench   fio           fio                      what a disk reaches at best, to compare streams with
 test   clang-format  clang-format             checks the layout of the C sources
+guests mmdebstrap    mmdebstrap               makes the root file system of the guests
+guests e2fsprogs     mke2fs                   makes its image
+guests cpio          cpio                     makes the archive that a guest starts from
+guests kmod          depmod                   indexes the modules of the guests' kernels
+guests binutils      objcopy                  takes the kernels' BTF out of their images
+guests xz-utils      xz                       unpacks kernels and modules
+guests zstd          zstd                     the same
+guests lz4           lz4                      the same
 deb    debhelper     dh                       builds the Debian package
 deb    dpkg-dev      dpkg-buildpackage        the same
 deb    lintian       lintian                  checks it
