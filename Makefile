@@ -53,6 +53,7 @@ bench: ## the result table of the README (asks for root)
 guests: ## every kernel of the list in virtual machines; writes docs/kernels.md
 	@scripts/setup.sh guests
 	cargo build --release --locked --package foreread --package foreread-guest
+	cargo test --release --locked --no-run --package foreread-linux --test stat
 	$(TARGET)/release/foreread-guests matrix --write $(GUESTS_ARGS)
 
 lint: ## rustfmt, clippy, clang-format, shell

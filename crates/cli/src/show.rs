@@ -17,7 +17,7 @@ use crate::args::ShowArguments;
 use crate::store::{self, Key, Store};
 use crate::text;
 
-pub use words::blind_spot_names;
+pub use words::{blind_spot_names, recorder};
 
 /// `foreread show`.
 pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {

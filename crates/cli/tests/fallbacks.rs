@@ -171,21 +171,25 @@ fn a_refusal_of_bpf_is_remembered_for_this_boot_only() {
         return;
     }
     let remembered = world.state().join("recorder.json");
-    let run = |document: &Value| -> Value {
+    let run = |document: &Value| -> (Value, String) {
         fs::write(&remembered, document.to_string()).expect("it is remembered");
         let arguments = ["run", "--fresh", "--json", "run.json", "--", "true"];
         let output = world.output(&arguments);
         assert!(output.status.success(), "{}", stderr(&output));
         let document = fs::read(world.path("run.json")).expect("a document");
-        serde_json::from_slice(&document).expect("JSON")
+        let document = serde_json::from_slice(&document).expect("JSON");
+        (document, stderr(&output))
     };
-    let document = run(&refusal());
+    let (document, line) = run(&refusal());
     assert_eq!(document["recorder"], "tracefs", "{document:#}");
     assert_eq!(document["recorder_refusals"], json!(["no BPF today"]));
+    assert!(line.contains("; recorded by tracefs ("), "{line}");
+    assert!(line.ends_with("): no BPF today\n"), "{line}");
     let mut of_another_boot = refusal();
     of_another_boot["circumstances"]["boot"] = json!("another");
-    let document = run(&of_another_boot);
+    let (document, line) = run(&of_another_boot);
     assert_ne!(document["recorder_refusals"], json!(["no BPF today"]));
+    assert!(!line.contains("no BPF today"), "{line}");
 }
 
 /// Root without any rights: sudo is no remedy then.

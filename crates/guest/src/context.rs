@@ -18,6 +18,8 @@ pub struct Context<'lab> {
     pub foreread: PathBuf,
     /// Random programs for check-kernel, on each file system.
     pub programs: u32,
+    /// The tests of `stat`, if they are built.
+    pub stat_tests: Option<PathBuf>,
     /// What the verifier counted for each BPF program when the baseline was written.
     pub verifier: Baseline,
     /// What it counts now, of the kernels that were asked.
@@ -133,10 +135,15 @@ pub fn installed(foreread: &Path, folder: &Path) -> Result<PathBuf, GuestError> 
         )));
     }
     let to = folder.join("foreread");
-    finished(Command::new("strip").arg("-o").arg(&to).arg(foreread))?;
+    strip(foreread, &to)?;
     // Without root it says so, and leaves the program as it is.
     finished(Command::new(START_PAGES).arg(&to))?;
     Ok(to)
+}
+
+/// Copies a program without its debug information.
+pub fn strip(program: &Path, to: &Path) -> Result<(), GuestError> {
+    finished(Command::new("strip").arg("-o").arg(to).arg(program))
 }
 
 const START_PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/start-pages.sh");

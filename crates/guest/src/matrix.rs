@@ -11,7 +11,7 @@ use foreread_guest::{GuestError, Lab};
 
 use crate::cases::programs::Baseline;
 use crate::cases::{CASES, Case};
-use crate::context::{Context, installed};
+use crate::context::{Context, installed, strip};
 use crate::report::{Cells, Known, Report};
 
 /// As many as run at once in one lab.
@@ -60,12 +60,13 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
         .map_err(|error| GuestError::Unexpected(format!("no temporary folder: {error}")))?;
     let foreread = match &arguments.foreread {
         Some(path) => path.clone(),
-        None => beside_this_program()?,
+        None => beside_this_program("foreread")?,
     };
     let context = Context {
         lab: &lab,
         foreread: installed(&foreread, scratch.path())?,
         programs: arguments.programs,
+        stat_tests: stat_tests(scratch.path())?,
         verifier: Baseline::parse(&read(Path::new(VERIFIER))?)?,
         verifier_now: Mutex::default(),
     };
@@ -109,22 +110,37 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
     })
 }
 
-/// Every case under every kernel. Each worker takes the next pair when its guest is done; the cases
-/// that take longest come last in the list, so pairs are taken from its end.
+/// Every case under every kernel; those that need the machine for themselves one after the other,
+/// when the others are done.
 fn run_all(context: &Context<'_>, kernels: &[String], cases: &[&'static Case]) -> Cells {
-    let pairs = cases.iter().enumerate().flat_map(|(case, _)| {
-        let kernels = (0..kernels.len()).map(move |kernel| (case, kernel));
-        kernels.collect::<Vec<_>>()
-    });
-    let pairs: Mutex<VecDeque<(usize, usize)>> = Mutex::new(pairs.rev().collect());
     let cells = Mutex::new(Cells::default());
+    let (alone, together): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|c| c.is_alone);
+    for (cases, workers) in [(together, WORKERS), (alone, 1)] {
+        run_some(context, kernels, &cases, workers, &cells);
+    }
+    cells.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// These cases under every kernel. Each worker takes the next pair when its guest is done; the cases
+/// that take longest come last in the list, so pairs are taken from its end.
+fn run_some(
+    context: &Context<'_>,
+    kernels: &[String],
+    cases: &[&'static Case],
+    workers: usize,
+    cells: &Mutex<Cells>,
+) {
+    let pairs = cases.iter().flat_map(|case| {
+        let kernels = kernels.iter();
+        kernels.map(move |kernel| (*case, kernel))
+    });
+    let pairs: Mutex<VecDeque<(&Case, &String)>> = Mutex::new(pairs.rev().collect());
     std::thread::scope(|scope| {
-        for _ in 0..WORKERS {
+        for _ in 0..workers {
             scope.spawn(|| {
                 loop {
                     let pair = locked(&pairs).pop_front();
                     let Some((case, kernel)) = pair else { break };
-                    let (case, kernel) = (cases[case], &kernels[kernel]);
                     let started = Instant::now();
                     let result = (case.run)(context, kernel).map_err(|error| error.to_string());
                     let seconds = started.elapsed().as_secs();
@@ -132,12 +148,11 @@ fn run_all(context: &Context<'_>, kernels: &[String], cases: &[&'static Case]) -
                         Ok(_) => println!("{kernel} {}: {seconds} s", case.name),
                         Err(error) => println!("{kernel} {}: {seconds} s: {error}", case.name),
                     }
-                    locked(&cells).insert((case.name.to_owned(), kernel.clone()), result);
+                    locked(cells).insert((case.name.to_owned(), kernel.clone()), result);
                 }
             });
         }
     });
-    cells.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A worker that panicked leaves the list as it was between two calls.
@@ -169,10 +184,29 @@ fn chosen_kernels(lab: &Lab, names: &[String]) -> Result<Vec<String>, GuestError
     names.iter().map(name_of).collect()
 }
 
-fn beside_this_program() -> Result<PathBuf, GuestError> {
+fn beside_this_program(name: &str) -> Result<PathBuf, GuestError> {
     let own = std::env::current_exe();
-    own.map(|path| path.with_file_name("foreread"))
+    own.map(|path| path.with_file_name(name))
         .map_err(|error| GuestError::Unexpected(format!("no path of this program: {error}")))
+}
+
+/// The tests of `stat` as cargo built them last beside this program, without debug information;
+/// `None` where it has not.
+fn stat_tests(scratch: &Path) -> Result<Option<PathBuf>, GuestError> {
+    let folder = beside_this_program("deps")?;
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        return Ok(None);
+    };
+    let built = entries.flatten().filter(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let hash = name.strip_prefix("stat-");
+        hash.is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    });
+    let newest = built.max_by_key(|entry| entry.metadata().and_then(|m| m.modified()).ok());
+    let stripped = scratch.join("stat-tests");
+    newest
+        .map(|entry| strip(&entry.path(), &stripped).map(|()| stripped))
+        .transpose()
 }
 
 fn read(path: &Path) -> Result<String, GuestError> {

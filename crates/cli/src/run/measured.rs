@@ -7,12 +7,13 @@ use foreread_core::Bytes;
 use foreread_linux::recorder::{Counts, Fetched, Unresolved};
 use foreread_linux::replay::Report;
 use foreread_profile::benefit::{COLD_BELOW_PERMILLE, Verdict, judge, saved_ns};
-use foreread_profile::{PAGE_BYTES, Profile, Program, Recorder, Run, RunMode};
+use foreread_profile::{BlindSpots, PAGE_BYTES, Profile, Program, Recorder, Run, RunMode};
 use serde_json::{Value, json};
 
 use super::session::{Timeline, is_whole};
 use super::shortfall;
 use crate::output::{pages, percent, time};
+use crate::show;
 
 /// What happened, and what it was worth.
 pub struct Measured {
@@ -29,6 +30,8 @@ pub struct Measured {
     pub read_bytes: Option<u64>,
     /// Why no better recorder was used, a line each.
     refusals: Vec<String>,
+    /// What the recorder could not see.
+    blind_spots: BlindSpots,
     files: u64,
     pages: u64,
     unresolved: Unresolved,
@@ -54,6 +57,7 @@ impl Measured {
             fetched: None,
             read_bytes: None,
             refusals: Vec::new(),
+            blind_spots: BlindSpots::default(),
             files: 0,
             pages: 0,
             unresolved: Unresolved::default(),
@@ -77,6 +81,7 @@ impl Measured {
         self.files = profile.files().count() as u64;
         self.pages = profile.total_pages();
         self.unresolved = unresolved;
+        self.blind_spots = profile.source.blind_spots;
     }
 
     pub fn replayed(
@@ -157,7 +162,7 @@ impl Measured {
             _ => "the next cold start will be faster",
         };
         format!(
-            "recorded {} files, {}{lost}, in {}{}; {next}",
+            "recorded {} files, {}{lost}, in {}{}; {next}{}",
             foreread_core::grouped(self.files),
             pages(self.pages),
             time(run.wall_ns),
@@ -166,7 +171,17 @@ impl Measured {
                 (None, Some(bytes)) => format!(" ({} read from disks)", bytes_text(bytes)),
                 (None, None) => String::new(),
             },
+            self.stepped_down(),
         )
+    }
+
+    /// Which recorder it was where BPF is refused, what that one doesn't see, and why it was taken.
+    fn stepped_down(&self) -> String {
+        let (Some(used), Some(reason)) = (self.recorder, self.refusals.first()) else {
+            return String::new();
+        };
+        let lost = show::blind_spot_names(self.blind_spots).join(", ");
+        format!("; recorded by {} ({lost}): {reason}", show::recorder(used))
     }
 
     fn replayed_line(&self, run: &Run) -> String {

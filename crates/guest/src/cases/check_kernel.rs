@@ -12,6 +12,7 @@ use crate::context::{Context, Row, document};
 pub const CASE: Case = Case {
     name: "check-kernel",
     about: "`check-kernel --programs N`, random programs equal on kernel and model, by BPF and residency",
+    is_alone: false,
     run,
 };
 

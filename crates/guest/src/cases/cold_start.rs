@@ -11,6 +11,7 @@ use crate::context::{Context, Row};
 pub const CASE: Case = Case {
     name: "cold-start",
     about: "what `foreread run` reads from a cold disk for itself until its command is executed",
+    is_alone: false,
     run,
 };
 

@@ -9,6 +9,7 @@ use crate::context::{Context, Row};
 pub const CASE: Case = Case {
     name: "doctor",
     about: "`foreread doctor`: whether everything works, and with which recorder",
+    is_alone: false,
     run,
 };
 

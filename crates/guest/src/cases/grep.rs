@@ -12,6 +12,7 @@ use crate::context::{Context, Row, document};
 pub const CASE: Case = Case {
     name: "grep",
     about: "`run -- grep -rq`, cold, through 8,000 small files on ext4: requests at the virtual disk",
+    is_alone: false,
     run,
 };
 

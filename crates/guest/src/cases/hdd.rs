@@ -17,6 +17,7 @@ use crate::context::{Context, Row, document};
 pub const CASE: Case = Case {
     name: "hdd",
     about: "`run` and `watch -- grep -rq`, cold, through 8,000 small files on a modelled hard disk",
+    is_alone: true,
     run,
 };
 

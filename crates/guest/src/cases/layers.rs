@@ -17,6 +17,7 @@ use crate::context::{Context, Row};
 pub const CASE: Case = Case {
     name: "layers",
     about: "second `run -- grep -rq` through 1,400 files on each kind of device: requests at the disk",
+    is_alone: false,
     run,
 };
 

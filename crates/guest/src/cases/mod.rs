@@ -3,6 +3,7 @@
 //!
 //! A new case is a file here with a [`Case`] value, and its line in [`CASES`].
 
+mod accounting;
 mod check_kernel;
 mod cold_start;
 mod doctor;
@@ -10,6 +11,7 @@ mod grep;
 mod hdd;
 mod layers;
 pub mod programs;
+mod refusals;
 mod stat;
 mod watch;
 
@@ -25,17 +27,21 @@ pub struct Case {
     pub name: &'static str,
     /// What it shows, for the page.
     pub about: &'static str,
+    /// Whether no other guest may run meanwhile: it is about how far a replay is ahead of a program.
+    pub is_alone: bool,
     /// Boots the guest with this kernel. An error fails the case under this kernel only.
     pub run: fn(&Context<'_>, &str) -> Result<Vec<Row>, GuestError>,
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 9] = [
+pub const CASES: [&Case; 11] = [
     &doctor::CASE,
+    &refusals::CASE,
     &programs::CASE,
     &grep::CASE,
     &watch::CASE,
     &stat::CASE,
+    &accounting::CASE,
     &hdd::CASE,
     &layers::CASE,
     &cold_start::CASE,

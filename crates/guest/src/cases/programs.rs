@@ -12,6 +12,7 @@ use crate::context::{Context, Row};
 pub const CASE: Case = Case {
     name: "programs",
     about: "each BPF program loaded and attached (`doctor --json`), and the verifier's counts",
+    is_alone: false,
     run,
 };
 

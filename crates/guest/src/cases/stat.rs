@@ -11,6 +11,7 @@ use crate::context::{Context, Row, document};
 pub const CASE: Case = Case {
     name: "stat",
     about: "`stat --by machine -- grep -rq`, cold, through 1,400 files",
+    is_alone: false,
     run,
 };
 

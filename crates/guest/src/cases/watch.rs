@@ -11,6 +11,7 @@ use crate::context::{Context, Row};
 pub const CASE: Case = Case {
     name: "watch",
     about: "`watch -- grep -rq`, cold, first run and no profile, through the same files",
+    is_alone: false,
     run,
 };
 
