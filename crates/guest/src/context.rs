@@ -18,6 +18,12 @@ pub struct Context<'lab> {
     pub foreread: PathBuf,
     /// Random programs for check-kernel, on each file system.
     pub programs: u32,
+    /// What they are drawn from.
+    pub seed: u64,
+    /// How it looks at the page cache: some of `check_kernel::WAYS`.
+    pub ways: Vec<String>,
+    /// The Debian package and its file name, if it is built.
+    pub package: Option<(PathBuf, String)>,
     /// The tests of `stat`, if they are built.
     pub stat_tests: Option<PathBuf>,
     /// What the verifier counted for each BPF program when the baseline was written.

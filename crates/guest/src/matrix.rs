@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use foreread_guest::{GuestError, Lab};
 
+use crate::cases::check_kernel::WAYS;
 use crate::cases::programs::Baseline;
 use crate::cases::{CASES, Case};
 use crate::context::{Context, installed, strip};
@@ -32,9 +33,16 @@ pub struct MatrixArguments {
     /// Only these cases.
     #[arg(long = "case", value_name = "CASE", value_delimiter = ',')]
     cases: Vec<String>,
-    /// Random programs for check-kernel, on each file system.
+    /// Random programs for check-kernel, on each file system; for accounting, on all together.
     #[arg(long, value_name = "N", default_value_t = 30)]
     programs: u32,
+    /// The seed that these programs are drawn from.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How check-kernel looks at the page cache.
+    #[arg(long = "by", value_name = "WAY", value_delimiter = ',', value_parser = WAYS,
+          default_values = WAYS)]
+    ways: Vec<String>,
     /// The foreread to test; by default the one beside this program.
     #[arg(long, value_name = "FILE")]
     foreread: Option<PathBuf>,
@@ -66,6 +74,9 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
         lab: &lab,
         foreread: installed(&foreread, scratch.path())?,
         programs: arguments.programs,
+        seed: arguments.seed,
+        ways: arguments.ways.clone(),
+        package: package()?,
         stat_tests: stat_tests(scratch.path())?,
         verifier: Baseline::parse(&read(Path::new(VERIFIER))?)?,
         verifier_now: Mutex::default(),
@@ -121,7 +132,7 @@ fn run_all(context: &Context<'_>, kernels: &[String], cases: &[&'static Case]) -
     cells.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// These cases under every kernel. Each worker takes the next pair when its guest is done; the cases
+/// These cases under every kernel. A worker takes the next pair when its guest is done; the cases
 /// that take longest come last in the list, so pairs are taken from its end.
 fn run_some(
     context: &Context<'_>,
@@ -188,6 +199,18 @@ fn beside_this_program(name: &str) -> Result<PathBuf, GuestError> {
     let own = std::env::current_exe();
     own.map(|path| path.with_file_name(name))
         .map_err(|error| GuestError::Unexpected(format!("no path of this program: {error}")))
+}
+
+/// What `make deb` has built in the target directory of this program; `None` where it has not.
+fn package() -> Result<Option<(PathBuf, String)>, GuestError> {
+    let folder = beside_this_program("../deb")?;
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let found = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let is_it = name.starts_with("foreread_") && name.ends_with(".deb");
+        is_it.then(|| (entry.path(), name))
+    });
+    Ok(found.max_by(|a, b| a.1.cmp(&b.1)))
 }
 
 /// The tests of `stat` as cargo built them last beside this program, without debug information;

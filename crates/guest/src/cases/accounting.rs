@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tests of `foreread stat` under this kernel: 23 pages of 23 files read in each way, and random
+//! The tests of `foreread stat` under this kernel: 23 pages of 23 files in each way, and random
 //! programs on three file systems, with every page held against what residency shows.
 
 use std::time::Duration;
@@ -11,12 +11,14 @@ use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
     name: "accounting",
-    about: "`stat`'s tests: 23 pages of 23 files read in each way, 1,020 random programs",
+    about: "`stat`'s tests: 23 pages of 23 files read in each way, N random programs",
     is_alone: false,
     run,
 };
 
-const TIME_LIMIT: Duration = Duration::from_secs(900);
+/// Of the rest of the tests, and of a random program.
+const REST_SECONDS: u64 = 300;
+const SECONDS_A_PROGRAM: u64 = 2;
 const ROW: &str = "tests of accounts that are exact";
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
@@ -26,11 +28,15 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
             "skipped: not built; make guests builds them",
         )]);
     };
+    let programs = u64::from(context.programs.div_ceil(3));
+    let limit = Duration::from_secs(REST_SECONDS + 3 * programs * SECONDS_A_PROGRAM);
     let outcome = context
         .guest(kernel)?
         .file(tests, "stat-tests")
-        .time_limit(TIME_LIMIT)
-        .script(format!("{PREPARE}./stat-tests --show-output 2>&1"))
+        .time_limit(limit)
+        .script(format!(
+            "{PREPARE}FOREREAD_STAT_PROGRAMS={programs} ./stat-tests --show-output 2>&1"
+        ))
         .run()?;
     let Some(result) = TestResult::of(&outcome.output) else {
         return Err(GuestError::Unexpected(format!(

@@ -16,17 +16,18 @@ pub const CASE: Case = Case {
     run,
 };
 
-const WAYS: [&str; 2] = ["bpf", "residency"];
+/// How check-kernel can look at the page cache.
+pub const WAYS: [&str; 2] = ["bpf", "residency"];
 /// 6.1 has no cachestat(2) and takes 0.6 s for each program and file system by residency.
 const SECONDS_A_PROGRAM: u64 = 5;
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
-    let programs = context.programs;
-    let ways = WAYS.join(" ");
+    let (programs, seed) = (context.programs, context.seed);
+    let ways = context.ways.join(" ");
     let script = format!(
         "{PREPARE}
 for way in {ways}; do
-    ./foreread check-kernel --by $way --programs {programs} --json \\
+    ./foreread check-kernel --by $way --programs {programs} --seed {seed} --json \\
         >/run/out/$way.json 2>/run/out/$way.said
     cat /run/out/$way.said
 done
@@ -40,7 +41,7 @@ done
         .script(script)
         .run()?;
     let mut rows = Vec::new();
-    for way in WAYS {
+    for way in &context.ways {
         let name = format!("equal programs by {way}");
         let target = "all, on ext4, xfs, btrfs";
         rows.push(match document(&outcome, &format!("{way}.json")) {

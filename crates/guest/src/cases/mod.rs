@@ -4,12 +4,13 @@
 //! A new case is a file here with a [`Case`] value, and its line in [`CASES`].
 
 mod accounting;
-mod check_kernel;
+pub mod check_kernel;
 mod cold_start;
 mod doctor;
 mod grep;
 mod hdd;
 mod layers;
+mod package;
 pub mod programs;
 mod refusals;
 mod stat;
@@ -27,14 +28,14 @@ pub struct Case {
     pub name: &'static str,
     /// What it shows, for the page.
     pub about: &'static str,
-    /// Whether no other guest may run meanwhile: it is about how far a replay is ahead of a program.
+    /// Whether no other guest may run meanwhile: how far a replay is ahead depends on that.
     pub is_alone: bool,
     /// Boots the guest with this kernel. An error fails the case under this kernel only.
     pub run: fn(&Context<'_>, &str) -> Result<Vec<Row>, GuestError>,
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 11] = [
+pub const CASES: [&Case; 12] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -44,6 +45,7 @@ pub const CASES: [&Case; 11] = [
     &accounting::CASE,
     &hdd::CASE,
     &layers::CASE,
+    &package::CASE,
     &cold_start::CASE,
     &check_kernel::CASE,
 ];

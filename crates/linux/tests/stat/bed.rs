@@ -53,9 +53,9 @@ pub fn start(following: Following) -> Option<Accounting> {
     }
 }
 
-/// Room for 8 GiB read in large pieces, or 32,768 small files. A snapshot walks through all places
+/// Room for 2 GiB read in large pieces, or 8,192 small files. A snapshot walks through all places
 /// of the table, taken or not: of the usual 262,144 that takes 5 ms.
-const CHUNKS_MAX: u32 = 32_768;
+const CHUNKS_MAX: u32 = 8_192;
 
 /// The same, told apart by file and by process.
 pub fn start_by_file() -> Option<Accounting> {

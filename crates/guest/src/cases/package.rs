@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The Debian package on a booted system, by `tests/guest/deb.sh`: installed, its service
+//! started, a first cold grep with it, upgraded, removed and purged.
+
+use std::path::Path;
+use std::time::Duration;
+
+use foreread_guest::GuestError;
+
+use super::Case;
+use crate::context::{Context, Row};
+
+pub const CASE: Case = Case {
+    name: "package",
+    about: "the package of `make deb`: installed, service started, upgraded, removed, purged",
+    is_alone: false,
+    run,
+};
+
+const SCRIPT: &str = "deb.sh";
+const TIME_LIMIT: Duration = Duration::from_secs(600);
+
+fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
+    const NAME: &str = "install, service, upgrade, purge";
+    let Some((package, name)) = &context.package else {
+        return Ok(vec![Row::told(
+            NAME,
+            "skipped: no package; make deb builds it",
+        )]);
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guest");
+    let outcome = context
+        .guest(kernel)?
+        .file(package, name)
+        .file(folder.join(SCRIPT), SCRIPT)
+        .time_limit(TIME_LIMIT)
+        .script(format!("./{SCRIPT}"))
+        .run()?;
+    let said: Vec<&str> = outcome.output.lines().collect();
+    let is_clean = outcome.status == 0 && said.last() == Some(&"deb: passed");
+    let value = if is_clean { "clean" } else { "not clean" };
+    let mut rows = vec![Row::asserted(NAME, "clean", value, is_clean).detail(said.join("; "))];
+    let cold = said
+        .iter()
+        .find_map(|line| line.strip_prefix("deb: cold grep of "));
+    rows.extend(cold.map(|told| Row::told("first cold grep beside the service", told)));
+    Ok(rows)
+}
