@@ -5,7 +5,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use foreread_guest::GuestError;
+use foreread_guest::{Disk, GuestError};
+use foreread_model::DiskParameters;
 
 use super::Case;
 use crate::context::{Context, Row};
@@ -18,6 +19,7 @@ pub const CASE: Case = Case {
 };
 
 const SCRIPT: &str = "deb.sh";
+const FILES: usize = 700;
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
@@ -28,13 +30,18 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
             "skipped: no package; make deb builds it",
         )]);
     };
+    let hdd = DiskParameters::preset("hdd")
+        .ok_or_else(|| GuestError::Unexpected("no disk model is called hdd".to_owned()))?;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guest");
     let outcome = context
         .guest(kernel)?
         .file(package, name)
         .file(folder.join(SCRIPT), SCRIPT)
+        .disk(Disk::modelled("data", &context.tree(FILES)?, hdd))
         .time_limit(TIME_LIMIT)
-        .script(format!("./{SCRIPT}"))
+        .script(format!(
+            "mkdir -p /mnt/data; mount $(disk data) /mnt/data\nTREE=/mnt/data/tree ./{SCRIPT}"
+        ))
         .run()?;
     let said: Vec<&str> = outcome.output.lines().collect();
     let is_clean = outcome.status == 0 && said.last() == Some(&"deb: passed");
@@ -42,7 +49,7 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     let mut rows = vec![Row::asserted(NAME, "clean", value, is_clean).detail(said.join("; "))];
     let cold = said
         .iter()
-        .find_map(|line| line.strip_prefix("deb: cold grep of "));
+        .find_map(|line| line.strip_prefix("deb: cold grep: "));
     rows.extend(cold.map(|told| Row::told("first cold grep beside the service", told)));
     Ok(rows)
 }

@@ -75,7 +75,10 @@ mkdir -m 700 /run/foreread-nobody; chown 65534:65534 /run/foreread-nobody
 "
     );
     for (number, Refusal { set_up, prefix, .. }) in REFUSALS.iter().enumerate() {
-        script.push_str(&format!("{set_up}\n"));
+        // A refusal is remembered until the next boot.
+        script.push_str(&format!(
+            "{set_up}\nrm -f $FOREREAD_STATE_DIR/recorder.json\n"
+        ));
         for (verb, arguments) in VERBS {
             script.push_str(&format!(
                 "drop_caches
