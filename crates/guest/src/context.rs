@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-use foreread_guest::{Guest, GuestError, Lab, tree_image};
+use foreread_guest::{Disk, Guest, GuestError, Lab, tree_image};
+use foreread_model::DiskParameters;
 use serde_json::Value;
 
 use crate::cases::programs::Baseline;
@@ -18,9 +19,9 @@ pub struct Context<'lab> {
     pub foreread: PathBuf,
     /// Random programs for check-kernel, on each file system.
     pub programs: u32,
-    /// What they are drawn from.
+    /// The seed of these programs.
     pub seed: u64,
-    /// How it looks at the page cache: some of `check_kernel::WAYS`.
+    /// How check-kernel looks at the page cache: some of `check_kernel::WAYS`.
     pub ways: Vec<String>,
     /// The Debian package and its file name, if it is built.
     pub package: Option<(PathBuf, String)>,
@@ -45,6 +46,19 @@ impl Context<'_> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         now.replace(found);
+    }
+
+    /// The same with a script of `tests/guest` beside it.
+    pub fn guest_with(&self, kernel: &str, script: &str) -> Result<Guest<'_>, GuestError> {
+        let path = Path::new(GUEST_SCRIPTS).join(script);
+        Ok(self.guest(kernel)?.file(path, script))
+    }
+
+    /// A tree of small files on a modelled hard disk named `data`.
+    pub fn hdd(&self, files: usize) -> Result<Disk, GuestError> {
+        let hdd = DiskParameters::preset("hdd")
+            .ok_or_else(|| GuestError::Unexpected("the model has no hdd".to_owned()))?;
+        Ok(Disk::modelled("data", &self.tree(files)?, hdd))
     }
 
     /// The image of a tree of small files, made at its first use.
@@ -152,6 +166,7 @@ pub fn strip(program: &Path, to: &Path) -> Result<(), GuestError> {
     finished(Command::new("strip").arg("-o").arg(to).arg(program))
 }
 
+const GUEST_SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/guest");
 const START_PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/start-pages.sh");
 
 /// Runs a program to its end.

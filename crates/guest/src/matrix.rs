@@ -201,7 +201,7 @@ fn beside_this_program(name: &str) -> Result<PathBuf, GuestError> {
         .map_err(|error| GuestError::Unexpected(format!("no path of this program: {error}")))
 }
 
-/// What `make deb` has built in the target directory of this program; `None` where it has not.
+/// The package of `make deb` in the target directory of this program; `None` if there is none.
 fn package() -> Result<Option<(PathBuf, String)>, GuestError> {
     let folder = beside_this_program("../deb")?;
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -30,7 +30,7 @@ pub struct Measured {
     pub read_bytes: Option<u64>,
     /// Why no better recorder was used, a line each.
     refusals: Vec<String>,
-    /// What the recorder could not see.
+    /// Accesses that the recorder could not see.
     blind_spots: BlindSpots,
     files: u64,
     pages: u64,

@@ -16,7 +16,7 @@ pub const CASE: Case = Case {
     run,
 };
 
-/// Of the rest of the tests, which take 280 to 400 s, and of a random program.
+/// The tests without random programs take 280 to 400 s.
 const REST_SECONDS: u64 = 900;
 const SECONDS_A_PROGRAM: u64 = 2;
 const ROW: &str = "tests of accounts that are exact";
@@ -55,7 +55,7 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     ])
 }
 
-/// What the test harness counted.
+/// The counts of the test harness.
 #[derive(Debug, PartialEq, Eq)]
 struct TestResult {
     passed: u64,
@@ -63,7 +63,7 @@ struct TestResult {
 }
 
 impl TestResult {
-    /// Of the line `test result: ok. 23 passed; 0 failed; ...`.
+    /// Reads the line `test result: ok. 23 passed; 0 failed; ...`.
     fn of(output: &str) -> Option<Self> {
         let line = output
             .lines()

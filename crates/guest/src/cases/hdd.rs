@@ -7,8 +7,7 @@
 
 use std::time::Duration;
 
-use foreread_guest::{Disk, GuestError, Outcome};
-use foreread_model::DiskParameters;
+use foreread_guest::{GuestError, Outcome};
 use foreread_testbed::workload::{ABSENT_PATTERN, SMALL_FILES};
 
 use super::{Case, PREPARE, ratio};
@@ -51,11 +50,9 @@ mkdir -m 700 $FOREREAD_STATE_DIR
 measure watch ./foreread watch --
 "
     );
-    let hdd = DiskParameters::preset("hdd")
-        .ok_or_else(|| GuestError::Unexpected("the model has no hdd".to_owned()))?;
     let outcome = context
         .guest(kernel)?
-        .disk(Disk::modelled("data", &context.tree(SMALL_FILES)?, hdd))
+        .disk(context.hdd(SMALL_FILES)?)
         .time_limit(TIME_LIMIT)
         .script(script)
         .run()?;

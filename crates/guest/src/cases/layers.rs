@@ -6,7 +6,6 @@
 //! nothing. How much it is worth is judged in [`hdd`](super::hdd); these disks answer at once, and
 //! the emulated processor reads a file nearly as soon as the replay.
 
-use std::path::Path;
 use std::time::Duration;
 
 use foreread_guest::{Bus, Disk, GuestError};
@@ -31,10 +30,8 @@ const TIME_LIMIT: Duration = Duration::from_secs(1_200);
 const MEMORY_MIB: u32 = 3_072;
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guest");
     let outcome = context
-        .guest(kernel)?
-        .file(folder.join(SCRIPT), SCRIPT)
+        .guest_with(kernel, SCRIPT)?
         .disk(Disk::blank("data", 2_048))
         .disk(Disk::blank("nvme", 1_024).on(Bus::Nvme))
         .memory_mib(MEMORY_MIB)

@@ -2,11 +2,9 @@
 //! The Debian package on a booted system, by `tests/guest/deb.sh`: installed, its service
 //! started, a first cold grep with it, upgraded, removed and purged.
 
-use std::path::Path;
 use std::time::Duration;
 
-use foreread_guest::{Disk, GuestError};
-use foreread_model::DiskParameters;
+use foreread_guest::GuestError;
 
 use super::Case;
 use crate::context::{Context, Row};
@@ -30,14 +28,10 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
             "skipped: no package; make deb builds it",
         )]);
     };
-    let hdd = DiskParameters::preset("hdd")
-        .ok_or_else(|| GuestError::Unexpected("no disk model is called hdd".to_owned()))?;
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guest");
     let outcome = context
-        .guest(kernel)?
+        .guest_with(kernel, SCRIPT)?
         .file(package, name)
-        .file(folder.join(SCRIPT), SCRIPT)
-        .disk(Disk::modelled("data", &context.tree(FILES)?, hdd))
+        .disk(context.hdd(FILES)?)
         .time_limit(TIME_LIMIT)
         .script(format!(
             "mkdir -p /mnt/data; mount $(disk data) /mnt/data\nTREE=/mnt/data/tree ./{SCRIPT}"

@@ -24,7 +24,7 @@ struct Refusal {
     set_up: &'static str,
     /// Starts the program so that it is refused.
     prefix: &'static str,
-    /// What the line must name.
+    /// A word that the line must have.
     reason: &'static str,
 }
 
@@ -59,7 +59,7 @@ const REFUSALS: [Refusal; 4] = [
     },
 ];
 
-/// What follows a command, and by which arguments.
+/// The verbs that follow a command, and their arguments.
 const VERBS: [(&str, &str); 3] = [
     ("run", "run --fresh"),
     ("watch", "watch"),
