@@ -53,7 +53,7 @@ bench: ## the result table of the README (asks for root)
 guests: ## every kernel of the list in virtual machines; writes docs/kernels.md
 	@scripts/setup.sh guests
 	cargo build --release --locked --package foreread --package foreread-guest
-	cargo test --release --locked --no-run --package foreread-linux --test stat
+	cargo test --release --locked --no-run --package foreread-linux-stat --test stat
 	[ -n "$(GUESTS_ARGS)" ] || $(MAKE) deb
 	$(TARGET)/release/foreread-guests matrix --write $(GUESTS_ARGS)
 	[ -n "$(GUESTS_ARGS)" ] || $(AS_ROOT) tests/guest/empty-root.sh

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What the block layer does to requests of some disks, event by event: for `foreread analyze`. */
+/* Events of the block layer for requests of chosen disks, for `foreread analyze`. */
 #include "block_kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -20,7 +20,9 @@ u64 lost;
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 16 << 20);
-} events SEC(".maps");
+} fr_blk_events SEC(".maps");
+
+KNOWN_STRUCT(block_event);
 
 /* What an event is about. */
 struct subject {
@@ -68,7 +70,7 @@ static __always_inline int tell(u32 action, const struct subject *subject, u64 v
 
 	if (!is_watched(major, minor))
 		return 0;
-	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	event = bpf_ringbuf_reserve(&fr_blk_events, sizeof(*event), 0);
 	if (!event) {
 		__sync_fetch_and_add(&lost, 1);
 		return 0;
@@ -122,74 +124,74 @@ static __always_inline int tell_queue(u32 action, struct request_queue *queue, u
 }
 
 SEC("tp_btf/block_bio_queue")
-int BPF_PROG(queued, struct bio *bio)
+int BPF_PROG(fr_blk_queued, struct bio *bio)
 {
 	return tell_bio(BLOCK_QUEUED, bio, 0);
 }
 
 SEC("tp_btf/block_getrq")
-int BPF_PROG(got_request, struct bio *bio)
+int BPF_PROG(fr_blk_got_request, struct bio *bio)
 {
 	return tell_bio(BLOCK_GOT_REQUEST, bio, 0);
 }
 
 SEC("tp_btf/block_bio_backmerge")
-int BPF_PROG(back_merged, struct bio *bio)
+int BPF_PROG(fr_blk_back_merged, struct bio *bio)
 {
 	return tell_bio(BLOCK_BACK_MERGED, bio, 0);
 }
 
 SEC("tp_btf/block_bio_frontmerge")
-int BPF_PROG(front_merged, struct bio *bio)
+int BPF_PROG(fr_blk_front_merged, struct bio *bio)
 {
 	return tell_bio(BLOCK_FRONT_MERGED, bio, 0);
 }
 
 SEC("tp_btf/block_split")
-int BPF_PROG(split, struct bio *bio, unsigned int at_sector)
+int BPF_PROG(fr_blk_split, struct bio *bio, unsigned int at_sector)
 {
 	return tell_bio(BLOCK_SPLIT, bio, at_sector);
 }
 
 SEC("tp_btf/block_plug")
-int BPF_PROG(plugged, struct request_queue *queue)
+int BPF_PROG(fr_blk_plugged, struct request_queue *queue)
 {
 	return tell_queue(BLOCK_PLUGGED, queue, 0);
 }
 
 SEC("tp_btf/block_unplug")
-int BPF_PROG(unplugged, struct request_queue *queue, unsigned int requests, bool explicit)
+int BPF_PROG(fr_blk_unplugged, struct request_queue *queue, unsigned int requests, bool explicit)
 {
 	return tell_queue(explicit ? BLOCK_UNPLUGGED : BLOCK_TIMER_UNPLUGGED, queue, requests);
 }
 
 SEC("tp_btf/block_rq_insert")
-int BPF_PROG(inserted, struct request *request)
+int BPF_PROG(fr_blk_inserted, struct request *request)
 {
 	return tell_request(BLOCK_INSERTED, request, 0);
 }
 
 /* A whole request goes to the end of another one, like a bio. */
 SEC("tp_btf/block_rq_merge")
-int BPF_PROG(request_merged, struct request *request)
+int BPF_PROG(fr_blk_request_merged, struct request *request)
 {
 	return tell_request(BLOCK_BACK_MERGED, request, 0);
 }
 
 SEC("tp_btf/block_rq_issue")
-int BPF_PROG(issued, struct request *request)
+int BPF_PROG(fr_blk_issued, struct request *request)
 {
 	return tell_request(BLOCK_ISSUED, request, 0);
 }
 
 SEC("tp_btf/block_rq_requeue")
-int BPF_PROG(requeued, struct request *request)
+int BPF_PROG(fr_blk_requeued, struct request *request)
 {
 	return tell_request(BLOCK_REQUEUED, request, 0);
 }
 
 SEC("tp_btf/block_rq_complete")
-int BPF_PROG(completed, struct request *request, u8 status, unsigned int bytes)
+int BPF_PROG(fr_blk_completed, struct request *request, u8 status, unsigned int bytes)
 {
 	struct subject subject = {
 		.disk = BPF_CORE_READ(request, q, disk),

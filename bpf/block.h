@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What block.bpf.c tells user space: crates/linux/src/block_watch/abi.rs reads it. */
+/* Records from block.bpf.c to user space: crates/linux-blocks/src/abi.rs reads it. */
 #ifndef FOREREAD_BLOCK_H
 #define FOREREAD_BLOCK_H
 
@@ -60,7 +60,7 @@ struct block_event {
 	__u32 action;
 	__u32 operation;
 	__u32 flags;
-	char comm[BLOCK_COMM_BYTES];
+	__u8 comm[BLOCK_COMM_BYTES];
 };
 
 #endif

@@ -32,7 +32,9 @@ u32 awaited_count;
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4 << 20);
-} events SEC(".maps");
+} fr_chk_events SEC(".maps");
+
+KNOWN_STRUCT(check_event);
 
 static __always_inline void tell(u64 host, u32 kind, u32 order, u64 index, u64 pages,
 				 u64 async_pages)
@@ -47,7 +49,7 @@ static __always_inline void tell(u64 host, u32 kind, u32 order, u64 index, u64 p
 
 	if (host != watched_host || !host)
 		return;
-	if (bpf_ringbuf_output(&events, &event, sizeof(event), BPF_RB_NO_WAKEUP))
+	if (bpf_ringbuf_output(&fr_chk_events, &event, sizeof(event), BPF_RB_NO_WAKEUP))
 		__sync_fetch_and_add(&lost, 1);
 }
 
@@ -62,7 +64,7 @@ static __always_inline u32 order_of(struct folio *folio)
 }
 
 SEC("tp_btf/mm_filemap_add_to_page_cache")
-int BPF_PROG(inserted, struct folio *folio)
+int BPF_PROG(fr_chk_inserted, struct folio *folio)
 {
 	u64 index = BPF_CORE_READ(folio, index);
 
@@ -129,7 +131,7 @@ static __always_inline int on_lock_acquired(bool write, bool success)
 	return 0;
 }
 
-HOOK_MMAP_LOCK_ACQUIRED(taken_again, on_lock_acquired)
+HOOK_MMAP_LOCK_ACQUIRED(fr_chk_taken_again, on_lock_acquired)
 
 static __always_inline int on_mapped(void *context, struct address_space *mapping, u64 start,
 				     u64 last)
@@ -141,10 +143,10 @@ static __always_inline int on_mapped(void *context, struct address_space *mappin
 	return 0;
 }
 
-HOOK_MAP_PAGES("tp_btf", mapped, on_mapped)
+HOOK_MAP_PAGES("tp_btf", fr_chk_mapped, on_mapped)
 
 SEC("tp_btf/mm_filemap_delete_from_page_cache")
-int BPF_PROG(removed, struct folio *folio)
+int BPF_PROG(fr_chk_removed, struct folio *folio)
 {
 	u64 index = BPF_CORE_READ(folio, index);
 
@@ -159,7 +161,7 @@ static __always_inline int on_sync_ra(void *context, struct inode *inode, u64 in
 	return 0;
 }
 
-HOOK_SYNC_RA("tp_btf", sync_ra, on_sync_ra)
+HOOK_SYNC_RA("tp_btf", fr_chk_sync_ra, on_sync_ra)
 
 static __always_inline int on_async_ra(void *context, struct inode *inode, u64 index,
 				       struct file_ra_state *ra, u64 request)
@@ -168,7 +170,7 @@ static __always_inline int on_async_ra(void *context, struct inode *inode, u64 i
 	return 0;
 }
 
-HOOK_ASYNC_RA("tp_btf", async_ra, on_async_ra)
+HOOK_ASYNC_RA("tp_btf", fr_chk_async_ra, on_async_ra)
 
 static __always_inline int on_ra_order(void *context, struct inode *inode, u64 index,
 				       struct file_ra_state *ra, u32 order)
@@ -178,7 +180,7 @@ static __always_inline int on_ra_order(void *context, struct inode *inode, u64 i
 	return 0;
 }
 
-HOOK_RA_ORDER("tp_btf", ra_order, on_ra_order)
+HOOK_RA_ORDER("tp_btf", fr_chk_ra_order, on_ra_order)
 
 static __always_inline int on_ra_unbounded(void *context, struct inode *inode, u64 index, u64 pages,
 					   u64 lookahead)
@@ -187,7 +189,7 @@ static __always_inline int on_ra_unbounded(void *context, struct inode *inode, u
 	return 0;
 }
 
-HOOK_RA_UNBOUNDED("tp_btf", ra_unbounded, on_ra_unbounded)
+HOOK_RA_UNBOUNDED("tp_btf", fr_chk_ra_unbounded, on_ra_unbounded)
 
 static __always_inline int on_fault(void *context, struct address_space *mapping, u64 index)
 {
@@ -195,7 +197,7 @@ static __always_inline int on_fault(void *context, struct address_space *mapping
 	return 0;
 }
 
-HOOK_FAULT("tp_btf", fault, on_fault)
+HOOK_FAULT("tp_btf", fr_chk_fault, on_fault)
 
 /* The largest folios of a mapping: so large where the kernel only says that they may be large. */
 #define ORDER_OF_LARGE 9
@@ -217,7 +219,7 @@ static __always_inline void look_at_orders(u64 flags)
 
 /* Run by user space: fills `looked` for the descriptor that it names. */
 SEC("raw_tp")
-int look(void *context)
+int fr_chk_look(void *context)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct file **table = BPF_CORE_READ(task, files, fdt, fd);

@@ -42,7 +42,7 @@ struct {
 	}
 
 SEC("syscall")
-int core_wants(void *ctx)
+int fr_core_wants(void *ctx)
 {
 	(void)ctx;
 	fr_wants(test.policy, &test.state, &test.access, &test.limits, &test.wants);
@@ -50,7 +50,7 @@ int core_wants(void *ctx)
 }
 
 SEC("syscall")
-int core_decide(void *ctx)
+int fr_core_decide(void *ctx)
 {
 	struct fr_call call = CALL;
 
@@ -61,7 +61,7 @@ int core_decide(void *ctx)
 
 /* The first window of the decision is to be issued. */
 SEC("syscall")
-int core_issue_begin(void *ctx)
+int fr_core_issue_begin(void *ctx)
 {
 	(void)ctx;
 	fr_issue_begin(&test.issue, &test.decision.window[0], &test.limits);
@@ -70,14 +70,14 @@ int core_issue_begin(void *ctx)
 
 /* One folio of it. */
 SEC("syscall")
-int core_issue_next(void *ctx)
+int fr_core_issue_next(void *ctx)
 {
 	(void)ctx;
 	return (int)fr_issue_next(&test.issue, &test.folio);
 }
 
 SEC("syscall")
-int core_device_done(void *ctx)
+int fr_core_device_done(void *ctx)
 {
 	(void)ctx;
 	fr_device_done(&test.device, &test.done);
@@ -85,7 +85,7 @@ int core_device_done(void *ctx)
 }
 
 SEC("syscall")
-int core_waited(void *ctx)
+int fr_core_waited(void *ctx)
 {
 	struct fr_call call = CALL;
 
@@ -95,7 +95,7 @@ int core_waited(void *ctx)
 }
 
 SEC("syscall")
-int core_issued(void *ctx)
+int fr_core_issued(void *ctx)
 {
 	(void)ctx;
 	fr_issued(test.policy, &test.streams, test.access.thread, test.pages, test.read_pages);
@@ -103,7 +103,7 @@ int core_issued(void *ctx)
 }
 
 SEC("syscall")
-int core_feedback(void *ctx)
+int fr_core_feedback(void *ctx)
 {
 	(void)ctx;
 	fr_feedback(test.policy, &test.state, test.kind, test.pages);

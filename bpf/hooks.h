@@ -5,7 +5,7 @@
  * A hook is defined by one macro. It takes the program's name and a handler, and makes one program
  * for each way in which some kernel offers the hook: NAME for the tracepoint, NAME__fnN for the
  * function with N arguments, NAME__tpN for the tracepoint with N arguments. All of them call the
- * handler with the arguments of the tracepoint. User space (crates/linux/src/programs) reads these
+ * handler with the arguments of the tracepoint. User space (crates/bpf) reads these
  * names, and loads of each hook the first program that the running kernel has.
  *
  * The first argument of a handler is the context of a tracepoint, and NULL in a program that is
@@ -242,7 +242,7 @@ __noinline int any_ready(u64 mapping, u64 start_page, u64 end_page)
 	}
 
 /*
- * handler(write, success): somebody has, or has not, got the lock of the mappings. Until 6.12 the
+ * handler(write, success): a thread has tried to take the lock of the mappings. Until 6.12 the
  * tracepoint also passes the path of the memory cgroup.
  */
 #define HOOK_MMAP_LOCK_ACQUIRED(name, handler)                                              \

@@ -26,6 +26,19 @@ typedef _Bool bool;
 #define S_IFREG 0100000
 #define S_IFBLK 0060000
 
+/*
+ * Maps and programs bear the name of their object, so that bpftool tells whose they are: fr_rec_,
+ * fr_watch_, fr_str_ (streams), fr_stat_, fr_chk_, fr_blk_ and fr_core_ (core_test). The kernel
+ * keeps 15 characters of it all. Headers of several objects write OWN(name), which each of these
+ * objects defines. libbpf itself names the maps of variables, after the object's file or a section.
+ */
+
+/*
+ * Puts a struct among the types of the object, from which user space's reader of it is made. One
+ * that is in a map or a variable is there anyway; one that is only sent is not.
+ */
+#define KNOWN_STRUCT(name) struct name *name##_is_known
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct hlist_node {

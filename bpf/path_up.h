@@ -9,7 +9,7 @@
 #define PATH_UP_BYTES 2048
 #define PATH_UP_NAME_BYTES_MAX 255
 #define PATH_UP_DEPTH_MAX 64
-/* What a buffer of names must have room for: the last one begins before PATH_UP_BYTES. */
+/* Size of a buffer of names: the last name begins before PATH_UP_BYTES. */
 #define PATH_UP_ROOM (PATH_UP_BYTES + PATH_UP_NAME_BYTES_MAX + 1)
 
 struct path_up {
@@ -37,8 +37,8 @@ static long path_up_step(u64 depth, struct path_up *up)
 }
 
 /*
- * Puts the names behind the bytes that are in a buffer of PATH_UP_ROOM. Of what lies deeper or is
- * longer, or has no dentry, the top is not known: false.
+ * Appends the names to a buffer of PATH_UP_ROOM bytes. Returns false if the path is too deep or
+ * too long, or if the inode has no dentry.
  */
 static __always_inline bool path_up(struct dentry *dentry, u8 *names, u32 *bytes)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the recorder's BPF programs and user space say to each other. The Rust
- * side mirrors these structs in crates/linux/src/recorder/abi.rs; sizes are asserted on
- * both sides.
+ * The interface of the recorder's BPF programs and user space.
+ * crates/linux-recorder/src/abi.rs reads these structs by the names of their fields, which it has
+ * from the compiled programs: see crates/bpf/src/layout.rs.
  */
 #ifndef FOREREAD_RECORD_H
 #define FOREREAD_RECORD_H

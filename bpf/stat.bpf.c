@@ -67,7 +67,7 @@ static __always_inline int on_sync_ra(void *context, struct inode *inode, u64 in
 	return 0;
 }
 
-HOOK_SYNC_RA("tp_btf", sync_ra, on_sync_ra)
+HOOK_SYNC_RA("tp_btf", fr_stat_sync_ra, on_sync_ra)
 
 /* The marker is met. */
 static __always_inline int on_async_ra(void *context, struct inode *inode, u64 index,
@@ -89,7 +89,7 @@ static __always_inline int on_async_ra(void *context, struct inode *inode, u64 i
 	return 0;
 }
 
-HOOK_ASYNC_RA("tp_btf", async_ra, on_async_ra)
+HOOK_ASYNC_RA("tp_btf", fr_stat_async_ra, on_async_ra)
 
 static __always_inline int on_ra_order(void *context, struct inode *inode, u64 index,
 				       struct file_ra_state *ra, u32 order)
@@ -107,7 +107,7 @@ static __always_inline int on_ra_order(void *context, struct inode *inode, u64 i
 	return 0;
 }
 
-HOOK_RA_ORDER("tp_btf", ra_order, on_ra_order)
+HOOK_RA_ORDER("tp_btf", fr_stat_ra_order, on_ra_order)
 
 static __always_inline int on_ra_unbounded(void *context, struct inode *inode, u64 index, u64 pages,
 					   u64 lookahead)
@@ -119,8 +119,12 @@ static __always_inline int on_ra_unbounded(void *context, struct inode *inode, u
 		return 0;
 	is_same = t->cause_inode == (u64)inode;
 	if (is_same && t->cause == CAUSE_ORDER && t->window.inode == (u64)inode &&
-	    index >= t->window.start_page && index < t->window.end_page)
+	    index >= t->window.start_page && index < t->window.end_page) {
+		/* Where a folio met a cached page, 6.1 reads the window's size from there. */
+		if (index + pages > t->window.end_page)
+			t->window.end_page = index + pages;
 		return 0;
+	}
 	if (is_same && ((t->cause == CAUSE_SYNC && index == t->cause_page) ||
 			(t->cause == CAUSE_RANDOM && index == t->cause_page))) {
 		t->cause = CAUSE_RANDOM;
@@ -134,10 +138,10 @@ static __always_inline int on_ra_unbounded(void *context, struct inode *inode, u
 	return 0;
 }
 
-HOOK_RA_UNBOUNDED("tp_btf", ra_unbounded, on_ra_unbounded)
+HOOK_RA_UNBOUNDED("tp_btf", fr_stat_ra_unbounded, on_ra_unbounded)
 
 SEC("tp_btf/mm_filemap_add_to_page_cache")
-int BPF_PROG(inserted, struct folio *folio)
+int BPF_PROG(fr_stat_inserted, struct folio *folio)
 {
 	struct task_state *t = state_now(false);
 	struct put_span put;
@@ -174,11 +178,6 @@ int BPF_PROG(inserted, struct folio *folio)
 	first = t->miss.start_page;
 	last = t->miss.end_page < end ? t->miss.end_page : end;
 	t->miss.inode = 0;
-	if (t->fault_inode == (u64)inode) {
-		t->late.inode = (u64)inode;
-		t->late.start_page = start;
-		t->late.end_page = end;
-	}
 	number = first >> CHUNK_SHIFT;
 	end_pages((u64)inode, number, chunk_bits(number, first, last), END_LATE);
 	number++;
@@ -188,7 +187,7 @@ int BPF_PROG(inserted, struct folio *folio)
 }
 
 SEC("tp_btf/mm_filemap_delete_from_page_cache")
-int BPF_PROG(removed, struct folio *folio)
+int BPF_PROG(fr_stat_removed, struct folio *folio)
 {
 	u64 start = BPF_CORE_READ(folio, index);
 	u64 end = start + folio_pages(folio, folio_flags(folio));
@@ -220,7 +219,7 @@ static __always_inline int on_get_pages(void *context, struct address_space *map
 		return 0;
 	if (last_chunk - chunk > 1) {
 		/* Each event of one long read asks for all that is left of it. */
-		clean = bpf_map_lookup_elem(&cleans, &ZERO);
+		clean = bpf_map_lookup_elem(&fr_stat_cleans, &ZERO);
 		if (clean && clean->inode == inode && clean->windows_seen == windows_seen &&
 		    start_page >= clean->start_page && start_page < clean->end_page) {
 			if (end_page <= clean->end_page)
@@ -232,7 +231,7 @@ static __always_inline int on_get_pages(void *context, struct address_space *map
 	return 0;
 }
 
-HOOK_GET_PAGES("tp_btf", get_pages, on_get_pages)
+HOOK_GET_PAGES("tp_btf", fr_stat_get_pages, on_get_pages)
 
 /*
  * Fault-around has mapped what is ready around a fault, of a large folio all of it where that fits
@@ -249,10 +248,9 @@ __noinline int use_mapped(u64 inode, u64 start_page, u64 end_page)
 		start_page = found.start_page;
 	if (inode_folio(inode, end_page - 1, &found) && found.end_page > end_page)
 		end_page = found.end_page;
-	use_pages(inode, start_page, end_page, USE_IF_MAPPED, t);
+	use_pages(inode, start_page, end_page, USE_IF_MAPPED);
 	t->fault_inode = 0;
 	t->miss.inode = 0;
-	t->late.inode = 0;
 	t->window.inode = 0;
 	t->cause = CAUSE_NONE;
 	return 0;
@@ -272,7 +270,7 @@ static __always_inline int on_map_pages(void *context, struct address_space *map
 	return 0;
 }
 
-HOOK_MAP_PAGES("tp_btf", map_pages, on_map_pages)
+HOOK_MAP_PAGES("tp_btf", fr_stat_map_pages, on_map_pages)
 
 /* The page isn't there, or isn't ready, or isn't mapped around because of its mark. */
 static __always_inline int on_fault(void *context, struct address_space *mapping, u64 index)
@@ -305,9 +303,6 @@ static __always_inline int on_fault(void *context, struct address_space *mapping
 	}
 	bits = chunk_bits(number, index, (u64)index + 1);
 	if (!is_ready) {
-		t->late.inode = inode;
-		t->late.start_page = found.start_page;
-		t->late.end_page = found.end_page;
 		end_pages(inode, number, bits, END_LATE);
 		return 0;
 	}
@@ -316,7 +311,7 @@ static __always_inline int on_fault(void *context, struct address_space *mapping
 	return 0;
 }
 
-HOOK_FAULT("tp_btf", fault, on_fault)
+HOOK_FAULT("tp_btf", fr_stat_fault, on_fault)
 
 /* What a thread is about to wait for: the file, 0 when it isn't for a read. */
 static __always_inline u64 waited_for(struct task_struct *task, struct task_state *t)
@@ -337,20 +332,20 @@ static __always_inline u64 waited_for(struct task_struct *task, struct task_stat
 	if (t->progress.inode == span.inode && t->progress.start_page < span.end_page &&
 	    t->progress.start_page > start + PAGES_PER_EVENT_MAX)
 		start = t->progress.start_page;
-	use_pages(span.inode, start, span.end_page, USE_UNTIL_WAIT, t);
+	use_pages(span.inode, start, span.end_page, USE_UNTIL_WAIT);
 	return span.inode;
 }
 
 /* A thread waits for I/O: io_schedule() marks it. */
 SEC("tp_btf/sched_switch")
-int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struct *next)
+int BPF_PROG(fr_stat_switched, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	struct stat_account *account;
 	struct task_state *t;
 	u64 inode, now;
 
 	if (BPF_CORE_READ_BITFIELD(prev, in_iowait) && is_followed_now()) {
-		t = bpf_task_storage_get(&tasks, prev, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		t = bpf_task_storage_get(&fr_stat_tasks, prev, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		inode = t ? waited_for(prev, t) : 0;
 		if (t && inode) {
 			t->wait_account = account_of(inode, STAT_NONE);
@@ -359,7 +354,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	}
 	if (!BPF_CORE_READ_BITFIELD(next, in_iowait))
 		return 0;
-	t = bpf_task_storage_get(&tasks, next, 0, 0);
+	t = bpf_task_storage_get(&fr_stat_tasks, next, 0, 0);
 	if (!t || !t->wait_since_ns)
 		return 0;
 	now = bpf_ktime_get_ns();
@@ -392,9 +387,9 @@ static __always_inline u64 head_of(u64 page)
 	return word >= HEAD_MASK_MIN ? page & word & ~1ULL : word - 1;
 }
 
-/* A request goes to a device: it counts for whoever brought its first page in. */
+/* A request is issued: it counts for the account that fetched its first page. */
 SEC("tp_btf/block_rq_issue")
-int BPF_PROG(issued, struct request *request)
+int BPF_PROG(fr_stat_issued, struct request *request)
 {
 	struct chunk_place key = {};
 	struct stat_chunk *chunk;
@@ -426,7 +421,7 @@ int BPF_PROG(issued, struct request *request)
 		(BPF_CORE_READ(vector, bv_offset) >> 12);
 	key.inode = (u64)inode;
 	key.chunk = index >> CHUNK_SHIFT;
-	chunk = bpf_map_lookup_elem(&chunk_table, &key);
+	chunk = bpf_map_lookup_elem(&fr_stat_chunk_table, &key);
 	if (!chunk)
 		return 0;
 	bit = 1ULL << (index & 63);
@@ -441,7 +436,7 @@ int BPF_PROG(issued, struct request *request)
 
 /* A block of metadata is looked for in the page cache of its device: so is what was read ahead. */
 SEC("tp_btf/block_touch_buffer")
-int BPF_PROG(block_touched, struct buffer_head *buffer)
+int BPF_PROG(fr_stat_block_touched, struct buffer_head *buffer)
 {
 	struct folio *folio = buffer_folio(buffer);
 	struct inode *inode = BPF_CORE_READ(folio, mapping, host);
@@ -474,10 +469,10 @@ static __always_inline int on_ring_done(void *request, s32 result)
 	return 0;
 }
 
-HOOK_RING_DONE(ring_read_done, on_ring_done)
+HOOK_RING_DONE(fr_stat_ring_read_done, on_ring_done)
 
 SEC("tp_btf/sched_process_fork")
-int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
+int BPF_PROG(fr_stat_forked, struct task_struct *parent, struct task_struct *child)
 {
 	if (!take_in(parent, child))
 		__sync_fetch_and_add(&losses.processes, 1);
@@ -485,18 +480,18 @@ int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
 }
 
 SEC("tp_btf/sched_process_exit")
-int BPF_PROG(exited, struct task_struct *task)
+int BPF_PROG(fr_stat_exited, struct task_struct *task)
 {
 	u32 tgid = task->tgid;
 
 	if (is_last_thread(task))
-		bpf_map_delete_elem(&tree, &tgid);
+		bpf_map_delete_elem(&fr_tree, &tgid);
 	return 0;
 }
 
 /* A process has another name now. */
 SEC("tp_btf/sched_process_exec")
-int BPF_PROG(executed, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
+int BPF_PROG(fr_stat_executed, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
 	struct stat_key key = { .process = task->tgid };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What stat.bpf.c and user space say to each other: crates/linux/src/stat/abi.rs mirrors it.
+ * The interface of stat.bpf.c and user space: crates/linux-stat/src/abi.rs reads it.
  *
  * Each page that is brought in has an account, and moves through it one way:
  *
  *	fetched -> arrived -> used_on_time, used_late or wasted
  *
- * The counters of an account only grow, and a page is added to a later one after it was added to
- * the one before. So whoever reads the later ones first finds no page in two places, and none in
- * none: arrived - (used + wasted) are in memory and unused, fetched - arrived are on their way.
+ * The counters of an account only grow. A page is added to a later counter after the one before
+ * it. A reader that reads the later counters first therefore counts each page exactly once:
+ * arrived - (used + wasted) pages are in memory and unused, fetched - arrived are in flight.
  */
 #ifndef FOREREAD_STAT_H
 #define FOREREAD_STAT_H
@@ -19,7 +19,7 @@
 #define STAT_ACCOUNTS 65536
 #define STAT_CHUNK_PAGES 64
 
-/* What brought a page in. */
+/* The kind of readahead that fetched a page. */
 enum stat_kind {
 	STAT_NONE = 0, /* an account of waits only */
 	STAT_INITIAL = 1, /* the first window of a stream */

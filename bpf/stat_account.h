@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whose account what a thread does to a file goes to, and the names of accounts. */
+/* The account that a thread's access to a file belongs to, and the names of accounts. */
 #ifndef FOREREAD_STAT_ACCOUNT_H
 #define FOREREAD_STAT_ACCOUNT_H
 
@@ -13,7 +13,7 @@ static __always_inline bool is_followed_now(void)
 	if (!only_tree)
 		return true;
 	tgid = bpf_get_current_pid_tgid() >> 32;
-	return bpf_map_lookup_elem(&tree, &tgid);
+	return bpf_map_lookup_elem(&fr_tree, &tgid);
 }
 
 struct climb {
@@ -23,7 +23,7 @@ struct climb {
 
 static long climb_step(u64 depth, struct climb *climb)
 {
-	struct stat_name *name = bpf_map_lookup_elem(&scratches, &ZERO);
+	struct stat_name *name = bpf_map_lookup_elem(&fr_stat_scratches, &ZERO);
 	struct dentry *dentry = climb->dentry;
 	struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
 	u32 at, length;
@@ -45,7 +45,7 @@ static long climb_step(u64 depth, struct climb *climb)
 /* Tells user space what a new account is of. */
 __noinline int tell_name(u64 inode_pointer, u32 account, const struct stat_key *key)
 {
-	struct stat_name *name = bpf_map_lookup_elem(&scratches, &ZERO);
+	struct stat_name *name = bpf_map_lookup_elem(&fr_stat_scratches, &ZERO);
 	struct inode *inode = (struct inode *)inode_pointer;
 	struct climb climb = {};
 	u32 bytes;
@@ -63,7 +63,8 @@ __noinline int tell_name(u64 inode_pointer, u32 account, const struct stat_key *
 	bytes = name->path_bytes;
 	if (bytes > sizeof(name->path))
 		return 0;
-	if (bpf_ringbuf_output(&names, name, __builtin_offsetof(struct stat_name, path) + bytes,
+	if (bpf_ringbuf_output(&fr_stat_names, name,
+			       __builtin_offsetof(struct stat_name, path) + bytes,
 			       BPF_RB_NO_WAKEUP))
 		__sync_fetch_and_add(&losses.names, 1);
 	return 0;
@@ -94,7 +95,7 @@ __noinline u32 account_of(u64 inode_pointer, u32 kind)
 	}
 	if (by_cgroup)
 		key.cgroup = bpf_get_current_cgroup_id();
-	known = bpf_map_lookup_elem(&account_table, &key);
+	known = bpf_map_lookup_elem(&fr_stat_account_table, &key);
 	if (known)
 		return *known;
 	if (accounts_used >= STAT_ACCOUNTS - 1) {
@@ -106,12 +107,12 @@ __noinline u32 account_of(u64 inode_pointer, u32 kind)
 		__sync_fetch_and_add(&losses.shared_accounts, 1);
 		return 0;
 	}
-	if (!bpf_map_update_elem(&account_table, &key, &number, BPF_NOEXIST)) {
+	if (!bpf_map_update_elem(&fr_stat_account_table, &key, &number, BPF_NOEXIST)) {
 		tell_name(inode_pointer, number, &key);
 		return number;
 	}
 	/* Another CPU was first, or there is no memory. */
-	known = bpf_map_lookup_elem(&account_table, &key);
+	known = bpf_map_lookup_elem(&fr_stat_account_table, &key);
 	if (known)
 		return *known;
 	__sync_fetch_and_add(&losses.shared_accounts, 1);

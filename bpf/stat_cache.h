@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What stat.bpf.c asks of the page cache: the folio of a page, whether it is ready or mapped. */
+/* Page cache lookups of stat.bpf.c: the folio of a page, whether it is ready or mapped. */
 #ifndef FOREREAD_STAT_CACHE_H
 #define FOREREAD_STAT_CACHE_H
 
@@ -19,13 +19,13 @@ struct look {
 	u64 number; /* of the chunk */
 	u64 left;
 	u64 ready; /* up to date */
-	u64 mapped; /* in a page table of somebody */
+	u64 mapped; /* in any page table */
 	u64 uptodate; /* the flag */
 	u32 asks_mapped;
 	u32 pad;
 };
 
-/* Whether a page is in somebody's page table, by itself or in a folio that a PMD maps. */
+/* Whether a page is in any page table, by itself or in a folio that a PMD maps. */
 static __always_inline bool is_mapped(const struct found *found, u64 page)
 {
 	u64 struct_bytes = bpf_core_type_size(struct page);

@@ -16,8 +16,8 @@ enum end {
 };
 
 /*
- * Pages of one account that were followed until now. Whoever clears a bit counts its page, so each
- * is counted once; that it has arrived is counted before what became of it.
+ * Ends the accounting of pages of one account. The program that clears a bit counts its page, so
+ * each page is counted once. Its arrival is counted before its end.
  */
 static __always_inline void end_run(struct stat_chunk *chunk, u32 *place, u64 mask, u32 owner,
 				    u32 end)
@@ -46,7 +46,7 @@ static __always_inline void end_run(struct stat_chunk *chunk, u32 *place, u64 ma
 __noinline int end_pages(u64 inode, u64 number, u64 bits, u32 end)
 {
 	struct chunk_place key = { .inode = inode, .chunk = number };
-	struct stat_chunk *chunk = bpf_map_lookup_elem(&chunk_table, &key);
+	struct stat_chunk *chunk = bpf_map_lookup_elem(&fr_stat_chunk_table, &key);
 	u32 *place = filter_at(inode, number);
 	u64 left, mask;
 	u32 at, owner, bit;
@@ -84,9 +84,6 @@ struct use_span {
 	u64 inode;
 	u64 start_page;
 	u64 end_page;
-	/* Pages that were waited for. */
-	u64 late_start_page;
-	u64 late_end_page;
 	u32 use;
 	u32 unused_left; /* unused pages that aren't ready were met */
 };
@@ -98,13 +95,13 @@ static long use_chunk(u64 step, struct use_span *span)
 	struct chunk_place key = { .inode = span->inode, .chunk = number };
 	struct stat_chunk *chunk;
 	struct found found;
-	u64 bits, late, ready, unready;
+	u64 bits, ready, unready;
 
 	if (number << CHUNK_SHIFT >= span->end_page)
 		return 1;
 	if (!*filter_at(span->inode, number))
 		return 0;
-	chunk = bpf_map_lookup_elem(&chunk_table, &key);
+	chunk = bpf_map_lookup_elem(&fr_stat_chunk_table, &key);
 	if (!chunk)
 		return 0;
 	bits = chunk_bits(number, span->start_page, span->end_page) & chunk->unused;
@@ -123,25 +120,19 @@ static long use_chunk(u64 step, struct use_span *span)
 	if (span->use == USE_UNTIL_WAIT && unready)
 		/* What is behind the page that is waited for hasn't been come to. */
 		ready &= (unready & -unready) - 1;
-	late = ready & chunk_bits(number, span->late_start_page, span->late_end_page);
-	if (late)
-		end_pages(span->inode, number, late, END_LATE);
-	if (ready & ~late)
-		end_pages(span->inode, number, ready & ~late, END_ON_TIME);
+	if (ready)
+		end_pages(span->inode, number, ready, END_ON_TIME);
 	if (span->use != USE_UNTIL_WAIT || !unready)
 		return 0;
 	bits = unready & -unready;
-	if (inode_folio(span->inode, (number << CHUNK_SHIFT) + (lowest(unready) & 63), &found)) {
-		span->late_start_page = found.start_page;
-		span->late_end_page = found.end_page;
+	if (inode_folio(span->inode, (number << CHUNK_SHIFT) + (lowest(unready) & 63), &found))
 		bits = unready & chunk_bits(number, found.start_page, found.end_page);
-	}
 	end_pages(span->inode, number, bits, END_LATE);
 	return 1;
 }
 
 /* Pages of a file are come to. */
-__noinline int use_pages(u64 inode, u64 start_page, u64 end_page, u32 use, struct task_state *t)
+__noinline int use_pages(u64 inode, u64 start_page, u64 end_page, u32 use)
 {
 	struct use_span span = {
 		.inode = inode,
@@ -150,17 +141,11 @@ __noinline int use_pages(u64 inode, u64 start_page, u64 end_page, u32 use, struc
 		.use = use,
 	};
 
-	if (!t)
-		return 0;
-	if (t->late.inode == inode && use == USE_IF_MAPPED) {
-		span.late_start_page = t->late.start_page;
-		span.late_end_page = t->late.end_page;
-	}
 	bpf_loop(CHUNKS_PER_EVENT_MAX, use_chunk, &span, 0);
 	return span.unused_left;
 }
 
-/* Pages that nobody has come to are dropped. */
+/* Counts unused pages of a chunk that are dropped as wasted. */
 static long waste_chunk(u64 step, struct span *span)
 {
 	u64 number = (span->start_page >> CHUNK_SHIFT) + step;
@@ -199,10 +184,10 @@ static long put_chunk(u64 step, struct put_span *span)
 	if (number << CHUNK_SHIFT >= span->end_page)
 		return 1;
 	bits = chunk_bits(number, span->start_page, span->end_page);
-	chunk = bpf_map_lookup_elem(&chunk_table, &key);
+	chunk = bpf_map_lookup_elem(&fr_stat_chunk_table, &key);
 	if (!chunk) {
-		bpf_map_update_elem(&chunk_table, &key, &fresh, BPF_NOEXIST);
-		chunk = bpf_map_lookup_elem(&chunk_table, &key);
+		bpf_map_update_elem(&fr_stat_chunk_table, &key, &fresh, BPF_NOEXIST);
+		chunk = bpf_map_lookup_elem(&fr_stat_chunk_table, &key);
 		if (!chunk) {
 			lose_pages(bits);
 			return 0;

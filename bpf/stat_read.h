@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the system call of a thread reads, as far as events don't tell. */
+/* The range that a thread's system call reads, where events don't tell it. */
 #ifndef FOREREAD_STAT_READ_H
 #define FOREREAD_STAT_READ_H
 
@@ -12,8 +12,8 @@
 #define PF_KTHREAD 0x00200000
 
 /*
- * What the read that a thread is in asks for. The file's position is moved when it ends. Of an
- * overlay, whose files have no pages, only where: the inode is then 0.
+ * The range of the read that a thread is in. The kernel moves the file's position when the read
+ * ends. For a file of an overlay, which has no pages, only the range is known; the inode is 0.
  */
 static __always_inline bool read_now(struct task_struct *task, struct span *span)
 {
@@ -62,7 +62,7 @@ static __always_inline bool read_now(struct task_struct *task, struct span *span
 __noinline int use_read(u64 inode, u64 start_page, u64 end_page)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct clean *clean = bpf_map_lookup_elem(&cleans, &ZERO);
+	struct clean *clean = bpf_map_lookup_elem(&fr_stat_cleans, &ZERO);
 	struct task_state *t = state_now(true);
 	u64 seen = windows_seen;
 	struct span span = {};
@@ -77,11 +77,11 @@ __noinline int use_read(u64 inode, u64 start_page, u64 end_page)
 	    span.start_page < start_page) {
 		if (start_page - span.start_page > PAGES_PER_EVENT_MAX)
 			span.start_page = start_page - PAGES_PER_EVENT_MAX;
-		use_pages(inode, span.start_page, start_page, USE_READY, t);
+		use_pages(inode, span.start_page, start_page, USE_READY);
 	}
 	t->progress.inode = inode;
 	t->progress.start_page = start_page;
-	if (use_pages(inode, start_page, end_page, USE_READY, t))
+	if (use_pages(inode, start_page, end_page, USE_READY))
 		return 0;
 	clean->inode = inode;
 	clean->start_page = start_page;

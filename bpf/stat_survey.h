@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What user space has run before it reads the counters, and to make room in the tables. */
+/* Programs that user space runs before it reads the counters, and to free entries. */
 #ifndef FOREREAD_STAT_SURVEY_H
 #define FOREREAD_STAT_SURVEY_H
 
@@ -24,7 +24,7 @@ static long survey_chunk(struct bpf_map *map, struct chunk_place *key, struct st
 	bits = chunk->unused & ~chunk->arrived;
 	if (!bits)
 		return 0;
-	/* What was ended meanwhile is counted by who ended it. */
+	/* Pages that ended meanwhile are counted by the program that ended them. */
 	fresh = ready_pages(key->inode, key->chunk, bits) & chunk->unused;
 	fresh &= ~__sync_fetch_and_or(&chunk->arrived, fresh);
 	for (bit = 0; bit < STAT_CHUNK_PAGES; bit++)
@@ -35,10 +35,10 @@ static long survey_chunk(struct bpf_map *map, struct chunk_place *key, struct st
 
 /* Run before the counters are read. */
 SEC("syscall")
-int survey(void *context)
+int fr_stat_survey(void *context)
 {
 	chunk_count = 0;
-	bpf_for_each_map_elem(&chunk_table, survey_chunk, NULL, 0);
+	bpf_for_each_map_elem(&fr_stat_chunk_table, survey_chunk, NULL, 0);
 	return 0;
 }
 
@@ -60,11 +60,11 @@ static long doom_chunk(struct bpf_map *map, struct chunk_place *key, struct stat
  * have found them before have ended: user space waits for that in between.
  */
 SEC("syscall")
-int sweep(void *context)
+int fr_stat_sweep(void *context)
 {
 	chunks_dead = 0;
 	sweeps++;
-	bpf_for_each_map_elem(&chunk_table, doom_chunk, NULL, 0);
+	bpf_for_each_map_elem(&fr_stat_chunk_table, doom_chunk, NULL, 0);
 	return 0;
 }
 
@@ -74,14 +74,14 @@ static long remove_chunk(struct bpf_map *map, struct chunk_place *key, struct st
 	struct chunk_place place = *key;
 
 	if (chunk->is_dead)
-		bpf_map_delete_elem(&chunk_table, &place);
+		bpf_map_delete_elem(&fr_stat_chunk_table, &place);
 	return 0;
 }
 
 SEC("syscall")
-int remove_dead(void *context)
+int fr_stat_remove_dead(void *context)
 {
-	bpf_for_each_map_elem(&chunk_table, remove_chunk, NULL, 0);
+	bpf_for_each_map_elem(&fr_stat_chunk_table, remove_chunk, NULL, 0);
 	return 0;
 }
 

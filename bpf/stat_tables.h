@@ -8,6 +8,7 @@
 #include <bpf/bpf_core_read.h>
 #include "record.h"
 #include "stat.h"
+#define OWN(name) fr_stat_##name
 #include "children.h"
 #include "whoami.h"
 
@@ -50,7 +51,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct chunk_place);
 	__type(value, struct stat_chunk);
-} chunk_table SEC(".maps");
+} fr_stat_chunk_table SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -58,19 +59,19 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct stat_key);
 	__type(value, u32);
-} account_table SEC(".maps");
+} fr_stat_account_table SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
-} names SEC(".maps");
+} fr_stat_names SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct stat_name);
-} scratches SEC(".maps");
+} fr_stat_scratches SEC(".maps");
 
 /* What a CPU has looked through last, and found no unused page of. */
 struct clean {
@@ -85,9 +86,9 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct clean);
-} cleans SEC(".maps");
+} fr_stat_cleans SEC(".maps");
 
-/* What led to the readahead that a thread is in. */
+/* The cause of the readahead that a thread is in. */
 enum cause {
 	CAUSE_NONE,
 	CAUSE_SYNC,
@@ -112,8 +113,6 @@ struct task_state {
 	u32 window_account;
 	/* What the thread asked for and didn't find. */
 	struct span miss;
-	/* The folio that a fault waited for. */
-	struct span late;
 	u64 fault_inode;
 	u64 fault_ns;
 	/* The file of a read that missed, until its pages are there. */
@@ -131,13 +130,13 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct task_state);
-} tasks SEC(".maps");
+} fr_stat_tasks SEC(".maps");
 
 static const u32 ZERO = 0;
 
 static __always_inline struct task_state *state_now(bool create)
 {
-	return bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), 0,
+	return bpf_task_storage_get(&fr_stat_tasks, bpf_get_current_task_btf(), 0,
 				    create ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
 }
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The policy `foreread` at work inside the kernel: it is told of each read and fault of large
- * files, and of each request of their disks, and what it asks for goes to user space, which is
- * woken for nothing else.
+ * Runs the policy `foreread` in the kernel. Input: each read and fault of large files, and each
+ * request of their disks. Output: windows, sent to user space, which wakes up for them only.
  *
- * Misses are always seen: they wait for a device. What sees reads from memory is attached with the
- * first miss and detached when there have been none for a while, and looks twice only at threads
- * that have missed.
+ * Programs at misses are always attached, since a miss waits for a device. Programs at hits are
+ * attached with the first miss, and detached after a while without misses. They return early for
+ * threads that have not missed.
  */
 #include "block_kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#define OWN(name) fr_str_##name
 #include "whom.h"
 #include "hooks.h"
 #include "path_up.h"
@@ -19,19 +19,23 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+/* Since Linux 6.10. */
+extern void bpf_preempt_disable(void) __weak __ksym;
+extern void bpf_preempt_enable(void) __weak __ksym;
+
 /* POSIX_FADV_RANDOM. */
 #define FMODE_RANDOM 0x1000
 #define SECTOR_SHIFT 9
-/* Files smaller than this are the walks' business, and the kernel's. */
+/* Smaller files are left to directory traversals (watch.bpf.c) and to the kernel. */
 #define FILE_PAGES_MIN 64
-/* Reads from memory that go on where the last one ended are told in pieces of so many pages. */
+/* Sequential hits are passed to the policy in pieces of so many pages. */
 #define TELL_PAGES 16
-/* For as long as the longest decision takes on another processor; then it goes untold. */
+/* As long as the longest decision on another processor; then the access is skipped. */
 #define LOCK_TRIES_MAX 65536
-/* What interrupts the holder of the lock mustn't wait for him. */
+/* A program that interrupts the lock's holder on its processor must not wait for it. */
 #define LOCK_TRIES_INTERRUPT 256
 
-/* What a file's streams remember. Under the lock. */
+/* The state of a file's streams. Under the lock. */
 struct stream_file {
 	struct fr_state state;
 	struct fr_streams streams;
@@ -54,7 +58,7 @@ struct flight {
 	u32 reserved;
 };
 
-/* What a thread does. Its own. */
+/* The state of a thread; only its own programs change it. */
 struct reader {
 	u64 inode; /* the file that it read last, as it lies in memory */
 	u64 start_page; /* what it was last seen to ask for */
@@ -83,14 +87,23 @@ struct {
 	__uint(max_entries, 512);
 	__type(key, struct streams_key);
 	__type(value, struct stream_file);
-} files SEC(".maps");
+} fr_str_files SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 256);
 	__type(key, u64); /* major number in the upper half; 0 for all that isn't known */
 	__type(value, struct disk);
-} disks SEC(".maps");
+} fr_str_disks SEC(".maps");
+
+/* Disks that claim to be rotational and are not; user space fills it. Numbers as above. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u64);
+	__type(value, u32);
+} fr_str_headless SEC(".maps");
 
 /* Requests that a device works on. */
 struct {
@@ -98,35 +111,41 @@ struct {
 	__uint(max_entries, 8192);
 	__type(key, u64);
 	__type(value, struct flight);
-} flights SEC(".maps");
+} fr_str_flights SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct reader);
-} readers SEC(".maps");
+} fr_str_readers SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
-} ring SEC(".maps");
+} fr_str_ring SEC(".maps");
 
 /* Calls of the core, for the log. User space makes it larger where there is one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
-} events SEC(".maps");
+} fr_str_events SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct streams_file);
-} told_files SEC(".maps");
+} fr_str_told_files SEC(".maps");
 
 /* Set before loading. */
 const volatile u32 is_logged;
+/*
+ * Whether programs disable preemption while they hold the lock. Otherwise the thread may be
+ * preempted with the lock, and all readers on other processors wait in vain. User space sets it if
+ * the kernel allows calls of global functions with preemption disabled.
+ */
+const volatile u32 stays_on_cpu;
 
 /* Set by user space, again and again. */
 u64 memory_pages;
@@ -137,7 +156,7 @@ u32 sees_hits;
 /* How often requests were begun to be seen: of those before, the end may not have been seen. */
 u64 episode;
 
-/* What user space looks at. */
+/* User space reads these. */
 u64 lost; /* records that found no room */
 u64 untold; /* accesses that the policy wasn't told of, since it was at work elsewhere */
 u64 misses; /* accesses that missed */
@@ -155,6 +174,8 @@ static const u32 ZERO = 0;
 
 _Static_assert(sizeof(((struct streams_file *)0)->path) == PATH_UP_ROOM, "names fit");
 
+KNOWN_STRUCT(streams_ask);
+
 /* A call of the core is put together here, under the lock. */
 struct streams_event call_now;
 struct fr_near nothing_near;
@@ -167,16 +188,25 @@ static long try_lock(u64 try, u32 *has_it)
 
 static __always_inline bool lock(u32 tries)
 {
-	u32 has_it = __sync_val_compare_and_swap(&lock_word, 0, 1) == 0;
+	u32 has_it;
 
+	if (stays_on_cpu)
+		bpf_preempt_disable();
+	has_it = __sync_val_compare_and_swap(&lock_word, 0, 1) == 0;
 	if (!has_it)
 		bpf_loop(tries, try_lock, &has_it, 0);
-	return has_it;
+	if (has_it)
+		return true;
+	if (stays_on_cpu)
+		bpf_preempt_enable();
+	return false;
 }
 
 static __always_inline void unlock(void)
 {
 	__sync_lock_test_and_set(&lock_word, 0);
+	if (stays_on_cpu)
+		bpf_preempt_enable();
 }
 
 static __always_inline void lose(void)
@@ -191,7 +221,7 @@ static __always_inline void log_call(void)
 		return;
 	/* A number that is missing tells of itself. */
 	call_now.number = ++event_number;
-	bpf_ringbuf_output(&events, &call_now, sizeof(call_now), BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_output(&fr_str_events, &call_now, sizeof(call_now), BPF_RB_NO_WAKEUP);
 }
 
 static __always_inline bool has_missed(u32 kind, u32 flags)
@@ -234,26 +264,20 @@ static __always_inline bool says_it_turns(struct gendisk *disk)
 	return !(BPF_CORE_READ(old, queue_flags) & QUEUE_STANDS);
 }
 
-/* Whether a disk has a head, as far as it can be believed: those of virtual machines all say so. */
-static __always_inline bool turns(struct gendisk *disk)
+/* Whether a disk is rotational. User space has listed disks whose claim is false. */
+static __always_inline bool turns(u64 number, struct gendisk *disk)
 {
-	char name[4] = {};
-
-	if (!says_it_turns(disk))
-		return false;
-	BPF_CORE_READ_INTO(&name, disk, disk_name);
-	return !(name[0] == 'v' && name[1] == 'd') &&
-	       !(name[0] == 'x' && name[1] == 'v' && name[2] == 'd');
+	return says_it_turns(disk) && !bpf_map_lookup_elem(&fr_str_headless, &number);
 }
 
-/* Nothing is remembered of a disk. Under the lock. */
+/* Resets the state of a disk. Under the lock. */
 static __always_inline void add_disk(u64 number, struct gendisk *gendisk)
 {
 	struct disk *disk;
 
-	bpf_map_update_elem(&disks, &number, &FRESH_DISK, BPF_NOEXIST);
-	disk = bpf_map_lookup_elem(&disks, &number);
-	if (!disk || !gendisk || !turns(gendisk))
+	bpf_map_update_elem(&fr_str_disks, &number, &FRESH_DISK, BPF_NOEXIST);
+	disk = bpf_map_lookup_elem(&fr_str_disks, &number);
+	if (!disk || !gendisk || !turns(number, gendisk))
 		return;
 	disk->load.turns = 1;
 	call_now.kind = STREAMS_TURNS;
@@ -267,12 +291,12 @@ static __always_inline u32 larger(u32 a, u32 b)
 	return a > b ? a : b;
 }
 
-/* User space is told how to find the file of the current thread's access. */
+/* Tells user space how to find the file of the current thread's access. */
 __noinline int tell_file(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);
-	struct streams_file *told = bpf_map_lookup_elem(&told_files, &ZERO);
+	struct reader *reader = bpf_task_storage_get(&fr_str_readers, task, 0, 0);
+	struct streams_file *told = bpf_map_lookup_elem(&fr_str_told_files, &ZERO);
 	struct inode *inode;
 	u32 bytes;
 
@@ -290,15 +314,16 @@ __noinline int tell_file(void)
 	told->key = reader->key_now;
 	told->call_pages_max = larger((u32)BPF_CORE_READ(inode, i_sb, s_bdi, ra_pages),
 				      (u32)BPF_CORE_READ(inode, i_sb, s_bdi, io_pages));
-	if (bpf_ringbuf_output(&ring, told, __builtin_offsetof(struct streams_file, path) + bytes,
+	if (bpf_ringbuf_output(&fr_str_ring, told,
+			       __builtin_offsetof(struct streams_file, path) + bytes,
 			       BPF_RB_NO_WAKEUP))
 		lose();
 	return 0;
 }
 
 /*
- * A window of the decision goes to user space. What is missing of the access itself the kernel
- * reads.
+ * Sends a window of the decision to user space. The kernel reads the missing pages of the access
+ * itself.
  */
 __noinline int ask(u32 number)
 {
@@ -307,7 +332,7 @@ __noinline int ask(u32 number)
 	u64 start = window->start, pages = window->read_pages;
 	u64 needed_end = access->index + access->req_pages;
 	u64 number_of_disk = call_now.disk;
-	struct disk *disk = bpf_map_lookup_elem(&disks, &number_of_disk);
+	struct disk *disk = bpf_map_lookup_elem(&fr_str_disks, &number_of_disk);
 	struct streams_ask *asked;
 
 	if (has_missed(access->kind, access->flags) && start >= access->index + access->hit_pages &&
@@ -317,7 +342,7 @@ __noinline int ask(u32 number)
 		pages -= needed_end - start;
 		start = needed_end;
 	}
-	asked = bpf_ringbuf_reserve(&ring, sizeof(*asked), 0);
+	asked = bpf_ringbuf_reserve(&fr_str_ring, sizeof(*asked), 0);
 	if (!asked) {
 		lose();
 		return 0;
@@ -336,8 +361,8 @@ __noinline int ask(u32 number)
 	asked->down = (call_now.decision.flags & FR_DECIDED_DOWN) != 0 ||
 		      call_now.decision.reason == FR_REASON_REVERSE;
 	/*
-	 * Left to itself, a ring wakes only who has taken all that came before: after the name of a
-	 * file, which waits for the first window, it would wake nobody.
+	 * By default a ring wakes its consumer only if that has read all records before. The record
+	 * with a file's name does not wake it, so the first window must.
 	 */
 	bpf_ringbuf_submit(asked, BPF_RB_FORCE_WAKEUP);
 	return 0;
@@ -346,9 +371,9 @@ __noinline int ask(u32 number)
 /* The arguments of the call that is put together; false when what they are about was evicted. */
 static __always_inline bool call_of_now(struct fr_call *call)
 {
-	struct stream_file *file = bpf_map_lookup_elem(&files, &call_now.key);
+	struct stream_file *file = bpf_map_lookup_elem(&fr_str_files, &call_now.key);
 	u64 number = call_now.disk;
-	struct disk *disk = bpf_map_lookup_elem(&disks, &number);
+	struct disk *disk = bpf_map_lookup_elem(&fr_str_disks, &number);
 
 	if (!file || !disk)
 		return false;
@@ -362,7 +387,7 @@ static __always_inline bool call_of_now(struct fr_call *call)
 	return true;
 }
 
-/* The policy decides on call_now. */
+/* Calls the policy with call_now. */
 __noinline int decide(void)
 {
 	struct fr_call call;
@@ -379,7 +404,7 @@ __noinline int decide(void)
 	return 0;
 }
 
-/* The policy is told how long the current thread has waited. */
+/* Tells the policy how long the current thread has waited. */
 __noinline int tell_waited(u64 waited_ns, u32 asked)
 {
 	struct fr_call call;
@@ -395,14 +420,14 @@ __noinline int tell_waited(u64 waited_ns, u32 asked)
 }
 
 /*
- * Puts the call together that tells the policy of what the current thread does now. Under the lock.
- * On a stack of its own beside that of decide(): before Linux 6.13 both have 512 bytes, with all
- * that they call and who calls them.
+ * Fills call_now with the access of the current thread. Under the lock. Not inlined into decide(),
+ * so that it has a stack frame of its own: before Linux 6.13 a chain of calls has 512 bytes of
+ * stack in all.
  */
 __noinline int put_call(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);
+	struct reader *reader = bpf_task_storage_get(&fr_str_readers, task, 0, 0);
 	u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct found found = {};
 	struct inode *inode;
@@ -418,15 +443,15 @@ __noinline int put_call(void)
 	disk = disk_of(inode);
 	number = disk ? disk_number(disk) : 0;
 	device_ra_pages = BPF_CORE_READ(inode, i_sb, s_bdi, ra_pages);
-	if (!bpf_map_lookup_elem(&files, &reader->key_now)) {
+	if (!bpf_map_lookup_elem(&fr_str_files, &reader->key_now)) {
 		files_seen++;
-		is_new = bpf_map_update_elem(&files, &reader->key_now, &FRESH_FILE, BPF_NOEXIST) ==
-			 0;
+		is_new = bpf_map_update_elem(&fr_str_files, &reader->key_now, &FRESH_FILE,
+					     BPF_NOEXIST) == 0;
 		tell_file();
 	}
 	call_now.process = pid_tgid >> 32;
 	call_now.disk = number;
-	if (!bpf_map_lookup_elem(&disks, &number))
+	if (!bpf_map_lookup_elem(&fr_str_disks, &number))
 		add_disk(number, disk);
 	accesses++;
 	misses += missed;
@@ -463,12 +488,12 @@ __noinline int put_call(void)
 }
 
 /*
- * The policy is told of what the current thread does now, and what it asks for is passed on.
+ * Tells the policy of the current thread's access, and sends its windows to user space.
  */
 __noinline int tell_policy(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);
+	struct reader *reader = bpf_task_storage_get(&fr_str_readers, task, 0, 0);
 	struct inode *inode;
 	bool missed;
 
@@ -481,7 +506,7 @@ __noinline int tell_policy(void)
 	reader->key_now.generation = BPF_CORE_READ(inode, i_generation);
 	/* All that it reads may be in memory. */
 	if (!missed && reader->ahead_inode != reader->inode_now &&
-	    !bpf_map_lookup_elem(&files, &reader->key_now)) {
+	    !bpf_map_lookup_elem(&fr_str_files, &reader->key_now)) {
 		reader->idle_mapping = reader->mapping_now;
 		reader->idle_files = files_seen;
 		return 0;
@@ -506,11 +531,11 @@ __noinline int tell_policy(void)
 }
 
 /*
- * The same as a program of its own, where tracepoints can leave for it: the verifier takes its time
- * for the policy, and so looks at it once.
+ * The same as a program of its own, for tracepoints that can tail-call it. The verifier takes long
+ * for the policy, so it checks this program once.
  */
 SEC("raw_tp")
-int told(void *context)
+int fr_str_told(void *context)
 {
 	return tell_policy();
 }
@@ -520,13 +545,12 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__array(values, int(void *));
-} policy SEC(".maps") = {
-	.values = { [0] = (void *)&told },
+} fr_str_policy SEC(".maps") = {
+	.values = { [0] = (void *)&fr_str_told },
 };
 
 /*
- * The end of a program that has seen the thread do something; without a context it is attached to a
- * function.
+ * Ends a program that has noted an access of the thread. Programs at functions pass no context.
  */
 static __always_inline void tell(void *context, struct reader *reader, struct inode *inode,
 				 u64 index, u64 pages, u32 kind, u32 ra_pages)
@@ -537,19 +561,19 @@ static __always_inline void tell(void *context, struct reader *reader, struct in
 	reader->kind_now = kind;
 	reader->ra_pages_now = ra_pages;
 	if (context)
-		bpf_tail_call(context, &policy, 0);
+		bpf_tail_call(context, &fr_str_policy, 0);
 	else
 		tell_policy();
 }
 
-/* Reads from memory aren't seen yet: user space attaches what sees them. */
+/* Hits are not seen yet: asks user space to attach the programs that see them. */
 static __always_inline void begin(void)
 {
 	struct streams_ask *begun;
 
 	if (sees_hits || __sync_lock_test_and_set(&has_begun, 1))
 		return;
-	begun = bpf_ringbuf_reserve(&ring, sizeof(*begun), 0);
+	begun = bpf_ringbuf_reserve(&fr_str_ring, sizeof(*begun), 0);
 	if (!begun) {
 		has_begun = 0;
 		lose();
@@ -573,15 +597,15 @@ static __always_inline int on_missed(void *context, struct inode *inode, u64 ind
 	    (BPF_CORE_READ(file, f_mode) & FMODE_RANDOM))
 		return 0;
 	begin();
-	reader = bpf_task_storage_get(&readers, bpf_get_current_task_btf(), 0,
+	reader = bpf_task_storage_get(&fr_str_readers, bpf_get_current_task_btf(), 0,
 				      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!reader)
 		return 0;
-	/* A fault of a mapping that is read sequentially was told already. */
+	/* The policy has been told of a fault on a mapping that is read sequentially. */
 	if (reader->fault_page == index + 1 && reader->inode == (u64)inode)
 		return 0;
 	start = index;
-	/* What it has read before, from memory, belongs to it. */
+	/* Hits of the thread before this miss belong to the same read. */
 	if (reader->inode == (u64)inode && index == reader->end_page &&
 	    index - reader->untold_page < TELL_PAGES)
 		start = reader->untold_page;
@@ -594,9 +618,9 @@ static __always_inline int on_missed(void *context, struct inode *inode, u64 ind
 	return 0;
 }
 
-HOOK_SYNC_RA("raw_tp", missed, on_missed)
+HOOK_SYNC_RA("raw_tp", fr_str_missed, on_missed)
 
-/* The kernel reads ahead, for a read or around a fault: something isn't in memory. */
+/* The kernel reads ahead for a read or around a fault: a page is not in memory. */
 static __always_inline int on_read_ahead(void *context, struct inode *inode, u64 index,
 					 struct file_ra_state *ra, u32 order)
 {
@@ -605,9 +629,9 @@ static __always_inline int on_read_ahead(void *context, struct inode *inode, u64
 	return 0;
 }
 
-HOOK_RA_ORDER("raw_tp", read_ahead, on_read_ahead)
+HOOK_RA_ORDER("raw_tp", fr_str_read_ahead, on_read_ahead)
 
-/* A mark is met: the kernel reads ahead for this thread, which so may never miss anything. */
+/* A read reaches a marker: the kernel reads ahead for this thread, which may never miss. */
 static __always_inline int on_marked(void *context, struct inode *inode, u64 index,
 				     struct file_ra_state *ra, u64 request)
 {
@@ -616,7 +640,7 @@ static __always_inline int on_marked(void *context, struct inode *inode, u64 ind
 	if (!is_watched(bpf_get_current_pid_tgid() >> 32) || !is_followed(inode))
 		return 0;
 	begin();
-	reader = bpf_task_storage_get(&readers, bpf_get_current_task_btf(), 0,
+	reader = bpf_task_storage_get(&fr_str_readers, bpf_get_current_task_btf(), 0,
 				      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (reader) {
 		reader->ahead_inode = (u64)inode;
@@ -625,20 +649,20 @@ static __always_inline int on_marked(void *context, struct inode *inode, u64 ind
 	return 0;
 }
 
-HOOK_ASYNC_RA("raw_tp", marked, on_marked)
+HOOK_ASYNC_RA("raw_tp", fr_str_marked, on_marked)
 
 /* A read has pages index to last_index, or the first of them. */
 static __always_inline int on_looked(void *context, struct address_space *mapping, u64 index,
 				     u64 last_index)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);
+	struct reader *reader = bpf_task_storage_get(&fr_str_readers, task, 0, 0);
 	u64 start = index, end = (u64)last_index + 1;
 	struct inode *inode;
 
 	if (!reader)
 		return 0;
-	/* Most reads from memory of one who misses here and there end here. */
+	/* Most hits of a thread that misses now and then end here. */
 	if (reader->idle_mapping == (u64)mapping && reader->idle_files == files_seen)
 		return 0;
 	reader->mapping_now = (u64)mapping;
@@ -648,7 +672,7 @@ static __always_inline int on_looked(void *context, struct address_space *mappin
 			return 0;
 	} else if (end == reader->end_page && (index > reader->start_page ||
 					       (index == reader->start_page && reader->missed))) {
-		/* The rest of a request comes batch by batch. */
+		/* The kernel reads the rest of a request in batches. */
 		reader->start_page = index;
 		return 0;
 	} else if (index == reader->end_page) {
@@ -666,12 +690,12 @@ static __always_inline int on_looked(void *context, struct address_space *mappin
 	return 0;
 }
 
-HOOK_GET_PAGES("raw_tp", looked, on_looked)
+HOOK_GET_PAGES("raw_tp", fr_str_looked, on_looked)
 
-/* A page isn't mapped, nor is it ready to be mapped around. */
+/* A fault on a page that fault-around did not map. */
 /*
- * What a fault is that finds this page, as reader->kind_now. A function of its own, since its stack
- * is not there for the policy otherwise.
+ * The kind of a fault on this page, as reader->kind_now. Not inlined, so that its stack is free
+ * again when the policy runs.
  */
 __noinline u32 fault_kind(u64 mapping, u64 index)
 {
@@ -691,11 +715,11 @@ static __always_inline int on_faulted(void *context, struct address_space *mappi
 
 	if (!is_watched(bpf_get_current_pid_tgid() >> 32) || !is_followed(inode))
 		return 0;
-	reader = bpf_task_storage_get(&readers, bpf_get_current_task_btf(), 0,
+	reader = bpf_task_storage_get(&fr_str_readers, bpf_get_current_task_btf(), 0,
 				      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!reader)
 		return 0;
-	/* It comes back for the same page when it has waited for it. */
+	/* After the wait, the thread faults on the same page again. */
 	if (reader->fault_page == index + 1 && reader->inode == (u64)inode)
 		return 0;
 	reader->fault_page = index + 1;
@@ -704,14 +728,14 @@ static __always_inline int on_faulted(void *context, struct address_space *mappi
 	return 0;
 }
 
-HOOK_FAULT("raw_tp", faulted, on_faulted)
+HOOK_FAULT("raw_tp", fr_str_faulted, on_faulted)
 
-/* What is ready around a fault was mapped. */
+/* Fault-around has mapped the pages that were ready. */
 static __always_inline int on_mapped(void *context, struct address_space *mapping, u64 start_pgoff,
 				     u64 end_pgoff)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct reader *reader = bpf_task_storage_get(&readers, task, 0, 0);
+	struct reader *reader = bpf_task_storage_get(&fr_str_readers, task, 0, 0);
 	struct inode *inode;
 
 	if (!reader || end_pgoff < start_pgoff)
@@ -724,21 +748,21 @@ static __always_inline int on_mapped(void *context, struct address_space *mappin
 	return 0;
 }
 
-HOOK_MAP_PAGES("raw_tp", mapped, on_mapped)
+HOOK_MAP_PAGES("raw_tp", fr_str_mapped, on_mapped)
 
 /* A thread waits for I/O: io_schedule() marks it. */
 SEC("tp_btf/sched_switch")
-int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struct *next)
+int BPF_PROG(fr_str_switched, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	struct reader *reader;
 
 	if (BPF_CORE_READ_BITFIELD(prev, in_iowait)) {
-		reader = bpf_task_storage_get(&readers, prev, 0, 0);
+		reader = bpf_task_storage_get(&fr_str_readers, prev, 0, 0);
 		if (reader)
 			reader->blocked_ns = bpf_ktime_get_ns();
 	}
 	if (BPF_CORE_READ_BITFIELD(next, in_iowait)) {
-		reader = bpf_task_storage_get(&readers, next, 0, 0);
+		reader = bpf_task_storage_get(&fr_str_readers, next, 0, 0);
 		if (reader && reader->blocked_ns) {
 			reader->waited_ns += bpf_ktime_get_ns() - reader->blocked_ns;
 			reader->blocked_ns = 0;
@@ -754,7 +778,7 @@ static __always_inline bool is_read(struct request *request)
 
 /* A request goes to its device. */
 SEC("tp_btf/block_rq_issue")
-int BPF_PROG(issued, struct request *request)
+int BPF_PROG(fr_str_issued, struct request *request)
 {
 	u64 key = (u64)request, sector, number;
 	struct flight flight = {}, *before;
@@ -768,8 +792,8 @@ int BPF_PROG(issued, struct request *request)
 	if (!gendisk)
 		return 0;
 	number = disk_number(gendisk);
-	/* Only those that somebody reads from. */
-	disk = bpf_map_lookup_elem(&disks, &number);
+	/* Disks without a followed stream are not in the map. */
+	disk = bpf_map_lookup_elem(&fr_str_disks, &number);
 	if (!disk || !lock(LOCK_TRIES_INTERRUPT))
 		return 0;
 	sector = BPF_CORE_READ(request, __sector);
@@ -787,10 +811,10 @@ int BPF_PROG(issued, struct request *request)
 	flight.first = disk->in_flight <= 0;
 	flight.next = sector == disk->end_sector;
 	disk->end_sector = sector + (bytes >> SECTOR_SHIFT);
-	/* It may be issued once more, and one whose end wasn't seen may have left its key to it. */
-	before = bpf_map_lookup_elem(&flights, &key);
+	/* A request may be issued again, or reuse the address of one whose end was not seen. */
+	before = bpf_map_lookup_elem(&fr_str_flights, &key);
 	if (!(before && before->episode == episode) &&
-	    bpf_map_update_elem(&flights, &key, &flight, BPF_ANY) == 0) {
+	    bpf_map_update_elem(&fr_str_flights, &key, &flight, BPF_ANY) == 0) {
 		__sync_fetch_and_add(&disk->in_flight, 1);
 		__sync_fetch_and_add(&disk->load.in_flight_pages, flight.pages);
 	}
@@ -799,7 +823,7 @@ int BPF_PROG(issued, struct request *request)
 }
 
 SEC("tp_btf/block_rq_complete")
-int BPF_PROG(completed, struct request *request, u8 status, unsigned int bytes)
+int BPF_PROG(fr_str_completed, struct request *request, u8 status, unsigned int bytes)
 {
 	u64 key = (u64)request, number;
 	struct gendisk *gendisk;
@@ -809,18 +833,18 @@ int BPF_PROG(completed, struct request *request, u8 status, unsigned int bytes)
 
 	if (!is_read(request))
 		return 0;
-	flight = bpf_map_lookup_elem(&flights, &key);
+	flight = bpf_map_lookup_elem(&fr_str_flights, &key);
 	gendisk = BPF_CORE_READ(request, q, disk);
 	if (!flight || !gendisk)
 		return 0;
 	number = disk_number(gendisk);
-	disk = bpf_map_lookup_elem(&disks, &number);
+	disk = bpf_map_lookup_elem(&fr_str_disks, &number);
 	if (disk && disk->episode == flight->episode) {
 		in_flight = __sync_fetch_and_add(&disk->in_flight, -1) - 1;
 		__sync_fetch_and_add(&disk->load.in_flight_pages, -(u64)flight->pages);
 	}
 	if (!disk || !lock(LOCK_TRIES_INTERRUPT)) {
-		bpf_map_delete_elem(&flights, &key);
+		bpf_map_delete_elem(&fr_str_flights, &key);
 		return 0;
 	}
 	call_now.done.now_ns = bpf_ktime_get_ns();
@@ -839,11 +863,16 @@ int BPF_PROG(completed, struct request *request, u8 status, unsigned int bytes)
 		disk->load.least_ns = disk->device.least_ns;
 	}
 	unlock();
-	bpf_map_delete_elem(&flights, &key);
+	bpf_map_delete_elem(&fr_str_flights, &key);
 	return 0;
 }
 
-/* What user space tells of windows that it was asked for. */
+/*
+ * Programs that user space runs. They take the lock, so they must not be preempted. The kernel
+ * disables preemption when it runs a tracepoint program on request, but not for type "syscall".
+ */
+
+/* User space reports the windows that it has fetched. */
 struct issued_now {
 	struct streams_key key;
 	fr_u64 pages;
@@ -854,10 +883,10 @@ struct issued_now {
 
 struct issued_now issued_now;
 
-SEC("syscall")
-int tell_issued(void *context)
+SEC("raw_tp")
+int fr_str_tell_issued(void *context)
 {
-	struct stream_file *file = bpf_map_lookup_elem(&files, &issued_now.key);
+	struct stream_file *file = bpf_map_lookup_elem(&fr_str_files, &issued_now.key);
 
 	if (!file || !lock(LOCK_TRIES_MAX))
 		return 0;
@@ -873,7 +902,7 @@ int tell_issued(void *context)
 	return 0;
 }
 
-/* Of which file user space wants to know what is remembered, and that. */
+/* The file whose state user space asks for, and the copy of that state. */
 struct streams_key to_copy;
 
 struct {
@@ -881,23 +910,24 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct stream_file);
-} copied SEC(".maps");
+} fr_str_copied SEC(".maps");
 
 /*
- * User space reads no entry of files itself: the policy may be half done with it on another
- * processor, or another file may take its place. Returns whether it was copied.
+ * Copies a file's state for user space. User space can't read the map itself: the policy may be
+ * changing the entry on another processor, or another file may replace it. Returns whether it was
+ * copied.
  */
-SEC("syscall")
-int copy_streams(void *context)
+SEC("raw_tp")
+int fr_str_copy_streams(void *context)
 {
 	struct stream_file *file;
 	bool is_copied = false;
 
 	if (!lock(LOCK_TRIES_MAX))
 		return 0;
-	file = bpf_map_lookup_elem(&files, &to_copy);
+	file = bpf_map_lookup_elem(&fr_str_files, &to_copy);
 	if (file)
-		is_copied = bpf_map_update_elem(&copied, &ZERO, file, BPF_ANY) == 0;
+		is_copied = bpf_map_update_elem(&fr_str_copied, &ZERO, file, BPF_ANY) == 0;
 	unlock();
 	return is_copied;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What streams.bpf.c tells user space: crates/linux/src/watch/streams/abi.rs mirrors it. */
+/* Records from streams.bpf.c to user space: crates/linux-watch/src/streams/abi.rs reads it. */
 #ifndef FOREREAD_STREAMS_BPF_H
 #define FOREREAD_STREAMS_BPF_H
 
@@ -8,12 +8,12 @@
 #define STREAMS_PATH_BYTES 2048
 
 enum streams_kind {
-	STREAMS_BEGIN = 1, /* something large is missed, and reads from memory aren't seen yet */
+	STREAMS_BEGIN = 1, /* a miss in a large file while hits are not seen yet */
 	STREAMS_FILE = 2, /* a file that the records after it are about; the names follow */
 	STREAMS_ASK = 3, /* the policy asks for pages */
 };
 
-/* A file, whatever becomes of its memory in the kernel. */
+/* Identifies a file, also after its inode has left memory. */
 struct streams_key {
 	fr_u64 inode;
 	fr_u32 device; /* as in the kernel: 12 bits major, 20 bits minor */
@@ -44,7 +44,7 @@ struct streams_ask {
 	fr_u64 disk; /* a key of the map of disks */
 };
 
-/* What a disk has to do: the beginning of what the map of disks has. */
+/* The load of a disk: the first part of its entry in the map of disks. */
 struct streams_load {
 	fr_u64 in_flight_pages; /* being read, as a signed number */
 	fr_u64 least_ns; /* that a request took of late; 0 unknown */
@@ -53,7 +53,7 @@ struct streams_load {
 	fr_u64 turns; /* whether it says that it has a head, and is believed */
 };
 
-/* What the log has of a call of the core. */
+/* Calls of the core that the log has. */
 enum streams_event_kind {
 	STREAMS_ACCESS = 1, /* fr_decide() */
 	STREAMS_WAITED = 2, /* fr_waited() of access.thread: access.time_ns long, access.flags asked
@@ -64,7 +64,7 @@ enum streams_event_kind {
 	STREAMS_TURNS = 5, /* fr_device_turns() */
 };
 
-/* A call of the core, with all that it was given but what it remembers, and its answer. */
+/* A call of the core: its arguments without the state, and its answer. */
 struct streams_event {
 	fr_u64 number; /* from 1, in the order of the calls: one that is missing was lost */
 	fr_u32 kind; /* enum streams_event_kind */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What watch.bpf.c tells user space: crates/linux/src/watch/abi.rs mirrors it. */
+/* Records from watch.bpf.c to user space: crates/linux-watch/src/abi.rs reads it. */
 #ifndef FOREREAD_WATCH_H
 #define FOREREAD_WATCH_H
 
@@ -9,15 +9,15 @@
 
 enum watch_kind {
 	WATCH_MISS = 1, /* a file's page was not in memory; the names follow */
-	WATCH_HIT = 2, /* the start of a file was read from memory, by a process that walks */
-	WATCH_EXIT = 3, /* a process that walks has ended */
+	WATCH_HIT = 2, /* a process in a traversal read the start of a file from memory */
+	WATCH_EXIT = 3, /* a process in a traversal has ended */
 	WATCH_LOOK = 4, /* a call waits for metadata; its path follows, and where that starts */
-	WATCH_LOOKED = 5, /* a process that walks has looked at this inode */
+	WATCH_LOOKED = 5, /* a process in a traversal has looked this inode up */
 	WATCH_LOOKED_LATE = 6, /* the same, and waited for metadata */
 };
 
 struct watch_walker {
-	__u32 leader; /* the process with which the walk began */
+	__u32 leader; /* the process that began the traversal */
 	__u16 looks; /* whether looks are told */
 	__u16 takes_children; /* whether they share the walk */
 };
@@ -30,7 +30,7 @@ struct watch_seen {
 	__u32 path_bytes; /* names from the file up, each with a NUL */
 	__u32 thread;
 	__u32 parent; /* the process that began this one */
-	__u32 member; /* who it was, where process is the one with which a walk began */
+	__u32 member; /* the process itself, if `process` is the one that began the traversal */
 	__u8 path[WATCH_PATH_BYTES + 256];
 };
 

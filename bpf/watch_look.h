@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Looks: calls that need an inode or a name. What they wait for are blocks of metadata, which are
- * read while the call is in the kernel: its arguments tell then what it looks at. Inodes that
- * aren't read yet have no number here and no dentry.
+ * Metadata lookups: calls that need an inode or a name. They wait for blocks of metadata, which are
+ * read while the call is in the kernel. The arguments of the call then tell the path. An inode that
+ * is not read yet has no number here and no dentry.
  */
 #ifndef FOREREAD_WATCH_LOOK_H
 #define FOREREAD_WATCH_LOOK_H
@@ -48,7 +48,7 @@ static __always_inline u32 class_of(unsigned long number)
 }
 
 SEC("tp_btf/block_bio_queue")
-int BPF_PROG(look_waits, struct bio *bio)
+int BPF_PROG(fr_watch_look_waits, struct bio *bio)
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32, class;
 	struct of_thread *thread;
@@ -147,7 +147,7 @@ static __always_inline bool take_file(struct watch_seen *seen, struct task_struc
 }
 
 SEC("tp_btf/sys_exit")
-int BPF_PROG(looked, struct pt_regs *regs, long result)
+int BPF_PROG(fr_watch_looked, struct pt_regs *regs, long result)
 {
 	unsigned long number = SYSCALL_NUMBER(regs);
 	u32 class = class_of(number), tgid;
@@ -159,7 +159,7 @@ int BPF_PROG(looked, struct pt_regs *regs, long result)
 	if (class == CALL_NONE || class > CALL_LIST || SYSCALL_FOREIGN(regs))
 		return 0;
 	tgid = bpf_get_current_pid_tgid() >> 32;
-	walker = bpf_map_lookup_elem(&walkers, &tgid);
+	walker = bpf_map_lookup_elem(&fr_watch_walkers, &tgid);
 	if (!walker || !walker->looks)
 		return 0;
 	thread = this_thread();

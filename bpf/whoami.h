@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Who runs these programs, as the kernel sees it. */
+/* The process number of user space in the initial PID namespace. */
 #ifndef FOREREAD_WHOAMI_H
 #define FOREREAD_WHOAMI_H
 
-/* What whoami() found. */
+/* The result of whoami(). */
 u32 whoami_tgid;
 u32 whoami_pid;
 
 /* Run once by user space: its own number as the kernel sees it, in any PID namespace. */
 SEC("raw_tp")
-int whoami(void *context)
+int OWN(whoami)(void *context)
 {
 	u64 both = bpf_get_current_pid_tgid();
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whose reads are looked at: everybody's but ours, a tree of processes', or a cgroup's. */
+/* The scope: all processes but our own, a process tree, or a cgroup. */
 #ifndef FOREREAD_WHOM_H
 #define FOREREAD_WHOM_H
 
@@ -16,7 +16,7 @@ static __always_inline bool is_watched(u32 tgid)
 {
 	if (tgid == whoami_tgid)
 		return false;
-	if (only_tree && !bpf_map_lookup_elem(&tree, &tgid))
+	if (only_tree && !bpf_map_lookup_elem(&fr_tree, &tgid))
 		return false;
 	return !only_cgroup || bpf_get_current_ancestor_cgroup_id(cgroup_level) == only_cgroup;
 }

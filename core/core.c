@@ -158,16 +158,6 @@ fr_u32 foreread_around_max_pages(fr_u64 memory_pages)
 	return fr_around_max_pages(memory_pages);
 }
 
-fr_u64 foreread_initial_size(fr_u64 req, fr_u64 max)
-{
-	return fr_initial_size(req, max);
-}
-
-fr_u64 foreread_next_size(fr_u64 size, fr_u64 max)
-{
-	return fr_next_size(size, max);
-}
-
 const char *foreread_policy_name(fr_u32 policy)
 {
 	return fr_policy_name(policy);

@@ -49,8 +49,6 @@ fr_u32 foreread_capacity_cap_pages(fr_u64 capacity_bytes);
 fr_u32 foreread_device_default_pages(fr_u32 current_pages, fr_u64 io_opt_bytes,
 				     fr_u32 max_sectors_pages, fr_u32 rotational);
 fr_u32 foreread_around_max_pages(fr_u64 memory_pages);
-fr_u64 foreread_initial_size(fr_u64 req, fr_u64 max);
-fr_u64 foreread_next_size(fr_u64 size, fr_u64 max);
 
 const char *foreread_policy_name(fr_u32 policy);
 const char *foreread_reason_name(fr_u32 reason);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
 # Finds out which pages of a built foreread its `run` touches, and writes them into it, so that a
-# cold start reads these in one pass and little else (crates/linux/src/start_pages.rs).
+# cold start reads these in one pass and little else (crates/sys/src/start_pages.rs).
 #
 #   scripts/start-pages.sh target/release/foreread
 #

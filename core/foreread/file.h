@@ -107,8 +107,8 @@ FR_INLINE void fr_feedback_cached(struct fr_state *state, fr_u64 pages)
  * @kind: enum fr_feedback
  * @pages: how many pages it is about
  *
- * Each policy takes in what its origin took in. Today's kernel listens to read
- * errors only.
+ * Each policy uses the feedback that its origin used; enum fr_feedback lists it. The
+ * policies of current kernels use read errors only. No policy uses FR_FEEDBACK_WASTED.
  */
 FR_INLINE void fr_feedback(fr_u32 policy, struct fr_state *state, fr_u32 kind, fr_u64 pages)
 {

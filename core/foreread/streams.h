@@ -72,7 +72,7 @@ enum fr_course {
  * @ask_pages: with more than so many pages ahead, there is nothing to ask for yet
  * @last_pages: what was asked for last, but for what is asked too late for it
  * @reserved: 0
- * @ceiling_pages: no further, since pages were wasted; 0 means no such bound
+ * @ceiling_pages: no further, since pages were evicted unread; 0 means no such bound
  * @consume_ns: time that its reader takes for a page, waits apart
  * @boost_pages: pages read since its requests last grew
  * @piece_pages: pages of a request; with a step, of a piece

@@ -3,20 +3,22 @@
  * The types of the policy core: what goes into a decision and what comes out.
  *
  * This directory is freestanding C11. It includes nothing but itself, allocates
- * nothing, has no globals, no floats, no function pointers, no recursion, no
- * signed division and no function of more than five arguments, so that the same
- * text compiles for the host, with -target bpf and with the flags of a kernel.
+ * nothing, has no globals, no floats, no function pointers, no recursion and no
+ * signed division. Functions that BPF does not inline (FR_ONCE) take at most five
+ * arguments, the limit of a call in BPF. So the same text compiles for the host,
+ * with -target bpf and with the flags of a kernel.
  *
  * All page counts and indices are in pages of one size, the caller's (4 KiB in
  * every example). A decision takes two calls:
  *
  *	fr_wants(policy, &state, &access, &limits, &wants);
  *	... the caller fills near with what wants asks for ...
- *	fr_decide(&call, &decision);
+ *	fr_decide(policy, &call, &decision);
  *
- * Most decisions want nothing, so the page cache is looked at only when its
- * answer matters. Everything is total: any bits in any input give a defined
- * answer that respects the limits.
+ * struct fr_call points to the state, the access, near and the limits. Most
+ * decisions want nothing, so the page cache is looked at only when its answer
+ * matters. Everything is total: any bits in any input give a defined answer that
+ * respects the limits.
  */
 #ifndef FOREREAD_TYPES_H
 #define FOREREAD_TYPES_H
@@ -69,10 +71,12 @@ enum fr_policy {
  * enum fr_kind - what happened
  * @FR_READ_MISS: read(2) found no page at the index (page_cache_sync_ra)
  * @FR_READ_MARK: read(2) found a marked page at the index (page_cache_async_ra)
- * @FR_READ_LOOK: read(2) is at the first page of a request, or at the page where
- *	the last look ended, cached or not. Only policies of which
- *	fr_policy_looks() is true see this; they answer it as the kernel's
- *	page_cache_readahead() did before 2.6.23
+ * @FR_READ_LOOK: read(2) is at the first page of a request, cached or not. Two kinds
+ *	of policies get it. Those of which fr_policy_looks() is true (linux-2.6.13)
+ *	also get it at decision.next_look; they answer as the kernel's
+ *	page_cache_readahead() did before 2.6.23. Those of which fr_policy_sees() is
+ *	true (leap, distance, foreread) get it once for each read(2), with
+ *	FR_ACCESS_MISSED if a page of it is not cached
  * @FR_FAULT_MISS: a fault on a mapping found no page
  * @FR_FAULT_MARK: a fault on a mapping found a marked page
  * @FR_FAULT_HIT: a fault on a mapping found an unmarked page
@@ -502,12 +506,22 @@ enum fr_advice {
 
 /**
  * enum fr_feedback - what became of a window
- * @FR_FEEDBACK_CACHED: every one of the pages asked for was cached already
- * @FR_FEEDBACK_READ: some had to be read
- * @FR_FEEDBACK_THRASHED: pages were evicted before the program came to them
- * @FR_FEEDBACK_WASTED: pages were dropped, and the program did not want them
- * @FR_FEEDBACK_LATE: the program waited for pages that were on their way
- * @FR_FEEDBACK_ERROR: the device could not read
+ * @FR_FEEDBACK_CACHED: all pages asked for were cached already. linux-2.6.13 turns
+ *	readahead off after 256 of them in a row
+ * @FR_FEEDBACK_READ: some of the pages had to be read. linux-2.6.13 restarts that count
+ * @FR_FEEDBACK_THRASHED: pages were evicted before the program read them.
+ *	linux-2.6.13 makes its next window two pages smaller; safe-2010 takes the size
+ *	of windows from the history that is still cached; foreread halves the distance
+ *	of the stream
+ * @FR_FEEDBACK_WASTED: pages were dropped, and the program did not read them. No policy
+ *	uses this: only the simulator sends it, and its accounts count the waste
+ * @FR_FEEDBACK_LATE: the program waited for pages that were in flight. distance doubles
+ *	its distance
+ * @FR_FEEDBACK_ERROR: the device could not read. Every policy cuts the file's maximum
+ *	window to a quarter, as shrink_readahead_size_eio() does
+ *
+ * Feedback that a policy is not named for does not change its state. foreread learns of
+ * waits through fr_waited(), and of cached pages through fr_issued().
  */
 enum fr_feedback {
 	FR_FEEDBACK_CACHED = 0,

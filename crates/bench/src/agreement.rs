@@ -11,6 +11,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use foreread_core::policy::{Limits, Policy};
+use foreread_measure::MeasureError;
+use foreread_measure::cold::{Start, kernel_start, wall};
+use foreread_measure::disk::{CAPACITY_BYTES, ModelledDisk};
+use foreread_measure::foreread::Foreread;
+use foreread_measure::host::HostFiles;
+use foreread_measure::process;
+use foreread_measure::programs::Program;
+use foreread_measure::sample::Sample;
 use foreread_sim::Scenario;
 use foreread_sim::block::QueueRules;
 use foreread_sim::engine::{Cached, Keep, Outcome, RequestSeen, Setup, Simulation};
@@ -18,15 +26,6 @@ use foreread_sim::trace::Survey;
 use foreread_testbed::TraceEntry;
 use foreread_trace::ReadOptions;
 use rustix::fs::{Advice, fadvise};
-
-use crate::cold::{Start, kernel_start, wall};
-use crate::disk::{CAPACITY_BYTES, ModelledDisk};
-use crate::error::BenchError;
-use crate::foreread::Foreread;
-use crate::host::HostFiles;
-use crate::process;
-use crate::programs::Program;
-use crate::sample::Sample;
 
 /// The kernel's default window, in pages: 128 KiB.
 const READ_AHEAD_PAGES: u32 = 32;
@@ -106,7 +105,7 @@ pub fn measure(
     executable: &Path,
     runs: usize,
     trace: &Path,
-) -> Result<Agreement, BenchError> {
+) -> Result<Agreement, MeasureError> {
     let foreread = Foreread::new(executable)?;
     let host = program.host_files(&foreread, disk);
     let mut runs_made = Vec::new();
@@ -136,7 +135,7 @@ pub fn measure(
 
 /// What a program finds in memory: what it needs of other disks, and what whoever starts it has
 /// looked up, which is not in its trace.
-fn warm_up(disk: &ModelledDisk, program: &Program, directory: &Path) -> Result<(), BenchError> {
+fn warm_up(disk: &ModelledDisk, program: &Program, directory: &Path) -> Result<(), MeasureError> {
     let command = program.command(disk, &[]);
     let paths = [
         command.get_current_dir(),
@@ -154,11 +153,11 @@ fn warm_up(disk: &ModelledDisk, program: &Program, directory: &Path) -> Result<(
 
 /// What the machine's own part of a request takes: by how much reads of a page of the device, one
 /// after the other, take longer than the model says, as a median. They are far behind all files.
-fn own_time_ns(disk: &ModelledDisk, round: u64) -> Result<u64, BenchError> {
+fn own_time_ns(disk: &ModelledDisk, round: u64) -> Result<u64, MeasureError> {
     let testbed = disk.testbed();
     let what = || format!("read {}", testbed.device().display());
-    let device = File::open(testbed.device()).map_err(BenchError::system(what()))?;
-    fadvise(&device, 0, None, Advice::Random).map_err(BenchError::system(what()))?;
+    let device = File::open(testbed.device()).map_err(MeasureError::system(what()))?;
+    fadvise(&device, 0, None, Advice::Random).map_err(MeasureError::system(what()))?;
     let mut buffer = [0; PAGE_BYTES as usize];
     let mut over_ns = Vec::new();
     for read in 0..OWN_READS {
@@ -168,7 +167,7 @@ fn own_time_ns(disk: &ModelledDisk, round: u64) -> Result<u64, BenchError> {
         let began = Instant::now();
         let got = device.read_exact_at(&mut buffer, offset);
         let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        got.map_err(BenchError::system(what()))?;
+        got.map_err(MeasureError::system(what()))?;
         let busy_ns = testbed.counters().busy_ns.saturating_sub(busy_ns);
         over_ns.push(took_ns.saturating_sub(busy_ns));
     }
@@ -182,7 +181,7 @@ fn record(
     foreread: &Foreread,
     host: &HostFiles,
     trace: &Path,
-) -> Result<u64, BenchError> {
+) -> Result<u64, MeasureError> {
     let mut before: Vec<OsString> = vec![foreread.executable().into()];
     before.extend(["record", "--quiet", "--trace"].map(OsString::from));
     before.extend([trace.into(), "--".into()]);
@@ -201,13 +200,13 @@ pub fn simulate(
     disk: &ModelledDisk,
     trace: &Path,
     host_ns: u64,
-) -> Result<(Outcome, Vec<RequestSeen>), BenchError> {
+) -> Result<(Outcome, Vec<RequestSeen>), MeasureError> {
     let unread = |error: foreread_trace::ReadError| {
-        BenchError::Report("foreread record --trace", error.to_string())
+        MeasureError::Report("foreread record --trace", error.to_string())
     };
-    let open = || -> Result<_, BenchError> {
+    let open = || -> Result<_, MeasureError> {
         let what = format!("read {}", trace.display());
-        let file = File::open(trace).map_err(BenchError::system(what))?;
+        let file = File::open(trace).map_err(MeasureError::system(what))?;
         foreread_trace::open(BufReader::new(file), ReadOptions::default()).map_err(unread)
     };
     let survey = Arc::new(Survey::read(&mut *open()?).map_err(unread)?);
@@ -226,15 +225,15 @@ pub fn simulate(
     Ok((outcome, requests))
 }
 
-fn device(disk: &ModelledDisk) -> Result<u64, BenchError> {
+fn device(disk: &ModelledDisk) -> Result<u64, MeasureError> {
     let what = format!("look at {}", disk.root().display());
     Ok(std::fs::metadata(disk.root())
-        .map_err(BenchError::system(what))?
+        .map_err(MeasureError::system(what))?
         .dev())
 }
 
 /// Which of the trace's disks is the modelled one.
-fn own_disk(disk: &ModelledDisk, survey: &Survey) -> Result<Option<usize>, BenchError> {
+fn own_disk(disk: &ModelledDisk, survey: &Survey) -> Result<Option<usize>, MeasureError> {
     let device = device(disk)?;
     let own = survey.files.iter().find(|file| file.device == device);
     Ok(own.map(|file| file.disk))
@@ -242,12 +241,12 @@ fn own_disk(disk: &ModelledDisk, survey: &Survey) -> Result<Option<usize>, Bench
 
 /// The machine as it was: the disk and its queue, nothing of it in memory, and all of what is on
 /// other disks.
-fn setup(disk: &ModelledDisk, survey: &Arc<Survey>) -> Result<Setup, BenchError> {
+fn setup(disk: &ModelledDisk, survey: &Arc<Survey>) -> Result<Setup, MeasureError> {
     let scenario = Scenario::of_trace("trace", Arc::clone(survey))
-        .map_err(|what| BenchError::Report("foreread record --trace", what))?;
+        .map_err(|error| MeasureError::Report("foreread record --trace", error.to_string()))?;
     let combination = scenario.combinations().into_iter().next();
     let combination = combination.ok_or_else(|| {
-        BenchError::Report("foreread record --trace", "nothing to simulate".to_owned())
+        MeasureError::Report("foreread record --trace", "nothing to simulate".to_owned())
     })?;
     let mut setup = scenario.setup(&combination);
     setup.policy = Policy::Linux;
@@ -298,7 +297,7 @@ fn folio_order_max() -> u8 {
 ///
 /// # Errors
 /// They can't be written.
-pub fn write_requests(agreement: &Agreement, path: &Path) -> Result<(), BenchError> {
+pub fn write_requests(agreement: &Agreement, path: &Path) -> Result<(), MeasureError> {
     let started = agreement.real.last();
     let (real, began_ns) = started.map_or((&[][..], 0), |s| (&s.trace[..], s.began_ns));
     let line = |entry: &TraceEntry| {
@@ -324,8 +323,8 @@ pub fn write_requests(agreement: &Agreement, path: &Path) -> Result<(), BenchErr
     write(path, "simulated", sorted.into_iter().map(line).collect())
 }
 
-fn write(path: &Path, extension: &str, text: String) -> Result<(), BenchError> {
+fn write(path: &Path, extension: &str, text: String) -> Result<(), MeasureError> {
     let path: PathBuf = path.with_extension(extension);
     let what = format!("write {}", path.display());
-    std::fs::write(&path, text).map_err(BenchError::system(what))
+    std::fs::write(&path, text).map_err(MeasureError::system(what))
 }

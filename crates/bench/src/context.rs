@@ -7,19 +7,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use foreread_bench::BenchError;
-use foreread_bench::cold::{self, ColdPlan, ColdStarts};
-use foreread_bench::disk::{Layout, ModelledDisk, preset};
-use foreread_bench::foreread::Foreread;
-use foreread_bench::process;
-use foreread_bench::programs::Program;
-use foreread_bench::sample::Rounds;
+use foreread_measure::MeasureError;
+use foreread_measure::cold::{self, ColdPlan, ColdStarts};
+use foreread_measure::disk::{Layout, ModelledDisk, preset};
+use foreread_measure::foreread::Foreread;
+use foreread_measure::process;
+use foreread_measure::programs::Program;
+use foreread_measure::sample::Rounds;
 
 /// What most sections measure on where nothing else was asked for.
 const DEVICES: [&str; 4] = ["hdd", "usb", "cloud", "nvme"];
-use crate::sections::churn::MINUTES;
-use crate::sections::many_files::FILES;
-use crate::sections::many_processes::PROCESSES;
+/// How long `churn` goes on where nothing else is said.
+pub const MINUTES: f64 = 2.0;
+/// So many files are in `many-files` where nothing else is said.
+pub const FILES: usize = 1_000_000;
+/// So many processes exist in `many-processes` where nothing else is said.
+pub const PROCESSES: usize = 10_000;
 
 /// What all sections share.
 pub struct Context {
@@ -45,7 +48,7 @@ pub struct Context {
 }
 
 impl Context {
-    pub fn new(foreread: PathBuf, bench: PathBuf, quick: bool) -> Result<Self, BenchError> {
+    pub fn new(foreread: PathBuf, bench: PathBuf, quick: bool) -> Result<Self, MeasureError> {
         // Says at once if it isn't there.
         Foreread::new(&foreread)?;
         Ok(Self {
@@ -130,7 +133,7 @@ impl Context {
     }
 
     /// The cold starts of a program on each device, on ext4, measured once.
-    pub fn cold(&mut self, program: &str, devices: &[String]) -> Result<(), BenchError> {
+    pub fn cold(&mut self, program: &str, devices: &[String]) -> Result<(), MeasureError> {
         let known = |device: &String| {
             self.cold
                 .contains_key(&(program.to_owned(), device.clone()))
@@ -196,7 +199,7 @@ pub struct Repeated {
 
 impl Repeated {
     /// Runs it; its time from outside, in nanoseconds.
-    pub fn run(&self, disk: &ModelledDisk, before: &[OsString]) -> Result<f64, BenchError> {
+    pub fn run(&self, disk: &ModelledDisk, before: &[OsString]) -> Result<f64, MeasureError> {
         let words: Vec<&OsString> = before.iter().chain(&self.words).collect();
         let mut command = disk.testbed().command(words[0]);
         command.args(&words[1..]);

@@ -5,12 +5,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use foreread_measure::MeasureError;
+use foreread_measure::foreread::Foreread;
+use foreread_measure::process::processor_time;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-
-use crate::error::BenchError;
-use crate::foreread::Foreread;
-use crate::process::processor_time;
 
 /// Until it has loaded its programs, and those are detached again that what it missed on the way
 /// had attached for two seconds: a service has begun long ago.
@@ -29,13 +28,13 @@ impl Follower {
     ///
     /// # Errors
     /// It can't be started, or ends at once.
-    pub fn start(foreread: &Foreread, words: &[&str]) -> Result<Self, BenchError> {
+    pub fn start(foreread: &Foreread, words: &[&str]) -> Result<Self, MeasureError> {
         let line = format!("foreread {}", words.join(" "));
         let mut command = Command::new(foreread.executable());
         command.args(words).stdin(Stdio::null());
         let child = command.stdout(Stdio::piped()).spawn();
         let mut follower = Self {
-            child: child.map_err(BenchError::system(format!("start {line}")))?,
+            child: child.map_err(MeasureError::system(format!("start {line}")))?,
             line,
         };
         thread::sleep(SETTLE);
@@ -50,7 +49,7 @@ impl Follower {
     ///
     /// # Errors
     /// It has ended.
-    pub fn processor_time(&self) -> Result<Duration, BenchError> {
+    pub fn processor_time(&self) -> Result<Duration, MeasureError> {
         processor_time(self.child.id())
     }
 
@@ -58,7 +57,7 @@ impl Follower {
     ///
     /// # Errors
     /// It ends otherwise, or prints no document.
-    pub fn end(mut self, good_ends: &[i32]) -> Result<Value, BenchError> {
+    pub fn end(mut self, good_ends: &[i32]) -> Result<Value, MeasureError> {
         let told = kill_process(Pid::from_child(&self.child), Signal::INT);
         told.map_err(self.cannot("end"))?;
         let stdout = self.child.stdout.take().map(std::io::read_to_string);
@@ -69,15 +68,18 @@ impl Follower {
         }
         let text = text.unwrap_or_default();
         let last = text.lines().next_back().unwrap_or_default();
-        serde_json::from_str(last).map_err(|_| BenchError::Report("foreread", text))
+        serde_json::from_str(last).map_err(|_| MeasureError::Report("foreread", text))
     }
 
-    fn cannot<E: Into<std::io::Error>>(&self, what: &str) -> impl FnOnce(E) -> BenchError + use<E> {
-        BenchError::system(format!("{what} {}", self.line))
+    fn cannot<E: Into<std::io::Error>>(
+        &self,
+        what: &str,
+    ) -> impl FnOnce(E) -> MeasureError + use<E> {
+        MeasureError::system(format!("{what} {}", self.line))
     }
 
-    fn failed(&self, status: &str) -> BenchError {
-        BenchError::Failed {
+    fn failed(&self, status: &str) -> MeasureError {
+        MeasureError::Failed {
             command: self.line.clone(),
             status: status.to_owned(),
         }

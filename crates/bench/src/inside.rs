@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use clap::Args;
-use foreread_bench::BenchError;
+use foreread_measure::MeasureError;
 
 /// What one read takes.
 const READ_BYTES: usize = 4096;
@@ -34,7 +34,7 @@ pub struct InsideArguments {
 }
 
 /// Times what the arguments ask for.
-pub fn inside(arguments: &InsideArguments) -> Result<ExitCode, BenchError> {
+pub fn inside(arguments: &InsideArguments) -> Result<ExitCode, MeasureError> {
     if let Some(path) = &arguments.first_read {
         read_files(path)?;
     }
@@ -44,24 +44,24 @@ pub fn inside(arguments: &InsideArguments) -> Result<ExitCode, BenchError> {
         (None, None) => (0, 0),
     };
     let what = format!("write {}", arguments.out.display());
-    std::fs::write(&arguments.out, elapsed_ns.to_string()).map_err(BenchError::system(what))?;
+    std::fs::write(&arguments.out, elapsed_ns.to_string()).map_err(MeasureError::system(what))?;
     Ok(ExitCode::from(code))
 }
 
-fn run(name: &OsString, words: &[OsString]) -> Result<(u128, u8), BenchError> {
+fn run(name: &OsString, words: &[OsString]) -> Result<(u128, u8), MeasureError> {
     let began = Instant::now();
     let status = Command::new(name).args(words).status();
     let elapsed_ns = began.elapsed().as_nanos();
     let what = format!("start {}", name.display());
-    let status = status.map_err(BenchError::system(what))?;
+    let status = status.map_err(MeasureError::system(what))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok((elapsed_ns, code.unwrap_or(u8::MAX)))
 }
 
-fn preads(path: &Path, passes: u64) -> Result<u128, BenchError> {
+fn preads(path: &Path, passes: u64) -> Result<u128, MeasureError> {
     let (file, pages) = open(path)?;
     let mut buffer = [0; READ_BYTES];
-    let failed = |error| BenchError::system(format!("read {}", path.display()))(error);
+    let failed = |error| MeasureError::system(format!("read {}", path.display()))(error);
     let began = Instant::now();
     for _ in 0..passes {
         for page in 0..pages {
@@ -73,16 +73,16 @@ fn preads(path: &Path, passes: u64) -> Result<u128, BenchError> {
 }
 
 /// In an order in which the kernel's readahead is of no help, so that replay is.
-fn read_files(directory: &Path) -> Result<(), BenchError> {
+fn read_files(directory: &Path) -> Result<(), MeasureError> {
     let what = format!("read the files of {}", directory.display());
     let mut paths: Vec<PathBuf> = std::fs::read_dir(directory)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
-        .map_err(BenchError::system(&*what))?;
+        .map_err(MeasureError::system(&*what))?;
     paths.sort();
     let count = paths.len() as u64;
     for index in 0..count {
         let path = &paths[scattered(index, count) as usize];
-        std::hint::black_box(std::fs::read(path).map_err(BenchError::system(&*what))?);
+        std::hint::black_box(std::fs::read(path).map_err(MeasureError::system(&*what))?);
     }
     Ok(())
 }
@@ -94,12 +94,12 @@ fn scattered(index: u64, count: u64) -> u64 {
     ((u128::from(index) * u128::from(STEP)) % u128::from(count.max(1))) as u64
 }
 
-fn open(path: &Path) -> Result<(File, u64), BenchError> {
+fn open(path: &Path) -> Result<(File, u64), MeasureError> {
     let opened = File::open(path).and_then(|file| {
         let pages = file.metadata()?.len() / READ_BYTES as u64;
         Ok((file, pages))
     });
-    opened.map_err(BenchError::system(format!("open {}", path.display())))
+    opened.map_err(MeasureError::system(format!("open {}", path.display())))
 }
 
 #[cfg(test)]

@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cold starts on modelled disks, measured: the kernel alone, the first `foreread run`, the second,
-//! against the limit.
-//!
-//! `foreread demo` and `foreread-bench` share this. Nothing here prints.
+//! What only the bench measures with: the service beside programs, a `foreread` that follows the
+//! machine, groups with little memory, and the model held against the machine. What the demo needs,
+//! too, is in `foreread-measure`. Nothing here prints.
 #![forbid(unsafe_code)]
 
 pub mod agreement;
-pub mod cold;
-pub mod disk;
-mod error;
 pub mod follower;
-pub mod foreread;
-pub mod host;
 pub mod memory_group;
-pub mod process;
-pub mod programs;
-pub mod sample;
 pub mod service;
-
-pub use error::BenchError;

@@ -13,16 +13,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use foreread_bench::BenchError;
-use foreread_bench::disk::preset;
-use foreread_bench::programs::is_known;
+use foreread_measure::MeasureError;
+use foreread_measure::disk::preset;
+use foreread_measure::names::is_known;
 use foreread_testbed::Testbed;
 
-use context::Context;
+use context::{Context, FILES, MINUTES, PROCESSES};
 use sections::SectionName;
-use sections::churn::MINUTES;
-use sections::many_files::FILES;
-use sections::many_processes::PROCESSES;
 
 /// Measures what Foreread is worth and what it costs, on modelled disks, and says of each number
 /// whether it reached what it should be.
@@ -97,13 +94,13 @@ fn main() -> ExitCode {
     })
 }
 
-fn bench(arguments: &Arguments) -> Result<(), BenchError> {
+fn bench(arguments: &Arguments) -> Result<(), MeasureError> {
     for device in &arguments.devices {
         preset(device)?;
     }
     for program in &arguments.programs {
         if !is_known(program) {
-            return Err(BenchError::NoSuchProgram(program.clone()));
+            return Err(MeasureError::NoSuchProgram(program.clone()));
         }
     }
     Testbed::available()?;
@@ -137,7 +134,7 @@ fn bench(arguments: &Arguments) -> Result<(), BenchError> {
     if let Some(path) = &arguments.json {
         let text = format!("{:#}\n", report::document(&measured));
         let what = format!("write {}", path.display());
-        std::fs::write(path, text).map_err(BenchError::system(what))?;
+        std::fs::write(path, text).map_err(MeasureError::system(what))?;
     }
     Ok(())
 }
@@ -165,8 +162,8 @@ fn files(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| format!("{text}: not a number of files, such as 1000000"))
 }
 
-fn own_path() -> Result<PathBuf, BenchError> {
-    std::env::current_exe().map_err(BenchError::system("find this program's own file"))
+fn own_path() -> Result<PathBuf, MeasureError> {
+    std::env::current_exe().map_err(MeasureError::system("find this program's own file"))
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A cgroup in which programs have only so much memory, of either version.
 
+use foreread_measure::MeasureError;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
-
-use crate::error::BenchError;
 
 /// Where systems mount the hierarchy of version 2, and beside it the old memory controller.
 const ROOT: &str = "/sys/fs/cgroup";
@@ -50,16 +49,16 @@ impl MemoryGroup {
     ///
     /// # Errors
     /// The machine has no memory controller mounted, or doesn't let us use it.
-    pub fn make(limit_bytes: u64) -> Result<Self, BenchError> {
+    pub fn make(limit_bytes: u64) -> Result<Self, MeasureError> {
         let (parent, version) = hierarchy(Path::new(ROOT))?;
         if version == Version::Two {
             let control = parent.join("cgroup.subtree_control");
             let what = format!("have memory in {}", control.display());
-            fs::write(control, "+memory").map_err(BenchError::system(what))?;
+            fs::write(control, "+memory").map_err(MeasureError::system(what))?;
         }
         let directory = parent.join(format!("foreread-bench-{}", std::process::id()));
         let what = format!("make the cgroup {}", directory.display());
-        fs::create_dir(&directory).map_err(BenchError::system(what))?;
+        fs::create_dir(&directory).map_err(MeasureError::system(what))?;
         let group = Self {
             directory,
             version,
@@ -67,7 +66,7 @@ impl MemoryGroup {
         };
         let limit = group.directory.join(version.limit_file());
         let what = format!("write {}", limit.display());
-        fs::write(limit, limit_bytes.to_string()).map_err(BenchError::system(what))?;
+        fs::write(limit, limit_bytes.to_string()).map_err(MeasureError::system(what))?;
         Ok(group)
     }
 
@@ -87,11 +86,11 @@ impl MemoryGroup {
     ///
     /// # Errors
     /// The kernel doesn't say.
-    pub fn killed(&self) -> Result<u64, BenchError> {
+    pub fn killed(&self) -> Result<u64, MeasureError> {
         let path = self.directory.join(self.version.events_file());
         let text = fs::read_to_string(&path);
-        let text = text.map_err(BenchError::system(format!("read {}", path.display())))?;
-        killed(&text).ok_or(BenchError::Report("the memory controller", text))
+        let text = text.map_err(MeasureError::system(format!("read {}", path.display())))?;
+        killed(&text).ok_or(MeasureError::Report("the memory controller", text))
     }
 }
 
@@ -108,7 +107,7 @@ impl Drop for MemoryGroup {
 }
 
 /// Where cgroups with a limit on memory can be made.
-fn hierarchy(root: &Path) -> Result<(PathBuf, Version), BenchError> {
+fn hierarchy(root: &Path) -> Result<(PathBuf, Version), MeasureError> {
     let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
     if controllers.split_whitespace().any(|name| name == "memory") {
         return Ok((root.to_owned(), Version::Two));
@@ -118,7 +117,7 @@ fn hierarchy(root: &Path) -> Result<(PathBuf, Version), BenchError> {
         return Ok((one, Version::One));
     }
     let what = format!("there is no memory controller below {}", root.display());
-    Err(BenchError::Report("the cgroups of this machine", what))
+    Err(MeasureError::Report("the cgroups of this machine", what))
 }
 
 fn killed(events: &str) -> Option<u64> {

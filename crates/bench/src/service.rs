@@ -11,13 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use foreread_measure::MeasureError;
+use foreread_measure::disk::ModelledDisk;
+use foreread_measure::foreread::Foreread;
+use foreread_measure::process::{Stderr, processor_time};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-
-use crate::disk::ModelledDisk;
-use crate::error::BenchError;
-use crate::foreread::Foreread;
-use crate::process::{Stderr, processor_time};
 
 /// A service manager waits longer.
 const START_MAX: Duration = Duration::from_secs(30);
@@ -78,14 +77,14 @@ impl Service {
     ///
     /// # Errors
     /// It can't be started, or doesn't get ready.
-    pub fn start(disk: &ModelledDisk, foreread: &Foreread) -> Result<Self, BenchError> {
+    pub fn start(disk: &ModelledDisk, foreread: &Foreread) -> Result<Self, MeasureError> {
         let socket = foreread.state().join("notify");
         // An earlier one may have left its own.
         let _ = fs::remove_file(&socket);
-        let manager = UnixDatagram::bind(&socket).map_err(BenchError::system("make a socket"))?;
+        let manager = UnixDatagram::bind(&socket).map_err(MeasureError::system("make a socket"))?;
         manager
             .set_read_timeout(Some(START_MAX))
-            .map_err(BenchError::system("wait at a socket"))?;
+            .map_err(MeasureError::system("wait at a socket"))?;
         let mut command = disk.testbed().command(foreread.executable());
         // What else the machine does would come and go too.
         let ours = std::process::id().to_string();
@@ -94,7 +93,7 @@ impl Service {
         command.env("NOTIFY_SOCKET", &socket).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn();
-        let mut child = child.map_err(BenchError::system("start foreread watch"))?;
+        let mut child = child.map_err(MeasureError::system("start foreread watch"))?;
         let service = Self {
             stderr: Some(Stderr::of(&mut child)),
             at: Path::new("/proc").join(child.id().to_string()),
@@ -102,7 +101,7 @@ impl Service {
         };
         let mut bytes = [0; 64];
         let length = manager.recv(&mut bytes);
-        length.map_err(BenchError::system("have foreread watch get ready"))?;
+        length.map_err(MeasureError::system("have foreread watch get ready"))?;
         Ok(service)
     }
 
@@ -110,19 +109,19 @@ impl Service {
     ///
     /// # Errors
     /// It has ended.
-    pub fn held(&self) -> Result<Held, BenchError> {
+    pub fn held(&self) -> Result<Held, MeasureError> {
         let status = self.read("status")?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let number = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse().ok());
-        let count = |name: &str| -> Result<usize, BenchError> {
+        let count = |name: &str| -> Result<usize, MeasureError> {
             let entries = fs::read_dir(self.at.join(name));
             Ok(entries
-                .map_err(BenchError::system("look at foreread watch"))?
+                .map_err(MeasureError::system("look at foreread watch"))?
                 .count())
         };
         Ok(Held {
             // Who has ended has no memory.
-            resident_kib: number.ok_or_else(|| BenchError::Failed {
+            resident_kib: number.ok_or_else(|| MeasureError::Failed {
                 command: "foreread watch".to_owned(),
                 status: "an exit before it was told to".to_owned(),
             })?,
@@ -137,10 +136,10 @@ impl Service {
     /// Those of `work`; or it has ended.
     pub fn most_during<T>(
         &self,
-        work: impl FnOnce() -> Result<T, BenchError>,
-    ) -> Result<(T, Held), BenchError> {
+        work: impl FnOnce() -> Result<T, MeasureError>,
+    ) -> Result<(T, Held), MeasureError> {
         let is_done = AtomicBool::new(false);
-        let look = || -> Result<Held, BenchError> {
+        let look = || -> Result<Held, MeasureError> {
             let mut most = self.held()?;
             while !is_done.load(Ordering::Relaxed) {
                 thread::sleep(LOOK_EVERY);
@@ -153,7 +152,7 @@ impl Service {
             let done = work();
             is_done.store(true, Ordering::Relaxed);
             let most = looking.join();
-            let nobody = |_| BenchError::Report("foreread watch", "nobody looked".to_owned());
+            let nobody = |_| MeasureError::Report("foreread watch", "nobody looked".to_owned());
             Ok((done?, most.map_err(nobody)??))
         })
     }
@@ -162,7 +161,7 @@ impl Service {
     ///
     /// # Errors
     /// It has ended.
-    pub fn processor_time(&self) -> Result<Duration, BenchError> {
+    pub fn processor_time(&self) -> Result<Duration, MeasureError> {
         processor_time(self.child.id())
     }
 
@@ -183,29 +182,30 @@ impl Service {
     ///
     /// # Errors
     /// It says nothing that can be read.
-    pub fn end(mut self) -> Result<Said, BenchError> {
+    pub fn end(mut self) -> Result<Said, MeasureError> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            kill_process(pid, Signal::TERM).map_err(BenchError::system("end foreread watch"))?;
+            kill_process(pid, Signal::TERM).map_err(MeasureError::system("end foreread watch"))?;
         }
         let mut text = String::new();
         if let Some(mut stdout) = self.child.stdout.take() {
             Read::read_to_string(&mut stdout, &mut text)
-                .map_err(BenchError::system("read what foreread watch says"))?;
+                .map_err(MeasureError::system("read what foreread watch says"))?;
         }
         self.child
             .wait()
-            .map_err(BenchError::system("wait for foreread watch"))?;
+            .map_err(MeasureError::system("wait for foreread watch"))?;
         let stderr = self.stderr.take().map(Stderr::wait).unwrap_or_default();
         let document = serde_json::from_str(&text);
         Ok(Said {
-            document: document.map_err(|_| BenchError::Report("foreread watch did", text))?,
+            document: document.map_err(|_| MeasureError::Report("foreread watch did", text))?,
             lines: stderr.lines().count(),
         })
     }
 
-    fn read(&self, name: &str) -> Result<String, BenchError> {
-        fs::read_to_string(self.at.join(name)).map_err(BenchError::system("look at foreread watch"))
+    fn read(&self, name: &str) -> Result<String, MeasureError> {
+        fs::read_to_string(self.at.join(name))
+            .map_err(MeasureError::system("look at foreread watch"))
     }
 
     /// Threads that walk.

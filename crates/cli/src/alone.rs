@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::process::{ExitCode, ExitStatus};
 
 use anyhow::{Context, Result};
-use foreread_linux::child;
+use foreread_sys::child;
 
 use crate::output;
 

@@ -11,10 +11,11 @@ use foreread_core::Bytes;
 use crate::advise::args::AdviseArguments;
 use crate::apply::args::{ApplyArguments, RollbackArguments, StatusArguments};
 use crate::explain::args::ExplainArguments;
-use crate::package::PackageArguments;
+use crate::package::args::PackageArguments;
 use crate::probe::args::ProbeArguments;
 use crate::stat::args::StatArguments;
 use crate::trace::args::{InputArguments, TraceArguments};
+use crate::typed::{size, time_ns};
 use crate::watch::args::WatchArguments;
 
 /// Makes cold reads fast on Linux.
@@ -25,7 +26,8 @@ use crate::watch::args::WatchArguments;
     name = "foreread",
     version,
     max_term_width = 100,
-    propagate_version = true
+    propagate_version = true,
+    help_template = include_str!("help.txt")
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -40,40 +42,40 @@ pub enum Verb {
     Record(RecordArguments),
     /// Bring what a profile names into the page cache.
     Replay(ReplayArguments),
-    /// Say what a profile holds, what its replays were worth, and why replay is on or off.
+    /// Show what a profile holds, and what its replays were worth.
     Show(ShowArguments),
-    /// Put several profiles into one.
+    /// Merge several profiles into one.
     Merge(MergeArguments),
-    /// Try readahead policies on modelled devices, in virtual time.
-    Sim(SimArguments),
-    /// Say what the readahead of each disk and mount is, should be, and why.
-    Advise(AdviseArguments),
-    /// Say where the block layer held reads back, from a trace or live.
-    Analyze(AnalyzeArguments),
-    /// Say what a trace of accesses holds; convert and cut traces.
-    Trace(TraceArguments),
-    /// Hold readahead policies against each other: workloads, devices and memory in one table.
-    Compare(CompareArguments),
-    /// Set readahead sizes: those that are advised, or one that is named.
-    Apply(ApplyArguments),
-    /// Say what was applied and what became of it.
-    Status(StatusArguments),
-    /// Bring back what was set before `apply`.
-    Rollback(RollbackArguments),
-    /// Say what this machine allows and lacks, with the remedy.
-    Doctor(DoctorArguments),
-    /// Show what it is worth, on a modelled disk: three programs, with and without.
-    Demo(DemoArguments),
-    /// Say what becomes of pages that are read ahead, live: by device, process, file or cgroup.
-    Stat(StatArguments),
-    /// Measure which readahead size a device is best read with.
-    Probe(ProbeArguments),
-    /// Walk ahead of programs that read directory trees.
+    /// Watch live reads, and read ahead of them better than the kernel does.
     Watch(WatchArguments),
-    /// Say what `watch` does for a file or a process, and why.
+    /// Count live what becomes of pages that are read ahead.
+    Stat(StatArguments),
+    /// Explain what watch does for a file or a process, and why.
     Explain(ExplainArguments),
+    /// Measure which readahead size suits a device.
+    Probe(ProbeArguments),
+    /// Recommend a readahead size for each disk and mount, with the reason.
+    Advise(AdviseArguments),
+    /// Set readahead sizes: those that are recommended, or one that is named.
+    Apply(ApplyArguments),
+    /// Show what apply has set, and what became of it.
+    Status(StatusArguments),
+    /// Undo what apply has set.
+    Rollback(RollbackArguments),
+    /// Simulate readahead policies on modelled devices, in virtual time.
+    Sim(SimArguments),
+    /// Compare readahead policies over workloads, devices and sizes of memory.
+    Compare(CompareArguments),
+    /// Show, convert or cut a trace of accesses.
+    Trace(TraceArguments),
+    /// Find where the block layer holds reads back, from a trace or live.
+    Analyze(AnalyzeArguments),
     /// Check that this kernel reads ahead as the simulator's model of it does.
     CheckKernel(CheckKernelArguments),
+    /// Check what this machine allows and lacks, with the remedy.
+    Doctor(DoctorArguments),
+    /// Show what Foreread is worth, on a modelled disk: three programs, with and without it.
+    Demo(DemoArguments),
     /// Write what an installation needs beside the program.
     #[command(hide = true)]
     Package(PackageArguments),
@@ -124,7 +126,7 @@ pub enum RecorderChoice {
     Fanotify,
 }
 
-impl From<RecorderChoice> for foreread_linux::recorder::Choice {
+impl From<RecorderChoice> for foreread_linux_recorder::Choice {
     fn from(choice: RecorderChoice) -> Self {
         match choice {
             RecorderChoice::Auto => Self::Best,
@@ -310,15 +312,16 @@ pub struct SimValues {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    foreread compare tests/scenarios/workloads --policy linux,safe-2010,none\n  \
-    foreread compare tests/scenarios/workloads --policy linux,safe-2010 --device hdd,nvme \
-    --memory 256M --show safe-2010 --html compare.html\n  \
+    foreread compare --policy linux,safe-2010,none\n  \
+    foreread compare --policy linux,safe-2010 --device hdd,nvme --memory 256M --show safe-2010 \
+    --html compare.html\n  \
     foreread compare make.frt grep.frt --device hdd,cloud,nvme --memory 128M,1G\n\n\
     Exit status: 0 done, 2 when a workload or an argument can't be used, 64 when something of a \
     trace could not be read.")]
 pub struct CompareArguments {
-    /// Workloads: scenarios, see docs/scenarios.md, traces, or directories of both.
-    #[arg(value_name = "WORKLOAD", default_value = "tests/scenarios/workloads")]
+    /// Workloads: scenarios, see docs/scenarios.md, traces, or directories of both [default: the
+    /// program's own, w01-sequential-128k to w20-scan-beside-lookups].
+    #[arg(value_name = "WORKLOAD")]
     pub workloads: Vec<PathBuf>,
     #[command(flatten)]
     pub values: SimValues,
@@ -424,7 +427,7 @@ pub struct DemoArguments {
     pub set: Vec<String>,
     /// The programs to measure, in this order.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "grep,python,git",
-        value_parser = PossibleValuesParser::new(foreread_bench::programs::PROGRAM_NAMES))]
+        value_parser = PossibleValuesParser::new(foreread_measure::names::PROGRAM_NAMES))]
     pub programs: Vec<String>,
     /// How many files to copy from this machine, for grep and git to read.
     #[arg(long, value_name = "N", default_value_t = 8000,
@@ -450,7 +453,7 @@ pub enum ByChoice {
     Residency,
 }
 
-impl From<ByChoice> for foreread_linux::check_kernel::By {
+impl From<ByChoice> for foreread_linux_check::By {
     fn from(choice: ByChoice) -> Self {
         match choice {
             ByChoice::Auto => Self::Auto,
@@ -517,15 +520,6 @@ impl DemoArguments {
     }
 }
 
-pub fn size(text: &str) -> Result<Bytes, String> {
-    foreread_core::parse_size(text).map_err(|error| error.to_string())
-}
-
-fn time_ns(text: &str) -> Result<u64, String> {
-    let wanted = || format!("{text}: a time has a unit, as in 100us, 5ms or 10s");
-    foreread_model::time_ns(text).ok_or_else(wanted)
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -544,5 +538,26 @@ mod tests {
         let alone = help(RunAlone::command());
         assert!(alone.is_some());
         assert_eq!(alone, help(Arguments::command()));
+    }
+
+    /// The list of `help.txt` has each verb once, with the sentence of its own help.
+    #[test]
+    fn the_help_lists_each_verb_once_by_what_it_is_for() {
+        let text = include_str!("help.txt");
+        let listed = text.lines().filter_map(|line| line.strip_prefix("  "));
+        let listed: Vec<(&str, &str)> = listed
+            .filter_map(|line| line.split_once(' '))
+            .map(|(verb, about)| (verb, about.trim_start()))
+            .collect();
+        let command = Arguments::command();
+        let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+        let verbs: Vec<(String, String)> = verbs
+            .map(|verb| {
+                let about = verb.get_about().map(ToString::to_string);
+                (verb.get_name().to_owned(), about.unwrap_or_default())
+            })
+            .collect();
+        let verbs: Vec<(&str, &str)> = verbs.iter().map(|(a, b)| (&**a, &**b)).collect();
+        assert_eq!(listed, verbs);
     }
 }

@@ -12,10 +12,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use foreread_bench::cold::{self, ColdPlan, ColdStarts};
-use foreread_bench::disk::{Layout, ModelledDisk, preset};
-use foreread_bench::programs::Program;
-use foreread_bench::sample::Rounds;
+use foreread_measure::cold::{self, ColdPlan, ColdStarts};
+use foreread_measure::disk::{Layout, ModelledDisk, preset};
+use foreread_measure::programs::Program;
+use foreread_measure::sample::Rounds;
 use foreread_model::DiskParameters;
 use foreread_testbed::{Lacking, Testbed};
 
@@ -225,13 +225,14 @@ fn draw(result: &Result, path: &Path) -> anyhow::Result<()> {
 mod tests {
     use super::*;
     use clap::Parser;
-    use foreread_bench::cold::Start;
-    use foreread_bench::sample::Sample;
+    use foreread_measure::cold::Start;
+    use foreread_measure::sample::Sample;
 
     /// A result of one program: kernel alone, first and second run, and the limit, in ms.
     pub fn example(times_ms: &[u64; 3], limit_ms: u64) -> Result {
         let start = |ms: u64| Start {
             wall_ns: ms * 1_000_000,
+            processor_ns: 0,
             began_ns: 0,
             disk: foreread_model::Counters::default(),
             trace: Vec::new(),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use foreread_device::{Measured, MeasuredBook};
-use foreread_linux::save;
+use foreread_sys::save;
 
 /// A directory of files about devices.
 pub struct DeviceState {

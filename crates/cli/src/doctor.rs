@@ -89,7 +89,7 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<ExitCode> {
     let recorders = Recorders::probe();
     let mut checks = vec![kernel::privileges(), kernel::version(), kernel::btf()];
     checks.extend(recorders.checks());
-    let surveys = foreread_linux::doctor::surveys();
+    let surveys = foreread_linux_doctor::surveys();
     checks.extend(programs::checks(&surveys));
     checks.extend([
         kernel::io_uring(),

@@ -31,6 +31,7 @@ mod svg;
 mod table;
 mod text;
 mod trace;
+mod typed;
 mod watch;
 
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ use args::Verb;
 
 /// Usage or failure.
 const EXIT_FAILURE: u8 = 2;
+/// Done in part: something could not be read, was lost on the way, or stayed as it was.
+const EXIT_PARTLY: u8 = 64;
 
 fn main() -> ExitCode {
     let done = match Verb::parse() {

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use foreread_core::grouped;
-use foreread_linux::save;
 use foreread_profile::{PAGE_BYTES, Profile, encode, merge_profiles};
+use foreread_sys::save;
 use serde_json::json;
 
 use crate::args::MergeArguments;

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use foreread_device::Identity;
-use foreread_linux::probe::identity;
-use foreread_linux::read_ahead::ReadAheadSetting;
-use foreread_linux::save::{self, Lock};
+use foreread_linux_sizing::probe::identity;
+use foreread_sys::read_ahead::ReadAheadSetting;
+use foreread_sys::save::{self, Lock};
 use serde::{Deserialize, Serialize};
 
 use crate::device_state::DeviceState;

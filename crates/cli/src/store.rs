@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use foreread_linux::save;
 use foreread_profile::{DecodeError, Observation, PagesOf, Profile, Run, decode, encode, merge};
+use foreread_sys::save;
 
 /// What a run taught about what its program reads.
 pub enum Lesson {

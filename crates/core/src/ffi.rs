@@ -134,8 +134,6 @@ mod raw {
             rotational: u32,
         ) -> u32;
         pub fn foreread_around_max_pages(memory_pages: u64) -> u32;
-        pub fn foreread_initial_size(req: u64, max: u64) -> u64;
-        pub fn foreread_next_size(size: u64, max: u64) -> u64;
         pub fn foreread_policy_name(policy: u32) -> *const c_char;
         pub fn foreread_reason_name(reason: u32) -> *const c_char;
         #[cfg(test)]
@@ -186,8 +184,6 @@ safe! {
         current_pages: u32, io_opt_bytes: u64, max_sectors_pages: u32, rotational: u32
     ) -> u32;
     around_max_pages = foreread_around_max_pages(memory_pages: u64) -> u32;
-    initial_size = foreread_initial_size(req: u64, max: u64) -> u64;
-    next_size = foreread_next_size(size: u64, max: u64) -> u64;
 }
 
 /// One of the windows of a decision; `None` when there are not so many.

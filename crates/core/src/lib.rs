@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The readahead policies, units of the field as types, the sizes that people type, numbers as
-//! files have them, and a histogram of times.
+//! files have them, the numbers of devices, and a histogram of times.
 //!
 //! `ffi.rs` calls the C core and is the only file here that may hold unsafe code.
 #![deny(unsafe_code)]
 
 pub mod bytes;
 mod decimal;
+mod device;
 mod ffi;
 mod latencies;
 pub mod policy;
@@ -14,6 +15,7 @@ pub mod size;
 pub mod units;
 
 pub use decimal::decimal;
+pub use device::Device;
 pub use latencies::Latencies;
 pub use size::{SizeError, parse_size};
 pub use units::{Bytes, KiB, Pages, Sectors, Unit, UnitError, grouped};

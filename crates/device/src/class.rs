@@ -94,19 +94,24 @@ impl Class {
         }
     }
 
+    /// Whether a disk has a head to move, as far as it can be believed. Virtual disks and cloud
+    /// volumes say that they rotate whatever is behind them.
+    #[must_use]
+    pub fn has_head(transport: Transport, model: &str, says_it_rotates: bool) -> bool {
+        says_it_rotates
+            && !is_volume(model)
+            && !is_virtual_model(model)
+            && !matches!(
+                transport,
+                Transport::Virtio | Transport::Xen | Transport::HyperV | Transport::Memory
+            )
+    }
+
     fn of_block(block: &Block, model: &str) -> Self {
-        const VOLUMES: [&str; 5] = [
-            "Amazon Elastic Block Store",
-            "Google PersistentDisk",
-            "nvme_card-pd",
-            "MSFT NVMe Accelerator",
-            "Msft Virtual Disk",
-        ];
-        const VIRTUAL: [&str; 6] = ["QEMU", "VMware", "VBOX", "Virtual", "Xen", "NUTANIX"];
-        if VOLUMES.iter().any(|volume| model.contains(volume)) {
+        if is_volume(model) {
             return Self::CloudVolume;
         }
-        let is_virtual = VIRTUAL.iter().any(|word| model.contains(word));
+        let is_virtual = is_virtual_model(model);
         match block.transport {
             Transport::Virtio | Transport::Xen | Transport::HyperV => Self::Virtual,
             Transport::Memory => Self::Memory,
@@ -337,6 +342,24 @@ impl Suited {
     }
 }
 
+/// Whether a model is that of a cloud volume.
+fn is_volume(model: &str) -> bool {
+    const VOLUMES: [&str; 5] = [
+        "Amazon Elastic Block Store",
+        "Google PersistentDisk",
+        "nvme_card-pd",
+        "MSFT NVMe Accelerator",
+        "Msft Virtual Disk",
+    ];
+    VOLUMES.iter().any(|volume| model.contains(volume))
+}
+
+/// Whether a model is that of a virtual machine's disk.
+fn is_virtual_model(model: &str) -> bool {
+    const VIRTUAL: [&str; 6] = ["QEMU", "VMware", "VBOX", "Virtual", "Xen", "NUTANIX"];
+    VIRTUAL.iter().any(|word| model.contains(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -354,6 +377,15 @@ mod tests {
     fn rotation_is_believed_of_real_disks_only() {
         assert_eq!(class(Transport::Ata, true, "ST4000"), Class::Rotating);
         assert_eq!(class(Transport::Ata, false, "SSD 870"), Class::SolidState);
+        assert!(Class::has_head(Transport::Ata, "ST4000", true));
+        assert!(!Class::has_head(Transport::Ata, "ST4000", false));
+        assert!(!Class::has_head(Transport::Virtio, "", true));
+        assert!(!Class::has_head(Transport::Scsi, "QEMU HARDDISK", true));
+        assert!(!Class::has_head(
+            Transport::Scsi,
+            "Google PersistentDisk",
+            true
+        ));
         assert_eq!(class(Transport::Virtio, true, ""), Class::Virtual);
         assert_eq!(class(Transport::Ata, true, "QEMU HARDDISK"), Class::Virtual);
         assert_eq!(class(Transport::Usb, true, "Flash"), Class::UsbDisk);

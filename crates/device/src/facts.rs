@@ -151,12 +151,6 @@ impl Mount {
             .ok()
             .filter(|bytes| *bytes > 0)
     }
-
-    /// NFS of any version.
-    #[must_use]
-    pub fn is_nfs(&self) -> bool {
-        matches!(self.fs_type.as_str(), "nfs" | "nfs4")
-    }
 }
 
 impl Device {

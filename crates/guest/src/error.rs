@@ -40,6 +40,18 @@ pub enum GuestError {
         /// The last lines of its console and of what the script printed.
         console: String,
     },
+    /// No boot of the guest came as far as its script.
+    #[error(
+        "the guest with kernel {kernel} hung at each of {boots} boots; its console ends with:\n{console}"
+    )]
+    HungAtBoot {
+        /// Name of the kernel.
+        kernel: String,
+        /// How often it was booted.
+        boots: u32,
+        /// The last lines of its console.
+        console: String,
+    },
     /// The guest printed something that was not expected.
     #[error("{0}")]
     Unexpected(String),

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use crate::limits::{ARGUMENTS_BYTES_MAX, ARGUMENTS_MAX, TEXT_BYTES_MAX};
+use crate::path_tree::PathTree;
 use crate::types::{
     Mount, Node, NodeId, NodeKind, PageRange, Profile, Program, RUNS_MAX, Run, Source,
 };
@@ -32,20 +33,10 @@ impl Profile {
     /// Writes its absolute path to `path`, replacing what is there; for loops that want no
     /// allocation per node.
     pub fn path_into(&self, id: NodeId, path: &mut Vec<u8>) {
-        path.clear();
-        let Some(mut node) = self.node(id) else {
-            return;
-        };
-        // From the end: the names of the parents are met in reverse.
-        while let Some(parent) = node.parent.and_then(|parent| self.node(parent)) {
-            path.extend(node.name(&self.names).iter().rev());
-            path.push(b'/');
-            node = parent;
+        match self.node(id) {
+            Some(_) => PathTree::path_into(self, id, path),
+            None => path.clear(),
         }
-        if path.is_empty() {
-            path.push(b'/');
-        }
-        path.reverse();
     }
 
     /// Its page ranges, sorted by page; empty for what isn't a file.

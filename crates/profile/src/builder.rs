@@ -130,11 +130,6 @@ impl ProfileBuilder {
         &mut self.program
     }
 
-    /// How it was seen; may be changed until the end, such as when lost events are known.
-    pub fn source_mut(&mut self) -> &mut Source {
-        &mut self.source
-    }
-
     /// Adds what one run measured; the latest come last.
     pub fn run(&mut self, run: Run) {
         self.runs.push(run);

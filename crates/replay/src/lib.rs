@@ -5,3 +5,4 @@
 pub mod budget;
 pub mod ext4;
 pub mod order;
+pub mod plan;

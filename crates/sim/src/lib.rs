@@ -29,9 +29,11 @@ mod random;
 pub mod scenario;
 pub mod trace;
 mod untimed;
+mod workloads;
 
 pub use contender::{Contender, NoSuchContender};
 pub use foreread_core::Latencies;
 pub use random::Random;
 pub use scenario::{Scenario, ScenarioError};
 pub use untimed::{Logged, Untimed};
+pub use workloads::WORKLOADS;

@@ -256,7 +256,11 @@ fn a_window_larger_than_the_device_is_told_before_anything_runs() {
         read_ahead_pages: vec![1024],
         ..Overrides::default()
     };
-    assert!(scenario.set(&overrides).is_err());
+    let error = scenario.set(&overrides).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "a window of 4096 KiB is larger than the device, which has 2048 KiB"
+    );
 }
 
 #[test]
@@ -273,7 +277,7 @@ fn values_of_the_command_line_replace_those_of_the_scenario() {
         devices: vec!["tape".into()],
         ..Overrides::default()
     };
-    let error = scenario.set(&unknown).unwrap_err();
+    let error = scenario.set(&unknown).unwrap_err().to_string();
     assert!(error.contains("tape") && error.contains("nvme"), "{error}");
 }
 

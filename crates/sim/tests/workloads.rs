@@ -3,13 +3,14 @@
 //! `tests/scenarios/workloads/`.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
 use foreread_core::policy::Policy;
-use foreread_sim::Scenario;
 use foreread_sim::engine::{Keep, Outcome, Setup, Simulation};
 use foreread_sim::scenario::Overrides;
+use foreread_sim::{Scenario, WORKLOADS};
 
 fn setup(program: &str, file: &str, policy: Policy) -> Setup {
     let text = format!(
@@ -103,6 +104,16 @@ fn workloads() -> Vec<(String, Scenario)> {
         .collect();
     found.sort_by(|one, other| one.0.cmp(&other.0));
     found
+}
+
+#[test]
+fn all_workloads_of_the_folder_belong_to_the_program() {
+    let own = WORKLOADS.iter().map(|(name, _)| format!("{name}.toml"));
+    let folder = workloads().into_iter().map(|(name, _)| name);
+    assert_eq!(
+        own.collect::<BTreeSet<_>>(),
+        folder.collect::<BTreeSet<_>>()
+    );
 }
 
 #[test]

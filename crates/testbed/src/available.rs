@@ -2,6 +2,7 @@
 //! Whether this machine can run a testbed.
 
 use std::fs::OpenOptions;
+use std::io;
 use std::path::Path;
 use std::thread;
 
@@ -13,8 +14,8 @@ pub(crate) fn check() -> Result<(), Lacking> {
     if !rustix::process::geteuid().is_root() {
         return Err(Lacking::Root);
     }
-    open("/dev/fuse").map_err(Lacking::Fuse)?;
-    open("/dev/loop-control").map_err(Lacking::Loop)?;
+    open("/dev/fuse").map_err(|error| Lacking::Fuse(error.to_string()))?;
+    open("/dev/loop-control").map_err(|error| Lacking::Loop(error.to_string()))?;
     // In a thread of its own, whose namespace ends with it.
     let tried = thread::spawn(sys::unshare_mounts).join();
     match tried {
@@ -24,7 +25,7 @@ pub(crate) fn check() -> Result<(), Lacking> {
     }
 }
 
-fn open(path: impl AsRef<Path>) -> Result<(), String> {
+fn open(path: impl AsRef<Path>) -> io::Result<()> {
     let opened = OpenOptions::new().read(true).write(true).open(path);
-    opened.map(drop).map_err(|error| error.to_string())
+    opened.map(drop)
 }

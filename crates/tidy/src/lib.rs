@@ -38,18 +38,40 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The names of the verbs in what `foreread --help` prints, but for `help` itself.
+/// The verbs that the command line declares: the variants of `enum Verb`, as they are typed.
+/// Hidden ones are left out.
 #[must_use]
-pub fn verbs(help: &str) -> Vec<&str> {
-    help.lines()
-        .skip_while(|line| *line != "Commands:")
+pub fn verbs(source: &str) -> Vec<String> {
+    let mut verbs = Vec::new();
+    let mut is_hidden = false;
+    let lines = source
+        .lines()
+        .skip_while(|line| *line != "pub enum Verb {")
         .skip(1)
-        .take_while(|line| !line.is_empty() && line.starts_with(' '))
-        // A description that is wrapped is indented further.
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|verb| *verb != "help")
-        .collect()
+        .take_while(|line| *line != "}");
+    for line in lines.map(str::trim) {
+        if line.starts_with("#[") {
+            is_hidden |= line.contains("hide = true");
+        } else if let Some((name, _)) = line.split_once('(').filter(|_| !line.starts_with('/')) {
+            if !is_hidden {
+                verbs.push(typed(name));
+            }
+            is_hidden = false;
+        }
+    }
+    verbs
+}
+
+/// `CheckKernel` as `check-kernel`.
+fn typed(name: &str) -> String {
+    let mut typed = String::new();
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && !typed.is_empty() {
+            typed.push('-');
+        }
+        typed.push(c.to_ascii_lowercase());
+    }
+    typed
 }
 
 #[cfg(test)]
@@ -57,11 +79,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn verbs_are_the_first_words_under_commands() {
-        let help = "Makes cold reads fast.\n\nUsage: foreread <COMMAND>\n\nCommands:\n  \
-                    run     Records, then replays\n          and refreshes\n  doctor  What is \
-                    missing\n  help    Print this\n\nOptions:\n  -h, --help\n";
-        assert_eq!(verbs(help), ["run", "doctor"]);
-        assert_eq!(verbs("no list here"), Vec::<&str>::new());
+    fn verbs_are_the_variants_that_are_not_hidden() {
+        let source = "/// No verb.\npub enum Other {\n    A(B),\n}\npub enum Verb {\n    /// Run (a \
+                      command).\n    Run(RunArguments),\n    CheckKernel(C),\n    \
+                      #[command(hide = true)]\n    Package(P),\n    Demo(D),\n}\n";
+        assert_eq!(verbs(source), ["run", "check-kernel", "demo"]);
+        assert_eq!(verbs("no list here"), Vec::<String>::new());
     }
 }

@@ -23,7 +23,7 @@ const MARKERS: [&str; 6] = [
 ];
 
 /// Crates that call the kernel and may therefore hold `unsafe` code.
-const UNSAFE_CRATES: [&str; 2] = ["crates/linux/", "crates/testbed/"];
+const UNSAFE_CRATES: [&str; 3] = ["crates/bpf/", "crates/sys/", "crates/testbed/"];
 /// The crate that calls the C core; one file of it may hold `unsafe` code.
 const FFI_CRATE: &str = "crates/core/";
 
@@ -149,8 +149,7 @@ pub fn forbids_unsafe(path: &str, text: &str) -> Vec<Finding> {
     if !is_root || may || forbids {
         return Vec::new();
     }
-    let what =
-        "expected `#![forbid(unsafe_code)]`: only crates/linux and crates/testbed go without";
+    let what = "expected `#![forbid(unsafe_code)]`: only crates/bpf, sys and testbed go without";
     vec![Finding::new(path, 1, what)]
 }
 
@@ -287,7 +286,7 @@ mod tests {
         let text = format!("{RUST}#![forbid(unsafe_code)]\n");
         assert_eq!(forbids_unsafe("crates/a/src/lib.rs", &text), []);
         assert_eq!(forbids_unsafe("crates/a/src/other.rs", RUST), []);
-        assert_eq!(forbids_unsafe("crates/linux/src/lib.rs", RUST), []);
+        assert_eq!(forbids_unsafe("crates/sys/src/lib.rs", RUST), []);
         assert_eq!(lines(forbids_unsafe("crates/a/src/main.rs", RUST)), [1]);
         let allow = concat!("#![allow(unsafe", "_code)]\n");
         assert_eq!(forbids_unsafe("crates/core/src/ffi.rs", allow), []);

@@ -100,29 +100,13 @@ fn arrows_between_crates_point_one_way() {
     check(|path, text, _| against_the_arrows(path, text));
 }
 
-/// The binary that cargo built next to this test, if it did.
-fn foreread() -> Option<PathBuf> {
-    let test = std::env::current_exe().ok()?;
-    let binary = test.parent()?.parent()?.join("foreread");
-    binary.is_file().then_some(binary)
-}
-
 #[test]
 fn every_verb_has_its_page() {
-    let Some(binary) = foreread() else {
-        println!("skipped: the foreread binary is not built here; run cargo test --workspace");
-        return;
-    };
-    let help = Command::new(&binary).arg("--help").output().expect("runs");
-    let help = String::from_utf8_lossy(&help.stdout);
-    let verbs = verbs(&help);
-    assert!(
-        !verbs.is_empty(),
-        "{} --help lists no commands:\n{help}",
-        binary.display()
-    );
-    let page = |verb: &&&str| top().join(format!("docs/{verb}.md")).is_file();
-    let without: Vec<&&str> = verbs.iter().filter(|verb| !page(verb)).collect();
+    let path = "crates/cli/src/args.rs";
+    let verbs = verbs(&fs::read_to_string(top().join(path)).expect(path));
+    assert!(verbs.len() > 10, "{path}: {verbs:?}");
+    let page = |verb: &&String| top().join(format!("docs/{verb}.md")).is_file();
+    let without: Vec<&String> = verbs.iter().filter(|verb| !page(verb)).collect();
     assert!(
         without.is_empty(),
         "verbs without a page docs/VERB.md: {without:?}"

@@ -20,7 +20,7 @@ pub const POLICY: Policy = Policy::Foreread;
 pub struct Call {
     /// From 1, in the order of the calls: one that is missing was lost.
     pub number: u64,
-    /// Who read, or 0.
+    /// The process that read, or 0.
     pub process: u32,
     /// Major number of the disk in the upper half, minor in the lower; 0 is that of all files whose
     /// disk isn't known.
@@ -32,24 +32,24 @@ pub struct Call {
 /// What was called, and what for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Called {
-    /// Somebody accesses a file.
+    /// A thread accesses a file.
     Access(Box<Decided>),
     /// A reader waited.
     Waited {
         /// Of which file.
         file: FileKey,
-        /// Who.
+        /// The thread.
         thread: u32,
         /// How long.
         waited_ns: u64,
         /// Whether the page was on its way when it came to it.
         asked: bool,
     },
-    /// What was asked for was looked at.
+    /// The windows of a decision were issued.
     Issued {
         /// Of which file.
         file: FileKey,
-        /// For whom.
+        /// The thread of the window.
         thread: u32,
         /// Pages.
         pages: u64,
@@ -75,7 +75,7 @@ pub struct Decided {
     pub has_thrashed: bool,
     /// The access.
     pub access: Access,
-    /// What held.
+    /// The limits that held.
     pub limits: Limits,
     /// The answer.
     pub decision: Decision,
@@ -160,7 +160,7 @@ impl Remembered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line::Device as Number;
+    use foreread_core::Device as Number;
 
     fn access(number: u64, index: u64) -> Call {
         let mut access = Access::read_look(index, 16);

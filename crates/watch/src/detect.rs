@@ -6,9 +6,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::line::Device;
 use crate::paths::{child_below, common, depth};
 use crate::patience::{Patience, forget_oldest};
+use foreread_core::Device;
 
 /// Files that are remembered of a process: of trees with three files a directory, four directories.
 const RECENT_FILES: usize = 12;
@@ -28,11 +28,11 @@ const PATIENCE_MISSES_MAX: u32 = 4096;
 /// A file that was not in memory when a process read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missed {
-    /// Who read it.
+    /// The process that read it.
     pub process: u32,
     /// The thread that did.
     pub thread: u32,
-    /// The process that began it.
+    /// The parent of that process.
     pub parent: u32,
     /// Of its file system.
     pub device: Device,
@@ -44,18 +44,18 @@ pub struct Missed {
     pub name: Vec<u8>,
 }
 
-/// What a process may be walking through.
+/// A directory tree that a process may be walking through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspicion {
-    /// Who.
+    /// The process.
     pub process: u32,
-    /// Who began it.
+    /// Its parent process.
     pub parent: u32,
     /// The file system.
     pub device: Device,
     /// The directory, from the root of the file system.
     pub directory: Vec<u8>,
-    /// What was come through in it or below.
+    /// The accesses in it or below.
     pub passed: Vec<Passed>,
     /// Where the paths that it came through start, that is of a program that has a list of them.
     pub start: Option<Vec<u8>>,

@@ -178,7 +178,7 @@ impl NotedDetectors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line::Device;
+    use foreread_core::Device;
     use proptest::prelude::*;
     use std::cell::RefCell;
     use std::rc::Rc;

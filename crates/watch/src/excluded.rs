@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whom nobody walks ahead of, and where.
+//! Exclusions: programs and directories for which nothing is fetched.
 
 use crate::paths::is_within;
 
-/// What the kernel keeps of a program's name.
+/// Bytes of a program's name that the kernel keeps.
 const COMM_BYTES_MAX: usize = 15;
 
 /// Programs and directories that are left alone.

@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::stream::{Ask, FileKey, joined, merged};
+use crate::stream::{Ask, FetchedRange, FileKey, joined, merged};
 
 /// Windows that wait; of more the oldest are forgotten, whose readers have passed by.
 const WAITING_MAX: usize = 1024;
@@ -54,8 +54,8 @@ pub struct Window<R> {
     pub reached: R,
     /// What was asked for.
     pub asks: Vec<Ask>,
-    /// Pages of it that were not in memory, so far.
-    pub read_pages: u64,
+    /// What was fetched of it so far.
+    pub fetched: Vec<FetchedRange>,
     /// As (first page, pages), upward.
     left: VecDeque<(u64, u64)>,
     /// Whether a part of it was given out.
@@ -151,10 +151,10 @@ fn without(ranges: &VecDeque<(u64, u64)>, others: &[(u64, u64)]) -> VecDeque<(u6
     left
 }
 
-/// What a disk has to do, and what it can.
+/// The load of a disk, and its measured speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskLoad {
-    /// Pages that are being read, for whomever.
+    /// Pages that are being read, by any process.
     pub in_flight_pages: u64,
     /// What a request took at least; 0 unknown.
     pub least_ns: u64,
@@ -329,7 +329,7 @@ impl<R> FetchQueue<R> {
         self.windows.push_back(Window {
             reached,
             asks: vec![ask],
-            read_pages: 0,
+            fetched: Vec::new(),
             left: ranges.into(),
             is_begun: false,
             queueing_pages: 0,
@@ -407,7 +407,7 @@ impl<R> FetchQueue<R> {
             if !is_other {
                 window.asks.append(&mut other.asks);
                 window.left.append(&mut other.left);
-                window.read_pages = window.read_pages.saturating_add(other.read_pages);
+                window.fetched.append(&mut other.fetched);
             }
             is_other
         });

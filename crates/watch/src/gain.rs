@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether it brings anything to see what is read from memory.
+//! Whether seeing hits leads to fetches that help.
 //!
 //! Seeing costs each such read a tenth of a microsecond, which is worth it for streams, of which
 //! windows are fetched. Where misses show none, seeing rests, for longer each time; misses are seen

@@ -55,7 +55,7 @@ impl Known {
         }
     }
 
-    /// Whether nobody can be known.
+    /// Whether there is no profile to match.
     pub(crate) fn is_empty(&self) -> bool {
         self.firsts.is_empty()
     }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happens on a live machine, as values. For `stat`: accounts of what becomes of pages that
-//! are read ahead, and the lines and metrics that they make. For `watch`: which programs walk
-//! through directory trees, and what to fetch ahead of them. No I/O.
+//! Which programs walk through directory trees, which profile a program follows, which streams run
+//! through large files, and what to fetch ahead of them. What programs were seen to do goes in,
+//! what to fetch next comes out. No I/O, and no clock: times are given.
 #![forbid(unsafe_code)]
 
-pub mod account;
 pub mod call;
 pub mod cursor;
 pub mod detect;
@@ -13,15 +12,13 @@ pub mod excluded;
 pub mod fetch_queue;
 pub mod gain;
 pub mod known;
-pub mod ledger;
-pub mod line;
 pub mod look;
 pub mod note;
 pub mod noted_walk;
-pub mod openmetrics;
 pub mod order;
 pub mod paths;
 pub mod patience;
+pub mod quiet;
 pub mod rest;
 pub mod settings;
 pub mod stream;
@@ -30,7 +27,3 @@ pub mod together;
 pub mod walk;
 pub mod walk_call;
 pub mod window;
-
-pub use account::{Change, Counters, Counts};
-pub use ledger::Ledger;
-pub use line::{By, ByError, Device, FileOf, Kind, Line, Process, Subject, lines};

@@ -10,9 +10,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::detect::{Passed, Suspicion};
-use crate::line::Device;
 use crate::paths::{common, depth};
 use crate::patience::{Patience, forget_oldest};
+use foreread_core::Device;
 
 /// Looks that are remembered of a thread.
 const RECENT_LOOKS: usize = 32;
@@ -39,7 +39,7 @@ const EARLY_PART: u64 = 32;
 /// A call that waited for metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Who made it.
+    /// The process that made it.
     pub process: u32,
     /// Its thread.
     pub thread: u32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was decided, and what came of it, for a log.
+//! Decisions and their results, for a log.
 
 use std::path::PathBuf;
 
@@ -14,12 +14,12 @@ use crate::walk_call::WalkCall;
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// To whom.
+    /// The process.
     pub process: u32,
     /// Whether it began because the process missed data of files, and not only what is known about
     /// them.
     pub began_by_reads: bool,
-    /// What.
+    /// What happened to it.
     pub what: What,
 }
 
@@ -31,7 +31,7 @@ pub enum What {
         /// Its path.
         directory: Vec<u8>,
     },
-    /// What was seen in this directory is in order, but too little to tell.
+    /// The accesses in this directory are in order, but too few to decide.
     TooEarly {
         /// Its path.
         directory: Vec<u8>,

@@ -81,14 +81,23 @@ impl<'a> NotedWalk<'a> {
         self.note(|_| WalkCalled::Fetching { files: files.len() });
     }
 
+    /// A fetch of these first files of the last decision has ended; so many pages came in.
+    /// `is_cut` when it was stopped before it had asked for all of them.
+    pub fn fetch_ended(&mut self, files: &[FileToFetch], pages: u64, is_cut: bool) {
+        match is_cut {
+            true => self.stopped_fetching(files, pages),
+            false => self.fetched(files.len() as u64, pages),
+        }
+    }
+
     /// [`Walk::fetched`].
-    pub fn fetched(&mut self, files: u64, pages: u64) {
+    fn fetched(&mut self, files: u64, pages: u64) {
         self.walk.fetched(files, pages);
         self.note(|_| WalkCalled::Fetched { files, pages });
     }
 
     /// [`Walk::stopped_fetching`], of the first files of the last decision.
-    pub fn stopped_fetching(&mut self, files: &[FileToFetch], pages: u64) {
+    fn stopped_fetching(&mut self, files: &[FileToFetch], pages: u64) {
         self.walk.stopped_fetching(files, pages);
         let files = files.len();
         self.note(|_| WalkCalled::StoppedFetching { files, pages });
@@ -251,7 +260,7 @@ mod tests {
                 Decision::List(asked) => walk.listed(&asked, &lists(&asked, *room)),
                 Decision::Fetch(files, _) => {
                     walk.fetching(&files);
-                    walk.fetched(files.len() as u64, room * files.len() as u64);
+                    walk.fetch_ended(&files, room * files.len() as u64, false);
                 }
                 Decision::Wait | Decision::End(_) => {}
             },
@@ -259,7 +268,7 @@ mod tests {
                 if let Decision::Fetch(files, _) = walk.decide() {
                     walk.fetching(&files);
                     walk.hit(files[0].inode);
-                    walk.stopped_fetching(&files, 3);
+                    walk.fetch_ended(&files, 3, true);
                 }
             }
             Happens::Hit(inode) => {
@@ -281,6 +290,24 @@ mod tests {
             }
             Happens::Raised => walk.raise(b"/t", Order::Name),
             Happens::Ended => walk.end_for(Why::Idle),
+        }
+    }
+
+    #[test]
+    fn a_fetch_that_is_cut_short_counts_no_file_that_was_not_used() {
+        for (is_cut, fetched_files) in [(false, 20), (true, 1)] {
+            let mut walk = NotedWalk::begin(Walk::new(b"/t", Order::Name, 1 << 30), 3, None);
+            while let Decision::List(asked) = walk.decide() {
+                walk.listed(&asked, &lists(&asked, 0));
+            }
+            let Decision::Fetch(files, _) = walk.decide() else {
+                panic!("nothing to fetch");
+            };
+            walk.fetching(&files[..20]);
+            walk.hit(files[0].inode);
+            walk.fetch_ended(&files[..20], 40, is_cut);
+            assert_eq!(walk.tally().fetched_files, fetched_files);
+            assert_eq!(walk.tally().fetched_pages, 40);
         }
     }
 

@@ -1,56 +1,59 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Streams inside of large files: what the policy asks for, as ranges to read.
+//! Streams in large files: turns windows that the policy asks for into ranges to read.
+//!
+//! Input: [`Ask`], a window with its repetitions. Output: merged ranges in pages of 4 KiB, and
+//! after the fetch the pages that were read for each ask. No I/O.
 
-use crate::line::Device;
+use foreread_core::Device;
 
-/// A file, whatever becomes of its memory in the kernel.
+/// Identifies a file, also after the kernel has dropped its inode from memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileKey {
-    /// Its number.
+    /// Inode number.
     pub inode: u64,
-    /// Of its file system.
+    /// Device number of the file system.
     pub device: Device,
-    /// Tells it from others that had its number before.
+    /// Inode generation: differs when the inode number is used again.
     pub generation: u32,
 }
 
-/// What the policy asks for: a window, and repetitions of it. In pages of 4 KiB.
+/// A window that the policy asks for, and its repetitions. In pages of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
-    /// Who reads.
+    /// Process number of the reader.
     pub process: u32,
-    /// And which of its threads.
+    /// Its thread.
     pub thread: u32,
-    /// Of which file.
+    /// The file that it reads.
     pub file: FileKey,
-    /// The disk, as the kernel's side knows it; 0 none that it can see.
+    /// The disk, by the key of the BPF map of disks; 0 if it is not known.
     pub disk: u64,
-    /// Pages that cost the disk as much as a request does.
+    /// Break-even: reading so many pages takes as long as one request without pages.
     pub even_pages: u32,
-    /// The same when it has more to do.
+    /// The same while the disk is busy.
     pub busy_pages: u32,
     /// First page.
     pub start_page: u64,
-    /// Pages.
+    /// Pages of the window.
     pub pages: u64,
     /// From the start of one repetition to the start of the next.
     pub step_pages: u64,
-    /// How often once more.
+    /// Number of repetitions after the window itself.
     pub repeats: u32,
-    /// Whether its reader goes down, and with it the repetitions.
+    /// Whether the reader goes backward. Repetitions then go backward as well.
     pub is_down: bool,
 }
 
 impl Ask {
-    /// Pages of all of it.
+    /// Pages of the window and all repetitions.
     #[must_use]
     pub fn all_pages(&self) -> u64 {
         self.ranges()
             .fold(0, |sum, (_, pages)| sum.saturating_add(pages))
     }
 
-    /// What to read, as (first page, pages), in the order of need. Repetitions that leave the file
-    /// at its start are left out; those that touch are one.
+    /// The ranges to read, as (first page, pages), in the order of need. Repetitions before the
+    /// start of the file are left out. Adjacent repetitions are merged.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let touch = self.repeats > 0 && !self.is_down && self.step_pages == self.pages;
         let (repeats, pages) = match touch {
@@ -72,15 +75,14 @@ impl Ask {
     }
 }
 
-/// What to read for several that are asked for at once, as (first page, pages), upward: those that
-/// touch are one. Threads that read the rows of one table by turns ask for pieces that make up the
-/// whole.
+/// The ranges to read for several asks, as (first page, pages), in ascending order. Adjacent ranges
+/// are merged: threads that read the rows of one table by turns ask for adjacent pieces.
 #[must_use]
 pub fn merged(asks: &[Ask]) -> Vec<(u64, u64)> {
     joined(&mut asks.iter().flat_map(Ask::ranges).collect::<Vec<_>>())
 }
 
-/// Ranges, upward: those that touch are one.
+/// Sorts ranges and merges adjacent ones.
 #[must_use]
 pub fn joined(ranges: &mut [(u64, u64)]) -> Vec<(u64, u64)> {
     ranges.sort_unstable();
@@ -96,8 +98,72 @@ pub fn joined(ranges: &mut [(u64, u64)]) -> Vec<(u64, u64)> {
     merged
 }
 
-/// The calls that read a range, of so many pages at most, as (first page, pages). Of a reader that
-/// goes down, what it comes to first is last in the range, and so is read first.
+/// A range that was fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FetchedRange {
+    /// First page.
+    pub start_page: u64,
+    /// Pages.
+    pub pages: u64,
+    /// How many of these pages were not cached. Which ones is not known.
+    pub read_pages: u64,
+}
+
+/// How many pages were read for each ask. A page of several asks counts for the first of them. The
+/// pages read of a range are shared in proportion to the pages that each ask has of it. The sum is
+/// the number of pages that were read.
+#[must_use]
+pub fn read_pages_of(asks: &[Ask], fetched: &[FetchedRange]) -> Vec<u64> {
+    let mut credited = vec![0u64; asks.len()];
+    for range in fetched.iter().filter(|range| range.read_pages > 0) {
+        let end = range.start_page.saturating_add(range.pages);
+        let mut left = vec![(range.start_page, end)];
+        let mut claimed: Vec<u64> = asks.iter().map(|ask| claim(ask, &mut left)).collect();
+        if claimed.iter().all(|pages| *pages == 0)
+            && let Some(first) = claimed.first_mut()
+        {
+            // The ask for this range is not in the list any more.
+            *first = 1;
+        }
+        let all: u128 = claimed.iter().map(|pages| u128::from(*pages)).sum();
+        let (mut so_far, mut given) = (0u128, 0u64);
+        for (credited, claimed) in credited.iter_mut().zip(claimed) {
+            so_far += u128::from(claimed);
+            let due = u128::from(range.read_pages) * so_far;
+            let due = due.checked_div(all).unwrap_or(0) as u64;
+            *credited = credited.saturating_add(due - given);
+            given = due;
+        }
+    }
+    credited
+}
+
+/// Removes the pages of an ask from `left`, ranges as (first page, end). Returns their number.
+fn claim(ask: &Ask, left: &mut Vec<(u64, u64)>) -> u64 {
+    let mut claimed = 0u64;
+    for (start, pages) in ask.ranges() {
+        let end = start.saturating_add(pages);
+        let mut rest = Vec::with_capacity(left.len() + 1);
+        for &(from, to) in left.iter() {
+            let (first, last) = (from.max(start), to.min(end));
+            if first >= last {
+                rest.push((from, to));
+                continue;
+            }
+            claimed = claimed.saturating_add(last - first);
+            rest.extend(
+                [(from, first), (last, to)]
+                    .into_iter()
+                    .filter(|(a, b)| a < b),
+            );
+        }
+        *left = rest;
+    }
+    claimed
+}
+
+/// Splits a range into calls of at most `call_pages_max` pages, as (first page, pages). For a
+/// backward reader, calls are issued from the end of the range.
 pub fn calls(
     (start_page, pages): (u64, u64),
     call_pages_max: u64,
@@ -153,7 +219,47 @@ mod tests {
         assert_eq!(of(true), [(106, 4), (102, 4), (100, 2)]);
     }
 
+    fn fetched(start_page: u64, pages: u64, read_pages: u64) -> FetchedRange {
+        FetchedRange {
+            start_page,
+            pages,
+            read_pages,
+        }
+    }
+
+    #[test]
+    fn who_asked_for_what_was_cached_has_read_nothing() {
+        let asks = [ask(0, 8, 0, 0, false), ask(8, 8, 0, 0, false)];
+        assert_eq!(read_pages_of(&asks, &[fetched(0, 16, 16)]), [8, 8]);
+        let parts = [fetched(0, 8, 8), fetched(8, 8, 0)];
+        assert_eq!(read_pages_of(&asks, &parts), [8, 0]);
+        assert_eq!(read_pages_of(&asks, &[fetched(4, 8, 3)]), [1, 2]);
+    }
+
+    #[test]
+    fn what_two_asked_for_counts_once() {
+        let asks = [ask(0, 8, 0, 0, false), ask(4, 8, 0, 0, false)];
+        assert_eq!(read_pages_of(&asks, &[fetched(0, 12, 12)]), [8, 4]);
+        assert_eq!(read_pages_of(&asks, &[fetched(100, 4, 3)]), [3, 0]);
+        assert_eq!(read_pages_of(&[], &[fetched(0, 4, 4)]), []);
+    }
+
     proptest! {
+        #[test]
+        fn all_that_was_read_counts_for_somebody(
+            asks in prop::collection::vec(
+                (0u64..50, 0u64..8, 0u64..20, 0u32..5, any::<bool>()), 1..8
+            ),
+            ranges in prop::collection::vec((0u64..60, 1u64..20, 0u64..20), 0..8),
+        ) {
+            let asks = asks.into_iter().map(|(a, b, c, d, e)| ask(a, b, c, d, e));
+            let asks: Vec<Ask> = asks.collect();
+            let ranges = ranges.into_iter().map(|(a, b, c)| fetched(a, b, c.min(b)));
+            let ranges: Vec<FetchedRange> = ranges.collect();
+            let read: u64 = ranges.iter().map(|range| range.read_pages).sum();
+            prop_assert_eq!(read_pages_of(&asks, &ranges).iter().sum::<u64>(), read);
+        }
+
         #[test]
         fn calls_read_each_page_once(
             start_page in any::<u64>(), pages in 0u64..300, most in 0u64..50,

@@ -36,9 +36,9 @@ const PATIENCE_MISSES_MAX: u32 = 4096;
 /// A process that seems to be the program of a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Who missed the files, or whose children did.
+    /// The process that missed the files, or whose children did.
     pub process: u32,
-    /// Who missed the last one.
+    /// The process that missed the last one.
     pub by: u32,
     /// The number of the profile.
     pub profile: usize,
@@ -48,7 +48,7 @@ pub struct Found {
     pub odds_bits: u32,
 }
 
-/// What a process has missed of a profile.
+/// The files of a profile that a process has missed.
 #[derive(Clone, Debug)]
 struct Run {
     profile: u32,
@@ -110,7 +110,7 @@ impl Matcher {
         let key = FileKey::new(file.inode, &file.name);
         let at = self.known.among_the_first(key);
         if !self.processes.contains_key(&process) {
-            // Who missed nothing of a profile is nobody yet.
+            // A process that missed nothing of a profile has no entry.
             if at.is_empty() {
                 return None;
             }
@@ -233,7 +233,7 @@ impl Evidence {
 mod tests {
     use super::*;
     use crate::known::FILES_MIN;
-    use crate::line::Device;
+    use foreread_core::Device;
     use foreread_profile::{Identity, Profile, ProfileBuilder, Program, Source, Uses};
     use proptest::prelude::*;
 

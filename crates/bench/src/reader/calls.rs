@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
-use foreread_bench::BenchError;
+use foreread_measure::MeasureError;
 
 use super::order::{self, CachedOrNot};
 use super::{Done, PAGE_BYTES, SEED, opening, panicked};
@@ -29,31 +29,31 @@ struct Reading {
 }
 
 impl Reading {
-    fn open(path: &Path, read_bytes: u64) -> Result<Self, BenchError> {
+    fn open(path: &Path, read_bytes: u64) -> Result<Self, MeasureError> {
         let read_bytes = usize::try_from(read_bytes.max(1)).unwrap_or(usize::MAX);
         Ok(Self {
-            file: File::open(path).map_err(BenchError::system(opening(path)))?,
+            file: File::open(path).map_err(MeasureError::system(opening(path)))?,
             what: format!("read {}", path.display()),
             buffer: vec![0; read_bytes],
             bytes: 0,
         })
     }
 
-    fn size_bytes(&self) -> Result<u64, BenchError> {
+    fn size_bytes(&self) -> Result<u64, MeasureError> {
         let metadata = self.file.metadata();
-        Ok(metadata.map_err(BenchError::system(&*self.what))?.len())
+        Ok(metadata.map_err(MeasureError::system(&*self.what))?.len())
     }
 
     /// Reads a buffer full, which has to be there.
-    fn read(&mut self, offset_bytes: u64) -> Result<(), BenchError> {
+    fn read(&mut self, offset_bytes: u64) -> Result<(), MeasureError> {
         let done = self.file.read_exact_at(&mut self.buffer, offset_bytes);
-        done.map_err(BenchError::system(&*self.what))?;
+        done.map_err(MeasureError::system(&*self.what))?;
         black_box(&self.buffer);
         self.bytes += self.buffer.len() as u64;
         Ok(())
     }
 
-    fn pages(&mut self, pages: impl Iterator<Item = u64>) -> Result<(), BenchError> {
+    fn pages(&mut self, pages: impl Iterator<Item = u64>) -> Result<(), MeasureError> {
         for page in pages {
             self.read(page * PAGE_BYTES)?;
         }
@@ -65,8 +65,8 @@ impl Reading {
 fn timed(
     path: &Path,
     read_bytes: u64,
-    work: impl FnOnce(&mut Reading, u64) -> Result<(), BenchError>,
-) -> Result<Done, BenchError> {
+    work: impl FnOnce(&mut Reading, u64) -> Result<(), MeasureError>,
+) -> Result<Done, MeasureError> {
     let mut reading = Reading::open(path, read_bytes)?;
     let size_bytes = reading.size_bytes()?;
     let began = Instant::now();
@@ -78,7 +78,7 @@ fn timed(
 }
 
 /// The first `bytes` of each file, a thread a file.
-pub fn sequential(files: &[PathBuf], read_bytes: u64, bytes: u64) -> Result<Done, BenchError> {
+pub fn sequential(files: &[PathBuf], read_bytes: u64, bytes: u64) -> Result<Done, MeasureError> {
     let one = |path: &PathBuf| {
         timed(path, read_bytes, |reading, size_bytes| {
             let reads = bytes.min(size_bytes) / read_bytes.max(1);
@@ -92,7 +92,7 @@ pub fn sequential(files: &[PathBuf], read_bytes: u64, bytes: u64) -> Result<Done
         let joined = all
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err(panicked())));
-        joined.collect::<Result<Vec<Done>, BenchError>>()
+        joined.collect::<Result<Vec<Done>, MeasureError>>()
     })?;
     Ok(Done {
         elapsed: began.elapsed(),
@@ -101,7 +101,7 @@ pub fn sequential(files: &[PathBuf], read_bytes: u64, bytes: u64) -> Result<Done
 }
 
 /// So many reads, the first of them at the end.
-pub fn backward(path: &Path, read_bytes: u64, reads: u64) -> Result<Done, BenchError> {
+pub fn backward(path: &Path, read_bytes: u64, reads: u64) -> Result<Done, MeasureError> {
     timed(path, read_bytes, |reading, size_bytes| {
         let there = size_bytes / read_bytes.max(1);
         let wanted = there.saturating_sub(reads)..there;
@@ -112,7 +112,7 @@ pub fn backward(path: &Path, read_bytes: u64, reads: u64) -> Result<Done, BenchE
 }
 
 /// Every sixteenth page of the first `pages`, with noise.
-pub fn strided(path: &Path, pages: u64) -> Result<Done, BenchError> {
+pub fn strided(path: &Path, pages: u64) -> Result<Done, MeasureError> {
     timed(path, PAGE_BYTES, |reading, size_bytes| {
         let pages = pages.min(size_bytes / PAGE_BYTES);
         reading.pages(order::strided(pages, STRIDE_PAGES, NOISE_EVERY, SEED))
@@ -120,21 +120,21 @@ pub fn strided(path: &Path, pages: u64) -> Result<Done, BenchError> {
 }
 
 /// So many pages here and there.
-pub fn random(path: &Path, reads: u64) -> Result<Done, BenchError> {
+pub fn random(path: &Path, reads: u64) -> Result<Done, MeasureError> {
     timed(path, PAGE_BYTES, |reading, size_bytes| {
         reading.pages(order::random(size_bytes / PAGE_BYTES, reads, SEED))
     })
 }
 
 /// So many early stops in files as large as the first.
-pub fn early_stops(files: &[PathBuf], stops: u64) -> Result<Done, BenchError> {
+pub fn early_stops(files: &[PathBuf], stops: u64) -> Result<Done, MeasureError> {
     let pages = match files.first() {
         Some(first) => Reading::open(first, PAGE_BYTES)?.size_bytes()? / PAGE_BYTES,
         None => 0,
     };
     if pages == 0 {
         let what = "there is no page to read".to_owned();
-        return Err(BenchError::Report("read", what));
+        return Err(MeasureError::Report("read", what));
     }
     let began = Instant::now();
     let mut bytes = 0;
@@ -150,7 +150,7 @@ pub fn early_stops(files: &[PathBuf], stops: u64) -> Result<Done, BenchError> {
 }
 
 /// So many reads, of which one in a hundred goes to `other`.
-pub fn mostly_cached(cached: &Path, other: &Path, reads: u64) -> Result<Done, BenchError> {
+pub fn mostly_cached(cached: &Path, other: &Path, reads: u64) -> Result<Done, MeasureError> {
     let mut other = Reading::open(other, PAGE_BYTES)?;
     let other_pages = other.size_bytes()? / PAGE_BYTES;
     let mut done = timed(cached, PAGE_BYTES, |cached, size_bytes| {

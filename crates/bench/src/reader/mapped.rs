@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use foreread_bench::BenchError;
+use foreread_measure::MeasureError;
 use foreread_testbed::mapped::MappedFile;
 
 use super::order::{blocks_in_turn, part};
@@ -65,7 +65,7 @@ impl MapOrder {
 }
 
 /// Reads `pages` pages of a mapped file, or all it has.
-pub fn read(path: &Path, order: MapOrder, threads: u64, pages: u64) -> Result<Done, BenchError> {
+pub fn read(path: &Path, order: MapOrder, threads: u64, pages: u64) -> Result<Done, MeasureError> {
     let mapped = MappedFile::open(path)?;
     let pages = pages.min(mapped.pages());
     let first = match order {
@@ -92,7 +92,7 @@ pub fn read(path: &Path, order: MapOrder, threads: u64, pages: u64) -> Result<Do
 
 /// Maps one file after the other, reads each page, and consumes `bytes_per_s` meanwhile: reading
 /// goes on while what was read before is consumed, a step of 4 MiB ahead.
-pub fn checkpoint(files: &[PathBuf], bytes_per_s: u64) -> Result<Done, BenchError> {
+pub fn checkpoint(files: &[PathBuf], bytes_per_s: u64) -> Result<Done, MeasureError> {
     let began = Instant::now();
     let mut pace = Pace::new(bytes_per_s);
     let mut bytes = 0;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use foreread_bench::BenchError;
+use foreread_measure::MeasureError;
 use serde_json::json;
 
 pub use mapped::MapOrder;
@@ -101,16 +101,16 @@ struct Done {
 }
 
 /// Reads as the arguments ask.
-pub fn read(arguments: &ReaderArguments) -> Result<ExitCode, BenchError> {
+pub fn read(arguments: &ReaderArguments) -> Result<ExitCode, MeasureError> {
     let done = done(&arguments.how)?;
     let elapsed_ns = u64::try_from(done.elapsed.as_nanos()).unwrap_or(u64::MAX);
     let document = json!({ "elapsed_ns": elapsed_ns, "bytes": done.bytes });
     let what = format!("write {}", arguments.out.display());
-    std::fs::write(&arguments.out, document.to_string()).map_err(BenchError::system(what))?;
+    std::fs::write(&arguments.out, document.to_string()).map_err(MeasureError::system(what))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn done(how: &How) -> Result<Done, BenchError> {
+fn done(how: &How) -> Result<Done, MeasureError> {
     match how {
         How::Map {
             order,
@@ -141,8 +141,8 @@ fn done(how: &How) -> Result<Done, BenchError> {
 }
 
 /// Where a thread has ended by itself, as none does.
-fn panicked() -> BenchError {
-    BenchError::Report("read", "a thread of the program ended early".to_owned())
+fn panicked() -> MeasureError {
+    MeasureError::Report("read", "a thread of the program ended early".to_owned())
 }
 
 fn opening(path: &Path) -> String {

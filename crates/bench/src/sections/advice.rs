@@ -3,9 +3,9 @@
 
 use std::process::Stdio;
 
-use foreread_bench::BenchError;
-use foreread_bench::process;
-use foreread_bench::sample::Sample;
+use foreread_measure::MeasureError;
+use foreread_measure::process;
+use foreread_measure::sample::Sample;
 use foreread_testbed::fake_sysfs::{FakeDisk, Tree};
 use serde_json::json;
 
@@ -18,7 +18,7 @@ const DEVICES: u32 = 1000;
 /// Rules of udev that name a disk each, as a configuration that was written by a program has them.
 const RULES: u32 = 100;
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     context.say("advice: 1,000 block devices in a made-up tree");
     let directory = std::env::temp_dir().join(format!("foreread-advice-{}", std::process::id()));
     let measured = times(context, &directory);
@@ -48,8 +48,8 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     })
 }
 
-fn times(context: &Context, directory: &std::path::Path) -> Result<Sample, BenchError> {
-    make(directory).map_err(BenchError::system("make a tree of sysfs".to_owned()))?;
+fn times(context: &Context, directory: &std::path::Path) -> Result<Sample, MeasureError> {
+    make(directory).map_err(MeasureError::system("make a tree of sysfs".to_owned()))?;
     let rounds = if context.quick { 11 } else { 31 };
     let mut times = Vec::new();
     for _ in 0..rounds {

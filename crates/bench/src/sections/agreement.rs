@@ -3,10 +3,11 @@
 
 use std::path::PathBuf;
 
-use foreread_bench::BenchError;
 use foreread_bench::agreement::{self, Agreement};
-use foreread_bench::disk::{Layout, ModelledDisk, preset};
-use foreread_bench::programs::{ALL_PROGRAM_NAMES, Program};
+use foreread_measure::MeasureError;
+use foreread_measure::disk::{Layout, ModelledDisk, preset};
+use foreread_measure::names::ALL_PROGRAM_NAMES;
+use foreread_measure::programs::Program;
 use serde_json::json;
 
 use super::cold::seconds;
@@ -19,8 +20,8 @@ const DEVICES: [&str; 3] = ["hdd", "usb", "cloud"];
 const TIME_OFF: f64 = 0.1;
 const REQUESTS_OFF: f64 = 0.05;
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
-    let scratch = tempfile::tempdir().map_err(BenchError::system("make a directory"))?;
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
+    let scratch = tempfile::tempdir().map_err(MeasureError::system("make a directory"))?;
     let keep = context.keep.clone();
     let directory = keep.clone().unwrap_or_else(|| scratch.path().to_owned());
     let (mut rows, mut notes) = (Vec::new(), Vec::new());

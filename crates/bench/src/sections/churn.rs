@@ -6,26 +6,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use foreread_bench::disk::{Layout, ModelledDisk, preset};
-use foreread_bench::foreread::Foreread;
-use foreread_bench::programs::made_up_tree;
 use foreread_bench::service::Service;
-use foreread_bench::{BenchError, process};
+use foreread_measure::disk::{Layout, ModelledDisk, preset};
+use foreread_measure::foreread::Foreread;
+use foreread_measure::programs::made_up_tree;
+use foreread_measure::{MeasureError, process};
 use foreread_testbed::workload::{ABSENT_PATTERN, SMALL_FILES};
 
 use super::held::{HEADER, Times, alone, counted, troubles};
 use crate::context::Context;
 use crate::report::{Section, Target};
 
-/// How long it goes on where nothing else is said.
-pub const MINUTES: f64 = 2.0;
 /// Short programs in a round, each of which reads some files.
 const PROGRAMS: usize = 200;
 const FILES_OF_EACH: usize = 6;
 /// Files that vanish, shrink or are replaced in a round, a third each.
 const CHANGED_FILES: usize = 300;
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     let time = Duration::from_secs_f64(context.churn_minutes * 60.0);
     let mut disk = ModelledDisk::start(preset("nvme")?, Layout::Ext4)?;
     disk.fill(|root| made_up_tree(&root.join("tree"), SMALL_FILES))?;
@@ -81,7 +79,7 @@ struct Churn {
 }
 
 impl Churn {
-    fn of(disk: &ModelledDisk) -> Result<Self, BenchError> {
+    fn of(disk: &ModelledDisk) -> Result<Self, MeasureError> {
         Ok(Self {
             files: disk.files_below("tree")?,
             rounds: 0,
@@ -90,7 +88,7 @@ impl Churn {
         })
     }
 
-    fn round(&mut self, disk: &ModelledDisk) -> Result<(), BenchError> {
+    fn round(&mut self, disk: &ModelledDisk) -> Result<(), MeasureError> {
         disk.forget()?;
         self.run(
             disk,
@@ -115,7 +113,7 @@ impl Churn {
         disk: &ModelledDisk,
         program: &str,
         arguments: &[&Path],
-    ) -> Result<(), BenchError> {
+    ) -> Result<(), MeasureError> {
         let mut command: Command = disk.testbed().command(program);
         command.args(arguments).current_dir(disk.root());
         command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -124,8 +122,8 @@ impl Churn {
         Ok(())
     }
 
-    fn change(&mut self) -> Result<(), BenchError> {
-        let cannot = || BenchError::system("change files");
+    fn change(&mut self) -> Result<(), MeasureError> {
+        let cannot = || MeasureError::system("change files");
         let step = (self.files.len() / CHANGED_FILES).max(1);
         for (index, file) in self.files.iter().step_by(step).enumerate() {
             let bytes = fs::read(file).map_err(cannot())?;

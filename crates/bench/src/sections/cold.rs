@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cold starts against the limit: the table of the README.
 
-use foreread_bench::BenchError;
-use foreread_bench::cold::{ColdStarts, Start, wall};
-use foreread_bench::programs::{PROGRAM_NAMES, Program};
+use foreread_measure::MeasureError;
+use foreread_measure::cold::{ColdStarts, Start, wall};
+use foreread_measure::names::PROGRAM_NAMES;
+use foreread_measure::programs::Program;
+use foreread_measure::sample::Sample;
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -21,7 +23,7 @@ fn target(program: &str, device: &str) -> Target {
     }
 }
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     let devices = context.devices.clone();
     let mut rows = Vec::new();
     let mut notes = Vec::new();
@@ -53,6 +55,7 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
             "kernel alone",
             "first run",
             "second run",
+            "its processor time",
             "times faster",
             "second / limit",
         ],
@@ -71,6 +74,9 @@ fn row(program: &Program, device: &str, starts: &ColdStarts) -> Row {
             seconds(wall(&starts.kernel).median_ns()),
             seconds(wall(&starts.first).median_ns()),
             seconds(wall(&starts.second).median_ns()),
+            seconds(
+                Sample::of_ns(starts.second.iter().map(|start| start.processor_ns)).median_ns(),
+            ),
             Target::AtLeast(0.0).rounded(times, 1),
         ],
         value: starts.second_over_limit(),
@@ -97,6 +103,7 @@ pub fn details(starts: &ColdStarts) -> Value {
 fn start_json(start: &Start) -> Value {
     json!({
         "wall_ns": start.wall_ns,
+        "processor_ns": start.processor_ns,
         "requests": start.disk.requests,
         "bytes": start.disk.bytes,
         "seeks": start.disk.seeks,

@@ -10,12 +10,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use foreread_bench::BenchError;
-use foreread_bench::disk::{Layout, ModelledDisk, preset};
-use foreread_bench::foreread::Foreread;
-use foreread_bench::host::executable;
-use foreread_bench::programs::{Program, made_up_repository, made_up_tree};
-use foreread_bench::sample::{Pairs, Rounds, Sample, in_turn};
+use foreread_measure::MeasureError;
+use foreread_measure::disk::{Layout, ModelledDisk, preset};
+use foreread_measure::foreread::Foreread;
+use foreread_measure::host::executable;
+use foreread_measure::programs::{Program, made_up_repository, made_up_tree};
+use foreread_measure::sample::{Pairs, Rounds, Sample, in_turn};
 use foreread_testbed::workload;
 use rustix::fs::{Advice, fadvise};
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ pub struct Bed {
 
 impl Bed {
     /// Makes one. Where a program reads from it at all, replay is worth its while.
-    pub fn make(context: &Context) -> Result<Self, BenchError> {
+    pub fn make(context: &Context) -> Result<Self, MeasureError> {
         context.say("putting programs on a modelled disk");
         let mut disk = ModelledDisk::start(preset("cloud")?, Layout::Ext4)?;
         let mut notes = Vec::new();
@@ -124,7 +124,7 @@ impl Bed {
     }
 
     /// Takes the cold files out of memory.
-    pub fn make_cold(&self) -> Result<(), BenchError> {
+    pub fn make_cold(&self) -> Result<(), MeasureError> {
         let made = fs::read_dir(&self.cold).and_then(|entries| {
             for entry in entries {
                 let file = File::open(entry?.path())?;
@@ -132,7 +132,7 @@ impl Bed {
             }
             Ok(())
         });
-        made.map_err(BenchError::system("take files out of memory"))
+        made.map_err(MeasureError::system("take files out of memory"))
     }
 }
 
@@ -145,7 +145,7 @@ fn shell(script: &str, directory: &Path) -> Repeated {
 }
 
 /// A file without holes.
-pub fn write_file(path: &Path, bytes: u64) -> Result<(), BenchError> {
+pub fn write_file(path: &Path, bytes: u64) -> Result<(), MeasureError> {
     let block = vec![0x5a; usize::try_from(bytes.min(1 << 20)).unwrap_or(0)];
     let written = File::create(path).and_then(|mut file| {
         let mut left_bytes = bytes;
@@ -158,17 +158,17 @@ pub fn write_file(path: &Path, bytes: u64) -> Result<(), BenchError> {
         }
         Ok(())
     });
-    written.map_err(BenchError::system(format!("write {}", path.display())))
+    written.map_err(MeasureError::system(format!("write {}", path.display())))
 }
 
-fn write_cold_files(directory: &Path) -> Result<(), BenchError> {
+fn write_cold_files(directory: &Path) -> Result<(), MeasureError> {
     let what = format!("make {}", directory.display());
-    fs::create_dir(directory).map_err(BenchError::system(what))?;
+    fs::create_dir(directory).map_err(MeasureError::system(what))?;
     (0..COLD_FILES)
         .try_for_each(|file| write_file(&directory.join(file.to_string()), COLD_FILE_BYTES))
 }
 
-fn write_c_files(directory: &Path) -> Result<(), BenchError> {
+fn write_c_files(directory: &Path) -> Result<(), MeasureError> {
     let headers = [
         "stdio", "stdlib", "string", "math", "time", "unistd", "pthread", "sys/stat",
     ];
@@ -193,7 +193,10 @@ fn write_c_files(directory: &Path) -> Result<(), BenchError> {
         }
         Ok(())
     });
-    written.map_err(BenchError::system(format!("write {}", directory.display())))
+    written.map_err(MeasureError::system(format!(
+        "write {}",
+        directory.display()
+    )))
 }
 
 /// What to run under `foreread run`, and how.
@@ -227,7 +230,7 @@ impl Costs<'_> {
         inside: &[OsString],
         program: Option<&Repeated>,
         rounds: Rounds,
-    ) -> Result<Cost, BenchError> {
+    ) -> Result<Cost, MeasureError> {
         let foreread = Foreread::new(&self.context.foreread)?;
         let out = foreread.state().join("inside-ns");
         let repeated = self.repeated(&out, inside, program, &foreread);
@@ -290,7 +293,7 @@ impl Costs<'_> {
         repeated
     }
 
-    fn run(&self, repeated: &Repeated, before: &[OsString]) -> Result<f64, BenchError> {
+    fn run(&self, repeated: &Repeated, before: &[OsString]) -> Result<f64, MeasureError> {
         let read_bytes_max = match self.with_cold {
             true => COLD_READ_BYTES_MAX,
             false => WARM_READ_BYTES_MAX,
@@ -305,10 +308,10 @@ impl Costs<'_> {
 }
 
 /// The time that a program took from inside, in nanoseconds.
-pub fn read_ns(path: &Path) -> Result<f64, BenchError> {
-    let text = fs::read_to_string(path).map_err(BenchError::system("read a time"))?;
+pub fn read_ns(path: &Path) -> Result<f64, MeasureError> {
+    let text = fs::read_to_string(path).map_err(MeasureError::system("read a time"))?;
     text.parse()
-        .map_err(|_| BenchError::Report("the inner timer", format!("{text:?} is no time")))
+        .map_err(|_| MeasureError::Report("the inner timer", format!("{text:?} is no time")))
 }
 
 impl Cost {

@@ -3,9 +3,9 @@
 
 use std::hint::black_box;
 
-use foreread_bench::BenchError;
-use foreread_bench::sample::Sample;
 use foreread_core::policy::{Access, Kind, Limits, Memory, Near, Policy, State, Streams};
+use foreread_measure::MeasureError;
+use foreread_measure::sample::Sample;
 use serde_json::json;
 
 use super::costs::elapsed_ns;
@@ -151,7 +151,7 @@ fn samples_of(policy: Policy, cases: &[Case], rounds: u32) -> Vec<(&'static str,
         .collect()
 }
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     context.say("decision: what one decision of each policy costs");
     let rounds = if context.quick { 31 } else { 101 };
     let cases = cases();

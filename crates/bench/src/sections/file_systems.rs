@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cold starts on file systems whose metadata can't be read through the block device.
 
-use foreread_bench::BenchError;
-use foreread_bench::cold::{self, wall};
-use foreread_bench::disk::{Layout, ModelledDisk, preset};
-use foreread_bench::programs::Program;
-use foreread_bench::sample::Rounds;
+use foreread_measure::MeasureError;
+use foreread_measure::cold::{self, wall};
+use foreread_measure::disk::{Layout, ModelledDisk, preset};
+use foreread_measure::programs::Program;
+use foreread_measure::sample::Rounds;
 
 use super::cold::{details, seconds};
 use crate::context::Context;
@@ -14,7 +14,7 @@ use crate::report::{Row, Section, Target};
 /// How much faster than the kernel alone the second run should be.
 const TARGET: Target = Target::AtLeast(8.0);
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     let mut section = Section {
         name: "file-systems",
         about: "The same grep on hdd and other file systems, in seconds; medians.".to_owned(),
@@ -47,7 +47,7 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     Ok(section)
 }
 
-fn row(context: &Context, layout: Layout, name: &str) -> Result<Row, BenchError> {
+fn row(context: &Context, layout: Layout, name: &str) -> Result<Row, MeasureError> {
     let mut disk = ModelledDisk::start(preset("hdd")?, layout)?;
     let program = Program::install("grep", &mut disk)?;
     let mut plan = context.cold_plan();

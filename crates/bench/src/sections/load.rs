@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How long a profile of 50,000 files takes to read.
 
-use foreread_bench::BenchError;
-use foreread_bench::sample::Sample;
+use foreread_measure::MeasureError;
+use foreread_measure::sample::Sample;
 use foreread_profile::{
     Identity, NodeKind, Profile, ProfileBuilder, Program, Source, Uses, decode, encode,
 };
@@ -15,7 +15,7 @@ use crate::report::{Row, Section, Target};
 
 const TARGET_MS: Target = Target::AtMost(30.0);
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     context.say("load: a profile of 50,000 files");
     let profile = profile(FILES as u64);
     let bytes = encode(&profile);
@@ -23,11 +23,11 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     let mut times = Vec::new();
     for _ in 0..rounds {
         let (decoded, ns) = elapsed_ns(|| decode(&bytes));
-        let decoded = decoded.map_err(|error| BenchError::Report("decode", error.to_string()))?;
+        let decoded = decoded.map_err(|error| MeasureError::Report("decode", error.to_string()))?;
         // What it reads has to be what was written, or the time means nothing.
         if decoded != profile {
             let what = "the profile changed on the way".to_owned();
-            return Err(BenchError::Report("decode", what));
+            return Err(MeasureError::Report("decode", what));
         }
         times.push(ns);
     }

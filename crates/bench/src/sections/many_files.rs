@@ -4,18 +4,16 @@
 
 use std::process::Stdio;
 
-use foreread_bench::disk::{Layout, ModelledDisk, preset};
-use foreread_bench::foreread::Foreread;
 use foreread_bench::service::Service;
-use foreread_bench::{BenchError, process};
+use foreread_measure::disk::{Layout, ModelledDisk, preset};
+use foreread_measure::foreread::Foreread;
+use foreread_measure::{MeasureError, process};
 use foreread_testbed::workload::{ABSENT_PATTERN, small_files};
 
 use super::held::{HEADER, Times, alone, counted, troubles};
 use crate::context::Context;
 use crate::report::{Row, Section, Target};
 
-/// So many files where nothing else is said.
-pub const FILES: usize = 1_000_000;
 /// Of most files one block.
 const BYTES_PER_FILE: usize = 1_000;
 const SEED: u64 = 1;
@@ -31,7 +29,7 @@ const PROGRAMS: [(&str, &[&str], i32); 2] = [
     ("find", &["tree", "-size", "+1G"], 0),
 ];
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     let files = context.files;
     context.say(&format!("many-files: making {files} files"));
     let disk = disk(files)?;
@@ -79,7 +77,7 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     })
 }
 
-fn disk(files: usize) -> Result<ModelledDisk, BenchError> {
+fn disk(files: usize) -> Result<ModelledDisk, MeasureError> {
     let bytes = (files * DISK_BYTES_PER_FILE) as u64;
     let inodes = (files as f64 * INODES_PER_FILE) as u64 + 1_000;
     let mut disk = ModelledDisk::start_with(
@@ -104,7 +102,7 @@ fn disk(files: usize) -> Result<ModelledDisk, BenchError> {
 fn cold_s(
     disk: &ModelledDisk,
     (name, arguments, good_end): &(&str, &[&str], i32),
-) -> Result<f64, BenchError> {
+) -> Result<f64, MeasureError> {
     disk.forget()?;
     let mut command = disk.testbed().command(name);
     command.args(*arguments).current_dir(disk.root());

@@ -2,24 +2,22 @@
 //! What `foreread watch` holds while very many processes exist at once, each of which has missed
 //! some files.
 
-use foreread_bench::BenchError;
-use foreread_bench::disk::{Layout, ModelledDisk, preset};
-use foreread_bench::foreread::Foreread;
 use foreread_bench::service::Service;
+use foreread_measure::MeasureError;
+use foreread_measure::disk::{Layout, ModelledDisk, preset};
+use foreread_measure::foreread::Foreread;
 use foreread_testbed::workload::{Crowd, small_files};
 
 use super::held::{HEADER, Times, alone, counted, troubles};
 use crate::context::Context;
 use crate::report::{Section, Target};
 
-/// So many processes where nothing else is said.
-pub const PROCESSES: usize = 10_000;
 /// More than the four that make a process suspect.
 const FILES_OF_EACH: usize = 6;
 const BYTES_PER_FILE: u64 = 1_500;
 const SEED: u64 = 1;
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     let wanted = context.processes;
     let mut disk = ModelledDisk::start(preset("nvme")?, Layout::Ext4)?;
     context.say(&format!("many-processes: {wanted} at once"));

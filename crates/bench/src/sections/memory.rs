@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use foreread_bench::BenchError;
-use foreread_bench::disk::{Layout, ModelledDisk, preset};
-use foreread_bench::foreread::Foreread;
-use foreread_bench::process::Stderr;
-use foreread_bench::programs::Program;
+use foreread_measure::MeasureError;
+use foreread_measure::disk::{Layout, ModelledDisk, preset};
+use foreread_measure::foreread::Foreread;
+use foreread_measure::process::Stderr;
+use foreread_measure::programs::Program;
 use foreread_testbed::workload;
 use serde_json::json;
 
@@ -37,7 +37,7 @@ pub struct Peak {
     pub maps_bytes: u64,
 }
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     context.say("memory: filling a modelled disk with 50,000 files");
     let mut disk = ModelledDisk::start(preset("nvme")?, Layout::Ext4)?;
     disk.fill(|root| {
@@ -63,7 +63,7 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
         let mut child = command
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(BenchError::system("start foreread"))?;
+            .map_err(MeasureError::system("start foreread"))?;
         let stderr = Stderr::of(&mut child);
         let peak = watch(child)?;
         // What is saved after the end must be there for the next run.
@@ -108,13 +108,13 @@ fn row(name: &str, peak: Peak, mode: &str, files: u64) -> Row {
 }
 
 /// Looks at a process until it has ended.
-pub fn watch(mut child: Child) -> Result<Peak, BenchError> {
+pub fn watch(mut child: Child) -> Result<Peak, MeasureError> {
     let proc = PathBuf::from(format!("/proc/{}", child.id()));
     let mut peak = Peak::default();
     let mut looks = 0_u32;
     while child
         .try_wait()
-        .map_err(BenchError::system("wait for foreread"))?
+        .map_err(MeasureError::system("wait for foreread"))?
         .is_none()
     {
         let status = fs::read_to_string(proc.join("status")).unwrap_or_default();

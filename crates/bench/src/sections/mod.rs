@@ -26,9 +26,9 @@ mod warm;
 mod watch;
 
 use clap::ValueEnum;
-use foreread_bench::BenchError;
+use foreread_measure::MeasureError;
 
-use crate::context::Context;
+use crate::context::{Context, MINUTES};
 use crate::report::Section;
 
 /// A section, by the name under which it is asked for.
@@ -121,7 +121,7 @@ impl SectionName {
             Self::Together => 1.5,
             Self::Streams => 12.0,
             Self::Stat => 2.0,
-            Self::Churn => churn::MINUTES + 0.3,
+            Self::Churn => MINUTES + 0.3,
             Self::ManyProcesses => 0.4,
             Self::ManyFiles => 5.0,
         };
@@ -136,7 +136,7 @@ impl SectionName {
         }
     }
 
-    pub fn measure(self, context: &mut Context) -> Result<Section, BenchError> {
+    pub fn measure(self, context: &mut Context) -> Result<Section, MeasureError> {
         match self {
             Self::Cold => cold::measure(context),
             Self::FileSystems => file_systems::measure(context),

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use foreread_bench::BenchError;
-use foreread_bench::cold::{Start, wall};
-use foreread_bench::sample::{Pairs, Sample};
+use foreread_measure::MeasureError;
+use foreread_measure::cold::{Start, wall};
+use foreread_measure::sample::{Pairs, Sample};
 
 use super::costs::{Bed, Costs, HEADER, milliseconds, pairs_json, program_time, spread};
 use crate::context::Context;
@@ -18,7 +18,7 @@ const PROGRAM_PERCENT: f64 = 2.0;
 /// To a cold start, everything included, in per cent.
 const COLD_PERCENT: f64 = 3.0;
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     let (mut rows, notes) = warm_rows(context)?;
     let devices = context.devices.clone();
     context.cold("grep", &devices)?;
@@ -43,7 +43,7 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     })
 }
 
-fn warm_rows(context: &Context) -> Result<(Vec<Row>, Vec<String>), BenchError> {
+fn warm_rows(context: &Context) -> Result<(Vec<Row>, Vec<String>), MeasureError> {
     let bed = Bed::make(context)?;
     let costs = Costs {
         context,

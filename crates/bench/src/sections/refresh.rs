@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use foreread_bench::BenchError;
+use foreread_measure::MeasureError;
 
 use super::costs::{Bed, Costs, HEADER, program_time};
 use crate::context::Context;
@@ -12,7 +12,7 @@ use crate::report::Section;
 /// To a hot `dd` and to real programs, in per cent of their own time.
 const PERCENT: f64 = 1.0;
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     let bed = Bed::make(context)?;
     let costs = Costs {
         context,

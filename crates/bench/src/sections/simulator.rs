@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How fast the simulator is, and how near it comes to what was measured on real machines.
 
-use foreread_bench::BenchError;
 use foreread_core::grouped;
+use foreread_measure::MeasureError;
 use foreread_sim::Scenario;
 use foreread_sim::engine::{Keep, Outcome, Simulation};
 use serde_json::json;
@@ -50,7 +50,7 @@ const TABLES: [(&str, &str); 14] = tables![
     "thrashing",
 ];
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     let mut rows = Vec::new();
     let mut notes = Vec::new();
     for (name, text, least) in SPEED {
@@ -73,8 +73,8 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     })
 }
 
-fn parse(name: &str, text: &str) -> Result<Scenario, BenchError> {
-    Scenario::parse(name, text).map_err(|error| BenchError::Report("read", error.to_string()))
+fn parse(name: &str, text: &str) -> Result<Scenario, MeasureError> {
+    Scenario::parse(name, text).map_err(|error| MeasureError::Report("read", error.to_string()))
 }
 
 fn runs(scenario: &Scenario) -> Vec<Outcome> {
@@ -82,7 +82,7 @@ fn runs(scenario: &Scenario) -> Vec<Outcome> {
     scenario.combinations().iter().map(run).collect()
 }
 
-fn speed(name: &str, text: &str, least: f64, quick: bool) -> Result<Row, BenchError> {
+fn speed(name: &str, text: &str, least: f64, quick: bool) -> Result<Row, MeasureError> {
     let scenario = parse(name, text)?;
     let (mut best_ns, mut accesses) = (f64::INFINITY, 0);
     for _ in 0..if quick { 2 } else { 5 } {
@@ -99,7 +99,7 @@ fn speed(name: &str, text: &str, least: f64, quick: bool) -> Result<Row, BenchEr
     })
 }
 
-fn fidelity(name: &str, text: &str, notes: &mut Vec<String>) -> Result<Row, BenchError> {
+fn fidelity(name: &str, text: &str, notes: &mut Vec<String>) -> Result<Row, MeasureError> {
     let scenario = parse(name, text)?;
     let rows = scenario.check(&scenario.combinations(), &runs(&scenario));
     let reached = rows.iter().filter(|row| row.reached).count();

@@ -6,9 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use foreread_bench::disk::preset;
-use foreread_bench::foreread::Foreread;
-use foreread_bench::{BenchError, process};
+use foreread_measure::disk::preset;
+use foreread_measure::foreread::Foreread;
+use foreread_measure::{MeasureError, process};
 use foreread_model::DiskParameters;
 use foreread_testbed::{Testbed, TestbedConfig};
 use rustix::fs::{Advice, fadvise};
@@ -25,7 +25,7 @@ const BANDWIDTH: &str = "15KB";
 const PROBE: [(u64, usize); 2] = [(0, 1024), (1536, 16_384)];
 const TARGET_KIB: Target = Target::AtMost(24.0);
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     context.say("small-device: a label probe of 505 kB at 15 kB/s");
     let testbed = Testbed::start(TestbedConfig::new(device()?, CAPACITY_BYTES))?;
     let foreread = Foreread::new(&context.foreread)?;
@@ -55,11 +55,11 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     })
 }
 
-fn device() -> Result<DiskParameters, BenchError> {
+fn device() -> Result<DiskParameters, MeasureError> {
     let mut device = preset("usb")?;
     device
         .set("bandwidth_bytes_per_s", BANDWIDTH)
-        .map_err(|error| BenchError::Report("set the bandwidth", error.to_string()))?;
+        .map_err(|error| MeasureError::Report("set the bandwidth", error.to_string()))?;
     Ok(device)
 }
 
@@ -93,11 +93,11 @@ fn row(what: &str, setting: &str, read: Read, target: Target) -> Row {
 
 fn measured(
     testbed: &Testbed,
-    look: impl FnOnce() -> Result<(), BenchError>,
-) -> Result<Read, BenchError> {
+    look: impl FnOnce() -> Result<(), MeasureError>,
+) -> Result<Read, MeasureError> {
     // The device's own pages, and no others of the machine.
     fadvise(open(testbed)?, 0, None, Advice::DontNeed).map_err(|error| {
-        BenchError::system("drop the pages of the device")(std::io::Error::from(error))
+        MeasureError::system("drop the pages of the device")(std::io::Error::from(error))
     })?;
     testbed.reset_counters();
     let started = Instant::now();
@@ -112,30 +112,30 @@ fn measured(
     })
 }
 
-fn open(testbed: &Testbed) -> Result<File, BenchError> {
+fn open(testbed: &Testbed) -> Result<File, MeasureError> {
     let opened = OpenOptions::new().read(true).open(testbed.device());
-    opened.map_err(BenchError::system("open the modelled device"))
+    opened.map_err(MeasureError::system("open the modelled device"))
 }
 
-fn read_label(testbed: &Testbed) -> Result<(), BenchError> {
+fn read_label(testbed: &Testbed) -> Result<(), MeasureError> {
     let device = open(testbed)?;
     for (offset_bytes, length) in PROBE {
         device
             .read_exact_at(&mut vec![0; length], offset_bytes)
-            .map_err(BenchError::system("read the modelled device"))?;
+            .map_err(MeasureError::system("read the modelled device"))?;
     }
     Ok(())
 }
 
 /// It finds nothing on an empty device, and says so with 2.
-fn run_blkid(testbed: &Testbed) -> Result<(), BenchError> {
+fn run_blkid(testbed: &Testbed) -> Result<(), MeasureError> {
     let mut command = testbed.command("blkid");
     command.arg("-p").arg(testbed.device());
     command.stdin(Stdio::null()).stdout(Stdio::null());
     process::run_to(&mut command, &[0, 2]).map(drop)
 }
 
-fn apply(testbed: &Testbed, foreread: &Foreread) -> Result<(), BenchError> {
+fn apply(testbed: &Testbed, foreread: &Foreread) -> Result<(), MeasureError> {
     let mut command = Command::new(foreread.executable());
     command.args(["apply", "--udev"]).arg(name(testbed));
     foreread.set_environment(&mut command);
@@ -147,11 +147,11 @@ fn name(testbed: &Testbed) -> std::ffi::OsString {
     testbed.device().file_name().unwrap_or_default().to_owned()
 }
 
-fn read_ahead_kib(testbed: &Testbed) -> Result<u64, BenchError> {
+fn read_ahead_kib(testbed: &Testbed) -> Result<u64, MeasureError> {
     let queue = std::path::Path::new("/sys/block").join(name(testbed));
     let text = std::fs::read_to_string(queue.join("queue/read_ahead_kb")).map_err(
-        BenchError::system("read the setting of the modelled device"),
+        MeasureError::system("read the setting of the modelled device"),
     )?;
     let number = text.trim().parse();
-    number.map_err(|_| BenchError::Report("read the setting", text.trim().to_owned()))
+    number.map_err(|_| MeasureError::Report("read the setting", text.trim().to_owned()))
 }

@@ -7,11 +7,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use foreread_bench::disk::{Layout, ModelledDisk, preset};
 use foreread_bench::follower::Follower;
-use foreread_bench::foreread::Foreread;
-use foreread_bench::sample::{Pairs, Sample, in_turn};
-use foreread_bench::{BenchError, process};
+use foreread_measure::disk::{Layout, ModelledDisk, preset};
+use foreread_measure::foreread::Foreread;
+use foreread_measure::sample::{Pairs, Sample, in_turn};
+use foreread_measure::{MeasureError, process};
 use serde_json::json;
 
 use super::costs::{milliseconds, pairs_json, read_ns, spread, write_file};
@@ -26,7 +26,7 @@ const PASSES: &str = "4";
 /// Runs from memory whose median is one time.
 const RUNS: usize = 5;
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     let bed = Bed::make(context)?;
     let mut rows = Vec::new();
     for (name, words) in [
@@ -63,7 +63,7 @@ struct Bed {
 }
 
 impl Bed {
-    fn make(context: &Context) -> Result<Self, BenchError> {
+    fn make(context: &Context) -> Result<Self, MeasureError> {
         let mut disk = ModelledDisk::start(preset("nvme")?, Layout::Ext4)?;
         disk.fill(|root| write_file(&root.join("file"), FILE_BYTES))?;
         let foreread = Foreread::new(&context.foreread)?;
@@ -89,16 +89,16 @@ impl Bed {
     }
 
     /// How long a program takes, from inside, in nanoseconds.
-    fn run_ns(&self, words: &[OsString]) -> Result<f64, BenchError> {
+    fn run_ns(&self, words: &[OsString]) -> Result<f64, MeasureError> {
         let mut command = self.disk.testbed().command(&words[0]);
         command.args(&words[1..]).stdin(Stdio::null());
         process::run_to(command.stdout(Stdio::null()), &[0])?;
         read_ns(&self.out)
     }
 
-    fn hot(&self, context: &Context, name: &str, words: &[OsString]) -> Result<Row, BenchError> {
-        let several = || -> Result<f64, BenchError> {
-            let times: Result<Vec<f64>, BenchError> =
+    fn hot(&self, context: &Context, name: &str, words: &[OsString]) -> Result<Row, MeasureError> {
+        let several = || -> Result<f64, MeasureError> {
+            let times: Result<Vec<f64>, MeasureError> =
                 (0..RUNS).map(|_| self.run_ns(words)).collect();
             Ok(Sample::new(times?).median())
         };
@@ -108,12 +108,12 @@ impl Bed {
             let stat = Follower::start(&self.foreread, &STAT)?;
             let time_ns = several()?;
             stat.end(&[0])?;
-            Ok::<f64, BenchError>(time_ns)
+            Ok::<f64, MeasureError>(time_ns)
         })?;
         Ok(longer(name, &pairs))
     }
 
-    fn cold(&self, context: &Context) -> Result<Vec<Row>, BenchError> {
+    fn cold(&self, context: &Context) -> Result<Vec<Row>, MeasureError> {
         let words = self.dd(context, "128k");
         let once = || {
             self.disk.forget()?;
@@ -128,7 +128,7 @@ impl Bed {
             let (kernel, foreread) = &mut *shares.borrow_mut();
             kernel.push(percent("programs_ns"));
             foreread.push(percent("process_ns"));
-            Ok::<f64, BenchError>(time_ns)
+            Ok::<f64, MeasureError>(time_ns)
         })?;
         let (kernel, foreread) = shares.into_inner();
         Ok(vec![

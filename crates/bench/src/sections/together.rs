@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use foreread_bench::disk::{Layout, ModelledDisk, preset};
-use foreread_bench::foreread::Foreread;
-use foreread_bench::host::{HostFiles, executable};
-use foreread_bench::sample::Sample;
 use foreread_bench::service::Service;
-use foreread_bench::{BenchError, process};
+use foreread_measure::disk::{Layout, ModelledDisk, preset};
+use foreread_measure::foreread::Foreread;
+use foreread_measure::host::{HostFiles, executable};
+use foreread_measure::sample::Sample;
+use foreread_measure::{MeasureError, process};
 use foreread_testbed::workload::small_files;
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ const READ: usize = 300;
 const ALIKE: usize = 8;
 const OTHERS: usize = 150;
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     let mut rows = Vec::new();
     for device in context.devices_of(&DEVICES) {
         let bed = Bed::make(context, device)?;
@@ -79,7 +79,7 @@ struct Bed {
 
 impl Bed {
     /// One where the first program has been recorded.
-    fn make(context: &Context, device: &str) -> Result<Self, BenchError> {
+    fn make(context: &Context, device: &str) -> Result<Self, MeasureError> {
         let mut disk = ModelledDisk::start(preset(device)?, Layout::Ext4)?;
         disk.fill(|root| Ok(small_files(&root.join("tree"), FILES, BYTES, SEED)?))?;
         let foreread = Foreread::new(&context.foreread)?;
@@ -101,7 +101,7 @@ impl Bed {
         Ok(bed)
     }
 
-    fn record(&self) -> Result<(), BenchError> {
+    fn record(&self) -> Result<(), MeasureError> {
         self.make_cold()?;
         let words = self.foreread.before(&[]);
         let mut command = self.disk.testbed().command(&words[0]);
@@ -111,14 +111,14 @@ impl Bed {
     }
 
     /// Only the modelled disk is to be measured.
-    fn make_cold(&self) -> Result<(), BenchError> {
+    fn make_cold(&self) -> Result<(), MeasureError> {
         self.disk.forget()?;
         self.host.read();
         Ok(())
     }
 
     /// Runs a program, with the time that it took.
-    fn cold_ns(&self, program: &Path) -> Result<u64, BenchError> {
+    fn cold_ns(&self, program: &Path) -> Result<u64, MeasureError> {
         self.make_cold()?;
         let mut command = self.disk.testbed().command("sh");
         command.arg(program).stdin(Stdio::null());
@@ -126,7 +126,7 @@ impl Bed {
     }
 
     /// The same with `foreread watch`, and what that said.
-    fn watched(&self, program: &Path) -> Result<(u64, Value), BenchError> {
+    fn watched(&self, program: &Path) -> Result<(u64, Value), MeasureError> {
         let watch = Service::start(&self.disk, &self.foreread)?;
         let elapsed_ns = self.cold_ns(program)?;
         Ok((elapsed_ns, watch.end()?.document))
@@ -138,7 +138,7 @@ impl Bed {
         device: &str,
         name: &str,
         program: &Path,
-    ) -> Result<Row, BenchError> {
+    ) -> Result<Row, MeasureError> {
         let rounds = context.rounds(3, Duration::from_secs(15));
         let (mut alone, mut watched) = (Vec::new(), Vec::new());
         let began = Instant::now();
@@ -178,19 +178,19 @@ fn script<'a>(
     foreread: &Foreread,
     name: &str,
     files: impl Iterator<Item = &'a PathBuf>,
-) -> Result<PathBuf, BenchError> {
+) -> Result<PathBuf, MeasureError> {
     let path = foreread.state().join(name);
     let mut text = String::new();
     for file in files {
         // Text always takes more of it.
         let _ = writeln!(text, "read -r line <'{}'", file.display());
     }
-    fs::write(&path, text).map_err(BenchError::system("write a script"))?;
+    fs::write(&path, text).map_err(MeasureError::system("write a script"))?;
     Ok(path)
 }
 
 /// In no order, which is the same each time, wherever the disk is mounted.
-fn shuffled(disk: &ModelledDisk) -> Result<Vec<PathBuf>, BenchError> {
+fn shuffled(disk: &ModelledDisk) -> Result<Vec<PathBuf>, MeasureError> {
     let mut files = disk.files_below("tree")?;
     files.sort_by_key(|file| {
         let mut hasher = DefaultHasher::new();

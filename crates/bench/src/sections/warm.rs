@@ -4,10 +4,10 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use foreread_bench::BenchError;
-use foreread_bench::foreread::Foreread;
-use foreread_bench::programs::Program;
-use foreread_bench::sample::in_turn;
+use foreread_measure::MeasureError;
+use foreread_measure::foreread::Foreread;
+use foreread_measure::programs::Program;
+use foreread_measure::sample::in_turn;
 use foreread_testbed::workload;
 
 use super::costs::{Bed, Costs, WARM_READ_BYTES_MAX, milliseconds, pairs_json, spread};
@@ -22,7 +22,7 @@ const READS_PERCENT: f64 = 1.0;
 /// A first run records; the second finds that there is nothing to do, as all later ones do.
 const RUNS_BEFORE: usize = 2;
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     let bed = Bed::make(context)?;
     let grep = Program::grep("tree", workload::SMALL_FILES as u64)?;
     let nothing = Repeated {
@@ -75,7 +75,7 @@ fn added_row(
     bed: &Bed,
     name: &str,
     command: &Repeated,
-) -> Result<Row, BenchError> {
+) -> Result<Row, MeasureError> {
     let foreread = Foreread::new(&context.foreread)?;
     let mut command = command.clone();
     command.share_state(&foreread);
@@ -100,7 +100,7 @@ fn added_row(
             milliseconds(pairs.without().median()),
             milliseconds(pairs.with().median()),
             pairs.pairs_ns.len().to_string(),
-            spread(&foreread_bench::sample::Sample::new(added), 1e-6),
+            spread(&foreread_measure::sample::Sample::new(added), 1e-6),
         ],
         value: pairs.added_ns() / 1e6,
         digits: 1,
@@ -109,7 +109,7 @@ fn added_row(
     })
 }
 
-fn reads_row(context: &Context, bed: &Bed) -> Result<(Row, Option<String>), BenchError> {
+fn reads_row(context: &Context, bed: &Bed) -> Result<(Row, Option<String>), MeasureError> {
     let costs = Costs {
         context,
         bed,

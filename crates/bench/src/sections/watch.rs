@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use foreread_bench::disk::{Layout, ModelledDisk, preset};
-use foreread_bench::foreread::Foreread;
-use foreread_bench::host::{HostFiles, executable};
-use foreread_bench::programs::{Program, made_up_tree};
-use foreread_bench::sample::Sample;
 use foreread_bench::service::Service;
-use foreread_bench::{BenchError, process};
+use foreread_measure::disk::{Layout, ModelledDisk, preset};
+use foreread_measure::foreread::Foreread;
+use foreread_measure::host::{HostFiles, executable};
+use foreread_measure::programs::{Program, made_up_tree};
+use foreread_measure::sample::Sample;
+use foreread_measure::{MeasureError, process};
 use foreread_testbed::Lacking;
 use foreread_testbed::workload::{ABSENT_PATTERN, SMALL_FILES};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ use crate::report::{Row, Section, Target};
 
 const PROGRAMS: [&str; 6] = ["grep", "tar", "cp", "find", "git", "python"];
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     let mut section = Section {
         name: "watch",
         about: "Programs that go through 8,000 small files (139 MB with metadata) on ext4, from a \
@@ -40,6 +40,7 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
             "kernel alone",
             "watch --",
             "its times",
+            "its processor time",
             "service",
             "requests",
             "with it",
@@ -84,7 +85,7 @@ fn installed(
     program: &str,
     disk: &mut ModelledDisk,
     foreread: &Foreread,
-) -> Result<(Option<Program>, HostFiles), BenchError> {
+) -> Result<(Option<Program>, HostFiles), MeasureError> {
     if matches!(program, "git" | "python") {
         let installed = Program::install(program, disk)?;
         let host = installed.host_files(foreread, disk);
@@ -114,7 +115,7 @@ fn target(program: &str, device: &str) -> Target {
     }
 }
 
-fn row(context: &Context, cold: &Cold<'_>, device: &str) -> Result<Row, BenchError> {
+fn row(context: &Context, cold: &Cold<'_>, device: &str) -> Result<Row, MeasureError> {
     let rounds = context.rounds(1, Duration::from_secs(15));
     let (mut alone, mut command, mut service) = (Vec::new(), Vec::new(), Vec::new());
     let began = Instant::now();
@@ -142,6 +143,7 @@ fn row(context: &Context, cold: &Cold<'_>, device: &str) -> Result<Row, BenchErr
             seconds(alone_ns),
             seconds(command_ns),
             target.rounded(times(command_ns), 1),
+            seconds(median(&|start: &Start| start.processor_ns, &command)),
             seconds(service_ns),
             median(&requests, &alone).to_string(),
             median(&requests, &service).to_string(),
@@ -183,6 +185,7 @@ enum Watch {
 
 struct Start {
     wall_ns: u64,
+    processor_ns: u64,
     requests: u64,
     bytes: u64,
     /// What `foreread watch` said.
@@ -193,6 +196,7 @@ impl Start {
     fn document(&self) -> Value {
         json!({
             "wall_ns": self.wall_ns,
+            "processor_ns": self.processor_ns,
             "requests": self.requests,
             "bytes": self.bytes,
             "watch": self.said,
@@ -201,7 +205,7 @@ impl Start {
 }
 
 impl Cold<'_> {
-    fn start(&self, watch: Watch) -> Result<Start, BenchError> {
+    fn start(&self, watch: Watch) -> Result<Start, MeasureError> {
         let output = Output::new();
         let mut words: Vec<OsString> = Vec::new();
         if watch == Watch::Command {
@@ -237,12 +241,13 @@ impl Cold<'_> {
             None if watch == Watch::Command => {
                 let last = ended.stderr.lines().next_back().unwrap_or_default();
                 let document = serde_json::from_str(last);
-                document.map_err(|_| BenchError::Report("say what it did", last.to_owned()))?
+                document.map_err(|_| MeasureError::Report("say what it did", last.to_owned()))?
             }
             None => Value::Null,
         };
         Ok(Start {
             wall_ns: ended.elapsed_ns(),
+            processor_ns: ended.processor_ns(),
             requests: counters.requests,
             bytes: counters.bytes,
             said,

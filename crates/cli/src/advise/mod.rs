@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use foreread_device::{Advice, Device, Expected, Machine, advise as weigh};
-use foreread_linux::devices;
+use foreread_linux_sizing::devices;
 
 use crate::device_state::DeviceState;
 use crate::{output, text};

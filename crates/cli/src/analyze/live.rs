@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use foreread_blocktrace::{Action, Analysis, Event, Letters, Options, Order, Rwbs};
-use foreread_linux::block_watch::{BlockWatcher, DISKS_MAX, Disk, find};
-use foreread_linux::child;
-use foreread_linux::interrupt::Interrupt;
+use foreread_linux_blocks::{BlockWatcher, DISKS_MAX, Disk, find};
+use foreread_sys::child;
+use foreread_sys::interrupt::Interrupt;
 use indicatif::ProgressBar;
 
 use super::Analyzed;

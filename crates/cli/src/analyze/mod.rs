@@ -19,8 +19,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::args::AnalyzeArguments;
 use crate::{output, text};
 
-/// Something could not be read, or was lost.
-const EXIT_PARTLY: u8 = 64;
 /// Bad lines that are told one by one.
 const TOLD_MAX: usize = 5;
 /// Requests in a picture; more of them is black.
@@ -48,12 +46,12 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<ExitCode> {
     };
     tell(arguments, &analyzed)?;
     if let Some(status) = status.filter(|status| !status.success()) {
-        foreread_linux::child::end_as(status);
+        foreread_sys::child::end_as(status);
     }
     let is_whole = analyzed.bad_lines == 0 && analyzed.report.counts.lost == 0;
     Ok(match is_whole {
         true => ExitCode::SUCCESS,
-        false => ExitCode::from(EXIT_PARTLY),
+        false => ExitCode::from(crate::EXIT_PARTLY),
     })
 }
 
@@ -90,7 +88,7 @@ fn numbers(device: &str) -> Result<Device> {
     if let Ok(numbers) = device.parse() {
         return Ok(numbers);
     }
-    let path = foreread_linux::block_device::node(Path::new(device));
+    let path = foreread_sys::block_device::node(Path::new(device));
     let is_none = || {
         format!("{device} is no block device here; as numbers it is MAJOR,MINOR, as in the trace")
     };

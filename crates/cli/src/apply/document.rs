@@ -2,14 +2,12 @@
 //! What `apply`, `status` and `rollback` say to programs.
 
 use foreread_device::{Applied, Entry, RolledBack, Standing};
-use foreread_linux::open_files::OpenFiles;
+use foreread_sys::open_files::OpenFiles;
 use serde_json::{Value, json};
 
-use super::rollback::Report as RollbackReport;
-use super::status::Report as StatusReport;
-use super::{Done, Report};
+use super::report::{ApplyReport, Done, RollbackReport, StatusReport};
 
-pub fn applied(report: &Report) -> Value {
+pub fn applied(report: &ApplyReport) -> Value {
     json!({
         "schema": "foreread.apply/1",
         "dry_run": report.dry_run,

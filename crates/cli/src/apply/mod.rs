@@ -3,49 +3,30 @@
 //! changes it back.
 
 pub mod args;
+mod change;
 mod document;
 mod journal_file;
 mod people;
 mod persist;
+mod report;
 mod rollback;
 mod status;
 mod udev;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use foreread_device::{Advice, Applied, Device, DeviceNumber, Machine, Origin, Wish};
-use foreread_linux::knobs::SysfsKnobs;
-use foreread_linux::open_files::{self, OpenFiles};
+use foreread_sys::open_files::{self, OpenFiles};
 
 use crate::advise::{Advised, Shown};
-use crate::device_state::DeviceState;
-use crate::probing::put_back_interrupted;
 use crate::{EXIT_FAILURE, output, text};
 use args::ApplyArguments;
-use journal_file::JournalFile;
+use change::{change, wish};
+use report::{ApplyReport, Done};
 pub use rollback::rollback;
 pub use status::status;
-
-/// Part of what was asked for was done.
-const EXIT_PART: u8 = 64;
-
-/// A value that a killed probe has left is nobody's.
-fn put_back_probed(state: &DeviceState) {
-    for done in put_back_interrupted(state) {
-        output::note(&done);
-    }
-}
-
-/// What was wished for one device, and what came of it.
-pub struct Done {
-    pub device: Device,
-    pub wish: Wish,
-    pub applied: Applied,
-}
 
 pub fn apply(arguments: &ApplyArguments) -> Result<ExitCode> {
     if let Some(name) = &arguments.udev {
@@ -67,7 +48,7 @@ pub fn apply(arguments: &ApplyArguments) -> Result<ExitCode> {
         true => Some(persist::install(sysroot)?),
         false => None,
     };
-    let report = Report {
+    let report = ApplyReport {
         dry_run: arguments.dry_run,
         holders: holders(machine, &done),
         wishes: wished(machine, &wishes),
@@ -81,20 +62,6 @@ pub fn apply(arguments: &ApplyArguments) -> Result<ExitCode> {
         text::print(&people::applied(&report))?;
     }
     Ok(exit)
-}
-
-/// What `apply` has to tell.
-pub struct Report {
-    pub dry_run: bool,
-    /// What is wished for, and what is set now.
-    pub wishes: Vec<(Device, Wish)>,
-    /// What came of it; nothing when nothing was to be done.
-    pub done: Vec<Done>,
-    /// Who keeps the old value.
-    pub holders: OpenFiles,
-    /// Whether the udev rule was changed, if it was asked for.
-    pub installed: Option<bool>,
-    pub rule: PathBuf,
 }
 
 fn wished(machine: &Machine, wishes: &[Wish]) -> Vec<(Device, Wish)> {
@@ -137,24 +104,9 @@ fn make(
     } else if successes == 0 {
         ExitCode::from(EXIT_FAILURE)
     } else {
-        ExitCode::from(EXIT_PART)
+        ExitCode::from(crate::EXIT_PARTLY)
     };
     Ok((done, exit))
-}
-
-/// Changes settings and writes that into the journal.
-fn change(sysroot: &Path, wishes: &[Wish]) -> Result<Vec<Applied>> {
-    let state = DeviceState::until_stop(sysroot);
-    put_back_probed(&state);
-    let locked = state
-        .lock()
-        .context("nothing is changed that can't be journalled")?;
-    let mut journal = journal_file::read(locked.state())?;
-    let mut knobs = SysfsKnobs::below(sysroot);
-    let mut keeper = JournalFile(&locked);
-    let applied =
-        foreread_device::apply(&mut journal, &mut knobs, &mut keeper, wishes, now_unix_s())?;
-    Ok(applied)
 }
 
 fn wishes(arguments: &ApplyArguments, advised: &Advised) -> Result<Vec<Wish>> {
@@ -217,17 +169,6 @@ fn wish_unless_in_conflict((device, advice): Shown<'_>) -> Option<Wish> {
     Some(wish(device, advice, kib, Origin::Advice, false))
 }
 
-fn wish(device: &Device, advice: &Advice, kib: u64, origin: Origin, take_over: bool) -> Wish {
-    Wish {
-        number: device.number,
-        identity: device.identity.clone(),
-        kib,
-        reason: advice.brief().to_owned(),
-        origin,
-        take_over,
-    }
-}
-
 fn conflict(name: &str, advice: &Advice) -> String {
     let others = advice.conflicts.iter().map(|conflict| {
         let other = &conflict.other;
@@ -253,11 +194,4 @@ fn holders(machine: &Machine, done: &[Done]) -> OpenFiles {
         .collect();
     numbers.extend(parts);
     open_files::of_devices(&numbers).unwrap_or_default()
-}
-
-/// Seconds since 1970.
-fn now_unix_s() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| time.as_secs())
 }

@@ -5,12 +5,10 @@ use std::fmt::Write as _;
 
 use foreread_core::{KiB, grouped};
 use foreread_device::{Applied, Entry, Origin, RolledBack, Standing};
-use foreread_linux::open_files::OpenFiles;
+use foreread_sys::open_files::OpenFiles;
 
 use super::persist::Rule;
-use super::rollback::Report as RollbackReport;
-use super::status::Report as StatusReport;
-use super::{Done, Report};
+use super::report::{ApplyReport, Done, RollbackReport, StatusReport};
 use crate::output::in_all_units;
 use crate::table::{finished, table};
 use crate::text::{date, escaped, escaped_path};
@@ -18,7 +16,7 @@ use crate::text::{date, escaped, escaped_path};
 /// Processes named that keep the old size.
 const HOLDERS_SHOWN: usize = 5;
 
-pub fn applied(report: &Report) -> String {
+pub fn applied(report: &ApplyReport) -> String {
     let mut out = String::new();
     if report.dry_run {
         out += &planned(report);
@@ -42,7 +40,7 @@ pub fn applied(report: &Report) -> String {
     out
 }
 
-fn planned(report: &Report) -> String {
+fn planned(report: &ApplyReport) -> String {
     if report.wishes.is_empty() {
         return "Nothing would be changed: all is set as advised.\n".to_owned();
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use foreread_device::{UDEV_RULE_PATH, UdevRuleState, udev_rule, udev_rule_state};
-use foreread_linux::save;
+use foreread_sys::save;
 
 /// What there is of the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,31 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `rollback`: changes back what was changed, unless somebody else has changed it since.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use foreread_device::{Entry, Journal, RolledBack, roll_back};
-use foreread_linux::devices;
-use foreread_linux::knobs::SysfsKnobs;
+use foreread_linux_sizing::devices;
+use foreread_linux_sizing::knobs::SysfsKnobs;
 
 use super::args::RollbackArguments;
+use super::change::{now_unix_s, put_back_probed};
 use super::journal_file::{self, JournalFile};
-use super::{EXIT_PART, document, now_unix_s, people, persist, put_back_probed};
+use super::report::RollbackReport;
+use super::{document, people, persist};
 use crate::device_state::DeviceState;
-use crate::{EXIT_FAILURE, text};
+use crate::{EXIT_FAILURE, EXIT_PARTLY, text};
 
 /// There was nothing to undo.
 const EXIT_NOTHING: u8 = 1;
-
-/// What `rollback` has to tell.
-pub struct Report {
-    /// Each entry, and what came of it.
-    pub undone: Vec<(Entry, RolledBack)>,
-    /// Whether the udev rule was there, if its removal was asked for.
-    pub removed: Option<bool>,
-    pub rule: PathBuf,
-}
 
 pub fn rollback(arguments: &RollbackArguments) -> Result<ExitCode> {
     if arguments.devices.is_empty() && !arguments.all && !arguments.persist {
@@ -37,7 +29,7 @@ pub fn rollback(arguments: &RollbackArguments) -> Result<ExitCode> {
         true => Some(persist::remove(sysroot)?),
         false => None,
     };
-    let report = Report {
+    let report = RollbackReport {
         undone,
         removed,
         rule: persist::path(sysroot),
@@ -50,7 +42,7 @@ pub fn rollback(arguments: &RollbackArguments) -> Result<ExitCode> {
     Ok(exit(&report))
 }
 
-fn exit(report: &Report) -> ExitCode {
+fn exit(report: &RollbackReport) -> ExitCode {
     let is_failure = |(_, answer): &&(Entry, RolledBack)| matches!(answer, RolledBack::Failed(_));
     let failures = report.undone.iter().filter(is_failure).count();
     let other_work = report.removed == Some(true);
@@ -61,7 +53,7 @@ fn exit(report: &Report) -> ExitCode {
     } else if failures == report.undone.len() && !other_work {
         ExitCode::from(EXIT_FAILURE)
     } else {
-        ExitCode::from(EXIT_PART)
+        ExitCode::from(EXIT_PARTLY)
     }
 }
 

@@ -1,32 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `status`: what was changed, and what became of it.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use foreread_device::{Entry, Journal, Machine, Standing, look, recover};
-use foreread_linux::devices;
-use foreread_linux::knobs::SysfsKnobs;
+use foreread_linux_sizing::devices;
+use foreread_linux_sizing::knobs::SysfsKnobs;
 
 use super::args::StatusArguments;
-use super::persist::{self, Rule};
-use super::{document, journal_file, now_unix_s, people};
+use super::change::now_unix_s;
+use super::report::StatusReport;
+use super::{document, journal_file, people, persist};
 use crate::device_state::DeviceState;
 use crate::text;
 
 /// Something isn't as it was applied.
 const EXIT_NOT_IN_FORCE: u8 = 1;
-
-/// What `status` has to tell.
-pub struct Report {
-    /// What is in the journal, and what became of it.
-    pub open: Vec<(Entry, Standing)>,
-    /// What has ended, if it was asked for.
-    pub closed: Option<Vec<Entry>>,
-    pub rule: Rule,
-    pub rule_path: PathBuf,
-}
 
 pub fn status(arguments: &StatusArguments) -> Result<ExitCode> {
     let sysroot = &arguments.tree.sysroot;
@@ -43,7 +33,7 @@ pub fn status(arguments: &StatusArguments) -> Result<ExitCode> {
         open.push((entry.clone(), entry.standing(present)));
     }
     let closed = journal.closed().filter(|entry| is_meant(entry)).cloned();
-    let report = Report {
+    let report = StatusReport {
         open,
         closed: arguments.history.then(|| closed.collect()),
         rule: persist::look(sysroot)?,

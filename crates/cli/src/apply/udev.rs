@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Result;
 use foreread_device::{Applied, DeviceNumber, Expected, Origin, udev_property};
 
-use super::{change, wish};
+use super::change::{change, wish};
 use crate::advise::Advised;
 use crate::{output, text};
 

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use foreread_core::policy::{Fit, Kernel as Release, Limits};
-use foreread_linux::check_kernel::{CheckError, Kernel};
-use foreread_linux::memory::has_lru_generations;
+use foreread_linux_check::{CheckError, Kernel};
 use foreread_sim::check::{
     Checked, Difference, Machine, Model, Program, Sight, check, generate, shrink,
 };
+use foreread_sys::memory::has_lru_generations;
 use foreread_testbed::FileSystem;
 use indicatif::{ProgressBar, ProgressStyle};
 

@@ -4,7 +4,7 @@
 use std::io;
 
 use anyhow::{Context, Result};
-use foreread_linux::check_kernel::{By, CheckError, Files, Kernel};
+use foreread_linux_check::{By, CheckError, Files, Kernel};
 use foreread_model::DiskParameters;
 use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
 

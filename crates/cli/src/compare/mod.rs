@@ -12,15 +12,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use foreread_core::policy::Policy;
-use foreread_sim::Contender;
 use foreread_sim::engine::Keep;
 use foreread_sim::matrix::{self, BASE, Cell, Matrix, Numbers, ORACLE, Workload};
+use foreread_sim::{Contender, Scenario, WORKLOADS};
 use foreread_trace::ReadOptions;
 
+use crate::EXIT_PARTLY;
 use crate::args::CompareArguments;
 use crate::sim::scenarios;
 use crate::sim::subject::{Played, Subject};
-use crate::trace::EXIT_PARTLY;
 use crate::{runs, text};
 
 /// Policies that are compared when none is named.
@@ -138,8 +138,25 @@ fn shown(names: &[String], policies: &[Contender]) -> Result<Vec<usize>> {
     Ok(places.into_iter().collect())
 }
 
-/// The workloads of files and directories, each named by its file, and how each is played.
+/// The program's own workloads, in the order of their names.
+fn own() -> Result<Vec<Workload>> {
+    let mut texts = WORKLOADS.to_vec();
+    texts.sort_by_cached_key(|(name, _)| in_counting_order(name));
+    let parsed = texts.into_iter().map(|(name, text)| {
+        Ok(Workload {
+            name: name.to_owned(),
+            scenario: Scenario::parse(name, text)?,
+        })
+    });
+    parsed.collect()
+}
+
+/// The workloads of files and directories, each named by its file, and how each is played. Without
+/// any, the program's own.
 fn read(paths: &[PathBuf], options: ReadOptions) -> Result<(Vec<Workload>, Vec<Played>)> {
+    if paths.is_empty() {
+        return Ok((own()?, Vec::new()));
+    }
     let mut workloads: Vec<Workload> = Vec::new();
     let mut played = Vec::new();
     for path in files(paths)? {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The demo's result for programs.
 
-use foreread_bench::cold::{ColdStarts, Start};
-use foreread_bench::programs::Program;
+use foreread_measure::cold::{ColdStarts, Start};
+use foreread_measure::programs::Program;
 use foreread_model::{DiskModel, DiskParameters};
 use serde_json::{Value, json};
 

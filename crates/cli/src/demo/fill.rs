@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use foreread_bench::BenchError;
-use foreread_bench::disk::ModelledDisk;
-use foreread_bench::programs::{self, Program};
+use foreread_measure::MeasureError;
+use foreread_measure::disk::ModelledDisk;
+use foreread_measure::programs::{self, Program};
 use foreread_testbed::workload;
 
 use super::progress::Progress;
@@ -45,7 +45,7 @@ pub fn fill(
     files: u64,
     names: &[String],
     progress: &Progress,
-) -> Result<Filled, BenchError> {
+) -> Result<Filled, MeasureError> {
     let mut notes = Vec::new();
     let (tree, found) = disk.fill(|root| {
         progress.step("copying files of this machine to the modelled disk");
@@ -73,7 +73,7 @@ pub fn fill(
     })
 }
 
-fn tree(directory: &Path, files: u64, notes: &mut Vec<String>) -> Result<Tree, BenchError> {
+fn tree(directory: &Path, files: u64, notes: &mut Vec<String>) -> Result<Tree, MeasureError> {
     let wanted = usize::try_from(files).unwrap_or(usize::MAX);
     let real = workload::real_tree(directory, wanted)?;
     if real.files == wanted {
@@ -87,7 +87,7 @@ fn tree(directory: &Path, files: u64, notes: &mut Vec<String>) -> Result<Tree, B
         "This machine has only {} suitable files, so the files are made up.",
         real.files
     ));
-    fs::remove_dir_all(directory).map_err(BenchError::system("clear the modelled disk"))?;
+    fs::remove_dir_all(directory).map_err(MeasureError::system("clear the modelled disk"))?;
     programs::made_up_tree(directory, wanted)?;
     Ok(Tree {
         files,
@@ -143,17 +143,21 @@ fn files_below(directory: &Path) -> (u64, u64) {
 }
 
 /// A program over the tree, with a note if it isn't as asked for.
-fn program(name: &str, root: &Path, tree: &Tree) -> Result<(Program, Option<String>), BenchError> {
+fn program(
+    name: &str,
+    root: &Path,
+    tree: &Tree,
+) -> Result<(Program, Option<String>), MeasureError> {
     match name {
         "grep" => Ok((Program::grep(TREE, tree.files)?, None)),
         "python" => Ok((Program::python(root, "python")?, None)),
         "git" => git(root, tree),
-        other => Err(BenchError::NoSuchProgram(other.to_owned())),
+        other => Err(MeasureError::NoSuchProgram(other.to_owned())),
     }
 }
 
 /// A repository of the tree itself; of made-up files where git stumbles over what is in the tree.
-fn git(root: &Path, tree: &Tree) -> Result<(Program, Option<String>), BenchError> {
+fn git(root: &Path, tree: &Tree) -> Result<(Program, Option<String>), MeasureError> {
     let repository = root.join(REPOSITORY);
     let Err(error) = programs::repository_of(&root.join(TREE), &repository) else {
         return Ok((Program::git(TREE, tree.files)?, None));
@@ -191,7 +195,7 @@ mod tests {
 
     #[test]
     fn what_git_stumbles_over_is_replaced_by_made_up_files() {
-        if foreread_bench::host::executable("git").is_none() {
+        if foreread_measure::host::executable("git").is_none() {
             println!("skipped: git is not installed");
             return;
         }

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use foreread_bench::cold::{ColdStarts, wall};
 use foreread_core::{Bytes, grouped};
+use foreread_measure::cold::{ColdStarts, wall};
 use foreread_model::{DiskModel, DiskParameters};
 
 use super::{Result, fill::Tree};

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
-use foreread_bench::cold::Start;
 use foreread_core::grouped;
+use foreread_measure::cold::Start;
 use foreread_model::Extent;
 use foreread_testbed::TraceEntry;
 
@@ -307,6 +307,7 @@ mod tests {
     fn start(wall_ns: u64, trace: Vec<TraceEntry>) -> Start {
         Start {
             wall_ns,
+            processor_ns: 0,
             began_ns: 1_000,
             disk: foreread_model::Counters {
                 requests: trace.len() as u64,

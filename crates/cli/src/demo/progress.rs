@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use foreread_bench::cold::Stage;
+use foreread_measure::cold::Stage;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar on stderr, which hides itself where that is no terminal.

@@ -4,9 +4,11 @@
 use std::io;
 
 use foreread_core::Bytes;
-use foreread_linux::doctor::{self, BTF, Capabilities, Capability};
-use foreread_linux::memory;
+use foreread_linux_doctor as doctor;
 use foreread_replay::budget::budget_bytes;
+use foreread_sys::kernel::BTF;
+use foreread_sys::memory;
+use foreread_sys::rights::{Capabilities, Capability};
 
 use super::Check;
 
@@ -41,10 +43,10 @@ pub fn privileges() -> Check {
 }
 
 pub fn version() -> Check {
-    let release = doctor::kernel_release();
+    let release = foreread_sys::kernel::kernel_release();
     let found = format!("Linux {release}");
     let [(major, minor), last] = TESTED;
-    match doctor::kernel_version(&release) {
+    match foreread_sys::kernel::kernel_version(&release) {
         Some(version) if version > last => Check::ok(
             "kernel",
             format!("{found}, newer than any that was tested: what doesn't fit it is said below"),
@@ -59,7 +61,7 @@ pub fn version() -> Check {
 }
 
 pub fn btf() -> Check {
-    match doctor::btf_bytes() {
+    match foreread_sys::kernel::btf_bytes() {
         Ok(bytes) => Check::ok("BTF", format!("{}, {BTF}", Bytes::new(bytes).human())),
         Err(error) => Check::lacking(
             "BTF",
@@ -70,7 +72,7 @@ pub fn btf() -> Check {
 }
 
 pub fn io_uring() -> Check {
-    let Err(error) = doctor::io_uring() else {
+    let Err(error) = foreread_sys::uring::make_ring() else {
         return Check::ok("io_uring", "batched reads that merge");
     };
     let remedy = match doctor::io_uring_disabled() {
@@ -113,7 +115,7 @@ pub fn resolve_cached() -> Check {
 }
 
 pub fn pressure() -> Check {
-    if doctor::measures_pressure() {
+    if memory::measures_pressure() {
         return Check::ok("PSI", "a replay stops when tasks wait for memory");
     }
     Check::lacking(

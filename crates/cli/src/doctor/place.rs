@@ -2,7 +2,8 @@
 //! File systems, the directory of profiles, and the testbed.
 
 use foreread_core::Bytes;
-use foreread_linux::doctor::{self, FileSystem, MetadataRoute};
+use foreread_linux_doctor as doctor;
+use foreread_linux_doctor::{FileSystem, MetadataRoute};
 use foreread_testbed::{Lacking, Testbed};
 
 use super::Check;

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use foreread_linux::doctor::{Capabilities, Capability};
-use foreread_linux::programs::{ProgramMet, Survey};
+use foreread_bpf::{ProgramMet, Survey};
+use foreread_sys::rights::{Capabilities, Capability};
 use serde_json::{Value, json};
 
 use super::Check;

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
-use foreread_linux::doctor::{self, BTF, Capabilities, Capability, btf_bytes, lockdown};
-use foreread_linux::recorder::Watch;
+use foreread_linux_doctor as doctor;
+use foreread_linux_recorder::Watch;
 use foreread_profile::BlindSpots;
+use foreread_sys::kernel::{BTF, btf_bytes, lockdown};
+use foreread_sys::rights::{Capabilities, Capability};
 
 use super::Check;
 use crate::output::time;

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use foreread_core::grouped;
 use foreread_core::policy::{Course, Stream};
-use foreread_linux::watch::{FollowedFile, FollowedStream};
+use foreread_linux_watch::{FollowedFile, FollowedStream};
 use serde_json::{Value, json};
 
 use super::Subject;

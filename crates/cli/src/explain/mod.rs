@@ -29,9 +29,9 @@ use followed::Followed;
 use streams::Streams;
 use walks::Walks;
 
+use crate::EXIT_PARTLY;
 use crate::output::note;
 use crate::text;
-use crate::trace::EXIT_PARTLY;
 
 const SCHEMA: &str = "foreread.explain/1";
 /// A negative answer: nothing is known of it.

@@ -2,10 +2,10 @@
 //! What a probe found, for programs.
 
 use foreread_device::Skipped;
-use foreread_linux::probe::{Kind, Latency};
+use foreread_linux_sizing::probe::{Kind, Latency};
 use serde_json::{Value, json};
 
-use super::Found;
+use super::found::Found;
 
 pub fn document(found: &Found) -> Value {
     json!({

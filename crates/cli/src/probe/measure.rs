@@ -6,15 +6,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use foreread_core::{Bytes, KiB};
 use foreread_device::{Fit, Skipped, Sweep, SweepLimits};
-use foreread_linux::probe::{
-    Direct, Kind, ProbeError, Reader, Stop, Target, prefer_this_thread, processor_pressure,
-    read_together,
+use foreread_linux_sizing::probe::{
+    Direct, Kind, ProbeError, Reader, Stop, Target, identity, prefer_this_thread,
+    processor_pressure, read_together,
 };
-use foreread_linux::read_ahead::SettingOf;
+use foreread_sys::read_ahead::SettingOf;
 
 use super::args::ProbeArguments;
+use super::found::{DirectPoint, Found, ReadersPoint, size};
 use super::progress::Progress;
-use super::{DirectPoint, Found, ReadersPoint, SharedSetting, identity_of};
+use super::setting::SharedSetting;
 
 /// Time of a sweep, on devices that reach 20 MB/s and on others.
 const TIME: Duration = Duration::from_millis(7500);
@@ -54,7 +55,7 @@ pub fn measure(
     stop: &Stop,
     begun: Instant,
 ) -> Result<Found> {
-    let identity = identity_of(&target);
+    let identity = identity(&target.setting);
     let request_max = target.setting.request_max_kib().ok().flatten();
     let (kind, length_bytes) = (target.kind, target.length_bytes);
     let path = target.path.to_string_lossy().into_owned();
@@ -75,7 +76,7 @@ pub fn measure(
     let _ = prefer_this_thread();
     let sweep = run.sweep(arguments, begun)?;
     let Some(plateau) = sweep.plateau() else {
-        return Found::nothing(stop);
+        return nothing(stop);
     };
     let request_max_kib = request_max.unwrap_or(REQUEST_MAX_KIB);
     let mut found = Found {
@@ -248,6 +249,14 @@ impl Run<'_> {
     }
 }
 
+/// A target that gave nothing at all.
+fn nothing(stop: &Stop) -> Result<Found> {
+    if stop.is_stopped() {
+        bail!("interrupted before anything was measured; the setting is as it was");
+    }
+    bail!("nothing could be measured");
+}
+
 /// What to know of the target.
 fn notes_of(target: &Target) -> Vec<String> {
     let mut notes: Vec<String> = target.detour.iter().cloned().collect();
@@ -324,9 +333,4 @@ fn doubts(found: &Found) -> Vec<String> {
 
 fn bytes_of(read_ahead: KiB) -> u64 {
     read_ahead.count().saturating_mul(1024)
-}
-
-/// For people: `128 KiB`, `2 MiB`.
-pub fn size(read_ahead: KiB) -> String {
-    Bytes::new(bytes_of(read_ahead)).human().to_string()
 }

@@ -3,26 +3,24 @@
 
 pub mod args;
 mod document;
+mod found;
 mod measure;
 mod people;
 mod picture;
 mod progress;
+mod setting;
 mod workload;
 
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use foreread_core::KiB;
-use foreread_device::{
-    Expected, Fit, Identity, Measured, Plateau, Skipped, SweepPoint, capacity_cap,
-};
-use foreread_linux::interrupt::Interrupt;
-use foreread_linux::probe::{Kind, Latency, Stop, Target, identity};
+use foreread_device::{Expected, Measured, capacity_cap};
+use foreread_linux_sizing::probe::{Latency, Stop, Target};
+use foreread_sys::interrupt::Interrupt;
 
 use crate::advise::{Advised, Shown};
 use crate::device_state::DeviceState;
@@ -30,65 +28,9 @@ use crate::probing::{HeldSetting, put_back_interrupted};
 use crate::{output, text};
 
 use args::ProbeArguments;
+use found::Found;
 use picture::Marks;
-
-/// It was interrupted, or something could not be read.
-const EXIT_PARTLY: u8 = 64;
-/// How long what is under way may take to end after an interrupt, before the setting is put back
-/// over its head.
-const END_PATIENCE: Duration = Duration::from_secs(2);
-
-/// One size read past the page cache.
-struct DirectPoint {
-    read_ahead: KiB,
-    bytes_per_s: f64,
-}
-
-/// Several readers at one size.
-struct ReadersPoint {
-    readers: u64,
-    read_ahead: KiB,
-    bytes_per_s: f64,
-    latency_ns_max: f64,
-}
-
-/// What a probe found.
-struct Found {
-    identity: Identity,
-    kind: Kind,
-    path: String,
-    pieces: Option<usize>,
-    before_kib: u64,
-    request_max_kib: u64,
-    points: Vec<SweepPoint>,
-    skipped: Vec<(KiB, Skipped)>,
-    plateau: Plateau,
-    fit: Option<Fit>,
-    latency: Option<Latency>,
-    direct: Vec<DirectPoint>,
-    readers: Vec<ReadersPoint>,
-    elapsed: Duration,
-    read_errors: u64,
-    is_interrupted: bool,
-    /// What people should know, a sentence each.
-    notes: Vec<String>,
-}
-
-/// A setting that the thread that watches for signals can put back, too.
-#[derive(Clone)]
-struct SharedSetting(Arc<Mutex<HeldSetting>>);
-
-impl SharedSetting {
-    fn new(setting: HeldSetting) -> Self {
-        Self(Arc::new(Mutex::new(setting)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HeldSetting> {
-        self.0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
+use setting::{SharedSetting, watch};
 
 /// `foreread probe`.
 pub fn probe(arguments: &ProbeArguments) -> Result<ExitCode> {
@@ -152,25 +94,10 @@ fn tell(arguments: &ProbeArguments, found: &Found) -> Result<ExitCode> {
     }
     let partly = found.is_interrupted || found.read_errors > 0;
     Ok(if partly {
-        ExitCode::from(EXIT_PARTLY)
+        ExitCode::from(crate::EXIT_PARTLY)
     } else {
         ExitCode::SUCCESS
     })
-}
-
-/// Ends the probe when the user says so. A read that hangs holds up everything but this thread.
-fn watch(interrupt: Interrupt, stop: Stop, setting: SharedSetting) -> Result<()> {
-    let wait = move || {
-        while !matches!(interrupt.wait(Duration::from_secs(3600)), Ok(true) | Err(_)) {}
-        stop.stop();
-        thread::sleep(END_PATIENCE);
-        let _ = setting.lock().put_back();
-    };
-    thread::Builder::new()
-        .name("interrupt".to_owned())
-        .spawn(wait)
-        .context("cannot start a thread")?;
-    Ok(())
 }
 
 /// What is kept for advice.
@@ -187,25 +114,4 @@ fn measured(found: &Found) -> Measured {
         latency_ns: latency.map(|latency| latency.latency_ns),
         speed_up: latency.map(Latency::speed_up),
     }
-}
-
-impl Found {
-    /// The throughput of the best size, in bytes a second.
-    fn best_bytes_per_s(&self) -> f64 {
-        let rates = self.points.iter().map(|point| point.bytes_per_s);
-        rates.fold(0.0, f64::max)
-    }
-
-    /// A target that gave nothing at all.
-    fn nothing(stop: &Stop) -> Result<Self> {
-        if stop.is_stopped() {
-            bail!("interrupted before anything was measured; the setting is as it was");
-        }
-        bail!("nothing could be measured");
-    }
-}
-
-/// What the probed device is called.
-fn identity_of(target: &Target) -> Identity {
-    identity(&target.setting)
 }

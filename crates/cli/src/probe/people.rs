@@ -2,10 +2,9 @@
 //! What a probe found, for people.
 
 use foreread_core::KiB;
-use foreread_linux::probe::{Kind, Latency};
+use foreread_linux_sizing::probe::{Kind, Latency};
 
-use super::Found;
-use super::measure::size;
+use super::found::{Found, size};
 use crate::table::{finished, table};
 
 /// The row of the plateau.

@@ -6,8 +6,7 @@ use std::fmt::{Display, Write as _};
 use foreread_core::KiB;
 use foreread_device::{PLATEAU_SHARE, SweepPoint};
 
-use super::Found;
-use super::measure::size;
+use super::found::{Found, size};
 use super::people::megabytes;
 use crate::axes::{rounded, ticks};
 use crate::svg::Svg;
@@ -244,10 +243,10 @@ fn label(svg: &mut Svg, x: f64, y: f64, anchor: &str, class: &str, text: &str) {
 #[cfg(test)]
 mod tests {
     use foreread_device::{Identity, Plateau};
-    use foreread_linux::probe::Kind;
+    use foreread_linux_sizing::probe::Kind;
     use std::time::Duration;
 
-    use super::super::DirectPoint;
+    use super::super::found::DirectPoint;
     use super::*;
     use crate::svg::assert_well_formed;
 

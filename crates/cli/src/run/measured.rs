@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use foreread_core::Bytes;
-use foreread_linux::recorder::{Counts, Fetched, Unresolved};
-use foreread_linux::replay::Report;
+use foreread_linux_prefetcher::Report;
+use foreread_linux_recorder::{Counts, Fetched, Unresolved};
 use foreread_profile::benefit::{COLD_BELOW_PERMILLE, Verdict, judge, saved_ns};
 use foreread_profile::{BlindSpots, PAGE_BYTES, Profile, Program, Recorder, Run, RunMode};
 use serde_json::{Value, json};
 
-use super::session::{Timeline, is_whole};
-use super::shortfall;
+use super::timeline::Timeline;
+use super::{replayed, shortfall};
 use crate::output::{pages, percent, time};
 use crate::show;
 
@@ -149,11 +149,11 @@ impl Measured {
     }
 
     fn recorded_line(&self, run: &Run) -> String {
-        let lost = self.counts.map_or(0, |counts| counts.lost());
-        let lost = if lost > 0 {
-            format!(", {lost} events lost")
-        } else {
-            String::new()
+        let lost = match self.counts.map_or((0, 0), |c| (c.lost(), c.missed_events)) {
+            (0, _) => String::new(),
+            (lost, 0) => format!(", {lost} events lost"),
+            // Those that the kernel left out are counted for the whole machine.
+            (lost, _) => format!(", up to {lost} events lost"),
         };
         let next = match run.cached_before_permille {
             Some(cached) if cached >= COLD_BELOW_PERMILLE => {
@@ -277,7 +277,7 @@ impl Measured {
             "unreachable_inodes": self.unresolved.unreachable,
             "gone_inodes": self.unresolved.gone,
             "accounting": accounting,
-            "replay": self.replay.as_ref().map(replay_json),
+            "replay": self.replay.as_ref().map(replayed::document),
             "first_wall_ns": self.first.as_ref().map(|first| first.wall_ns),
             "saved_ns": self.saved_ns,
             "replay_turned_off": matches!(self.after, Some(Verdict::Off { .. })),
@@ -352,84 +352,4 @@ fn unwatched_accounting(fetched: &Fetched, replay: &Report, missed: Option<u64>)
 
 fn bytes_text(bytes: u64) -> String {
     Bytes::new(bytes).human().to_string()
-}
-
-fn replay_json(report: &Report) -> Value {
-    json!({
-        "planned_pages": report.planned_pages,
-        "cached_pages": report.cached_pages,
-        "asked_pages": report.asked_pages,
-        "arrived_pages": report.arrived_pages,
-        "over_budget_pages": report.over_budget_pages,
-        "skipped_pages": report.skipped_pages,
-        "overtaken_pages": report.overtaken_pages,
-        "metadata_bytes": report.metadata_bytes,
-        "looked_at_inodes": report.looked_at,
-        "reads": report.reads,
-        "files": report.files,
-        "gone_files": report.gone_files,
-        "replaced_files": report.replaced_files,
-        "shrunk_files": report.shrunk_files,
-        "changed_files": report.changed_files,
-        "unreadable_files": report.unreadable_files,
-        "failed_reads": report.failed_reads,
-        "short_reads": report.short_reads,
-        "failed_file_systems": report.failed_file_systems,
-        "first_error": shortfall::first_error(report),
-        "fetched_nothing_because": shortfall::nothing(report),
-        "raw_file_systems": report.raw_file_systems,
-        "looked_file_systems": report.looked_file_systems,
-        "stopped_for_memory": report.stopped_for_memory != 0,
-    })
-}
-
-/// What `foreread replay` did.
-pub struct ReplayDone {
-    pub report: Report,
-    pub elapsed: Duration,
-}
-
-impl ReplayDone {
-    pub fn is_whole(&self) -> bool {
-        is_whole(&self.report)
-    }
-
-    pub fn line(&self) -> String {
-        let report = &self.report;
-        let mut line = format!(
-            "replayed {} of {} in {}; {} were cached",
-            pages(report.arrived_pages),
-            pages(report.planned_pages),
-            time(u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX)),
-            pages(report.cached_pages),
-        );
-        for (count, what) in [
-            (report.gone_files, "gone"),
-            (report.replaced_files, "replaced"),
-            (report.shrunk_files, "shrunk"),
-            (report.unreadable_files, "unreadable"),
-        ] {
-            if count > 0 {
-                line += &format!(", {} {what}", foreread_core::grouped(count));
-            }
-        }
-        if report.over_budget_pages > 0 {
-            line += &format!(", {} beyond the budget", pages(report.over_budget_pages));
-        }
-        for reason in shortfall::of(report) {
-            line += "; ";
-            line += &reason;
-        }
-        line
-    }
-
-    pub fn json(&self) -> String {
-        let value = json!({
-            "schema": "foreread.replay/1",
-            "elapsed_ns": u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
-            "page_bytes": PAGE_BYTES,
-            "replay": replay_json(&self.report),
-        });
-        format!("{value:#}")
-    }
 }

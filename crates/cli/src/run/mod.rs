@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `run`, `record` and `replay`.
 
+mod command;
 mod measured;
 mod remembered;
+mod replayed;
 mod session;
 mod shortfall;
+mod timeline;
 mod traced;
 
 use std::process::ExitCode;
@@ -12,20 +15,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use foreread_linux::child;
-use foreread_linux::recorder::Choice;
-use foreread_linux::replay::{Options, Replay};
+use foreread_linux_prefetcher::{Executor, Options};
+use foreread_linux_recorder::Choice;
 use foreread_profile::benefit::judge;
-use foreread_profile::{Profile, Program, encode};
+use foreread_profile::{Profile, encode};
+use foreread_replay::plan::ReadPlan;
+use foreread_sys::child;
 
 use crate::args::{RecordArguments, ReplayArguments, RunArguments};
 use crate::output;
 use crate::store::{self, Key, Lesson, Store, Stored};
-use measured::{Measured, ReplayDone};
-use session::{Failure, Session, Timeline, Work};
-
-/// Exit code of a replay that could bring in only a part.
-const EXIT_PARTLY: u8 = 64;
+use command::{not_started, program_of, remedy, spawn_failed};
+use replayed::ReplayDone;
+use session::{Failure, Session, Work};
 
 /// `foreread run`: the command runs whatever becomes of the rest.
 pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
@@ -66,7 +68,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let work = Work::choose(profile.as_deref(), verdict, session::may_use_bpf(recorder));
     let session = Session {
         arguments: &arguments.command,
-        program: program_of(&key, arguments),
+        program: program_of(&key, &arguments.command),
         recorder,
         refused: refused.clone().unwrap_or_default(),
         must_record: false,
@@ -132,20 +134,6 @@ fn save_later(store: &Store, key: &Key, lesson: Lesson) {
     }
 }
 
-fn program_of(key: &Key, arguments: &RunArguments) -> Program {
-    use std::os::unix::ffi::OsStrExt;
-    Program {
-        executable: key.executable.clone(),
-        arguments: arguments
-            .command
-            .iter()
-            .map(|a| a.as_bytes().to_vec())
-            .collect(),
-        directory: key.directory.clone(),
-        key: key.bytes.clone(),
-    }
-}
-
 fn not_run(failure: Failure) -> Result<ExitCode> {
     match failure {
         Failure::Spawn(error) => Ok(spawn_failed(&error)),
@@ -154,36 +142,6 @@ fn not_run(failure: Failure) -> Result<ExitCode> {
             reasons.join("; "),
             remedy()
         ),
-    }
-}
-
-/// What to do where nothing can be recorded.
-fn remedy() -> &'static str {
-    match rustix::process::geteuid().is_root() {
-        true => "foreread doctor says what this machine lacks",
-        false => {
-            "recording needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN: run it with sudo; \
-             foreread doctor says more"
-        }
-    }
-}
-
-fn spawn_failed(error: &child::SpawnError) -> ExitCode {
-    output::note(&error.to_string());
-    ExitCode::from(error.exit_code())
-}
-
-/// The kernel may find what we didn't; then the command runs by itself.
-fn not_started(spawned: Result<child::Running, child::SpawnError>) -> ExitCode {
-    match spawned {
-        Err(error) => spawn_failed(&error),
-        Ok(mut running) => loop {
-            match running.wait(None) {
-                Ok(Some(status)) => child::end_as(status),
-                Ok(None) => {}
-                Err(_) => return ExitCode::from(crate::EXIT_FAILURE),
-            }
-        },
     }
 }
 
@@ -200,12 +158,7 @@ pub fn record(arguments: &RecordArguments) -> Result<ExitCode> {
     let key = Key::of(&executable.unwrap_or_default(), &arguments.command);
     let session = Session {
         arguments: &arguments.command,
-        program: Program {
-            executable: key.executable.clone(),
-            arguments: arguments.command.iter().map(|a| os_bytes(a)).collect(),
-            directory: key.directory.clone(),
-            key: key.bytes,
-        },
+        program: program_of(&key, &arguments.command),
         recorder: arguments.recorder.into(),
         refused: Vec::new(),
         must_record: true,
@@ -217,7 +170,7 @@ pub fn record(arguments: &RecordArguments) -> Result<ExitCode> {
         Err(failure) => return not_run(failure),
     };
     if let Some(Lesson::Recorded(profile)) = done.lesson.take() {
-        foreread_linux::save::replace(output, &encode(&profile))
+        foreread_sys::save::replace(output, &encode(&profile))
             .with_context(|| format!("cannot save {}", output.display()))?;
     }
     if !arguments.quiet {
@@ -230,11 +183,6 @@ pub fn record(arguments: &RecordArguments) -> Result<ExitCode> {
     child::end_as(done.status)
 }
 
-fn os_bytes(text: &std::ffi::OsStr) -> Vec<u8> {
-    use std::os::unix::ffi::OsStrExt;
-    text.as_bytes().to_vec()
-}
-
 /// `foreread replay`: brings in a profile, waits for it, says what came of it.
 pub fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
     let profile: Arc<Profile> = Arc::new(store::read(&arguments.profile)?);
@@ -243,7 +191,9 @@ pub fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
         budget_bytes: arguments.budget.map(foreread_core::Bytes::count),
         ..Options::default()
     };
-    let (report, elapsed) = Replay::start(Arc::clone(&profile), &options).join();
+    let (report, elapsed) = Executor::default()
+        .start(Arc::new(ReadPlan::from(&*profile)), &options)
+        .join();
     let done = ReplayDone { report, elapsed };
     if arguments.json {
         println!("{}", done.json());
@@ -254,16 +204,6 @@ pub fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
     Ok(if done.is_whole() {
         ExitCode::SUCCESS
     } else {
-        ExitCode::from(EXIT_PARTLY)
+        ExitCode::from(crate::EXIT_PARTLY)
     })
-}
-
-/// A run that has ended.
-struct Done {
-    status: std::process::ExitStatus,
-    measured: Measured,
-    lesson: Option<Lesson>,
-    /// Why the kernel refused BPF, when it was tried; empty else.
-    bpf_refused: Vec<String>,
-    timeline: Timeline,
 }

@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use foreread_linux::save;
+use foreread_sys::save;
 use serde_json::{Value, json};
 
 const FILE: &str = "recorder.json";

@@ -6,18 +6,19 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use foreread_linux::child::{self, Running, SpawnError};
-use foreread_linux::recorder::{
+use foreread_linux_prefetcher::warm;
+use foreread_linux_prefetcher::{Executor, Fetch, Options};
+use foreread_linux_recorder::{
     AnyRecorder, Choice, Counts, Fetched, Refreshed, Watch, Watched, Watcher,
     in_first_pid_namespace,
 };
-use foreread_linux::replay::{Options, Replay, Report};
-use foreread_linux::warm;
 use foreread_profile::benefit::Verdict;
 use foreread_profile::{PAGE_BYTES, Profile, Program, Recorder, Run, RunMode, Source};
+use foreread_replay::plan::ReadPlan;
+use foreread_sys::child::{self, Running, SpawnError};
 
-use super::Done;
 use super::measured::Measured;
+use super::timeline::Timeline;
 use crate::store::Lesson;
 
 /// What to do around the command.
@@ -91,31 +92,6 @@ pub fn may_use_bpf(recorder: Choice) -> bool {
 /// How often the recorder's ring buffer is emptied.
 const DRAIN_EVERY: Duration = Duration::from_millis(20);
 
-/// What `run` itself costs, step by step.
-#[derive(Clone, Debug)]
-pub struct Timeline {
-    last: Instant,
-    /// Steps and how long they took, in ns.
-    pub steps_ns: Vec<(&'static str, u64)>,
-}
-
-impl Timeline {
-    fn new(started: Instant) -> Self {
-        Self {
-            last: started,
-            steps_ns: Vec::new(),
-        }
-    }
-
-    /// Ends a step.
-    pub fn mark(&mut self, step: &'static str) {
-        let now = Instant::now();
-        let ns = u64::try_from((now - self.last).as_nanos()).unwrap_or(u64::MAX);
-        self.steps_ns.push((step, ns));
-        self.last = now;
-    }
-}
-
 /// Why a command wasn't run.
 #[derive(Debug)]
 pub enum Failure {
@@ -129,6 +105,16 @@ impl From<SpawnError> for Failure {
     fn from(error: SpawnError) -> Self {
         Self::Spawn(error)
     }
+}
+
+/// A run that has ended.
+pub struct Done {
+    pub status: ExitStatus,
+    pub measured: Measured,
+    pub lesson: Option<Lesson>,
+    /// Why the kernel refused BPF, when it was tried; empty else.
+    pub bpf_refused: Vec<String>,
+    pub timeline: Timeline,
 }
 
 /// A command to run.
@@ -304,7 +290,7 @@ impl Session<'_> {
     }
 
     /// Metadata is read at once; data is held back until what becomes of it can be counted.
-    fn start_replay(&self, profile: &Arc<Profile>) -> Replay {
+    fn start_replay(&self, profile: &Arc<Profile>) -> Fetch {
         let hold_data = may_use_bpf(self.recorder);
         let options = Options {
             budget_bytes: self.budget_bytes,
@@ -313,7 +299,7 @@ impl Session<'_> {
             keeps_fetched: true,
             ..Options::default()
         };
-        Replay::start(Arc::clone(profile), &options)
+        Executor::default().start(Arc::new(ReadPlan::from(&**profile)), &options)
     }
 
     /// Replays, and records in full beside it.
@@ -522,19 +508,4 @@ fn now_unix_s() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())
-}
-
-/// Whether a replay left nothing undone.
-pub fn is_whole(report: &Report) -> bool {
-    let Report {
-        gone_files,
-        replaced_files,
-        unreadable_files,
-        failed_reads,
-        failed_file_systems,
-        over_budget_pages,
-        ..
-    } = report;
-    let left_out = gone_files + replaced_files + unreadable_files + over_budget_pages;
-    left_out + failed_reads + failed_file_systems == 0
 }

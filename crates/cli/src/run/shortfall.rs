@@ -3,7 +3,7 @@
 
 use std::io;
 
-use foreread_linux::replay::Report;
+use foreread_linux_prefetcher::Report;
 
 use crate::output::counted;
 

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use foreread_core::grouped;
-use foreread_linux::child;
-use foreread_linux::recorder::{TraceError, TraceRecorder, Traced};
+use foreread_linux_recorder::{TraceError, TraceRecorder, Traced};
+use foreread_sys::child;
 use serde_json::json;
 
-use super::{os_bytes, spawn_failed};
+use super::command::{remedy, spawn_failed, words};
 use crate::args::{RecordArguments, RecorderChoice};
 use crate::output;
 use crate::trace::output::Output;
@@ -28,19 +28,14 @@ pub fn record(arguments: &RecordArguments, path: &std::path::Path) -> Result<Exi
     }
     let started = Instant::now();
     let (file, writer) = Output::create(path)?;
-    let command = arguments
-        .command
-        .iter()
-        .map(|word| os_bytes(word))
-        .collect();
-    let mut recorder = match TraceRecorder::start(writer, command) {
+    let mut recorder = match TraceRecorder::start(writer, words(&arguments.command)) {
         Ok(recorder) => recorder,
         Err(TraceError::Write(error)) => {
             return Err(error).with_context(|| format!("cannot write {}", path.display()));
         }
         Err(TraceError::Bpf(error)) => bail!(
             "only the BPF recorder can record a trace: {error}; {}",
-            super::remedy()
+            remedy()
         ),
     };
     for missing in recorder.lacking() {

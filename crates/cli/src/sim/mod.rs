@@ -5,6 +5,7 @@ mod document;
 mod explain;
 pub mod people;
 mod replay;
+mod replay_call;
 mod replay_detection;
 mod replay_walks;
 pub mod scenarios;
@@ -19,9 +20,9 @@ use foreread_sim::engine::{Keep, Outcome};
 use foreread_sim::scenario::{Checked, Combination};
 use foreread_sim::{Contender, Scenario};
 
+use crate::EXIT_PARTLY;
 use crate::args::SimArguments;
 use crate::output::note;
-use crate::trace::EXIT_PARTLY;
 use crate::{runs, text};
 use subject::{Played, Subject};
 

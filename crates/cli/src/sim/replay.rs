@@ -8,46 +8,17 @@ use anyhow::{Result, bail};
 use foreread_watch::call::{Call, Called, Remembered};
 use serde_json::{Value, json};
 
+use super::replay_call::{Differs, Lost, Made};
 use super::replay_detection::Detection;
 use super::replay_walks::Walks;
+use crate::EXIT_PARTLY;
 use crate::output::note;
 use crate::text;
-use crate::trace::EXIT_PARTLY;
 use crate::watch::{calls, detector_calls, log_lines, walk_calls};
 
 const SCHEMA: &str = "foreread.sim.replay/1";
 /// Another decision than that of the log.
 const EXIT_DIFFERS: u8 = 1;
-
-/// What came of a call.
-pub(super) enum Made {
-    /// What the log says.
-    Same,
-    /// Something else.
-    Other(Differs),
-    /// It isn't the one that is due, which was lost.
-    Lost(Lost),
-}
-
-/// A decision that differs. As sentences without the one who decides.
-pub(super) struct Differs {
-    /// Which, such as `call 7, page 3`.
-    pub which: String,
-    /// Its number.
-    pub number: u64,
-    /// What the log says that it was.
-    pub logged: String,
-    /// What it is now.
-    pub made: String,
-}
-
-/// The first call that is not in the log, though a later one is.
-pub(super) struct Lost {
-    /// Which, such as `call 7`.
-    pub which: String,
-    /// Its number.
-    pub number: u64,
-}
 
 /// The policy of streams.
 #[derive(Default)]

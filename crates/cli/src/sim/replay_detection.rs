@@ -6,7 +6,7 @@ use foreread_watch::detect::Suspicion;
 use foreread_watch::detect_call::{DetectCall, Detectors};
 use serde_json::{Value, json};
 
-use super::replay::{Differs, Lost, Made};
+use super::replay_call::{Differs, Lost, Made};
 use crate::output::counted;
 use crate::text::escaped;
 

@@ -8,7 +8,7 @@ use foreread_core::grouped;
 use foreread_watch::walk_call::{Answer, WalkAgain, WalkCall, WalkCalled};
 use serde_json::{Value, json};
 
-use super::replay::{Differs, Lost, Made};
+use super::replay_call::{Differs, Lost, Made};
 use crate::output::counted;
 use crate::text::escaped;
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
-use foreread_watch::By;
+use foreread_accounting::By;
 
 use super::columns::Column;
 

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use anyhow::{Context, Result};
-use foreread_watch::openmetrics::CONTENT_TYPE;
+use foreread_accounting::openmetrics::CONTENT_TYPE;
 
 use crate::socket::Socket;
 

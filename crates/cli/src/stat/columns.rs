@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The columns of `foreread stat`.
 
-use foreread_watch::{By, Change, Counts};
+use foreread_accounting::{By, Change, Counts};
 
 use super::said::Said;
 use crate::output;

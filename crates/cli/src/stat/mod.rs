@@ -13,10 +13,10 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use foreread_linux::child::{self, Running};
-use foreread_linux::interrupt::Interrupt;
-use foreread_linux::recorder::BpfError;
-use foreread_linux::stat::{Accounting, Following, StatError};
+use foreread_bpf::BpfError;
+use foreread_linux_stat::{Accounting, Following, StatError};
+use foreread_sys::child::{self, Running};
+use foreread_sys::interrupt::Interrupt;
 use indicatif::ProgressBar;
 
 use args::StatArguments;
@@ -26,8 +26,6 @@ use crate::alone::run_alone;
 use crate::socket::Socket;
 use crate::{output, text};
 
-/// Something could not be followed.
-const EXIT_PARTLY: u8 = 64;
 /// How often names are taken and room is made in the tables.
 const KEEP_UP_EVERY: Duration = Duration::from_millis(250);
 /// How often it is looked whether somebody asks at the socket.
@@ -57,7 +55,7 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
             ));
             return Ok(match run_alone(&arguments.command)? {
                 Ok(status) if !status.success() => child::end_as(status),
-                Ok(_) => ExitCode::from(EXIT_PARTLY),
+                Ok(_) => ExitCode::from(crate::EXIT_PARTLY),
                 Err(code) => code,
             });
         }
@@ -105,7 +103,7 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
         child::end_as(status);
     }
     Ok(match has_losses {
-        true => ExitCode::from(EXIT_PARTLY),
+        true => ExitCode::from(crate::EXIT_PARTLY),
         false => ExitCode::SUCCESS,
     })
 }

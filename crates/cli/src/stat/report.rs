@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use foreread_linux::stat::{Accounting, Cost, Losses, Sight, Snapshot};
-use foreread_watch::{Change, Counts, Subject, lines, openmetrics};
+use foreread_accounting::{Change, Counts, Subject, lines, openmetrics};
+use foreread_linux_stat::{Accounting, Cost, Losses, Sight, Snapshot};
 use serde_json::{Value, json};
 
 use super::columns::{Column, Row, usual};
@@ -64,7 +64,7 @@ impl Telling {
         let lines = lines(snapshot.accounts.iter().copied(), accounting.by());
         let mut rows: Vec<Row> = accounting.with_names(|names| {
             names.refresh();
-            let row = |line: &foreread_watch::Line| {
+            let row = |line: &foreread_accounting::Line| {
                 let before = self.last.get(&line.subject).copied().unwrap_or_default();
                 let change = line.counts.since(&before);
                 let is_quiet = change.is_nothing() && line.counts.held() == 0;
@@ -95,7 +95,7 @@ impl Telling {
 
 impl Told {
     /// A table, and what it cost.
-    pub fn people(&self, columns: &[Column], top: usize, by: foreread_watch::By) -> String {
+    pub fn people(&self, columns: &[Column], top: usize, by: foreread_accounting::By) -> String {
         let usual = usual(by);
         let columns = if columns.is_empty() { &usual } else { columns };
         let heads: Vec<&str> = columns.iter().map(|column| column.head()).collect();
@@ -158,12 +158,13 @@ impl Told {
         openmetrics::text(&rows, &self.lost())
     }
 
-    fn lost(&self) -> [(&'static str, u64); 4] {
+    fn lost(&self) -> [(&'static str, u64); 5] {
         [
             ("unfollowed_pages", self.losses.unfollowed_pages),
             ("shared_accounts", self.losses.shared_accounts),
             ("unnamed_accounts", self.losses.unnamed_accounts),
             ("unfollowed_processes", self.losses.processes),
+            ("missed_events", self.losses.missed_events),
         ]
     }
 
@@ -179,6 +180,7 @@ impl Told {
             shared_accounts,
             unnamed_accounts,
             processes,
+            missed_events,
         } = self.losses;
         let words = [
             (
@@ -207,6 +209,14 @@ impl Told {
                 processes,
                 "processes",
                 format!("{processes} children of the command could not be followed"),
+            ),
+            (
+                missed_events,
+                "events",
+                format!(
+                    "the kernel left out {missed_events} events: threads were preempted inside a \
+                     BPF program; pages may be missing, or stay in flight or unused"
+                ),
             ),
         ];
         let lost = words.into_iter().filter(|(number, _, _)| *number > 0);

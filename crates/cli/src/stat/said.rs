@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a line is of, in words.
 
-use foreread_linux::stat::Names;
-use foreread_watch::Subject;
+use foreread_accounting::Subject;
+use foreread_linux_stat::Names;
 
 use crate::text::escaped;
 
@@ -87,7 +87,8 @@ impl Said {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreread_watch::{Device, FileOf, Kind, Process};
+    use foreread_accounting::{FileOf, Kind, Process};
+    use foreread_core::Device;
 
     #[test]
     fn what_has_no_name_has_its_number() {

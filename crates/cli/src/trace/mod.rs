@@ -17,9 +17,6 @@ use foreread_trace::Findings;
 
 use args::{TraceArguments, TraceVerb};
 
-/// Something of the input could not be read.
-pub const EXIT_PARTLY: u8 = 64;
-
 /// `foreread trace`.
 pub fn trace(arguments: &TraceArguments) -> Result<ExitCode> {
     match &arguments.verb {
@@ -34,6 +31,6 @@ fn exit_code(findings: &Findings) -> ExitCode {
     if findings.is_whole() {
         ExitCode::SUCCESS
     } else {
-        ExitCode::from(EXIT_PARTLY)
+        ExitCode::from(crate::EXIT_PARTLY)
     }
 }

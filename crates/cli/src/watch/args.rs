@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use foreread_core::Bytes;
 
-use crate::args::size;
+use crate::typed::size;
 
 #[derive(Debug, Args)]
 #[command(
@@ -18,7 +18,7 @@ use crate::args::size;
     sudo foreread watch                            ahead of every program, until Ctrl-C\n  \
     sudo foreread watch -- grep -rq folio src      ahead of this one\n  \
     sudo foreread watch --pid 1234 --budget 512M   ahead of a running one and its children\n  \
-    sudo foreread watch --dry-run --log -          only say who walks where\n\n\
+    sudo foreread watch --dry-run --log -          only say what was detected\n\n\
     Exit status: 0 done, 64 when something was lost on the way, 2 when nothing can be watched; with \
     a command, its own where that isn't 0, and 64 when it ran unwatched. Nothing is changed.")]
 pub struct WatchArguments {
@@ -40,7 +40,7 @@ pub struct WatchArguments {
     /// of what is available, and never more.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub budget: Option<Bytes>,
-    /// Fetch nothing, only find out who walks where.
+    /// Fetch nothing; only detect directory traversals, streams and profiles.
     #[arg(long)]
     pub dry_run: bool,
     /// Write what is decided, and what comes of it, to this file, one JSON document a line; `-` for

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use foreread_linux::peer;
-use foreread_linux::watch::AskedStreams;
+use foreread_linux_watch::AskedStreams;
+use foreread_sys::peer;
 use foreread_watch::note::{Note, What};
 
 use super::{followed, report};

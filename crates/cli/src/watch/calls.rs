@@ -3,8 +3,8 @@
 //! them, and the bytes from which `sim --replay` makes them again.
 
 use anyhow::{Context, Result, bail};
+use foreread_core::Device;
 use foreread_core::policy::{Access, Decision, Done, Kind, Limits};
-use foreread_watch::Device;
 use foreread_watch::call::{Call, Called, Decided};
 use foreread_watch::stream::FileKey;
 use serde_json::{Value, json};

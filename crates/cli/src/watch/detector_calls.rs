@@ -2,7 +2,7 @@
 //! Calls of the detectors of walks, as lines of the log of `watch` have them.
 
 use anyhow::{Context, Result, bail};
-use foreread_watch::Device;
+use foreread_core::Device;
 use foreread_watch::detect::{Missed, Passed, Suspicion};
 use foreread_watch::detect_call::{DetectCall, DetectCalled};
 use foreread_watch::look::Look;

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use foreread_core::policy::{Course, Stream};
-use foreread_linux::watch::{FollowedFile, FollowedStream, NotFollowed};
+use foreread_linux_watch::{FollowedFile, FollowedStream, NotFollowed};
 use serde_json::{Value, json};
 
 use super::calls::{file, file_text};
@@ -106,7 +106,7 @@ fn stream(line: &Value) -> Result<FollowedStream> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreread_watch::Device;
+    use foreread_core::Device;
     use foreread_watch::stream::FileKey;
 
     fn followed() -> FollowedFile {

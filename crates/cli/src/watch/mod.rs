@@ -6,6 +6,7 @@ mod asked;
 pub mod calls;
 mod config;
 pub mod detector_calls;
+mod fetched;
 pub mod fields;
 pub mod followed;
 mod log;
@@ -25,10 +26,10 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use foreread_linux::child::{self, Running};
-use foreread_linux::interrupt::{Interrupt, Told};
-use foreread_linux::mounts::Mounts;
-use foreread_linux::watch::{Options, Watching, Whom};
+use foreread_linux_watch::{Options, Watching, Whom};
+use foreread_sys::child::{self, Running};
+use foreread_sys::interrupt::{Interrupt, Told};
+use foreread_sys::mounts::Mounts;
 use foreread_watch::settings::Settings;
 use indicatif::ProgressBar;
 
@@ -39,8 +40,6 @@ use service::Service;
 
 use crate::{output, text};
 
-/// Something was lost on the way.
-const EXIT_PARTLY: u8 = 64;
 /// Signals for a command are passed on so often.
 const PASS_ON_EVERY: Duration = Duration::from_millis(100);
 /// Nothing needs to be looked for: what is seen wakes us.
@@ -185,7 +184,7 @@ impl Session<'_> {
                 // What was done until then stays done.
                 Err(error) => {
                     output::error(&error.into());
-                    return Ok(ExitCode::from(EXIT_PARTLY));
+                    return Ok(ExitCode::from(crate::EXIT_PARTLY));
                 }
             };
             self.log.write(&notes);
@@ -258,7 +257,7 @@ impl Session<'_> {
         }
         let is_partly = summary.lost > 0 || self.log.has_failed();
         Ok(match is_partly && !is_service {
-            true => ExitCode::from(EXIT_PARTLY),
+            true => ExitCode::from(crate::EXIT_PARTLY),
             false => ExitCode::SUCCESS,
         })
     }

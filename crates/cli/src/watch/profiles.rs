@@ -6,8 +6,8 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use foreread_linux::watch::Profiles;
-use foreread_profile::Profile;
+use foreread_linux_watch::{LoadError, Profiles};
+use foreread_profile::{Profile, decode};
 use rustix::process::geteuid;
 
 use crate::output;
@@ -72,13 +72,16 @@ impl Reader {
 }
 
 /// A profile that nobody else can have written.
-fn own_profile(path: &Path) -> Result<Profile, String> {
+fn own_profile(path: &Path) -> Result<Profile, LoadError> {
     // What a link leads to may be anybody's.
-    let metadata = fs::symlink_metadata(path).map_err(|error| error.to_string())?;
+    let metadata = fs::symlink_metadata(path)?;
     if !metadata.is_file() || !is_own(&metadata) {
-        return Err("it is no file that is only ours to write to".into());
+        return Err(LoadError::NotOurs);
     }
-    store::read(path).map_err(|error| error.root_cause().to_string())
+    decode(&store::read_bytes(path)?).map_err(|source| LoadError::Decode {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn is_own(metadata: &Metadata) -> bool {

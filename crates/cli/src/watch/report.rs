@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use foreread_linux::watch::{StreamsSummary, Summary};
+use foreread_linux_watch::{StreamsSummary, Summary};
 use foreread_watch::note::{Note, What};
 use foreread_watch::tally::Tally;
 use serde_json::{Value, json};
 
+use super::fetched::fetched_document;
 use super::{calls, detector_calls, together, walk_calls};
 use crate::output;
 
@@ -117,17 +118,6 @@ fn document_of(tally: &Tally) -> Value {
     let mut document = fetched_document(tally);
     document["listed_directories"] = tally.directories.into();
     document
-}
-
-/// What was fetched, and what became of it.
-pub fn fetched_document(tally: &Tally) -> Value {
-    json!({
-        "fetched_files": tally.fetched_files,
-        "fetched_pages": tally.fetched_pages,
-        "used_files": tally.used_files,
-        "wasted_files": tally.wasted_files(),
-        "missed_files": tally.missed_files,
-    })
 }
 
 /// All of it, as one document.

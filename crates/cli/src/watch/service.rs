@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use foreread_linux::doctor::Capability;
-use foreread_linux::rights;
-use foreread_linux::save::{self, Lock};
-use foreread_linux::service_manager::ServiceManager;
+use foreread_sys::rights;
+use foreread_sys::rights::Capability;
+use foreread_sys::save::{self, Lock};
+use foreread_sys::service_manager::ServiceManager;
 
 /// How often the service manager hears what it comes to.
 const STATUS_EVERY: Duration = Duration::from_secs(10);

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use foreread_linux::watch::ProfilesSummary;
+use foreread_linux_watch::ProfilesSummary;
 use foreread_watch::note::OfProfile;
 use foreread_watch::tally::Tally;
 use serde_json::{Value, json};
 
-use super::report::fetched_document;
+use super::fetched::fetched_document;
 use crate::output;
 
 /// What a line of the log says.

@@ -5,11 +5,12 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use foreread_linux::child;
-use foreread_linux::watch::WatchError;
+use foreread_linux_watch::WatchError;
+use foreread_sys::child;
 
 use super::args::WatchArguments;
-use super::{EXIT_PARTLY, report};
+use super::report;
+use crate::EXIT_PARTLY;
 use crate::alone::run_alone;
 use crate::output;
 
@@ -47,7 +48,7 @@ fn explained(error: WatchError) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
-    use foreread_linux::recorder::BpfError;
+    use foreread_bpf::BpfError;
 
     use super::*;
 

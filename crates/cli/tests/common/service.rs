@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread watch` as a service manager starts it.
 
+use std::cell::RefCell;
 use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::rc::{Rc, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,10 +19,31 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running `foreread watch`; killed when dropped.
 pub struct Service {
+    _turn: Rc<MutexGuard<'static, ()>>,
     child: Option<Child>,
     manager: UnixDatagram,
     heard: Vec<String>,
     stderr: PathBuf,
+}
+
+/// Who watches the machine sees what other tests read, and fetches it for them: then their own
+/// service has nothing to fetch, and rests. So one test at a time has services.
+static TURN: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// That of this test, as long as one of its services lives.
+    static OWN_TURN: RefCell<Weak<MutexGuard<'static, ()>>> = const { RefCell::new(Weak::new()) };
+}
+
+fn turn() -> Rc<MutexGuard<'static, ()>> {
+    OWN_TURN.with_borrow_mut(|own| {
+        own.upgrade().unwrap_or_else(|| {
+            // A test that failed has left nothing behind that matters here.
+            let turn = Rc::new(TURN.lock().unwrap_or_else(PoisonError::into_inner));
+            *own = Rc::downgrade(&turn);
+            turn
+        })
+    })
 }
 
 impl Service {
@@ -32,6 +56,7 @@ impl Service {
 
     /// The same of a command that comes to run `foreread watch`.
     pub fn start_as(world: &World, mut command: Command) -> Self {
+        let turn = turn();
         let (socket, stderr) = (world.path("notify"), world.path("stderr"));
         // An earlier one of the same test may have left its own.
         let _ = fs::remove_file(&socket);
@@ -41,6 +66,7 @@ impl Service {
         command.env("NOTIFY_SOCKET", &socket).stdin(Stdio::null());
         let child = command.stdout(Stdio::piped()).stderr(log).spawn();
         let mut service = Self {
+            _turn: turn,
             child: Some(child.expect("it starts")),
             manager,
             heard: Vec::new(),

@@ -36,15 +36,3 @@ pub fn device_default_pages(
 pub fn around_max_pages(memory_pages: u64) -> Option<u32> {
     (memory_pages > 0).then(|| ffi::around_max_pages(memory_pages))
 }
-
-/// The first window of a stream whose request has `req_pages`, for a maximum of `max_pages`.
-#[must_use]
-pub fn initial_pages(req_pages: u64, max_pages: u32) -> u64 {
-    ffi::initial_size(req_pages, max_pages.into())
-}
-
-/// The window after one of `size_pages`.
-#[must_use]
-pub fn next_pages(size_pages: u32, max_pages: u32) -> u64 {
-    ffi::next_size(size_pages.into(), max_pages.into())
-}

@@ -24,9 +24,10 @@ pub enum Feedback {
     Cached = 0,
     /// Some had to be read.
     Read = 1,
-    /// They were evicted before the program came to them.
+    /// They were evicted before the program read them.
     Thrashed = 2,
-    /// They were dropped, and the program did not want them.
+    /// They were dropped, and the program did not read them. The simulator reports this; no
+    /// policy uses it.
     Wasted = 3,
     /// The program waited for them while they were on their way.
     Late = 4,

@@ -92,18 +92,6 @@ impl Features {
         self.incompat & Self::INCOMPAT_INLINE_DATA != 0
     }
 
-    /// Some files or directories may be encrypted. That changes no place.
-    #[must_use]
-    pub const fn has_encrypt(self) -> bool {
-        self.incompat & Self::INCOMPAT_ENCRYPT != 0
-    }
-
-    /// Some directories may ignore case. That changes no place.
-    #[must_use]
-    pub const fn has_casefold(self) -> bool {
-        self.incompat & Self::INCOMPAT_CASEFOLD != 0
-    }
-
     /// Directories may be larger than 2 GiB.
     #[must_use]
     pub const fn has_large_dir(self) -> bool {

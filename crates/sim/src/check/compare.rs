@@ -3,38 +3,10 @@
 
 use std::fmt;
 
+use super::machine::Machine;
 use super::modelled::{Model, Modelled};
-use super::program::{Program, Step};
-use super::seen::{Facts, Placed, Run, Seen, Sight};
-
-/// Something that carries out programs.
-pub trait Machine {
-    /// Why it can't.
-    type Error;
-
-    /// Gets ready: nothing of the file is cached, nothing is open.
-    ///
-    /// # Errors
-    /// It can't.
-    fn begin(&mut self, program: &Program) -> Result<Facts, Self::Error>;
-
-    /// Does one step. All that it reads has arrived when this returns.
-    ///
-    /// # Errors
-    /// It can't.
-    fn step(&mut self, step: &Step) -> Result<Seen, Self::Error>;
-
-    /// The next program is run again because a difference is doubted: where it is waited for what
-    /// can't be counted, it is worth waiting longer.
-    fn take_care(&mut self, is_doubted: bool) {
-        let _ = is_doubted;
-    }
-
-    /// How it looks at what it does.
-    fn sight(&self) -> Sight {
-        Sight::Events
-    }
-}
+use super::program::Program;
+use super::seen::{Placed, Run, Seen, Sight};
 
 /// What differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -192,6 +164,7 @@ pub fn check<M: Machine>(
         machine.take_care(doubted.is_some());
         let mut checked = check_once(machine, program, model)?;
         tries += 1;
+        checked.is_unsure |= checked.difference.is_some() && machine.has_missed_events();
         let shown = checked.difference.as_ref().map(Difference::shown);
         if !checked.is_unsure {
             unconfirmed += usize::from(doubted.is_some() && shown != doubted);
@@ -279,7 +252,7 @@ fn by_events(kernel: &Seen, model: &Seen) -> Option<What> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::generate;
+    use crate::check::{Facts, generate};
     use foreread_core::policy::Kernel;
 
     const FACTS: Facts = Facts {

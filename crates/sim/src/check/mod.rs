@@ -10,15 +10,17 @@
 
 mod compare;
 mod generate;
+mod machine;
 mod modelled;
 mod program;
 mod residency;
 mod seen;
 mod shrink;
 
-pub use compare::{Checked, Difference, Machine, What, check, in_runs};
+pub use compare::{Checked, Difference, What, check, in_runs};
 pub use foreread_core::policy::Advice as FileWideAdvice;
 pub use generate::generate;
+pub use machine::Machine;
 pub use modelled::{Model, Modelled};
 pub use program::{DESCRIPTORS, FILE_BYTES, MapAdvice, Program, Step};
 pub use seen::{Event, Facts, Placed, Remembered, Run, Seen, Sight, pages_of, runs};

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use foreread_core::policy::{Access, Limits, Policy};
 
-use super::compare::Machine;
+use super::machine::Machine;
 use super::program::{DESCRIPTORS, MapAdvice, Program, Step};
 use super::seen::{Event, Facts, Placed, Remembered, Run, Seen, pages_of, runs};
 use crate::cache::{FileId, Generations, PageCache, StreamId};

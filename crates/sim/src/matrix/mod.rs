@@ -5,11 +5,13 @@ mod summary;
 
 pub use summary::{Summary, Worst};
 
+use thiserror::Error;
+
 use crate::contender::Contender;
 pub use crate::contender::ORACLE;
 use crate::engine::{Outcome, Setup};
 use crate::random::Random;
-use crate::scenario::{Combination, Overrides, Scenario};
+use crate::scenario::{Combination, Overrides, Scenario, SetupError};
 
 /// What policies are held against.
 pub const BASE: &str = "linux";
@@ -30,6 +32,16 @@ pub struct Workload {
     pub name: String,
     /// What it is.
     pub scenario: Scenario,
+}
+
+/// Why a workload can't run with these values.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{workload}: {source}")]
+pub struct WorkloadError {
+    /// Its name.
+    pub workload: String,
+    /// What is wrong with the values.
+    pub source: SetupError,
 }
 
 /// What one run gave, as far as it is compared.
@@ -146,9 +158,12 @@ impl Workload {
     ///
     /// # Errors
     /// As [`Scenario::set`], with the name.
-    pub fn set(&mut self, overrides: &Overrides) -> Result<(), String> {
+    pub fn set(&mut self, overrides: &Overrides) -> Result<(), WorkloadError> {
         let set = self.scenario.set(overrides);
-        set.map_err(|what| format!("{}: {what}", self.name))
+        set.map_err(|source| WorkloadError {
+            workload: self.name.clone(),
+            source,
+        })
     }
 }
 

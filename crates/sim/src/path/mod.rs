@@ -266,7 +266,8 @@ impl OpenFile {
         misled
     }
 
-    /// What the policy may know of memory, and what became of what it asked for.
+    /// Tells the policy the state of memory, and pages that were dropped unread. No policy uses
+    /// the latter yet; a policy under test may.
     fn take_stock(&mut self, cache: &PageCache) {
         if let Some(capacity) = cache.capacity_pages() {
             self.limits.memory_pages = capacity;

@@ -4,7 +4,7 @@
 use foreread_core::policy::sizing::capacity_cap_pages;
 use foreread_core::policy::{Kernel, Limits, Policy};
 
-use super::{Device, ProgramGroup, Programs, Scenario, parts, traced};
+use super::{Device, ProgramGroup, Programs, Scenario, SetupError, parts, traced};
 use crate::contender::Contender;
 use crate::engine::{FileSetup, Phase, ProgramSetup, Setup};
 
@@ -44,8 +44,9 @@ impl Scenario {
     /// Puts values of the command line in the place of the scenario's.
     ///
     /// # Errors
-    /// A device of no preset's name, or a window larger than a device, in words.
-    pub fn set(&mut self, overrides: &Overrides) -> Result<(), String> {
+    /// [`SetupError`] for a device of no preset's name, memory of 0 pages, or a window larger than
+    /// a device.
+    pub fn set(&mut self, overrides: &Overrides) -> Result<(), SetupError> {
         if !overrides.policies.is_empty() {
             self.policies.clone_from(&overrides.policies);
         }
@@ -59,7 +60,7 @@ impl Scenario {
         }
         self.kernel = overrides.kernel.or(self.kernel);
         if overrides.memory_pages.contains(&0) {
-            return Err("memory of less than a page holds nothing".into());
+            return Err(SetupError::NoMemory);
         }
         if !overrides.memory_pages.is_empty() {
             self.memory_pages.clone_from(&overrides.memory_pages);
@@ -68,11 +69,10 @@ impl Scenario {
             let capacity = device.parameters.capacity_bytes;
             let window = self.read_ahead_pages.iter().max().copied().unwrap_or(0);
             if capacity > 0 && u64::from(window) * 4096 > capacity && !self.capacity_cap {
-                return Err(format!(
-                    "a window of {} KiB is larger than the device, which has {} KiB",
-                    u64::from(window) * 4,
-                    capacity / 1024
-                ));
+                return Err(SetupError::WindowTooLarge {
+                    window_kib: u64::from(window) * 4,
+                    capacity_kib: capacity / 1024,
+                });
             }
         }
         Ok(())

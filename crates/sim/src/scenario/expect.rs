@@ -240,12 +240,6 @@ fn read_one(section: &Section<'_>) -> Result<Expectation, ScenarioError> {
 }
 
 impl Scenario {
-    /// Whether it says what should come out.
-    #[must_use]
-    pub fn has_expectations(&self) -> bool {
-        !self.expectations.is_empty()
-    }
-
     /// Holds runs against what is expected of them. `outcomes` are those of `runs`.
     #[must_use]
     pub fn check(&self, runs: &[Combination], outcomes: &[Outcome]) -> Vec<Checked> {

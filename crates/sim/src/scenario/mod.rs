@@ -8,12 +8,14 @@ mod parts;
 mod phases;
 mod programs;
 mod read;
+mod setup_error;
 mod text;
 mod traced;
 
 pub use combine::{Combination, Overrides};
 pub use expect::{Checked, Metric, Tolerance};
 pub use fit::{Fit, FitError, Fitted};
+pub use setup_error::SetupError;
 pub use text::ScenarioError;
 
 use std::sync::Arc;

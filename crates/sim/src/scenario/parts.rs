@@ -3,10 +3,10 @@
 
 use foreread_core::policy::sizing::DEFAULT_PAGES;
 use foreread_core::policy::{Kernel, Limits, NoSuchKernel, Policy};
-use foreread_model::{DiskParameters, PRESET_NAMES};
+use foreread_model::DiskParameters;
 
 use super::text::{Field, Section};
-use super::{Device, FileGroup, ScenarioError};
+use super::{Device, FileGroup, ScenarioError, SetupError};
 use crate::block::{Elevator, PlugRules, QueueRules, Unplug};
 use crate::contender::{Contender, NoSuchContender};
 use crate::engine::Cached;
@@ -59,17 +59,12 @@ pub(super) struct Devices {
 }
 
 /// The disk of a preset's name.
-pub(super) fn preset(name: &str) -> std::result::Result<Device, String> {
-    let parameters = DiskParameters::preset(name).ok_or_else(|| {
-        format!(
-            "no device is called `{name}`; there are: {}",
-            PRESET_NAMES.join(", ")
-        )
-    })?;
-    Ok(Device {
-        name: name.to_owned(),
-        parameters,
-    })
+pub(super) fn preset(name: &str) -> std::result::Result<Device, SetupError> {
+    let name = name.to_owned();
+    match DiskParameters::preset(&name) {
+        Some(parameters) => Ok(Device { name, parameters }),
+        None => Err(SetupError::NoSuchDevice { name }),
+    }
 }
 
 pub(super) fn device(section: Option<&Section<'_>>) -> Result<Devices> {
@@ -81,7 +76,8 @@ pub(super) fn device(section: Option<&Section<'_>>) -> Result<Devices> {
     if !(1..=4096).contains(&disks) {
         return Err(section.error("disks", "expected 1 to 4096"));
     }
-    let named = |field: &Field<'_>| preset(field.text()?).map_err(|what| field.error(what));
+    let named =
+        |field: &Field<'_>| preset(field.text()?).map_err(|error| field.error(error.to_string()));
     let mut devices = match section.list("preset", named)? {
         Some(devices) => devices,
         None => preset("hdd").into_iter().collect(),

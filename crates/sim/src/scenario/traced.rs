@@ -7,7 +7,7 @@ use foreread_core::grouped;
 use foreread_core::policy::sizing::DEFAULT_PAGES;
 use foreread_core::policy::{Limits, Policy};
 
-use super::{Scenario, parts};
+use super::{Scenario, SetupError, parts};
 use crate::block::QueueRules;
 use crate::engine::{FileSetup, ProgramSetup};
 use crate::trace::Survey;
@@ -20,10 +20,10 @@ impl Scenario {
     /// is its name.
     ///
     /// # Errors
-    /// When nothing in the trace can be simulated, in words.
-    pub fn of_trace(file: &str, survey: Arc<Survey>) -> Result<Self, String> {
+    /// [`SetupError::NothingRead`] when nothing in the trace can be simulated.
+    pub fn of_trace(file: &str, survey: Arc<Survey>) -> Result<Self, SetupError> {
         if survey.accesses == 0 {
-            return Err("nothing in this trace reads through the page cache".into());
+            return Err(SetupError::NothingRead);
         }
         Ok(Self {
             file: file.to_owned(),

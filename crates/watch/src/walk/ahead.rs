@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a walk fetches next, and how far ahead of its program.
+//! Decides which files a walk fetches next, and how far ahead of its program.
 
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ impl Walk {
         let counting = self.cursors.counting().map(|cursor| *cursor);
         let mut cursors: Vec<Cursor> = counting.collect();
         let share = window / (cursors.len() as u64).max(1);
-        // Who is nearest to the end of what is fetched comes first.
+        // The cursor that is nearest to the end of its fetched files comes first.
         cursors.sort_by_key(Cursor::ahead);
         let mut files = Files::default();
         for cursor in &cursors {

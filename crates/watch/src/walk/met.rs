@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a program came to on its walk, and whether the fetching was of use to it.
+//! Counts the files that a program reads on its walk, and whether fetching them helped.
 
 use std::collections::HashSet;
 
@@ -120,7 +120,7 @@ impl Walk {
     }
 
     /// Where it was come to before, and others too, nothing is there any more: it was dropped, or
-    /// evicted, and somebody goes through the tree once more.
+    /// evicted, and a process goes through the tree once more.
     fn comes_late_to(&mut self, inode: u64) {
         match self.states.get(&inode) {
             Some(State::Used | State::Missed) => self.gone_files += 1,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A walk through a directory tree, and how far ahead of its program what is fetched.
 //!
-//! Whoever carries a walk out asks it what to do ([`Walk::decide`]), does that, and tells it what
-//! came of it, and what the program has read meanwhile. It does no I/O, so what it is told decides
-//! alone what it answers.
+//! The caller asks what to do next ([`Walk::decide`]), does it, and reports the result and the
+//! program's accesses. A walk does no I/O, so its answers follow from these calls alone.
 
 mod ahead;
 mod decision;

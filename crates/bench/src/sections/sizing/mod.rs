@@ -3,10 +3,10 @@
 
 mod sweep;
 
-use foreread_bench::disk::preset;
-use foreread_bench::foreread::Foreread;
-use foreread_bench::{BenchError, process};
 use foreread_device::SIZES_KIB;
+use foreread_measure::disk::preset;
+use foreread_measure::foreread::Foreread;
+use foreread_measure::{MeasureError, process};
 use foreread_model::DiskParameters;
 use foreread_testbed::{Testbed, TestbedConfig};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ struct Probed {
     document: Value,
 }
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     let foreread = Foreread::new(&context.foreread)?;
     let times = if context.quick { 1 } else { 5 };
     let mut rows = Vec::new();
@@ -77,14 +77,14 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     })
 }
 
-fn devices() -> Result<Vec<Device>, BenchError> {
+fn devices() -> Result<Vec<Device>, MeasureError> {
     let mut devices = Vec::new();
     for line in PUBLISHED.lines().filter(|line| !line.starts_with('#')) {
         let mut cells = line.split('\t');
         let mut cell = || cells.next().unwrap_or_default();
         let (name, marked, times) = (cell().to_owned(), cell(), cell());
         let mut disk = preset("usb")?;
-        let wrong = |error: String| BenchError::Report("devices.tsv", error);
+        let wrong = |error: String| MeasureError::Report("devices.tsv", error);
         disk.set("latency_ns", "0")
             .and_then(|()| disk.set("transfer_times", times))
             .map_err(|error| wrong(error.to_string()))?;
@@ -105,12 +105,12 @@ fn devices() -> Result<Vec<Device>, BenchError> {
     Ok(devices)
 }
 
-fn probe(testbed: &Testbed, foreread: &Foreread) -> Result<Probed, BenchError> {
+fn probe(testbed: &Testbed, foreread: &Foreread) -> Result<Probed, MeasureError> {
     let mut command = testbed.command(foreread.executable());
     foreread.set_environment(&mut command);
     command.arg("probe").arg("--json").arg(testbed.device());
     let printed = process::output_of(&mut command)?;
-    let unreadable = |what: String| BenchError::Report("foreread probe", what);
+    let unreadable = |what: String| MeasureError::Report("foreread probe", what);
     let document: Value =
         serde_json::from_slice(&printed).map_err(|error| unreadable(error.to_string()))?;
     let number = |key: &str| {

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use foreread_bench::BenchError;
-use foreread_bench::sample::Sample;
 use foreread_device::{PLATEAU_SHARE, SIZES_KIB};
+use foreread_measure::MeasureError;
+use foreread_measure::sample::Sample;
 use foreread_testbed::Testbed;
 use rustix::fs::{Advice, fadvise};
 use rustix::process::{getpriority_process, setpriority_process};
@@ -29,14 +29,15 @@ pub struct Swept {
 
 impl Swept {
     /// Of a testbed's device, whose readahead is left as the testbed began with.
-    pub fn of(testbed: &Testbed, rounds: usize) -> Result<Self, BenchError> {
+    pub fn of(testbed: &Testbed, rounds: usize) -> Result<Self, MeasureError> {
         let mut all: Vec<Vec<f64>> = vec![Vec::new(); SIZES_KIB.len()];
         let mut start_bytes = 0;
         // As `probe` does: else the machine's other work would be in one and not in the other.
-        let before = getpriority_process(None).map_err(BenchError::system("ask for a priority"))?;
+        let before =
+            getpriority_process(None).map_err(MeasureError::system("ask for a priority"))?;
         let prefer = |nice| {
             let set = setpriority_process(None, nice);
-            set.map_err(BenchError::system("set a priority"))
+            set.map_err(MeasureError::system("set a priority"))
         };
         prefer(-20)?;
         for round in 0..rounds {
@@ -46,7 +47,7 @@ impl Swept {
                 }
                 testbed.set_read_ahead_kib(kib)?;
                 let (rate, end_bytes) = read(testbed, start_bytes, kib * 1024)
-                    .map_err(BenchError::system("read the modelled disk"))?;
+                    .map_err(MeasureError::system("read the modelled disk"))?;
                 rates.push(rate);
                 // Far enough that what was read ahead is not met again.
                 start_bytes = end_bytes.next_multiple_of(64 << 20) + (64 << 20);

@@ -6,9 +6,9 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use foreread_bench::disk::{Layout, ModelledDisk, preset};
-use foreread_bench::host::{HostFiles, executable};
-use foreread_bench::{BenchError, process};
+use foreread_measure::disk::{Layout, ModelledDisk, preset};
+use foreread_measure::host::{HostFiles, executable};
+use foreread_measure::{MeasureError, process};
 use foreread_testbed::needed::needed;
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ impl Bed {
         streams: &Streams<'_>,
         device: &str,
         files: &[(String, u64)],
-    ) -> Result<Self, BenchError> {
+    ) -> Result<Self, MeasureError> {
         let mut disk = ModelledDisk::start(preset(device)?, Layout::Ext4)?;
         disk.fill(|root| {
             let write = |(name, bytes): &(String, u64)| write_file(&root.join(name), *bytes);
@@ -75,7 +75,7 @@ impl Bed {
     }
 
     /// Makes it another disk, with the same files.
-    pub fn become_disk(&self, device: &str) -> Result<(), BenchError> {
+    pub fn become_disk(&self, device: &str) -> Result<(), MeasureError> {
         self.disk.set_parameters(preset(device)?)
     }
 
@@ -135,25 +135,25 @@ impl Bed {
     }
 
     /// Reads a file into memory, without the disk's time.
-    pub fn bring_in(&self, name: &str) -> Result<(), BenchError> {
+    pub fn bring_in(&self, name: &str) -> Result<(), MeasureError> {
         let read = || {
             let mut file = File::open(self.file(name))?;
             std::io::copy(&mut file, &mut std::io::sink())
         };
         let read = self.disk.testbed().instantly(read);
         let what = format!("read {name} into memory");
-        read.map(drop).map_err(BenchError::system(what))
+        read.map(drop).map_err(MeasureError::system(what))
     }
 
     /// Drops everything from memory but what the measured programs need of the machine's own disk.
-    pub fn make_cold(&self) -> Result<(), BenchError> {
+    pub fn make_cold(&self) -> Result<(), MeasureError> {
         self.disk.testbed().drop_caches()?;
         self.host.read();
         Ok(())
     }
 
     /// Runs a program once, from the caches as they are.
-    pub fn run(&self, program: &Program, before: &[OsString]) -> Result<Run, BenchError> {
+    pub fn run(&self, program: &Program, before: &[OsString]) -> Result<Run, MeasureError> {
         let before = self.within.iter().chain(before);
         let words: Vec<&OsString> = before.chain(&program.words).collect();
         let testbed = self.disk.testbed();
@@ -184,10 +184,11 @@ impl Bed {
         })
     }
 
-    fn read(&self) -> Result<Value, BenchError> {
-        let text = std::fs::read_to_string(&self.out).map_err(BenchError::system("read a time"))?;
+    fn read(&self) -> Result<Value, MeasureError> {
+        let text =
+            std::fs::read_to_string(&self.out).map_err(MeasureError::system("read a time"))?;
         let read = serde_json::from_str(&text);
-        read.map_err(|_| BenchError::Report("a program that reads", format!("{text:?}")))
+        read.map_err(|_| MeasureError::Report("a program that reads", format!("{text:?}")))
     }
 
     /// The words before a program that has `foreread watch` ahead of it, or none.
@@ -204,14 +205,14 @@ impl Bed {
     }
 
     /// The least time in which the disk can do what a program wants.
-    pub fn limit_ns(&self, program: &Program) -> Result<u64, BenchError> {
+    pub fn limit_ns(&self, program: &Program) -> Result<u64, MeasureError> {
         let testbed = self.disk.testbed();
         let mut command = testbed.command(&program.words[0]);
         command.args(&program.words[1..]).stdin(Stdio::null());
         let needed = needed(testbed, command.stdout(Stdio::null()))?;
         match needed.status.success() {
             true => Ok(needed.limit_ns(&testbed.parameters(), testbed)),
-            false => Err(BenchError::Failed {
+            false => Err(MeasureError::Failed {
                 command: format!("{command:?}"),
                 status: needed.status.to_string(),
             }),

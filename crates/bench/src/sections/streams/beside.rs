@@ -9,9 +9,9 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use foreread_bench::BenchError;
-use foreread_bench::process::Stderr;
-use foreread_bench::sample::Sample;
+use foreread_measure::MeasureError;
+use foreread_measure::process::Stderr;
+use foreread_measure::sample::Sample;
 use foreread_sim::Random;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ const EVERY: Duration = Duration::from_millis(10);
 /// The first is due when the scan has come so far.
 const BEGUN_BYTES: u64 = MIB;
 
-pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
+pub fn measure(streams: &mut Streams<'_>) -> Result<(), MeasureError> {
     let devices = streams.context.devices_of(&DEVICES);
     let Some(first) = devices.first().filter(|_| streams.wants(PROGRAM)) else {
         return Ok(());
@@ -59,7 +59,7 @@ pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
 }
 
 /// Nothing where a scan was over before there was a read beside it.
-fn one(streams: &Streams<'_>, bed: &Bed, device: &str) -> Result<Option<Row>, BenchError> {
+fn one(streams: &Streams<'_>, bed: &Bed, device: &str) -> Result<Option<Row>, MeasureError> {
     let scan = bed.dd(streams, PROGRAM, "scan", SCAN_BYTES);
     let rounds = streams.rounds();
     let began = Instant::now();
@@ -133,10 +133,10 @@ fn read_beside(
     scan: &Program,
     is_watched: bool,
     round: u64,
-) -> Result<Beside, BenchError> {
+) -> Result<Beside, MeasureError> {
     let path = bed.disk.root().join("other");
     bed.make_cold()?;
-    let other = File::open(&path).map_err(BenchError::system("open the file beside the scan"))?;
+    let other = File::open(&path).map_err(MeasureError::system("open the file beside the scan"))?;
     let mut words = bed.watch(is_watched);
     words.extend(scan.words.iter().cloned());
     let mut command = bed.disk.testbed().command(&words[0]);
@@ -146,7 +146,7 @@ fn read_beside(
     let began = Instant::now();
     let child = command
         .spawn()
-        .map_err(BenchError::system("start a scan"))?;
+        .map_err(MeasureError::system("start a scan"))?;
     let mut child = Ending(child);
     let stderr = Stderr::of(&mut child.0);
     while bed.disk.testbed().counters().bytes < BEGUN_BYTES && !child.has_ended()? {
@@ -159,9 +159,9 @@ fn read_beside(
     let status = child
         .0
         .wait()
-        .map_err(BenchError::system("wait for a scan"))?;
+        .map_err(MeasureError::system("wait for a scan"))?;
     if !matches!(status.code(), Some(0 | EXIT_PARTLY)) {
-        return Err(BenchError::Failed {
+        return Err(MeasureError::Failed {
             command: format!("{command:?}"),
             status: format!("{status} ({last})"),
         });
@@ -181,9 +181,9 @@ fn latencies(
     file: &File,
     path: &Path,
     round: u64,
-    mut has_ended: impl FnMut() -> Result<bool, BenchError>,
-) -> Result<Vec<u64>, BenchError> {
-    let failed = |error| BenchError::system(format!("read {}", path.display()))(error);
+    mut has_ended: impl FnMut() -> Result<bool, MeasureError>,
+) -> Result<Vec<u64>, MeasureError> {
+    let failed = |error| MeasureError::system(format!("read {}", path.display()))(error);
     let mut random = Random::new(SEED + round);
     let mut buffer = [0; PAGE_BYTES as usize];
     let mut latencies_ns = Vec::new();
@@ -205,10 +205,10 @@ fn latencies(
 struct Ending(Child);
 
 impl Ending {
-    fn has_ended(&mut self) -> Result<bool, BenchError> {
+    fn has_ended(&mut self) -> Result<bool, MeasureError> {
         let ended = self.0.try_wait();
         Ok(ended
-            .map_err(BenchError::system("wait for a scan"))?
+            .map_err(MeasureError::system("wait for a scan"))?
             .is_some())
     }
 }

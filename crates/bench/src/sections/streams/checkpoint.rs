@@ -5,8 +5,8 @@
 use std::ffi::OsString;
 use std::process::ExitStatus;
 
-use foreread_bench::BenchError;
 use foreread_bench::memory_group::MemoryGroup;
+use foreread_measure::MeasureError;
 use foreread_model::Extent;
 use foreread_testbed::needed::Needed;
 use serde_json::json;
@@ -25,7 +25,7 @@ const FILES: u64 = 100;
 const FILE_BYTES: u64 = 16 * MIB;
 const CONSUMED_BYTES_PER_S: u64 = 500_000_000;
 
-pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
+pub fn measure(streams: &mut Streams<'_>) -> Result<(), MeasureError> {
     for device in streams.context.devices_of(&DEVICES) {
         if !streams.wants(PROGRAM) {
             return Ok(());
@@ -58,7 +58,7 @@ fn one(
     files: &[(String, u64)],
     group: &MemoryGroup,
     device: &str,
-) -> Result<Row, BenchError> {
+) -> Result<Row, MeasureError> {
     let options = [
         "checkpoint".to_owned(),
         format!("--bytes-per-s={CONSUMED_BYTES_PER_S}"),

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use foreread_bench::host::executable;
-use foreread_bench::{BenchError, process};
+use foreread_measure::host::executable;
+use foreread_measure::{MeasureError, process};
 use serde_json::Value;
 
 use super::bed::Bed;
@@ -18,7 +18,7 @@ pub fn is_there() -> bool {
 }
 
 /// What many large reads at once through the page cache reach on a cold file, in bytes a second.
-pub fn cold_bytes_per_s(bed: &Bed, file: &Path, bytes: u64) -> Result<f64, BenchError> {
+pub fn cold_bytes_per_s(bed: &Bed, file: &Path, bytes: u64) -> Result<f64, MeasureError> {
     bed.make_cold()?;
     let size = format!("--size={bytes}");
     let options = [
@@ -35,7 +35,7 @@ pub fn cold_bytes_per_s(bed: &Bed, file: &Path, bytes: u64) -> Result<f64, Bench
 
 /// How long one of many random reads of 4 KiB takes, in nanoseconds, of a file that is in memory
 /// and stays there.
-pub fn cached_read_ns(bed: &Bed, file: &Path, seconds: u64) -> Result<f64, BenchError> {
+pub fn cached_read_ns(bed: &Bed, file: &Path, seconds: u64) -> Result<f64, MeasureError> {
     let runtime = format!("--runtime={seconds}");
     let options = [
         "--rw=randread",
@@ -52,7 +52,7 @@ pub fn cached_read_ns(bed: &Bed, file: &Path, seconds: u64) -> Result<f64, Bench
     Ok(1e9 / iops.max(f64::MIN_POSITIVE))
 }
 
-fn run(bed: &Bed, file: &Path, options: &[&str]) -> Result<Value, BenchError> {
+fn run(bed: &Bed, file: &Path, options: &[&str]) -> Result<Value, MeasureError> {
     let mut command = bed.disk.testbed().command("fio");
     command.args(["--name=read", "--readonly", "--output-format=json"]);
     command.arg("--filename").arg(file).args(options);
@@ -60,16 +60,16 @@ fn run(bed: &Bed, file: &Path, options: &[&str]) -> Result<Value, BenchError> {
 }
 
 /// fio may put lines of its own before the document.
-fn parse(text: &str) -> Result<Value, BenchError> {
+fn parse(text: &str) -> Result<Value, MeasureError> {
     let start = text.find('{').unwrap_or(text.len());
     let document = serde_json::from_str(&text[start..]);
-    document.map_err(|error| BenchError::Report("fio", error.to_string()))
+    document.map_err(|error| MeasureError::Report("fio", error.to_string()))
 }
 
-fn number(document: &Value, pointer: &str) -> Result<f64, BenchError> {
+fn number(document: &Value, pointer: &str) -> Result<f64, MeasureError> {
     let number = document.pointer(pointer).and_then(Value::as_f64);
     let number = number.filter(|number| *number > 0.0);
-    number.ok_or_else(|| BenchError::Report("fio", format!("there is no {pointer}")))
+    number.ok_or_else(|| MeasureError::Report("fio", format!("there is no {pointer}")))
 }
 
 #[cfg(test)]

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use foreread_bench::BenchError;
 use foreread_bench::follower::Follower;
-use foreread_bench::host::executable;
-use foreread_bench::programs::made_up_tree;
-use foreread_bench::sample::{Sample, in_turn};
+use foreread_measure::MeasureError;
+use foreread_measure::host::executable;
+use foreread_measure::programs::made_up_tree;
+use foreread_measure::sample::{Sample, in_turn};
 use foreread_testbed::workload::{ABSENT_PATTERN, SMALL_FILES};
 use serde_json::json;
 
@@ -40,13 +40,13 @@ const RUNS: usize = 5;
 const FIO_SECONDS: u64 = 1;
 const IDLE_SECONDS: u64 = 10;
 
-pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
+pub fn measure(streams: &mut Streams<'_>) -> Result<(), MeasureError> {
     if streams.context.programs_of(&PROGRAMS).is_empty() {
         return Ok(());
     }
     let mut bed = Bed::make(streams, "nvme", &[("file".to_owned(), FILE_BYTES)])?;
     bed.disk.fill(|root| {
-        build::make_up(&root.join(BUILD)).map_err(BenchError::system("make sources up"))?;
+        build::make_up(&root.join(BUILD)).map_err(MeasureError::system("make sources up"))?;
         made_up_tree(&root.join(TREE), SMALL_FILES)
     })?;
     bed.bring_in("file")?;
@@ -107,11 +107,11 @@ fn one(
     bed: &Bed,
     name: &str,
     runs: usize,
-    once: &dyn Fn() -> Result<f64, BenchError>,
-) -> Result<Row, BenchError> {
+    once: &dyn Fn() -> Result<f64, MeasureError>,
+) -> Result<Row, MeasureError> {
     let undisturbed = || bed.disk.undisturbed(WARM_READ_BYTES_MAX, once);
-    let several = || -> Result<f64, BenchError> {
-        let times: Result<Vec<f64>, BenchError> = (0..runs).map(|_| undisturbed()).collect();
+    let several = || -> Result<f64, MeasureError> {
+        let times: Result<Vec<f64>, MeasureError> = (0..runs).map(|_| undisturbed()).collect();
         Ok(Sample::new(times?).median())
     };
     // What isn't in memory yet comes into it.
@@ -121,7 +121,7 @@ fn one(
         let all = Follower::start(streams.foreread, &WATCH_ALL)?;
         let time_ns = several()?;
         said.borrow_mut().push(all.end(&GOOD_ENDS)?);
-        Ok::<f64, BenchError>(time_ns)
+        Ok::<f64, MeasureError>(time_ns)
     })?;
     let cell = |sample: Sample| match sample.median() {
         ns if ns < 1e5 => format!("{:.3} us", ns / 1e3),
@@ -155,7 +155,7 @@ fn one(
 }
 
 /// The share of a processor that `foreread watch --all` takes while nothing happens.
-fn idle(streams: &mut Streams<'_>) -> Result<Row, BenchError> {
+fn idle(streams: &mut Streams<'_>) -> Result<Row, MeasureError> {
     let all = Follower::start(streams.foreread, &WATCH_ALL)?;
     let before = all.processor_time()?;
     thread::sleep(Duration::from_secs(IDLE_SECONDS));

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use foreread_bench::BenchError;
-use foreread_bench::sample::Sample;
+use foreread_measure::MeasureError;
+use foreread_measure::sample::Sample;
 use serde_json::json;
 
 use super::bed::Bed;
@@ -45,7 +45,7 @@ const fn mapped(name: &'static str, order: MapOrder, threads: u64, bytes: u64) -
     }
 }
 
-pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
+pub fn measure(streams: &mut Streams<'_>) -> Result<(), MeasureError> {
     let wanted: Vec<&Mapped> = PROGRAMS
         .iter()
         .filter(|program| streams.wants(program.name))
@@ -74,7 +74,7 @@ fn one(
     bed: &Bed,
     mapped: &Mapped,
     device: &str,
-) -> Result<Row, BenchError> {
+) -> Result<Row, MeasureError> {
     let bytes = streams.size(mapped.bytes);
     let options = [
         "map".to_owned(),

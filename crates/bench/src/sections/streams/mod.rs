@@ -12,9 +12,9 @@ mod reads;
 mod turns;
 mod unharmed;
 
-use foreread_bench::BenchError;
-use foreread_bench::foreread::Foreread;
-use foreread_bench::sample::Rounds;
+use foreread_measure::MeasureError;
+use foreread_measure::foreread::Foreread;
+use foreread_measure::sample::Rounds;
 use serde_json::Value;
 
 use bed::Bed;
@@ -28,7 +28,7 @@ const MIB: u64 = 1 << 20;
 const ROW_SECONDS: u64 = 8;
 const ROUNDS_MIN: usize = 3;
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     let foreread = Foreread::new(&context.foreread)?;
     let mut streams = Streams {
         context,
@@ -65,7 +65,7 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
 }
 
 /// The rows of a program on a disk.
-type Measured = Result<Vec<Row>, BenchError>;
+type Measured = Result<Vec<Row>, MeasureError>;
 
 /// What is measured here, and what was.
 struct Streams<'a> {
@@ -96,7 +96,7 @@ impl Streams<'_> {
         files: &[(String, u64)],
         begin: impl FnOnce(&Bed),
         mut measure: impl FnMut(&mut Self, &Bed, &'static str, &str) -> Measured,
-    ) -> Result<(), BenchError> {
+    ) -> Result<(), MeasureError> {
         let wanted = programs.iter().copied().filter(|name| self.wants(name));
         let wanted: Vec<&'static str> = wanted.collect();
         let devices = self.context.devices_of(devices);
@@ -175,7 +175,7 @@ fn megabytes_per_s(bytes_per_s: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreread_bench::programs::STREAM_NAMES;
+    use foreread_measure::names::STREAM_NAMES;
 
     #[test]
     fn every_program_can_be_asked_for() {

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use foreread_bench::BenchError;
+use foreread_measure::MeasureError;
 use serde_json::json;
 
 use super::bed::{Bed, Program};
@@ -51,7 +51,7 @@ fn bytes(program: &str, device: &str) -> u64 {
     mib * MIB
 }
 
-pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
+pub fn measure(streams: &mut Streams<'_>) -> Result<(), MeasureError> {
     let mut files = vec![("file".to_owned(), FILE_BYTES)];
     for device in streams.context.devices_of(&DEVICES) {
         for program in PROGRAMS.iter().filter(|program| streams.wants(program)) {
@@ -134,7 +134,7 @@ fn one(
     bed: &Bed,
     program: &Program,
     device: &str,
-) -> Result<Row, BenchError> {
+) -> Result<Row, MeasureError> {
     let limit_ns = bed.limit_ns(program)?;
     let turns = Turns::take(streams, bed, program, |_| Ok(()))?;
     let read_bytes = turns.alone.first().map_or(0, |run| run.bytes);

@@ -3,8 +3,8 @@
 
 use std::time::Instant;
 
-use foreread_bench::BenchError;
-use foreread_bench::sample::Sample;
+use foreread_measure::MeasureError;
+use foreread_measure::sample::Sample;
 use serde_json::Value;
 
 use super::Streams;
@@ -29,8 +29,8 @@ impl Turns {
         streams: &mut Streams<'_>,
         bed: &Bed,
         program: &Program,
-        mut prepare: impl FnMut(bool) -> Result<(), BenchError>,
-    ) -> Result<Self, BenchError> {
+        mut prepare: impl FnMut(bool) -> Result<(), MeasureError>,
+    ) -> Result<Self, MeasureError> {
         let rounds = streams.rounds();
         let began = Instant::now();
         let mut turns = Self::default();
@@ -79,7 +79,9 @@ impl Turns {
 }
 
 /// Runs something again when somebody else has dropped the caches meanwhile.
-pub fn undisturbed(mut run: impl FnMut() -> Result<Run, BenchError>) -> Result<Run, BenchError> {
+pub fn undisturbed(
+    mut run: impl FnMut() -> Result<Run, MeasureError>,
+) -> Result<Run, MeasureError> {
     let mut done = run()?;
     for _ in 1..ATTEMPTS {
         if !done.is_disturbed {

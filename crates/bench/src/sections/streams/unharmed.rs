@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::thread;
 use std::time::Duration;
 
-use foreread_bench::BenchError;
+use foreread_measure::MeasureError;
 use serde_json::json;
 
 use super::bed::{Bed, Program};
@@ -47,7 +47,7 @@ fn count(program: &str, device: &str) -> u64 {
     }
 }
 
-pub fn measure(streams: &mut Streams<'_>) -> Result<(), BenchError> {
+pub fn measure(streams: &mut Streams<'_>) -> Result<(), MeasureError> {
     let mut files = vec![
         ("file".to_owned(), FILE_BYTES),
         ("cached".to_owned(), CACHED_BYTES),
@@ -90,7 +90,7 @@ fn both(
     bed: &Bed,
     program: &Program,
     device: &str,
-) -> Result<[Row; 2], BenchError> {
+) -> Result<[Row; 2], MeasureError> {
     let turns = Turns::take(streams, bed, program, |_| match program.name {
         "mostly-cached" => bed.bring_in("cached"),
         _ => Ok(()),

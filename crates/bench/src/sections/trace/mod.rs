@@ -7,9 +7,9 @@ use std::io::BufWriter;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use foreread_bench::BenchError;
-use foreread_bench::sample::Sample;
 use foreread_core::grouped;
+use foreread_measure::MeasureError;
+use foreread_measure::sample::Sample;
 use foreread_trace::{Event, ReadOptions, Target, copy, create, open};
 use made::{FIO_V3, FORMATS, Format};
 use serde_json::json;
@@ -27,14 +27,14 @@ const ROUNDS: usize = 9;
 /// Of a process that reads 10 GB, in megabytes.
 const MEMORY_MB: Aim = Aim::AtMost(64.0);
 
-pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
+pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     let records = if context.quick { 300_000 } else { 2_000_000 };
     let mut rows = Vec::new();
     for format in &FORMATS {
         context.say(&format!("trace: reading {}", format.name));
         let mut bytes = Vec::new();
         let written = format.write(&mut bytes, records);
-        written.map_err(BenchError::system("make up a trace"))?;
+        written.map_err(MeasureError::system("make up a trace"))?;
         rows.push(reading(format.name, &bytes, records)?);
         if format.name == FIO_V3.name {
             context.say("trace: writing and reading the own format");
@@ -57,12 +57,12 @@ pub fn measure(context: &mut Context) -> Result<Section, BenchError> {
     })
 }
 
-fn failed(error: impl std::fmt::Display) -> BenchError {
-    BenchError::Report("read", error.to_string())
+fn failed(error: impl std::fmt::Display) -> MeasureError {
+    MeasureError::Report("read", error.to_string())
 }
 
 /// Reads everything; how many accesses there were.
-fn accesses(bytes: &[u8]) -> Result<u64, BenchError> {
+fn accesses(bytes: &[u8]) -> Result<u64, MeasureError> {
     let mut events = open(bytes, ReadOptions::default()).map_err(failed)?;
     let mut accesses = 0;
     while let Some(event) = events.next_event().map_err(failed)? {
@@ -75,7 +75,7 @@ fn accesses(bytes: &[u8]) -> Result<u64, BenchError> {
     Ok(accesses)
 }
 
-fn reading(name: &str, bytes: &[u8], records: u64) -> Result<Row, BenchError> {
+fn reading(name: &str, bytes: &[u8], records: u64) -> Result<Row, MeasureError> {
     let mut times = Vec::new();
     for _ in 0..ROUNDS {
         let (read, ns) = processor_ns(|| accesses(bytes));
@@ -87,12 +87,12 @@ fn reading(name: &str, bytes: &[u8], records: u64) -> Result<Row, BenchError> {
     Ok(speed(&format!("reading {name}"), of, records, times))
 }
 
-fn writing(fio: &[u8], records: u64) -> Result<(Vec<u8>, Row), BenchError> {
+fn writing(fio: &[u8], records: u64) -> Result<(Vec<u8>, Row), MeasureError> {
     let mut times = Vec::new();
     let mut own = Vec::new();
     for _ in 0..ROUNDS {
         own.clear();
-        let (written, ns) = processor_ns(|| -> Result<(), BenchError> {
+        let (written, ns) = processor_ns(|| -> Result<(), MeasureError> {
             let mut events = open(fio, ReadOptions::default()).map_err(failed)?;
             let mut sink = create(&mut own, Target::Frt, events.header()).map_err(failed)?;
             copy(&mut *events, &mut *sink, |_| true).map_err(failed)?;
@@ -120,7 +120,7 @@ fn speed(what: &str, of: String, records: u64, times: Vec<f64>) -> Row {
 }
 
 /// What a conversion takes of a stream that nobody could keep.
-fn memory(context: &Context) -> Result<Row, BenchError> {
+fn memory(context: &Context) -> Result<Row, MeasureError> {
     let gigabytes = if context.quick { 1 } else { 10 };
     let format: &'static Format = &FIO_V3;
     context.say(&format!(
@@ -133,7 +133,7 @@ fn memory(context: &Context) -> Result<Row, BenchError> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .map_err(BenchError::system("start foreread"))?;
+        .map_err(MeasureError::system("start foreread"))?;
     let Some(stdin) = child.stdin.take() else {
         return Err(failed("foreread has no standard input"));
     };
@@ -143,7 +143,7 @@ fn memory(context: &Context) -> Result<Row, BenchError> {
     });
     let peak = watch(child)?;
     let records = writer.join().map_err(|_| failed("the pipe broke"))?;
-    let records = records.map_err(BenchError::system("write to foreread"))?;
+    let records = records.map_err(MeasureError::system("write to foreread"))?;
     Ok(Row {
         cells: vec![
             "memory for converting fio iolog v3".to_owned(),

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a replay did, for people and for programs: the whole answer of `foreread replay`, and a
+//! part of that of `run`.
+
+use std::time::Duration;
+
+use foreread_linux_prefetcher::Report;
+use foreread_profile::PAGE_BYTES;
+use serde_json::{Value, json};
+
+use super::shortfall;
+use crate::output::{pages, time};
+
+/// What `foreread replay` did.
+pub struct ReplayDone {
+    pub report: Report,
+    pub elapsed: Duration,
+}
+
+impl ReplayDone {
+    /// Whether nothing was left undone.
+    pub fn is_whole(&self) -> bool {
+        let Report {
+            gone_files,
+            replaced_files,
+            unreadable_files,
+            failed_reads,
+            failed_file_systems,
+            over_budget_pages,
+            ..
+        } = &self.report;
+        let left_out = gone_files + replaced_files + unreadable_files + over_budget_pages;
+        left_out + failed_reads + failed_file_systems == 0
+    }
+
+    pub fn line(&self) -> String {
+        let report = &self.report;
+        let mut line = format!(
+            "replayed {} of {} in {}; {} were cached",
+            pages(report.arrived_pages),
+            pages(report.planned_pages),
+            time(u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX)),
+            pages(report.cached_pages),
+        );
+        for (count, what) in [
+            (report.gone_files, "gone"),
+            (report.replaced_files, "replaced"),
+            (report.shrunk_files, "shrunk"),
+            (report.unreadable_files, "unreadable"),
+        ] {
+            if count > 0 {
+                line += &format!(", {} {what}", foreread_core::grouped(count));
+            }
+        }
+        if report.over_budget_pages > 0 {
+            line += &format!(", {} beyond the budget", pages(report.over_budget_pages));
+        }
+        for reason in shortfall::of(report) {
+            line += "; ";
+            line += &reason;
+        }
+        line
+    }
+
+    pub fn json(&self) -> String {
+        let value = json!({
+            "schema": "foreread.replay/1",
+            "elapsed_ns": u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
+            "page_bytes": PAGE_BYTES,
+            "replay": document(&self.report),
+        });
+        format!("{value:#}")
+    }
+}
+
+/// The report of a replay, for programs.
+pub fn document(report: &Report) -> Value {
+    json!({
+        "planned_pages": report.planned_pages,
+        "cached_pages": report.cached_pages,
+        "asked_pages": report.asked_pages,
+        "arrived_pages": report.arrived_pages,
+        "over_budget_pages": report.over_budget_pages,
+        "skipped_pages": report.skipped_pages,
+        "overtaken_pages": report.overtaken_pages,
+        "metadata_bytes": report.metadata_bytes,
+        "looked_at_inodes": report.looked_at,
+        "reads": report.reads,
+        "files": report.files,
+        "gone_files": report.gone_files,
+        "replaced_files": report.replaced_files,
+        "shrunk_files": report.shrunk_files,
+        "changed_files": report.changed_files,
+        "unreadable_files": report.unreadable_files,
+        "failed_reads": report.failed_reads,
+        "short_reads": report.short_reads,
+        "failed_file_systems": report.failed_file_systems,
+        "first_error": shortfall::first_error(report),
+        "fetched_nothing_because": shortfall::nothing(report),
+        "raw_file_systems": report.raw_file_systems,
+        "looked_file_systems": report.looked_file_systems,
+        "stopped_for_memory": report.stopped_for_memory != 0,
+    })
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The executor: carries plans out, one after another or several at once.
+//!
+//! One thread, the dispatcher, takes the plans. It divides each by file system, shares the budget
+//! among these, and hands every part to a worker of that device. It also watches memory: where
+//! tasks wait for it, all that is under way is stopped.
+//!
+//! A worker keeps the rings through which it reads from one plan to the next. Two plans for one
+//! device have a worker each, so that a large one doesn't hold up a small one.
+//!
+//! The mount table is read again only when the kernel says that it has changed. The first plan
+//! starts the threads; they end when there was none for [`IDLE`].
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use foreread_replay::budget::{Need, budget_bytes, shares};
+use foreread_replay::plan::ReadPlan;
+use foreread_sys::memory::{full_memory_pressure_percent, memory};
+use foreread_sys::mounts::MountTable;
+
+use super::crew::Crew;
+use super::data;
+use super::means::Means;
+use super::targets::{self, Target};
+use super::under_way::{Fetch, OnEnd, Shared, Working};
+use super::{IDLE, Options, looks, pages_of, raw};
+
+/// While something is under way, memory is looked at so often.
+const MEMORY_WATCHED_EVERY: Duration = Duration::from_millis(50);
+/// Stops when tasks wait for memory for a larger part of their time: then every page brought in
+/// pushes out one that is needed.
+const FULL_PRESSURE_PERCENT_MAX: f64 = 10.0;
+
+/// See the [module](self). Copies are the same executor.
+#[derive(Clone, Default)]
+pub struct Executor(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    /// `None` where there is none now.
+    dispatcher: Arc<Mutex<Option<Dispatching>>>,
+    crew: Crew,
+}
+
+/// The way to the dispatcher.
+struct Dispatching {
+    orders: Sender<Order>,
+    thread: JoinHandle<()>,
+}
+
+/// A plan on its way to the dispatcher.
+struct Order {
+    plan: Arc<ReadPlan>,
+    budget_bytes: Option<u64>,
+    shared: Arc<Shared>,
+    /// Until its parts are with workers.
+    _working: Working,
+}
+
+impl Executor {
+    /// Carries a plan out; returns at once.
+    #[must_use]
+    pub fn start(&self, plan: Arc<ReadPlan>, options: &Options) -> Fetch {
+        self.begin(plan, options, None)
+    }
+
+    /// The same, and calls `on_end`, from a thread of the executor, when nothing of it is under way
+    /// any more. `on_end` must not wait for anything.
+    #[must_use]
+    pub fn start_then(
+        &self,
+        plan: Arc<ReadPlan>,
+        options: &Options,
+        on_end: impl FnOnce() + Send + 'static,
+    ) -> Fetch {
+        self.begin(plan, options, Some(Box::new(on_end)))
+    }
+
+    fn begin(&self, plan: Arc<ReadPlan>, options: &Options, on_end: Option<OnEnd>) -> Fetch {
+        let shared = Arc::new(Shared::new(options, on_end));
+        let fetch = Fetch {
+            shared: Arc::clone(&shared),
+            started: Instant::now(),
+            _executor: Arc::clone(&self.0) as _,
+        };
+        self.hand_over(Order {
+            plan,
+            budget_bytes: options.budget_bytes,
+            _working: Working::new(&shared),
+            shared,
+        });
+        fetch
+    }
+
+    fn hand_over(&self, mut order: Order) {
+        let mut dispatcher = lock(&self.0.dispatcher);
+        if let Some(dispatching) = &*dispatcher {
+            match dispatching.orders.send(order) {
+                Ok(()) => return,
+                // Its thread has panicked, and said so.
+                Err(SendError(back)) => order = back,
+            }
+        }
+        let (orders, receiver) = channel();
+        let mut dispatching = Dispatcher {
+            own: Arc::clone(&self.0.dispatcher),
+            crew: self.0.crew.clone(),
+            mounts: MountTable::default(),
+            workers: HashMap::new(),
+            under_way: Vec::new(),
+        };
+        let thread = thread::Builder::new().name("fetch".into());
+        match thread.spawn(move || dispatching.run(&receiver)) {
+            Ok(thread) => {
+                // It is there as long as somebody could send.
+                let _ = orders.send(order);
+                *dispatcher = Some(Dispatching { orders, thread });
+            }
+            Err(error) => order.shared.count_failed_file_system(&error),
+        }
+    }
+}
+
+/// Nobody is left who could hand a plan over. Threads that have nothing to do have ended then:
+/// they hold mount namespaces. Those that wait for a device end when it has answered.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let dispatching = lock(&self.dispatcher).take();
+        if let Some(Dispatching { orders, thread }) = dispatching {
+            drop(orders);
+            // If it has panicked, it has said so.
+            let _ = thread.join();
+        }
+        self.crew.end();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The part of a plan that is on one file system.
+struct Part {
+    plan: Arc<ReadPlan>,
+    target: Target,
+    budget_bytes: u64,
+    shared: Arc<Shared>,
+    _working: Working,
+}
+
+/// A thread that reads from one device.
+struct Worker {
+    parts: Sender<Part>,
+    /// Whether it has something to do, or has ended for want of that.
+    is_taken: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+struct Dispatcher {
+    own: Arc<Mutex<Option<Dispatching>>>,
+    crew: Crew,
+    mounts: MountTable,
+    workers: HashMap<(u32, u32), Vec<Worker>>,
+    under_way: Vec<Arc<Shared>>,
+}
+
+impl Dispatcher {
+    fn run(&mut self, orders: &Receiver<Order>) {
+        loop {
+            let limit = match self.under_way.is_empty() {
+                true => IDLE,
+                false => MEMORY_WATCHED_EVERY,
+            };
+            match orders.recv_timeout(limit) {
+                Ok(order) => self.divide(order),
+                Err(RecvTimeoutError::Timeout) if self.under_way.is_empty() => {
+                    // Who sends holds the lock.
+                    let mut own = lock(&self.own);
+                    let Ok(order) = orders.try_recv() else {
+                        *own = None;
+                        drop(own);
+                        return self.end_workers();
+                    };
+                    drop(own);
+                    self.divide(order);
+                }
+                Err(RecvTimeoutError::Timeout) => self.watch_memory(),
+                // All that was under way was stopped.
+                Err(RecvTimeoutError::Disconnected) => return self.end_workers(),
+            }
+            self.under_way.retain(|shared| !shared.is_over());
+        }
+    }
+
+    /// Waits for the workers that have nothing to do.
+    fn end_workers(&mut self) {
+        for Worker {
+            parts,
+            is_taken,
+            thread,
+        } in self.workers.drain().flat_map(|(_, workers)| workers)
+        {
+            drop(parts);
+            if !is_taken.load(Ordering::Acquire) || thread.is_finished() {
+                let _ = thread.join();
+            }
+        }
+    }
+
+    fn watch_memory(&self) {
+        if full_memory_pressure_percent().is_some_and(|full| full > FULL_PRESSURE_PERCENT_MAX) {
+            for shared in &self.under_way {
+                let stopped = &shared.tally.stopped_for_memory;
+                stopped.store(1, Ordering::Relaxed);
+                shared.stop();
+            }
+        }
+    }
+
+    /// Hands the parts of a plan to workers.
+    fn divide(&mut self, order: Order) {
+        let Order { plan, shared, .. } = &order;
+        let tally = &shared.tally;
+        tally.add(|t| &t.planned_pages, plan.total_pages());
+        let Ok(mounts) = self.mounts.current() else {
+            return;
+        };
+        let targets = targets::of_plan(plan, &mounts);
+        let ours = targets.iter().map(|target| pages_of(plan, &target.nodes));
+        let others = plan.total_pages().saturating_sub(ours.sum());
+        tally.add(|t| &t.skipped_pages, others);
+        let budgets = budgets(plan, &targets, budget_bytes(memory(), order.budget_bytes));
+        // Those that lie on others come last: they wait for the metadata of all before them.
+        let mut targets: Vec<_> = targets.into_iter().zip(budgets).collect();
+        targets.sort_by_key(|(target, _)| target.is_stacked());
+        let own = targets.iter().filter(|(target, _)| !target.is_stacked());
+        shared.expect_metadata(own.count());
+        for (target, budget_bytes) in targets {
+            self.hand_over(Part {
+                plan: Arc::clone(plan),
+                target,
+                budget_bytes,
+                shared: Arc::clone(shared),
+                _working: Working::new(shared),
+            });
+        }
+        self.under_way.push(Arc::clone(shared));
+    }
+
+    /// To a worker of its device that is free, or to a new one.
+    fn hand_over(&mut self, mut part: Part) {
+        let device = (part.target.major, part.target.minor);
+        let workers = self.workers.entry(device).or_default();
+        let mut at = 0;
+        while let Some(worker) = workers.get(at) {
+            if worker.is_taken.swap(true, Ordering::Relaxed) {
+                at += 1;
+                continue;
+            }
+            match worker.parts.send(part) {
+                Ok(()) => return,
+                Err(SendError(back)) => part = back,
+            }
+            workers.remove(at);
+        }
+        // Those that have ended are taken for ever.
+        workers.retain(|worker| !worker.thread.is_finished());
+        let (parts, receiver) = channel();
+        let is_taken = Arc::new(AtomicBool::new(true));
+        let (own_taken, crew) = (Arc::clone(&is_taken), self.crew.clone());
+        let thread = thread::Builder::new().name("fetch-device".into());
+        let spawned = thread.spawn(move || work(&receiver, &own_taken, crew));
+        match spawned {
+            Ok(thread) => {
+                let _ = parts.send(part);
+                workers.push(Worker {
+                    parts,
+                    is_taken,
+                    thread,
+                });
+            }
+            Err(error) => {
+                part.shared.metadata_done(&part.target);
+                part.shared.count_failed_file_system(&error);
+            }
+        }
+    }
+}
+
+/// What each file system may bring in: the budget goes by need, wherever it is.
+fn budgets(plan: &ReadPlan, targets: &[Target], budget_bytes: u64) -> Vec<u64> {
+    let needs = targets.iter().enumerate().flat_map(|(group, target)| {
+        let ranges = target.nodes.iter().flat_map(|id| plan.ranges(*id));
+        ranges.map(move |range| Need {
+            need_ns: range.need_ns,
+            group,
+            pages: range.pages,
+        })
+    });
+    shares(needs, targets.len(), budget_bytes)
+}
+
+/// What a worker does all its life.
+fn work(parts: &Receiver<Part>, is_taken: &Arc<AtomicBool>, crew: Crew) {
+    let mut means = Means {
+        crew,
+        data: None,
+        metadata: None,
+    };
+    loop {
+        match parts.recv_timeout(IDLE) {
+            Ok(part) => {
+                carry_out(&part, &mut means);
+                // The next plan may come as soon as this one is over.
+                is_taken.store(false, Ordering::Release);
+                drop(part);
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if !is_taken.swap(true, Ordering::Relaxed) {
+                    return;
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+fn carry_out(part: &Part, means: &mut Means) {
+    let Part {
+        plan,
+        target,
+        budget_bytes,
+        shared,
+        _working: _,
+    } = part;
+    if target.is_stacked() {
+        shared.wait_for_metadata();
+    }
+    let mut budget_bytes = *budget_bytes;
+    let mut rest = target.nodes.as_slice();
+    let unplaced;
+    if target.fs_type.starts_with(b"ext")
+        && !shared.no_raw
+        && let Ok(mut found) = raw::metadata(plan, target, shared, &mut means.metadata)
+    {
+        shared.tally.add(|t| &t.raw_file_systems, 1);
+        let pieces = std::mem::take(&mut found.pieces);
+        budget_bytes -= data::read(
+            plan,
+            target,
+            pieces,
+            found.service,
+            budget_bytes,
+            shared,
+            &mut means.data,
+        );
+        unplaced = found.unplaced;
+        rest = &unplaced;
+    } else {
+        shared.tally.add(|t| &t.looked_file_systems, 1);
+    }
+    if !rest.is_empty() && !shared.stopped() {
+        looks::replay(plan, target, rest, budget_bytes, shared, means);
+    }
+    shared.metadata_done(target);
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads of metadata from a block device, in order of the device and in large batches. They show
+//! whether the device has a head.
+
+use std::collections::HashMap;
+use std::io;
+use std::num::NonZeroU64;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Instant;
+
+use foreread_profile::PAGE_BYTES;
+use foreread_replay::ext4::{Extent, merge_extents};
+use foreread_replay::order::Service;
+use foreread_sys::block_device::BlockDevice;
+use foreread_sys::cache::{cached_pages, missing_ranges};
+use foreread_sys::uring::Finished;
+use rustix::fs::{Advice, fadvise};
+
+use super::pump::{self, Pump, READ_BYTES_MAX};
+use super::under_way::Shared;
+
+/// Gaps in metadata that are read through: about what a slow stick (1.2 ms a request, 25 MB/s)
+/// transfers in the time of a request.
+const GAP_BYTES_MAX: u64 = 16 * 1024;
+
+/// Gaps that a disk with a head reads through, where that is asked for: about what it transfers in
+/// a fifth of a seek.
+const GAP_BYTES_MAX_WIDE: u64 = 128 * 1024;
+/// More than this is not read through at once.
+const GAPS_BYTES_MAX: u64 = 8 << 20;
+
+/// Has everything that is missing there read, and doesn't wait for it. A read waits for the first
+/// page that others read already, before it asks for the next one that is missing.
+pub(super) fn ask_for(device: &BlockDevice, extents: &[Extent]) -> io::Result<()> {
+    // The kernel takes as many whole pages at a time as make one request, and drops the rest.
+    let step_bytes = device
+        .request_bytes_max
+        .clamp(PAGE_BYTES, u64::from(READ_BYTES_MAX));
+    let step_bytes = step_bytes - step_bytes % PAGE_BYTES;
+    for extent in extents {
+        let mut at = extent.offset_bytes;
+        while at < extent.end_bytes() {
+            let length = NonZeroU64::new((extent.end_bytes() - at).min(step_bytes));
+            fadvise(device.file(), at, length, Advice::WillNeed)?;
+            at += step_bytes;
+        }
+    }
+    Ok(())
+}
+
+/// Whether what was asked for then has taken as long as a head needs to move.
+pub(super) fn moved_head(since: Instant) -> bool {
+    let piece_ns = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Service { piece_ns }.has_head()
+}
+
+/// Reads extents of the device in order, and watches how long it takes.
+pub(super) struct Fetcher<'a> {
+    device: &'a BlockDevice,
+    shared: &'a Shared,
+    pump: Pump<'a, Extent>,
+    fetched: HashMap<u64, u64>,
+    pieces: u64,
+    elapsed_ns: u64,
+    /// Single reads that no head was moved for.
+    quick_reads: u32,
+    /// Whether a head was moved for the last one; `None` before.
+    has_head: Option<bool>,
+}
+
+/// With wider gaps read through, where that isn't too much.
+fn widened(extents: Vec<Extent>) -> Vec<Extent> {
+    let bytes = |extents: &[Extent]| extents.iter().map(|one| one.length_bytes).sum::<u64>();
+    let wide = merge_extents(extents.clone(), GAP_BYTES_MAX_WIDE);
+    match bytes(&wide) - bytes(&extents) <= GAPS_BYTES_MAX {
+        true => wide,
+        false => extents,
+    }
+}
+
+fn pieces_of(extent: &Extent, bytes_max: u32) -> impl Iterator<Item = Extent> {
+    let (mut at, end) = (extent.offset_bytes, extent.end_bytes());
+    std::iter::from_fn(move || {
+        let piece = Extent {
+            offset_bytes: at,
+            length_bytes: (end - at).min(u64::from(bytes_max)),
+        };
+        at = piece.end_bytes();
+        (piece.length_bytes > 0).then_some(piece)
+    })
+}
+
+/// The first quick read may have found the head in place.
+const QUICK_READS: u32 = 2;
+
+impl<'a> Fetcher<'a> {
+    pub fn new(
+        device: &'a BlockDevice,
+        shared: &'a Shared,
+        kept: &mut Option<pump::Reader<Extent>>,
+    ) -> io::Result<Self> {
+        // Exactly what is asked for: no readahead around it.
+        fadvise(device.file().as_fd(), 0, None, Advice::Random)?;
+        let mut pump = Pump::new(shared, kept)?;
+        pump.learn_from(device.file());
+        Ok(Self {
+            device,
+            shared,
+            pump,
+            fetched: HashMap::new(),
+            pieces: 0,
+            elapsed_ns: 0,
+            quick_reads: 0,
+            has_head: None,
+        })
+    }
+
+    /// Asks for everything before it waits for anything, from now on.
+    pub fn read_all_at_once(&mut self) {
+        self.pump.fill();
+    }
+
+    /// What made the reads, for the next plan.
+    pub fn into_reader(self) -> Option<pump::Reader<Extent>> {
+        self.pump.into_reader()
+    }
+
+    /// Reads extents, in pieces as large as reads may be.
+    pub fn fetch(&mut self, extents: &[Extent]) -> io::Result<()> {
+        self.fetch_pieces(extents, READ_BYTES_MAX, |_| ())
+    }
+
+    /// Reads extents in pieces of at most so many bytes, and says which have arrived.
+    pub fn fetch_pieces(
+        &mut self,
+        extents: &[Extent],
+        piece_bytes_max: u32,
+        mut arrived: impl FnMut(Extent),
+    ) -> io::Result<()> {
+        let started = Instant::now();
+        let extents = self.unread(extents)?;
+        if self.reads_all_at_once() {
+            ask_for(self.device, &extents)?;
+        }
+        let known = extents
+            .iter()
+            .map(|one| (one.offset_bytes, one.length_bytes));
+        self.fetched.extend(known);
+        self.pieces += extents.len() as u64;
+        let pieces = extents
+            .iter()
+            .flat_map(|extent| pieces_of(extent, piece_bytes_max));
+        let shared = self.shared;
+        let mut done = |finished: Finished<Extent>| {
+            match finished.result {
+                Ok(bytes) => shared.tally.add(|t| &t.metadata_bytes, bytes.into()),
+                Err(error) => shared.count_failed_read(&error),
+            }
+            arrived(finished.token);
+        };
+        let fd = self.device.file().as_raw_fd();
+        for piece in pieces {
+            let length_bytes = u32::try_from(piece.length_bytes).unwrap_or(piece_bytes_max);
+            let at = piece.offset_bytes;
+            if !self.pump.read(fd, at, length_bytes, piece, &mut done)? {
+                return Ok(());
+            }
+        }
+        self.pump.finish(done)?;
+        let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.elapsed_ns = self.elapsed_ns.saturating_add(elapsed_ns);
+        Ok(())
+    }
+
+    /// What is to be read to have these: those that weren't fetched yet, merged.
+    fn unread(&mut self, extents: &[Extent]) -> io::Result<Vec<Extent>> {
+        let mut merged = merge_extents(extents.to_vec(), GAP_BYTES_MAX);
+        merged.retain(|one| self.fetched.get(&one.offset_bytes) != Some(&one.length_bytes));
+        let Some(neighbours) = &self.shared.with_neighbours else {
+            self.place_head(&merged)?;
+            return Ok(merged);
+        };
+        // A read that all others wait for is dear while a program reads as well: one will do.
+        if neighbours.has_head().is_none() {
+            self.place_head(&merged)?;
+            neighbours.set_has_head(self.has_head);
+        }
+        Ok(match neighbours.has_head() {
+            Some(true) => widened(merged),
+            _ => merged,
+        })
+    }
+
+    /// Whether everything is asked for before anything is waited for.
+    pub fn reads_all_at_once(&self) -> bool {
+        self.pump.is_filled()
+    }
+
+    /// Brings the head in front of what is to be read. A disk that serves the nearest request first
+    /// would else, coming from behind, begin with the last one and go back piece by piece, half a
+    /// turn for each. It costs nothing: the way is to be gone in any case.
+    fn place_head(&mut self, extents: &[Extent]) -> io::Result<()> {
+        if self.quick_reads >= QUICK_READS {
+            return Ok(());
+        }
+        let mut missing = Vec::new();
+        let is_missing = |extent: &&Extent| {
+            let start_page = extent.offset_bytes / PAGE_BYTES;
+            let pages = extent.end_bytes().div_ceil(PAGE_BYTES) - start_page;
+            missing.clear();
+            missing_ranges(self.device.file().as_fd(), start_page, pages, &mut missing);
+            !missing.is_empty()
+        };
+        if extents.iter().find(is_missing).is_none() {
+            return Ok(());
+        }
+        // Short ranges are missing as a whole when any page of them is.
+        let device = self.device.file();
+        let mut pages = missing[0].0..missing[0].0 + missing[0].1;
+        let page = pages.find(|page| cached_pages(device, *page, 1).is_ok_and(|n| n == 0));
+        let offset_bytes = page.unwrap_or(missing[0].0) * PAGE_BYTES;
+        let fd = device.as_raw_fd();
+        let piece = Extent {
+            offset_bytes,
+            length_bytes: PAGE_BYTES,
+        };
+        let started = Instant::now();
+        let length_bytes = PAGE_BYTES as u32;
+        self.pump
+            .read(fd, offset_bytes, length_bytes, piece, |_| {})?;
+        // It counts with its piece, which is read as a whole.
+        self.pump.finish(|_| {})?;
+        let has_head = moved_head(started);
+        self.has_head = Some(has_head);
+        self.quick_reads += u32::from(!has_head);
+        Ok(())
+    }
+
+    /// Mean time for a piece of metadata.
+    pub fn service(&self) -> Service {
+        Service {
+            piece_ns: self.elapsed_ns / self.pieces.max(1),
+        }
+    }
+}

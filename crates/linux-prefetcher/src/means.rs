@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The means of a worker: its threads and its rings, kept from one plan to the next.
+
+use foreread_replay::ext4::Extent;
+
+use super::crew::Crew;
+use super::data::Token;
+use super::pump::Reader;
+
+/// See the [module](self).
+pub(super) struct Means {
+    pub crew: Crew,
+    pub data: Option<Reader<Token>>,
+    pub metadata: Option<Reader<Extent>>,
+}

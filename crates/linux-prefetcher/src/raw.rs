@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Metadata of a mounted ext4 through its block device's page cache.
+//!
+//! ext4 keeps inode tables, directories and block maps in the page cache of its device. What is
+//! read there by us, in order of the device and in large batches, the kernel finds in memory when
+//! the program walks a path. The same bytes tell where the files' data lie, without opening them.
+
+use std::io;
+
+use foreread_profile::{Identity, NodeId, NodeKind, Uses};
+use foreread_replay::ext4::{
+    Extent, FileType, Geometry, Inode, Limits, Survey, WHOLE_FILE, Wanted, merge_extents,
+};
+use foreread_replay::order::{Piece, Service};
+use foreread_replay::plan::ReadPlan;
+use foreread_sys::block_device::{BlockDevice, has_head};
+
+use super::beside::DIRECTORY_BYTES_MAX;
+use super::fetcher::Fetcher;
+use super::pump;
+use super::targets::Target;
+use super::under_way::Shared;
+use super::{beside, pages_of};
+
+/// What the layout tells about the data.
+pub(super) struct Found {
+    pub pieces: Vec<Piece>,
+    /// Nodes whose inode isn't the one recorded, makes no sense, or has none of the pages named: to
+    /// be looked at by path.
+    pub unplaced: Vec<NodeId>,
+    pub service: Service,
+}
+
+/// Reads the metadata of a target's nodes into memory and returns where their data lie.
+pub(super) fn metadata(
+    plan: &ReadPlan,
+    target: &Target,
+    shared: &Shared,
+    kept: &mut Option<pump::Reader<Extent>>,
+) -> io::Result<Found> {
+    let device = BlockDevice::open(target.major, target.minor)?;
+    let mut fetcher = Fetcher::new(&device, shared, kept)?;
+    if let Some(neighbours) = &shared.with_neighbours
+        && neighbours.is_among_many()
+    {
+        let has_head = has_head(target.major, target.minor);
+        neighbours.set_has_head(Some(has_head));
+        if has_head {
+            fetcher.read_all_at_once();
+        }
+    }
+    let failed = |error: foreread_replay::ext4::Ext4Error| io::Error::other(error.to_string());
+    let mut geometry = Geometry::read(&mut &device).map_err(failed)?;
+    let numbers = || {
+        target
+            .nodes
+            .iter()
+            .filter_map(|id| Some(plan.node(*id)?.identity.inode))
+    };
+    fetcher.fetch(&geometry.descriptor_extents(numbers()))?;
+    geometry
+        .load_groups(&mut &device, numbers())
+        .map_err(failed)?;
+    if let Some(known) = &shared.with_neighbours {
+        let nodes = &target.nodes;
+        beside::fetch(plan, nodes, &geometry, &device, &mut fetcher, known)?;
+    }
+    let wanted = target.nodes.iter().filter_map(|id| wanted(plan, *id));
+    let mut survey = Survey::new(&geometry, wanted, Limits::default());
+    while !survey.is_finished() && !shared.stopped() {
+        fetcher.fetch(&survey.next_extents())?;
+        survey.step(&mut &device);
+    }
+    let mut found = Found {
+        pieces: Vec::new(),
+        unplaced: Vec::new(),
+        service: fetcher.service(),
+    };
+    if shared.stopped() {
+        // What wasn't surveyed is not gone.
+        return Ok(found);
+    }
+    let mut blocks = Vec::new();
+    for (id, surveyed) in target.nodes.iter().zip(survey.finish()) {
+        let Some(node) = plan.node(*id) else {
+            continue;
+        };
+        let Some(inode) = (surveyed.inode.ok()).filter(|i| is_same(node.kind, &node.identity, i))
+        else {
+            found.unplaced.push(*id);
+            continue;
+        };
+        blocks.extend(inode.metadata_extents(&geometry));
+        if node.kind == NodeKind::File && node.range_count > 0 {
+            let placed = pieces(plan, *id, &inode, &geometry);
+            if placed.is_empty() {
+                // Nobody would open it, and see whether it's still the one that was recorded.
+                found.unplaced.push(*id);
+                continue;
+            }
+            let pages = placed.iter().map(|piece| piece.pages).sum();
+            let skipped = pages_of(plan, &[*id]).saturating_sub(pages);
+            shared.tally.add(|t| &t.skipped_pages, skipped);
+            found.pieces.extend(placed);
+        }
+    }
+    fetcher.fetch(&merge_extents(blocks, 0))?;
+    found.service = fetcher.service();
+    *kept = fetcher.into_reader();
+    Ok(found)
+}
+
+fn wanted(plan: &ReadPlan, id: NodeId) -> Option<Wanted> {
+    let node = plan.node(id)?;
+    let pages = match node.kind {
+        NodeKind::File => plan
+            .ranges(id)
+            .iter()
+            .map(|range| range.start_page..range.end_page())
+            .collect(),
+        NodeKind::Directory
+            if node.uses.contains(Uses::LISTED)
+                || node.identity.size_bytes <= DIRECTORY_BYTES_MAX =>
+        {
+            vec![WHOLE_FILE]
+        }
+        _ => Vec::new(),
+    };
+    Some(Wanted {
+        inode: node.identity.inode,
+        pages,
+    })
+}
+
+/// Whether the inode is still the one that was recorded. Content may have changed in place.
+fn is_same(kind: NodeKind, identity: &Identity, inode: &Inode) -> bool {
+    let kind_matches = matches!(
+        (kind, inode.file_type),
+        (NodeKind::File, FileType::Regular)
+            | (NodeKind::Directory, FileType::Directory)
+            | (NodeKind::Symlink, FileType::Symlink)
+    );
+    let generation_matches = identity.generation == 0 || identity.generation == inode.generation;
+    kind_matches && generation_matches && inode.links > 0
+}
+
+fn pieces(plan: &ReadPlan, id: NodeId, inode: &Inode, geometry: &Geometry) -> Vec<Piece> {
+    let ranges = plan.ranges(id);
+    let mut pieces = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        let pages = std::slice::from_ref(&(range.start_page..range.end_page())).to_vec();
+        for place in inode.physical_ranges(geometry, &pages) {
+            pieces.push(Piece {
+                node: id,
+                start_page: place.file_page,
+                pages: place.pages,
+                need_ns: range.need_ns,
+                place_bytes: place.offset_bytes,
+            });
+        }
+    }
+    pieces
+}

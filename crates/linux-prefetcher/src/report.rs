@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What carrying out a plan came to, counted by several threads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! report {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What came of a plan. Pages are of 4 KiB.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Report {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        /// A report that is being written by several threads.
+        #[derive(Default)]
+        pub(super) struct Tally {
+            $(pub(super) $name: AtomicU64,)*
+        }
+
+        impl Tally {
+            pub(super) fn report(&self) -> Report {
+                Report { $($name: self.$name.load(Ordering::Relaxed),)* }
+            }
+        }
+    };
+}
+
+report! {
+    /// Pages that the plan names.
+    planned_pages,
+    /// Of these, found cached.
+    cached_pages,
+    /// Pages asked for.
+    asked_pages,
+    /// Pages that arrived.
+    arrived_pages,
+    /// Pages left out because they exceed the budget.
+    over_budget_pages,
+    /// Pages for which nothing was read: of files that are gone, replaced or unreadable, behind the
+    /// end of a file, in holes, on file systems in memory. Planned pages are these, the cached, the
+    /// asked for and those over the budget; a replay that was stopped hasn't come to all.
+    skipped_pages,
+    /// Pages that it didn't come to, because the program was ahead of it.
+    overtaken_pages,
+    /// Bytes of metadata read from block devices.
+    metadata_bytes,
+    /// Inodes looked at one by one, where the device couldn't be read.
+    looked_at,
+    /// Reads made.
+    reads,
+    /// Files read.
+    files,
+    /// Paths that name nothing any more.
+    gone_files,
+    /// Paths that name another file now.
+    replaced_files,
+    /// Files that are shorter than the pages named.
+    shrunk_files,
+    /// Files changed since, read all the same.
+    changed_files,
+    /// Files that may not be opened for reading.
+    unreadable_files,
+    /// Reads of data or metadata that failed.
+    failed_reads,
+    /// Reads of data that ended before the last page asked for.
+    short_reads,
+    /// File systems on which no more reads could be made at all, for want of threads or memory.
+    failed_file_systems,
+    /// Error number of what failed first; 0 when nothing did.
+    first_error_number,
+    /// File systems read through their block device.
+    raw_file_systems,
+    /// File systems read inode by inode.
+    looked_file_systems,
+    /// Whether memory ran short: 1 when it did.
+    stopped_for_memory,
+}
+
+impl Tally {
+    pub(super) fn add(&self, counter: impl FnOnce(&Self) -> &AtomicU64, n: u64) {
+        counter(self).fetch_add(n, Ordering::Relaxed);
+    }
+}

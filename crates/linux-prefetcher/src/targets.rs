@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which file system each node of a plan is on now; what the plan says is only a hint.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use foreread_profile::{NodeId, NodeKind};
+use foreread_replay::plan::ReadPlan;
+use foreread_sys::mounts::Mounts;
+
+/// One file system and the nodes on it.
+pub(super) struct Target {
+    pub fs_type: Vec<u8>,
+    pub major: u32,
+    pub minor: u32,
+    pub mount_point: PathBuf,
+    /// Nodes that exist, parents first.
+    pub nodes: Vec<NodeId>,
+    /// Whether its metadata has been read.
+    pub metadata_done: AtomicBool,
+}
+
+impl Target {
+    /// Whether its files lie on other file systems, which hold its metadata too.
+    pub fn is_stacked(&self) -> bool {
+        self.fs_type == b"overlay"
+    }
+}
+
+/// Sorts the nodes of a plan by file system; those in memory are left out.
+pub(super) fn of_plan(plan: &ReadPlan, mounts: &Mounts) -> Vec<Target> {
+    let mut top_of: Vec<Option<usize>> = vec![None; plan.len()];
+    let points = || {
+        mounts
+            .points()
+            .iter()
+            .map(|point| point.mount_point.as_slice())
+    };
+    for (id, index) in plan.find_all(points()) {
+        // A mount that another covers isn't reached by its path.
+        if mounts.mount_of(&mounts.points()[index].mount_point) == Some(index) {
+            top_of[id.0 as usize] = Some(index);
+        }
+    }
+    let mut mount_of: Vec<Option<usize>> = vec![None; plan.len()];
+    let mut targets: Vec<(u32, u32, Target)> = Vec::new();
+    for (id, node) in plan.iter() {
+        let at = id.0 as usize;
+        let above = node.parent.and_then(|parent| mount_of[parent.0 as usize]);
+        mount_of[at] = top_of[at].or(above);
+        let Some(point) = mount_of[at].and_then(|index| mounts.points().get(index)) else {
+            continue;
+        };
+        if point.is_virtual() || node.kind == NodeKind::Absent || node.identity.inode == 0 {
+            continue;
+        }
+        let key = (point.major, point.minor);
+        let known = targets
+            .iter()
+            .position(|(major, minor, _)| (*major, *minor) == key);
+        let index = known.unwrap_or_else(|| {
+            let target = Target {
+                fs_type: point.fs_type.clone(),
+                major: point.major,
+                minor: point.minor,
+                mount_point: OsStr::from_bytes(&point.mount_point).into(),
+                nodes: Vec::new(),
+                metadata_done: AtomicBool::new(false),
+            };
+            targets.push((key.0, key.1, target));
+            targets.len() - 1
+        });
+        targets[index].2.nodes.push(id);
+    }
+    targets.into_iter().map(|(_, _, target)| target).collect()
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plan that is being carried out: what its threads share, and what its owner holds.
+
+use std::any::Any;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use foreread_profile::{NodeId, PagesOf};
+use foreread_replay::plan::ReadPlan;
+
+use super::report::{Report, Tally};
+use super::targets::Target;
+use super::{Neighbours, Options, is_shrunk};
+
+/// How long data is held back at most: somewhat longer than a recorder takes to load on an idle
+/// machine (20 to 30 ms).
+const HOLD_MAX: Duration = Duration::from_millis(50);
+
+/// How long a plan that was stopped is waited for: what a device that isn't slow needs for what is
+/// under way.
+const GRACE: Duration = Duration::from_millis(20);
+
+/// What is called when nothing of a plan is under way any more.
+pub(super) type OnEnd = Box<dyn FnOnce() + Send>;
+
+/// What all threads of a plan share.
+pub(super) struct Shared {
+    is_stopped: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
+    pub tally: Tally,
+    pub no_raw: bool,
+    pub no_ring: bool,
+    pub with_neighbours: Option<Neighbours>,
+    pub stops_when_overtaken: bool,
+    /// Pages that arrived, where that is asked for.
+    pub fetched: Option<Mutex<Vec<PagesOf>>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Threads that still read.
+    working: usize,
+    /// File systems with a device of their own whose metadata isn't in memory yet.
+    metadata_left: usize,
+    /// Whether data may be read.
+    is_released: bool,
+    stopped_at: Option<Instant>,
+    on_end: Option<OnEnd>,
+}
+
+impl State {
+    /// How long the end is to be waited for; `None` when it has come.
+    fn patience(&self) -> Option<Duration> {
+        if self.working == 0 {
+            return None;
+        }
+        let Some(stopped_at) = self.stopped_at else {
+            return Some(Duration::MAX);
+        };
+        let left = GRACE.saturating_sub(stopped_at.elapsed());
+        (!left.is_zero()).then_some(left)
+    }
+}
+
+impl Shared {
+    pub fn new(options: &Options, on_end: Option<OnEnd>) -> Self {
+        Self {
+            is_stopped: AtomicBool::new(false),
+            state: Mutex::new(State {
+                is_released: !options.hold_data,
+                on_end,
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+            tally: Tally::default(),
+            no_raw: options.no_raw,
+            no_ring: options.no_ring,
+            with_neighbours: options.with_neighbours.clone(),
+            stops_when_overtaken: options.stops_when_overtaken,
+            fetched: options.keeps_fetched.then(Mutex::default),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits while this holds, so long at most.
+    fn wait_while(&self, limit: Duration, mut holds: impl FnMut(&mut State) -> bool) {
+        let state = self.lock();
+        let waited = self.changed.wait_timeout_while(state, limit, &mut holds);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub fn stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+        let mut state = self.lock();
+        state.is_released = true;
+        state.stopped_at.get_or_insert_with(Instant::now);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    pub fn release(&self) {
+        self.lock().is_released = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until data may be read.
+    pub fn wait_for_release(&self) {
+        // Whoever holds it back may be starved of processor time; the program can't wait for that.
+        self.wait_while(HOLD_MAX, |state| !state.is_released);
+    }
+
+    /// Of so many file systems more the metadata is to be read.
+    pub fn expect_metadata(&self, file_systems: usize) {
+        self.lock().metadata_left += file_systems;
+    }
+
+    /// A file system's metadata is in memory.
+    pub fn metadata_done(&self, target: &Target) {
+        if !target.is_stacked() && !target.metadata_done.swap(true, Ordering::Relaxed) {
+            self.lock().metadata_left -= 1;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until that of all file systems with a device of their own is: looking through an
+    /// overlay before would only tear the head away from reading it in order.
+    pub fn wait_for_metadata(&self) {
+        self.wait_while(Duration::MAX, |state| {
+            state.metadata_left > 0 && state.stopped_at.is_none()
+        });
+    }
+
+    /// Whether nothing is read any more.
+    pub fn is_over(&self) -> bool {
+        self.lock().working == 0
+    }
+
+    /// Counts paths that can't be opened.
+    pub fn count_failure(&self, error: &io::Error, count: u64) {
+        let counter = match error.raw_os_error() {
+            Some(libc::ENOENT) => &self.tally.gone_files,
+            // Another kind of thing is there now, or on the way there.
+            Some(libc::ELOOP | libc::ENOTDIR | libc::ENXIO) => &self.tally.replaced_files,
+            _ => &self.tally.unreadable_files,
+        };
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Counts a read that failed.
+    pub fn count_failed_read(&self, error: &io::Error) {
+        self.tally.add(|t| &t.failed_reads, 1);
+        self.note_error(error);
+    }
+
+    /// Counts a file system that can't be read on.
+    pub fn count_failed_file_system(&self, error: &io::Error) {
+        self.tally.add(|t| &t.failed_file_systems, 1);
+        self.note_error(error);
+    }
+
+    fn note_error(&self, error: &io::Error) {
+        let number = error.raw_os_error().unwrap_or(libc::EIO).unsigned_abs();
+        let first = &self.tally.first_error_number;
+        let _ = first.compare_exchange(0, number.into(), Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Counts a file of which nothing is left to read, so that nobody opens it and sees.
+    pub fn count_if_shrunk(&self, plan: &ReadPlan, id: NodeId, size_bytes: u64) {
+        if is_shrunk(plan, id, size_bytes) {
+            self.tally.add(|t| &t.shrunk_files, 1);
+        }
+    }
+}
+
+/// Counts a thread as working while it lives, even if it panics.
+pub(super) struct Working(Arc<Shared>);
+
+impl Working {
+    pub fn new(shared: &Arc<Shared>) -> Self {
+        shared.lock().working += 1;
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.working -= 1;
+        let is_over = state.working == 0;
+        let on_end = state.on_end.take_if(|_| is_over);
+        drop(state);
+        self.0.changed.notify_all();
+        if let Some(on_end) = on_end {
+            on_end();
+        }
+    }
+}
+
+/// A plan under way. Stopped when dropped: what nobody holds isn't wanted any more.
+pub struct Fetch {
+    pub(super) shared: Arc<Shared>,
+    pub(super) started: Instant,
+    /// What carries it out, which lives as long.
+    pub(super) _executor: Arc<dyn Any + Send + Sync>,
+}
+
+impl Fetch {
+    /// Lets it read data; see [`Options::hold_data`].
+    pub fn release(&self) {
+        self.shared.release();
+    }
+
+    /// Asks it to stop. What is under way on the device may still arrive; its threads wait for
+    /// that, while nobody waits for them.
+    pub fn stop(&self) {
+        self.shared.stop();
+    }
+
+    /// Stops it, and waits until all that has arrived by now is counted, as long as
+    /// [`Fetch::join`] would: not for what a slow device is still to deliver.
+    pub fn settle(&self) {
+        self.stop();
+        self.shared.wait_while(2 * GRACE, |state| state.working > 0);
+    }
+
+    /// Whether it is done, or was told to stop and is to be waited for no longer.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.shared.lock().patience().is_none()
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.shared.tally.report()
+    }
+
+    /// The pages that have arrived so far, in no order; none unless [`Options::keeps_fetched`].
+    #[must_use]
+    pub fn fetched(&self) -> Vec<PagesOf> {
+        let fetched = self.shared.fetched.as_ref();
+        fetched.map_or(Vec::new(), |fetched| {
+            fetched
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()
+        })
+    }
+
+    /// Waits for its end; after [`Fetch::stop`], not for what is under way on the device.
+    #[must_use]
+    pub fn join(self) -> (Report, Duration) {
+        let mut state = self.shared.lock();
+        while let Some(patience) = state.patience() {
+            let (guard, _) = self
+                .shared
+                .changed
+                .wait_timeout(state, patience)
+                .unwrap_or_else(PoisonError::into_inner);
+            state = guard;
+        }
+        drop(state);
+        (self.report(), self.started.elapsed())
+    }
+}
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How much of what a profile names is cached, found without reading anything.
+
+use foreread_profile::{Node, NodeId, NodeKind, PAGE_BYTES, Profile};
+use foreread_sys::cache::{cached_pages, is_cached};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+
+/// Nodes looked at, some microseconds each: the heaviest, since one of them may hold most of the
+/// pages, and some spread over the rest, which stand for all of that.
+const HEAVIEST: usize = 32;
+const SAMPLE: usize = 64;
+
+/// Share of the profile that is cached, in thousandths, estimated. A path that isn't in the dentry
+/// cache counts as not cached, and so does everything before Linux 5.12 (no `RESOLVE_CACHED`).
+#[must_use]
+pub fn cached_permille(profile: &Profile) -> u16 {
+    let mut nodes: Vec<(u64, NodeId)> = profile
+        .iter()
+        .filter(|(_, node)| node.kind != NodeKind::Absent && node.identity.inode != 0)
+        .map(|(id, _)| (weight(profile, id), id))
+        .collect();
+    let heaviest = nodes.len().min(HEAVIEST);
+    if heaviest < nodes.len() {
+        nodes.select_nth_unstable_by(heaviest, |a, b| b.cmp(a));
+    }
+    let (heaviest, rest) = nodes.split_at_mut(heaviest);
+    // As they lie in the profile, so that the sample is spread over all directories.
+    rest.sort_unstable_by_key(|(_, id)| *id);
+    let step = rest.len().div_ceil(SAMPLE).max(1);
+    let (cached, all) = cached_among(profile, heaviest.iter());
+    let (cached_of_rest, sampled) = cached_among(profile, rest.iter().step_by(step));
+    let rest: u64 = rest.iter().map(|(weight, _)| weight).sum();
+    let cached_of_rest = u128::from(cached_of_rest) * u128::from(rest);
+    let cached_of_rest = cached_of_rest.checked_div(sampled.into()).unwrap_or(0);
+    let cached = (u128::from(cached) + cached_of_rest) * 1000;
+    let permille = cached.checked_div(u128::from(all) + u128::from(rest));
+    u16::try_from(permille.unwrap_or(0)).unwrap_or(1000)
+}
+
+/// Pages of a node; the inode itself weighs as much as one.
+fn weight(profile: &Profile, id: NodeId) -> u64 {
+    let ranges = profile.ranges(id).iter();
+    ranges.fold(1, |sum, range| sum.saturating_add(range.pages))
+}
+
+/// What of some nodes is cached, and all that they weigh.
+fn cached_among<'a>(
+    profile: &Profile,
+    nodes: impl Iterator<Item = &'a (u64, NodeId)>,
+) -> (u64, u64) {
+    let mut path = Vec::new();
+    let mut sums = (0u64, 0u64);
+    for (weight, id) in nodes {
+        if let Some(node) = profile.node(*id) {
+            path.clear();
+            profile.path_into(*id, &mut path);
+            let cached = cached_of(profile, *id, node, &path);
+            sums.0 = sums.0.saturating_add(cached);
+            sums.1 = sums.1.saturating_add(*weight);
+        }
+    }
+    sums
+}
+
+fn cached_of(profile: &Profile, id: NodeId, node: &Node, path: &[u8]) -> u64 {
+    let file = node.kind == NodeKind::File && node.range_count > 0;
+    // openat2 refuses all but the fewest flags beside O_PATH.
+    let mode = if file {
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY
+    } else {
+        OFlags::PATH
+    };
+    let flags = mode | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let resolve = ResolveFlags::CACHED | ResolveFlags::NO_SYMLINKS;
+    let Ok(fd) = openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve) else {
+        return 0;
+    };
+    let size_pages = rustix::fs::fstat(&fd).map_or(0, |stat| {
+        u64::try_from(stat.st_size)
+            .unwrap_or(0)
+            .div_ceil(PAGE_BYTES)
+    });
+    let ranges = profile.ranges(id).iter().map(|range| {
+        let gone = range.end_page().saturating_sub(size_pages).min(range.pages);
+        let there = range.pages - gone;
+        let cached = cached_pages(&fd, range.start_page, there)
+            // Not ours to ask about: one page stands for the range.
+            .unwrap_or_else(|_| {
+                if is_cached(&fd, range.start_page) {
+                    there
+                } else {
+                    0
+                }
+            });
+        cached + gone
+    });
+    1 + ranges.sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::path::Path;
+
+    use foreread_profile::{Identity, ProfileBuilder, Program, Source};
+
+    use super::*;
+
+    /// A profile of everything there, each file with its first page.
+    fn profile_of(paths: &[&Path]) -> Profile {
+        let mut builder = ProfileBuilder::new(Program::default(), Source::default());
+        for path in paths {
+            let id = builder.node(path.as_os_str().as_bytes()).unwrap();
+            // What is gone has been there once.
+            let stat = fs::symlink_metadata(path);
+            let file_type = stat.as_ref().map(fs::Metadata::file_type);
+            let kind = match file_type {
+                Ok(kind) if kind.is_dir() => NodeKind::Directory,
+                Ok(kind) if kind.is_symlink() => NodeKind::Symlink,
+                _ => NodeKind::File,
+            };
+            builder.set_kind(id, kind);
+            let inode = stat.map_or(1, |stat| stat.ino());
+            builder.set_identity(
+                id,
+                Identity {
+                    inode,
+                    ..Identity::default()
+                },
+            );
+            if path.extension().is_some() {
+                builder.pages(id, 0, 1, 0);
+            }
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn what_was_just_made_is_cached_whatever_it_is() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = scratch.path().canonicalize().unwrap();
+        let [read, looked_at, link] = ["read.txt", "looked-at", "link"].map(|name| top.join(name));
+        fs::write(&read, [1; 5000]).unwrap();
+        fs::write(&looked_at, [1; 5000]).unwrap();
+        symlink("read.txt", &link).unwrap();
+        // Looked up once, so that the dentries are there.
+        for path in [&top, &read, &looked_at, &link] {
+            fs::symlink_metadata(path).unwrap();
+        }
+        assert_eq!(
+            cached_permille(&profile_of(&[&top, &read, &looked_at, &link])),
+            1000
+        );
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_cached() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = scratch.path().canonicalize().unwrap();
+        let there = top.join("there");
+        fs::write(&there, [1; 5000]).unwrap();
+        fs::symlink_metadata(&there).unwrap();
+        // Two of two pages' weight are missing, one is there.
+        let half = cached_permille(&profile_of(&[&there, &top.join("gone.txt")]));
+        assert_eq!(half, 333);
+    }
+}

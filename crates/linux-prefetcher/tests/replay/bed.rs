@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A modelled disk with a tree on it, and what tests ask of it.
+
+use std::cell::Cell;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use foreread_linux_prefetcher::{Executor, Options, Report};
+use foreread_model::DiskParameters;
+use foreread_profile::Profile;
+use foreread_replay::plan::ReadPlan;
+use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
+
+/// Dropping caches concerns the whole machine: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Longer than any replay here takes, on any machine: what is still not done then is blocked.
+const BLOCKED_AFTER: Duration = Duration::from_secs(120);
+
+pub struct Bed {
+    pub testbed: Testbed,
+    pub root: PathBuf,
+    file_system: FileSystem,
+    evictions: Cell<Evictions>,
+    disturbed: Cell<bool>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// A disk that needs no time, with a file system mounted; `None` and a printed reason where this
+/// machine can't have one.
+pub fn bed(file_system: FileSystem, mkfs: &[&str]) -> Option<Bed> {
+    let lacking = Testbed::available().and_then(|()| file_system.available());
+    if let Err(lacking) = lacking {
+        println!("skipped: {lacking}");
+        return None;
+    }
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let instant = DiskParameters::preset("instant").unwrap();
+    let testbed = Testbed::start(TestbedConfig::new(instant, 512 << 20)).unwrap();
+    testbed.make_file_system(file_system, mkfs).unwrap();
+    let root = testbed.mount(file_system, "noatime").unwrap();
+    Some(Bed {
+        testbed,
+        root,
+        file_system,
+        evictions: Cell::default(),
+        disturbed: Cell::new(false),
+        _alone: alone,
+    })
+}
+
+impl Bed {
+    /// Forgets all that is cached, even what a file system that was just written to keeps.
+    pub fn remount(&self, options: &str) {
+        self.testbed.remount(self.file_system, options).unwrap();
+    }
+
+    pub fn drop_caches(&self) {
+        let before = Evictions::now();
+        let disturbed = before != self.evictions.get();
+        self.testbed.drop_caches().unwrap();
+        let after = Evictions::now();
+        self.evictions.set(after);
+        // Two passes of ours, each counted twice.
+        if disturbed || after.drops != before.drops + 4 {
+            self.disturbed.set(true);
+        }
+    }
+
+    /// Runs a scenario again that failed while somebody else took pages from the page cache of this
+    /// machine: no test can keep them from that.
+    pub fn undisturbed(&self, scenario: impl Fn()) {
+        for _ in 0..50 {
+            self.evictions.set(Evictions::now());
+            self.disturbed.set(false);
+            match catch_unwind(AssertUnwindSafe(&scenario)) {
+                Ok(()) => return,
+                Err(panic) => {
+                    // The kernel counts a drop when it is done with it.
+                    sleep(Duration::from_secs(2));
+                    if !self.disturbed.get() && Evictions::now() == self.evictions.get() {
+                        resume_unwind(panic);
+                    }
+                }
+            }
+        }
+        panic!("others keep emptying the page cache of this machine");
+    }
+
+    /// Sets parameters of the disk, as `key=value`.
+    pub fn disk(&self, preset: &str, assignments: &[&str]) {
+        let mut disk = DiskParameters::preset(preset).unwrap();
+        for assignment in assignments {
+            disk.set_assignment(assignment).unwrap();
+        }
+        self.testbed.set_parameters(disk).unwrap();
+    }
+
+    /// Bytes read from the device meanwhile.
+    pub fn bytes_read(&self, work: impl FnOnce()) -> u64 {
+        self.testbed.reset_counters();
+        work();
+        self.testbed.counters().bytes
+    }
+}
+
+/// How often pages left the page cache of this machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Evictions {
+    /// Caches dropped: page cache and slabs count each.
+    drops: u64,
+    /// File pages reclaimed, for want of memory or because they seemed idle (DAMON).
+    reclaimed: u64,
+}
+
+impl Evictions {
+    fn now() -> Self {
+        let vmstat = fs::read_to_string("/proc/vmstat").unwrap();
+        let number = |name: &str| -> u64 {
+            let line = vmstat.lines().find_map(|line| line.strip_prefix(name));
+            line.map_or(0, |number| number.trim().parse().unwrap())
+        };
+        Self {
+            drops: number("drop_pagecache ") + number("drop_slab "),
+            reclaimed: number("pgsteal_file "),
+        }
+    }
+}
+
+/// Replays to the end; a replay that blocks fails.
+pub fn replay(profile: &Profile, options: &Options) -> Report {
+    let replay = Executor::default().start(Arc::new(ReadPlan::from(profile)), options);
+    wait_for(|| replay.is_finished(), "the replay to end");
+    let (report, _) = replay.join();
+    assert_eq!(
+        report.planned_pages,
+        report.cached_pages
+            + report.asked_pages
+            + report.over_budget_pages
+            + report.skipped_pages
+            + report.overtaken_pages,
+        "pages that nobody accounts for: {report:?}"
+    );
+    assert!(report.arrived_pages <= report.asked_pages, "{report:?}");
+    assert_eq!(report.stopped_for_memory, 0, "{report:?}");
+    report
+}
+
+pub fn wait_for(mut done: impl FnMut() -> bool, what: &str) {
+    let started = Instant::now();
+    while !done() {
+        assert!(
+            started.elapsed() < BLOCKED_AFTER,
+            "waited in vain for {what}"
+        );
+        sleep(Duration::from_millis(2));
+    }
+}
+
+/// Ways of reading: by the layout of the device where it is ext4, by looking, and without io_uring.
+pub fn ways() -> [(&'static str, Options); 3] {
+    let looking = Options {
+        no_raw: true,
+        ..Options::default()
+    };
+    let threads = Options {
+        no_ring: true,
+        ..Options::default()
+    };
+    [
+        ("raw", Options::default()),
+        ("looking", looking),
+        ("in threads", threads),
+    ]
+}

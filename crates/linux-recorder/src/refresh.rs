@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Watches a replayed run from a thread of its own, and reports what the profile got wrong.
+//!
+//! The program doesn't wait for the watcher: loading its programs takes some 23 ms, more than a
+//! warm start. What the program does before counts as not seen. Data isn't replayed before the
+//! watcher is there, so what becomes of each fetched page is seen exactly.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use foreread_bpf::BpfError;
+use foreread_profile::{PagesOf, Profile, Program, Source};
+use foreread_sys::mounts::Mounts;
+
+use super::known::Known;
+use super::waste::{Unused, unused};
+use super::{BpfRecorder, Counts, Unresolved, Watch, resolve};
+
+/// What a replayed run showed.
+pub struct Refreshed {
+    /// What was read that the profile doesn't hold.
+    pub news: Profile,
+    /// Pages that the replay fetched and nobody used.
+    pub unused: Vec<PagesOf>,
+    /// Of these, pages that are gone from memory again.
+    pub wasted_pages: u64,
+    /// What couldn't be named.
+    pub unresolved: Unresolved,
+    /// Sums since the watcher was there; stall from the start.
+    pub counts: Counts,
+}
+
+/// Hits are watched as long as a good part of them is news. Below one in a hundred, over at least
+/// so many accesses, the program reads what it has read before.
+const HITS_WITHOUT_NEWS: u64 = 2000;
+
+/// How often the recorder's ring buffer is emptied.
+const DRAIN_EVERY: Duration = Duration::from_millis(20);
+
+/// How often it is looked whether hits still bring news. A program that reads from memory makes
+/// more than a thousand reads in a millisecond, each slower by a tenth while it is watched.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// A watcher of one process tree.
+pub struct Watcher {
+    stop: Sender<()>,
+    attached: Receiver<Result<(), BpfError>>,
+    done: Receiver<Refreshed>,
+}
+
+/// The tree to watch.
+pub struct Watched {
+    /// Its first process, in our PID namespace, which must be the machine's.
+    pub pid: u32,
+    /// When it started.
+    pub started: Instant,
+    /// What was run.
+    pub program: Program,
+    /// How it is being recorded.
+    pub source: Source,
+    /// What is being replayed for it.
+    pub known: Arc<Profile>,
+}
+
+/// Whether our process numbers are the machine's, as the watcher needs.
+#[must_use]
+pub fn in_first_pid_namespace() -> bool {
+    /// `PROC_PID_INIT_INO` of the kernel.
+    const FIRST: &str = "pid:[4026531836]";
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == FIRST)
+}
+
+impl Watcher {
+    /// Starts watching. `ready` is called once it sees everything, or can't.
+    #[must_use]
+    pub fn start(watched: Watched, ready: impl FnOnce() + Send + 'static) -> Option<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let (tell_attached, attached) = mpsc::channel();
+        let (tell_done, done) = mpsc::channel();
+        let watch = move || {
+            let recorder = attach(&watched);
+            ready();
+            let (recorder, waited_ns) = match recorder {
+                Ok(there) => there,
+                Err(error) => {
+                    // The other end may be gone: then nobody wants to know.
+                    let _ = tell_attached.send(Err(error));
+                    return;
+                }
+            };
+            let _ = tell_attached.send(Ok(()));
+            let recorder = follow(recorder, &stopped);
+            let _ = tell_done.send(finish(recorder, watched, waited_ns));
+        };
+        thread::Builder::new()
+            .name("watcher".into())
+            .spawn(watch)
+            .ok()?;
+        Some(Self {
+            stop,
+            attached,
+            done,
+        })
+    }
+
+    /// Ends it. When it wasn't ready yet, nothing was seen, and nobody waits for it.
+    ///
+    /// # Errors
+    /// [`BpfError`] when the kernel refused; `Ok(None)` when it wasn't ready.
+    pub fn finish(self) -> Result<Option<Refreshed>, BpfError> {
+        match self.attached.try_recv() {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Ok(None),
+        }
+        // If the thread has died there is nothing to receive either.
+        let _ = self.stop.send(());
+        Ok(self.done.recv().ok())
+    }
+}
+
+fn attach(watched: &Watched) -> Result<(BpfRecorder, u64), BpfError> {
+    let mut recorder = BpfRecorder::load(Watch::Refresh)?;
+    recorder.attach_to(watched.pid, watched.started)?;
+    recorder.count_own_reads(true);
+    Ok((recorder, waited_ns(watched.pid, watched.started)))
+}
+
+/// Time that a process has waited since its start: what was neither running nor ready to run.
+fn waited_ns(pid: u32, started: Instant) -> u64 {
+    let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
+    let busy_ns: u64 = text
+        .split(' ')
+        .take(2)
+        .filter_map(|n| n.parse::<u64>().ok())
+        .sum();
+    elapsed_ns.saturating_sub(busy_ns)
+}
+
+fn follow(mut recorder: BpfRecorder, stopped: &Receiver<()>) -> BpfRecorder {
+    let mut seen = Counts::default();
+    let mut drained = Instant::now();
+    loop {
+        let every = if recorder.watches_hits() {
+            LOOK_EVERY
+        } else {
+            DRAIN_EVERY
+        };
+        match stopped.recv_timeout(every) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return recorder,
+        }
+        if drained.elapsed() >= DRAIN_EVERY {
+            recorder.drain();
+            drained = Instant::now();
+        }
+        seen = follow_news(&mut recorder, seen);
+    }
+}
+
+/// Watches hits while they bring news, misses otherwise.
+fn follow_news(recorder: &mut BpfRecorder, seen: Counts) -> Counts {
+    let now = recorder.counts();
+    let (calls, news) = (now.calls - seen.calls, now.news - seen.news);
+    if recorder.watches_hits() {
+        if calls < HITS_WITHOUT_NEWS {
+            return seen;
+        }
+        if news * 100 < calls {
+            // Failing to switch only means to go on as before.
+            let _ = recorder.watch_hits(false);
+        }
+    } else if news > 0 {
+        let _ = recorder.watch_hits(true);
+    }
+    now
+}
+
+fn finish(mut recorder: BpfRecorder, watched: Watched, waited_ns: u64) -> Refreshed {
+    recorder.count_own_reads(false);
+    // Without hits, a page that wasn't seen used may have been.
+    let sees_use = recorder.has_watched_hits_only();
+    let recording = recorder.finish();
+    let mounts = Mounts::of_self().unwrap_or_default();
+    let Unused {
+        pages,
+        wasted_pages,
+    } = unused(&recording, &Known::new(&watched.known, &mounts));
+    let known = Some(&*watched.known);
+    let (news, unresolved) = resolve(&recording, &mounts, watched.program, watched.source, known);
+    let mut counts = recording.counts;
+    counts.stall_ns = counts.stall_ns.saturating_add(waited_ns);
+    let unused = if sees_use { pages } else { Vec::new() };
+    Refreshed {
+        news,
+        unused,
+        wasted_pages,
+        unresolved,
+        counts,
+    }
+}

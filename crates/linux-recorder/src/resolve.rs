@@ -1,0 +1,581 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From inodes and names as the kernel saw them to a profile of absolute paths.
+//!
+//! No directory is searched for an inode: each came with its name in its parent, up to the root of
+//! its file system, and mountinfo says where that is mounted. Each path is then looked at once with
+//! `lstat`, which finds everything cached since the program was just there.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use foreread_profile::{
+    Identity, Mount, NodeId, NodeKind, PageRange, Profile, ProfileBuilder, Program, Source, Uses,
+};
+use foreread_sys::handle;
+use foreread_sys::mounts::Mounts;
+
+use super::abi::{InodeEntry, NodeRecord, PathRecord};
+use super::bpf::Recording;
+use super::interpreter::interpreter;
+use super::known::Known;
+use super::waste::runs;
+
+/// What couldn't be turned into paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unresolved {
+    /// Inodes without a name, or on a file system that this process doesn't see.
+    pub unreachable: u64,
+    /// Inodes whose path names something else by now, or nothing.
+    pub gone: u64,
+}
+
+/// Directories above a file; as many as a path of 4,096 bytes can name.
+const DEPTH_MAX: usize = 2048;
+
+/// Symlinks followed in one path; as many as the kernel follows.
+const SYMLINKS_MAX: u32 = 40;
+
+/// Makes a profile of a recording; with `known`, the profile that the program has already, of what
+/// is new against it. Its files are recognised by inode, generation and names, without looking at
+/// their paths again.
+#[must_use]
+pub fn resolve(
+    recording: &Recording,
+    mounts: &Mounts,
+    program: Program,
+    source: Source,
+    known: Option<&Profile>,
+) -> (Profile, Unresolved) {
+    let mut resolver = Resolver {
+        recording,
+        mounts,
+        known: known.map(|known| Known::new(known, mounts)),
+        builder: ProfileBuilder::new(program, source),
+        paths: HashMap::new(),
+        mount_ids: HashMap::new(),
+        directories: HashMap::new(),
+        symlink_depth: 0,
+        unresolved: Unresolved::default(),
+    };
+    // Inodes last: they know their generation, names don't.
+    for record in &recording.paths {
+        resolver.name(record);
+    }
+    if known.is_none() {
+        resolver.linkers();
+    }
+    resolver.inodes();
+    (resolver.builder.finish(), resolver.unresolved)
+}
+
+struct Resolver<'a> {
+    recording: &'a Recording,
+    mounts: &'a Mounts,
+    known: Option<Known<'a>>,
+    builder: ProfileBuilder,
+    /// Path of an inode of the recording, once found; `None` when it can't be.
+    paths: HashMap<u32, Option<Vec<u8>>>,
+    /// From a line of mountinfo to the profile's mounts.
+    mount_ids: HashMap<usize, u16>,
+    /// Directories by the path they were named with, symlinks resolved.
+    directories: HashMap<Vec<u8>, Option<Vec<u8>>>,
+    /// Symlinks being followed, one inside the other.
+    symlink_depth: u32,
+    unresolved: Unresolved,
+}
+
+fn metadata(path: &[u8]) -> Option<Metadata> {
+    fs::symlink_metadata(Path::new(OsStr::from_bytes(path))).ok()
+}
+
+/// Whether an inode was deleted since it was seen, and its number given to a new one. Asked only of
+/// what was changed not long ago: it costs another call.
+fn is_reborn(path: &[u8], metadata: &Metadata, inode: &InodeEntry) -> bool {
+    const LONG_S: i64 = 24 * 60 * 60;
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    metadata.ctime() > now.tv_sec - LONG_S
+        && inode.generation != 0
+        && handle::generation(path).is_some_and(|generation| generation != inode.generation)
+}
+
+fn kind_of(metadata: &Metadata) -> Option<NodeKind> {
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        Some(NodeKind::File)
+    } else if kind.is_dir() {
+        Some(NodeKind::Directory)
+    } else if kind.is_symlink() {
+        Some(NodeKind::Symlink)
+    } else {
+        // Devices, FIFOs and sockets have nothing to be read ahead.
+        None
+    }
+}
+
+fn identity_of(metadata: &Metadata, generation: u32) -> Identity {
+    Identity {
+        inode: metadata.ino(),
+        generation,
+        size_bytes: metadata.size(),
+        mtime_ns: metadata
+            .mtime()
+            .saturating_mul(1_000_000_000)
+            .saturating_add(metadata.mtime_nsec()),
+    }
+}
+
+fn uses_of(bits: u32) -> Uses {
+    Uses(u8::try_from(bits & 0xff).unwrap_or(0))
+}
+
+/// Whether sorted ranges hold all of these pages.
+fn holds(ranges: &[PageRange], start_page: u64, pages: u64) -> bool {
+    let end = start_page + pages;
+    let mut at = start_page;
+    for range in &ranges[ranges.partition_point(|range| range.end_page() <= start_page)..] {
+        if range.start_page > at || at >= end {
+            break;
+        }
+        at = range.end_page();
+    }
+    at >= end
+}
+
+/// `base/name`, where `base` may be the root.
+fn join(base: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = Vec::with_capacity(base.len() + 1 + name.len());
+    path.extend_from_slice(if base == b"/" { b"" } else { base });
+    path.push(b'/');
+    path.extend_from_slice(name);
+    path
+}
+
+fn parent(path: &[u8]) -> Vec<u8> {
+    match path.iter().rposition(|&b| b == b'/') {
+        None | Some(0) => b"/".to_vec(),
+        Some(at) => path[..at].to_vec(),
+    }
+}
+
+impl Resolver<'_> {
+    fn inodes(&mut self) {
+        let recording = self.recording;
+        let mut chunk = 0;
+        for inode in &recording.inodes {
+            let from = chunk;
+            while recording
+                .chunks
+                .get(chunk)
+                .is_some_and(|(id, _, _)| *id == inode.id)
+            {
+                chunk += 1;
+            }
+            self.inode(inode, from..chunk);
+        }
+    }
+
+    fn inode(&mut self, inode: &InodeEntry, chunks: std::ops::Range<usize>) {
+        if inode.uses == 0 {
+            // Only the replay touched it.
+            return;
+        }
+        let recording = self.recording;
+        let mut pages: Vec<(u64, u64, u64)> = Vec::new();
+        let first = (0, inode.first);
+        let rest = recording.chunks[chunks]
+            .iter()
+            .map(|(_, number, chunk)| (*number, *chunk));
+        for (number, chunk) in std::iter::once(first).chain(rest) {
+            let runs = runs(u64::from(number), chunk.used);
+            pages.extend(runs.map(|(start, length)| (start, length, chunk.need_ns)));
+        }
+        let known = self.known.as_ref();
+        let known = known.and_then(|known| Some((known.profile, known.file(recording, inode)?)));
+        let noted = match known {
+            Some((profile, id)) => {
+                pages.retain(|(start, length, _)| !holds(profile.ranges(id), *start, *length));
+                if pages.is_empty() {
+                    return;
+                }
+                self.note_known(profile, id, inode)
+            }
+            None => self.note_new(inode),
+        };
+        let Some((id, NodeKind::File)) = noted else {
+            return;
+        };
+        for (start, length, need_ns) in pages {
+            self.builder.pages(id, start, length, need_ns);
+        }
+    }
+
+    fn note_known(
+        &mut self,
+        known: &Profile,
+        old: NodeId,
+        inode: &InodeEntry,
+    ) -> Option<(NodeId, NodeKind)> {
+        let node = known.node(old)?;
+        let mount = known
+            .mounts
+            .get(usize::from(node.mount))
+            .cloned()
+            .unwrap_or_default();
+        let id = self.builder.node(&known.path(old)).ok()?;
+        self.builder.set_kind(id, node.kind);
+        let mount = self.builder.mount(mount);
+        self.builder.set_mount(id, mount);
+        let size_bytes = inode.size_bytes;
+        self.builder.set_identity(
+            id,
+            Identity {
+                size_bytes,
+                ..node.identity
+            },
+        );
+        self.builder.used(id, uses_of(inode.uses), inode.need_ns);
+        Some((id, node.kind))
+    }
+
+    fn note_new(&mut self, inode: &InodeEntry) -> Option<(NodeId, NodeKind)> {
+        let path = self.path_of(inode.id)?;
+        let is_same = |m: &Metadata| m.ino() == inode.number && !is_reborn(&path, m, inode);
+        let Some(metadata) = metadata(&path).filter(is_same) else {
+            self.unresolved.gone += 1;
+            return None;
+        };
+        let kind = kind_of(&metadata)?;
+        let uses = uses_of(inode.uses);
+        let id = self.note(
+            &path,
+            kind,
+            &metadata,
+            inode.generation,
+            uses,
+            inode.need_ns,
+        )?;
+        Some((id, kind))
+    }
+
+    /// Adds what a path names; `None` when it is on a file system without a disk.
+    fn note(
+        &mut self,
+        path: &[u8],
+        kind: NodeKind,
+        metadata: &Metadata,
+        generation: u32,
+        uses: Uses,
+        need_ns: u64,
+    ) -> Option<NodeId> {
+        let mount = self.mount_id(path)?;
+        let id = self.builder.node(path).ok()?;
+        self.builder.set_kind(id, kind);
+        if kind != NodeKind::Absent {
+            // A name doesn't tell the generation; the inode's handle does.
+            let generation = match generation {
+                0 => handle::generation(path).unwrap_or(0),
+                known => known,
+            };
+            self.builder
+                .set_identity(id, identity_of(metadata, generation));
+        }
+        self.builder.set_mount(id, mount);
+        self.builder.used(id, uses.union(Uses::LOOKED_UP), need_ns);
+        Some(id)
+    }
+
+    fn mount_id(&mut self, path: &[u8]) -> Option<u16> {
+        let index = self.mounts.mount_of(path)?;
+        let point = &self.mounts.points()[index];
+        if point.is_virtual() {
+            return None;
+        }
+        Some(*self.mount_ids.entry(index).or_insert_with(|| {
+            self.builder.mount(Mount {
+                fs_type: point.fs_type.clone(),
+                mount_point: point.mount_point.clone(),
+                device_major: point.major,
+                device_minor: point.minor,
+            })
+        }))
+    }
+
+    /// The absolute path of an inode of the recording.
+    fn path_of(&mut self, id: u32) -> Option<Vec<u8>> {
+        if let Some(known) = self.paths.get(&id) {
+            return known.clone();
+        }
+        let found = self.find_path(id);
+        // Directories above a bind mount can't be named and needn't.
+        let node = self.recording.nodes.get(&id);
+        let is_directory = node.is_some_and(|node| node.mode & 0o170_000 == 0o040_000);
+        if found.is_none() && !is_directory {
+            let gone = node.is_some_and(|node| !self.places(node).is_empty());
+            let count = if gone {
+                &mut self.unresolved.gone
+            } else {
+                &mut self.unresolved.unreachable
+            };
+            *count += 1;
+        }
+        self.paths.insert(id, found.clone());
+        found
+    }
+
+    fn find_path(&mut self, id: u32) -> Option<Vec<u8>> {
+        let node = self.recording.nodes.get(&id)?;
+        // Below a directory that is known already: no mount needs to be searched, unless one
+        // covers this name, which the inode number would tell.
+        if node.parent != 0
+            && !node.name.is_empty()
+            && let Some(Some(directory)) = self.paths.get(&node.parent)
+        {
+            let path = join(directory, &node.name);
+            if metadata(&path).is_some_and(|m| m.ino() == node.number) {
+                return Some(path);
+            }
+        }
+        let matching = |path: &Vec<u8>| metadata(path).is_some_and(|m| m.ino() == node.number);
+        self.places(node)
+            .into_iter()
+            .find(matching)
+            .or_else(|| self.through_overlay(node, &self.path_in_file_system(node)?))
+    }
+
+    /// Where mounts show the names of a node, the best first.
+    fn places(&self, node: &NodeRecord) -> Vec<Vec<u8>> {
+        let Some(inside) = self.path_in_file_system(node) else {
+            return Vec::new();
+        };
+        let (major, minor) = (node.device >> 20, node.device & 0xf_ffff);
+        let reached = self.mounts.reach(major, minor, &inside).into_iter();
+        reached.map(|(_, path)| path).collect()
+    }
+
+    /// A layer of an overlay that isn't visible by itself: by the name in the overlay. Which of the
+    /// leading directories belong to the layer's place is found by trying; the inode number
+    /// decides.
+    fn through_overlay(&self, node: &NodeRecord, inside: &[u8]) -> Option<Vec<u8>> {
+        for point in self
+            .mounts
+            .points()
+            .iter()
+            .rev()
+            .filter(|p| p.fs_type == b"overlay")
+        {
+            let slashes = inside.iter().enumerate().filter(|(_, b)| **b == b'/');
+            for (at, _) in slashes {
+                let path = join(&point.mount_point, &inside[at + 1..]);
+                let same = |m: Metadata| m.ino() == node.number && m.mode() == u32::from(node.mode);
+                if metadata(&path).is_some_and(same) {
+                    return Some(path);
+                }
+            }
+        }
+        None
+    }
+
+    /// Path from the root of its file system; `None` when a name is missing on the way.
+    fn path_in_file_system(&self, node: &NodeRecord) -> Option<Vec<u8>> {
+        let mut names = Vec::new();
+        let mut at = node;
+        while at.parent != 0 {
+            names.push(at.name.as_slice());
+            at = self.recording.nodes.get(&at.parent)?;
+            if names.len() > DEPTH_MAX {
+                return None;
+            }
+        }
+        if !at.name.is_empty() || (names.is_empty() && at.mode & 0o170_000 != 0o040_000) {
+            return None;
+        }
+        let mut path = Vec::new();
+        for name in names.iter().rev() {
+            path.push(b'/');
+            path.extend_from_slice(name);
+        }
+        if path.is_empty() {
+            path.push(b'/');
+        }
+        Some(path)
+    }
+
+    /// A name given to a system call: everything that was looked up for it.
+    fn name(&mut self, record: &PathRecord) {
+        if let Some(base) = self.path_of(record.directory) {
+            let uses = uses_of(record.uses);
+            self.named(base, &record.path, uses, record.need_ns, !record.no_follow);
+        }
+    }
+
+    fn named(&mut self, base: Vec<u8>, path: &[u8], uses: Uses, need_ns: u64, follow: bool) {
+        let (directory, last) = match path.iter().rposition(|&b| b == b'/') {
+            Some(at) => (&path[..=at], &path[at + 1..]),
+            None => (&b""[..], path),
+        };
+        let full = if directory.is_empty() {
+            base
+        } else {
+            join(&base, directory)
+        };
+        let Some(directory) = self.directory(&full, need_ns) else {
+            return;
+        };
+        if !matches!(last, b"" | b"." | b"..") {
+            self.last(&directory, last, uses, need_ns, follow);
+        }
+    }
+
+    /// The dynamic linkers of the programs that were run, by the names that these give.
+    fn linkers(&mut self) {
+        let recording = self.recording;
+        let executed = |inode: &&InodeEntry| uses_of(inode.uses).contains(Uses::EXECUTED);
+        for inode in recording.inodes.iter().filter(executed) {
+            let Some(path) = self.path_of(inode.id) else {
+                continue;
+            };
+            if let Some(linker) = interpreter(Path::new(OsStr::from_bytes(&path))) {
+                let uses = Uses::LOOKED_UP.union(Uses::OPENED);
+                self.named(b"/".to_vec(), &linker, uses, inode.need_ns, true);
+            }
+        }
+    }
+
+    /// The real path of a directory named by `path`; notes what was looked up on the way.
+    fn directory(&mut self, path: &[u8], need_ns: u64) -> Option<Vec<u8>> {
+        if let Some(known) = self.directories.get(path) {
+            return known.clone();
+        }
+        let mut at = b"/".to_vec();
+        let mut found = Some(());
+        for name in path
+            .split(|&b| b == b'/')
+            .filter(|n| !n.is_empty() && *n != b".")
+        {
+            if name == b".." {
+                at = parent(&at);
+                continue;
+            }
+            match self.last(&at, name, Uses::LOOKED_UP, need_ns, true) {
+                Some(next) => at = next,
+                None => {
+                    found = None;
+                    break;
+                }
+            }
+        }
+        let result = found.map(|()| at);
+        self.directories.insert(path.to_vec(), result.clone());
+        result
+    }
+
+    /// Notes `name` in a real directory and, with `follow`, what it leads to; returns the real path
+    /// of that.
+    fn last(
+        &mut self,
+        directory: &[u8],
+        name: &[u8],
+        uses: Uses,
+        need_ns: u64,
+        follow: bool,
+    ) -> Option<Vec<u8>> {
+        let path = join(directory, name);
+        let metadata = match fs::symlink_metadata(Path::new(OsStr::from_bytes(&path))) {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                // Other errors, such as that it would be in what is no directory, say that nothing
+                // was looked for.
+                if error.kind() == ErrorKind::NotFound {
+                    self.note_absent(&path, need_ns);
+                }
+                return None;
+            }
+        };
+        let kind = kind_of(&metadata)?;
+        self.note(&path, kind, &metadata, 0, uses, need_ns);
+        self.note_in_layers(&path, need_ns);
+        if kind != NodeKind::Symlink {
+            return Some(path);
+        }
+        if !follow || self.symlink_depth >= SYMLINKS_MAX || self.is_of_proc(&path) {
+            return None;
+        }
+        self.symlink_depth += 1;
+        let end = self.follow(directory, &path, uses, need_ns);
+        self.symlink_depth -= 1;
+        end
+    }
+
+    fn note_absent(&mut self, path: &[u8], need_ns: u64) {
+        if let Some(mount) = self.mount_id(path)
+            && let Ok(id) = self.builder.node(path)
+        {
+            self.builder.set_kind(id, NodeKind::Absent);
+            self.builder.set_mount(id, mount);
+            self.builder.used(id, Uses::LOOKED_UP, need_ns);
+        }
+    }
+
+    /// A link there leads to what this process has open, not the program.
+    fn is_of_proc(&self, path: &[u8]) -> bool {
+        let index = self.mounts.mount_of(path);
+        index.is_some_and(|index| self.mounts.points()[index].fs_type == b"proc")
+    }
+
+    /// Where the symlink `path` in `directory` leads.
+    fn follow(
+        &mut self,
+        directory: &[u8],
+        path: &[u8],
+        uses: Uses,
+        need_ns: u64,
+    ) -> Option<Vec<u8>> {
+        let target = fs::read_link(Path::new(OsStr::from_bytes(path)))
+            .ok()?
+            .into_os_string();
+        let target = target.into_vec();
+        let full = if target.starts_with(b"/") {
+            target
+        } else {
+            join(directory, &target)
+        };
+        let place = self.directory(&parent(&full), need_ns)?;
+        let at = full.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
+        match &full[at..] {
+            b"" | b"." => Some(place),
+            b".." => Some(parent(&place)),
+            name => self.last(&place, name, uses, need_ns, true),
+        }
+    }
+
+    /// A name in an overlay is looked up in its layers, topmost first, until something that isn't a
+    /// directory is found: that is where the disk is read.
+    fn note_in_layers(&mut self, path: &[u8], need_ns: u64) {
+        let Some(index) = self.mounts.mount_of(path) else {
+            return;
+        };
+        let point = &self.mounts.points()[index];
+        let rest = path
+            .strip_prefix(point.mount_point.as_slice())
+            .unwrap_or_default();
+        for layer in point.overlay_layers() {
+            let mut real = layer;
+            real.extend_from_slice(rest);
+            let Some(metadata) = metadata(&real) else {
+                continue;
+            };
+            let Some(kind) = kind_of(&metadata) else {
+                return;
+            };
+            self.note(&real, kind, &metadata, 0, Uses::STATTED, need_ns);
+            if kind != NodeKind::Directory {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A command as it is run for its time and for what its readahead was worth.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use foreread_accounting::{Counts, Kind, lines};
+use foreread_linux_stat::{Accounting, Following, Losses, StatError};
+use foreread_profile::{PAGE_BYTES, Profile};
+use foreread_sys::paths::Opener;
+use rustix::fs::{Advice, fadvise};
+
+use super::Stop;
+
+/// How often it is looked how much is held in memory.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What one run came to. Pages are of 4 KiB, and those that readahead brought in.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkloadRun {
+    /// From its start to its end, in nanoseconds.
+    pub wall_ns: u64,
+    /// Time that it waited for reads, in nanoseconds.
+    pub stall_ns: u64,
+    /// Pages that readahead brought in.
+    pub fetched_pages: u64,
+    /// Of these, used by its end.
+    pub used_pages: u64,
+    /// Most that were in memory, or on their way there, and not yet used.
+    pub held_pages_max: u64,
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What could not be followed.
+    pub losses: Losses,
+}
+
+/// Why a command could not be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// It can't be started.
+    #[error("cannot run it: {0}")]
+    Start(io::Error),
+    /// It was started, and the kernel doesn't say more of it.
+    #[error("cannot wait for it: {0}")]
+    Wait(io::Error),
+    /// What it reads can't be followed.
+    #[error("what it reads can't be followed: {0}")]
+    Account(#[from] StatError),
+    /// Somebody wants it to end.
+    #[error("interrupted")]
+    Stopped,
+}
+
+/// Drops what a profile names from the page cache: data, and only where nobody maps it and nothing
+/// is to be written. Names and inodes stay. Returns how many files it could not open.
+pub fn forget(profile: &Profile) -> u64 {
+    let mut opener = Opener::new(profile);
+    let mut failures = 0;
+    for (id, _) in profile.files() {
+        match opener.open(id, false) {
+            // What can't be dropped stays; the times tell.
+            Ok(file) => drop(fadvise(&file, 0, None, Advice::DontNeed)),
+            Err(_) => failures += 1,
+        }
+    }
+    failures
+}
+
+/// Runs a command, with its standard output thrown away, and follows what it and its children read.
+///
+/// # Errors
+/// [`WorkloadError`].
+pub fn run(command: &[OsString], stop: &Stop) -> Result<WorkloadRun, WorkloadError> {
+    let mut accounting = Accounting::start(Following {
+        only_next_child: true,
+        ..Following::default()
+    })?;
+    let mut child = start(command)?;
+    let begun = Instant::now();
+    let mut held_pages_max = 0;
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(WorkloadError::Wait)? {
+            break status;
+        }
+        if stop.is_stopped() {
+            end(&mut child);
+            return Err(WorkloadError::Stopped);
+        }
+        thread::sleep(LOOK_EVERY);
+        accounting.keep_up()?;
+        held_pages_max = held_pages_max.max(read_ahead(&accounting.snapshot()?.accounts).held());
+    };
+    let wall_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let snapshot = accounting.snapshot()?;
+    let all: Counts = snapshot.accounts.iter().map(|(_, counts)| *counts).sum();
+    let ahead = read_ahead(&snapshot.accounts);
+    // The accounts count in pages of the kernel.
+    let pages = rustix::param::page_size() as u64 / PAGE_BYTES;
+    Ok(WorkloadRun {
+        wall_ns,
+        stall_ns: all.counters().stall_ns,
+        fetched_pages: ahead.counters().fetched * pages,
+        used_pages: ahead.used() * pages,
+        held_pages_max: held_pages_max.max(ahead.held()) * pages,
+        status,
+        losses: snapshot.losses,
+    })
+}
+
+/// What the kernel's readahead brought in, without what was asked for one by one.
+fn read_ahead(accounts: &[(foreread_accounting::Subject, Counts)]) -> Counts {
+    const AHEAD: [Kind; 5] = [
+        Kind::Initial,
+        Kind::Subsequent,
+        Kind::Context,
+        Kind::Around,
+        Kind::Forced,
+    ];
+    let by = foreread_accounting::By {
+        kind: true,
+        ..foreread_accounting::By::default()
+    };
+    lines(accounts.iter().copied(), by)
+        .into_iter()
+        .filter(|line| line.subject.kind.is_some_and(|kind| AHEAD.contains(&kind)))
+        .map(|line| line.counts)
+        .sum()
+}
+
+fn start(command: &[OsString]) -> Result<Child, WorkloadError> {
+    let (program, rest) = command
+        .split_first()
+        .ok_or_else(|| WorkloadError::Start(io::ErrorKind::InvalidInput.into()))?;
+    Command::new(program)
+        .args(rest)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .map_err(WorkloadError::Start)
+}
+
+fn end(child: &mut Child) {
+    // It may have ended by itself.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Opens what a person named, to see whose setting it has: without waiting for the other end of a
+/// FIFO, and without making a terminal ours.
+///
+/// # Errors
+/// As the kernel says.
+pub fn open_quietly(path: &Path) -> io::Result<std::fs::File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Turns the requests of a walk into read plans.
+
+use foreread_linux_prefetcher::{Neighbours, Options};
+use foreread_profile::{Identity, NodeKind, Uses};
+use foreread_replay::plan::{PlanBuilder, ReadPlan};
+use foreread_watch::paths::joined;
+use foreread_watch::walk::FileToFetch;
+
+use super::place::Place;
+
+/// The part of a file that is fetched: its first 256 KiB. The kernel's own readahead does well on
+/// the rest.
+pub(super) const PAGES_PER_FILE: u64 = 64;
+
+/// The starts of these files, in this order of need; or only their inodes.
+pub(super) fn of_files(place: &Place, files: &[FileToFetch], reads: bool) -> ReadPlan {
+    let mut builder = PlanBuilder::new();
+    for (need, file) in files.iter().enumerate() {
+        let path = joined(&place.path_of(&file.directory), &file.name);
+        let (identity, need) = (identity(file.inode), need as u64);
+        let added = builder.add(&path, NodeKind::File, identity, Uses::LOOKED_UP, need);
+        if added.is_some() && reads {
+            builder.pages(0, PAGES_PER_FILE, need);
+        }
+    }
+    builder.finish()
+}
+
+/// These directories, by their paths inside of the file system and their inode numbers.
+pub(super) fn of_directories(place: &Place, directories: &[(Vec<u8>, u64)]) -> ReadPlan {
+    let mut builder = PlanBuilder::new();
+    let uses = Uses::LOOKED_UP.union(Uses::LISTED);
+    for (need, (directory, inode)) in directories.iter().enumerate() {
+        let (path, identity) = (place.path_of(directory), identity(*inode));
+        builder.add(&path, NodeKind::Directory, identity, uses, need as u64);
+    }
+    builder.finish()
+}
+
+fn identity(inode: u64) -> Identity {
+    Identity {
+        inode,
+        ..Identity::default()
+    }
+}
+
+/// How a plan is carried out ahead of a walk.
+pub(super) fn options(budget_bytes: u64, with_neighbours: Option<Neighbours>) -> Options {
+    Options {
+        budget_bytes: Some(budget_bytes),
+        with_neighbours,
+        ..Options::default()
+    }
+}

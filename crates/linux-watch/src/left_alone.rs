@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether a suspicion is about a program or a directory that is to be left alone.
+
+use std::fs;
+
+use foreread_sys::mounts::Mounts;
+use foreread_watch::detect::Suspicion;
+use foreread_watch::excluded::Excluded;
+
+use super::place::Place;
+
+/// Whether a suspicion is about an excluded program or directory. If process numbers aren't those
+/// of our `/proc`, names of programs are not known.
+pub(super) fn is_left_alone(
+    excluded: &Excluded,
+    suspicion: &Suspicion,
+    numbers_are_ours: bool,
+) -> bool {
+    is_program(excluded, suspicion.process, numbers_are_ours) || is_path(excluded, suspicion)
+}
+
+/// The same of a program alone.
+pub(super) fn is_program(excluded: &Excluded, process: u32, numbers_are_ours: bool) -> bool {
+    excluded.has_programs() && numbers_are_ours && {
+        let comm = fs::read(format!("/proc/{process}/comm"));
+        comm.is_ok_and(|comm| excluded.is_program(&comm))
+    }
+}
+
+fn is_path(excluded: &Excluded, suspicion: &Suspicion) -> bool {
+    excluded.has_paths() && {
+        let place = Mounts::of_self()
+            .ok()
+            .and_then(|mounts| Place::find(&mounts, suspicion.device, &suspicion.directory));
+        place.is_some_and(|place| excluded.is_path(&place.path_of(&place.inside)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreread_core::Device;
+    use rustix::fs::{major, minor};
+    use std::os::unix::fs::MetadataExt;
+
+    fn suspicion() -> Suspicion {
+        Suspicion {
+            process: std::process::id(),
+            parent: 0,
+            device: Device { major: 0, minor: 0 },
+            directory: b"/no/such".to_vec(),
+            passed: Vec::new(),
+            start: None,
+            threads: 1,
+            reads: true,
+        }
+    }
+
+    #[test]
+    fn programs_are_known_by_name() {
+        let comm = fs::read_to_string("/proc/self/comm").unwrap();
+        let ours = Excluded::new(&[comm.trim_end()], &[]);
+        assert!(is_left_alone(&ours, &suspicion(), true));
+        assert!(!is_left_alone(&ours, &suspicion(), false));
+        let another = Excluded::new(&["another"], &[]);
+        assert!(!is_left_alone(&another, &suspicion(), true));
+    }
+
+    #[test]
+    fn directories_are_known_by_where_they_are_mounted() {
+        let root = fs::metadata("/").unwrap().dev();
+        let here = Suspicion {
+            device: Device {
+                major: major(root),
+                minor: minor(root),
+            },
+            ..suspicion()
+        };
+        let all = Excluded::new(&[], &["/"]);
+        let mounts = Mounts::of_self().unwrap();
+        // A root file system may be in memory, or a part of another: then nothing is found.
+        let is_found = Place::find(&mounts, here.device, &here.directory).is_some();
+        assert_eq!(is_left_alone(&all, &here, true), is_found);
+        assert!(!is_left_alone(&all, &suspicion(), true));
+        let elsewhere = Excluded::new(&[], &["/elsewhere"]);
+        assert!(!is_left_alone(&elsewhere, &here, true));
+    }
+}

@@ -1,0 +1,583 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Fetches files ahead of programs that read directory trees, on a live machine.
+//!
+//! [`Watching`] sees which files programs miss, and starts a thread for each program that
+//! [walks](foreread_watch::walk). The thread lists directories. It passes them and the starts of
+//! their files to the [replay engine](foreread_linux_prefetcher), one window at a time.
+#![forbid(unsafe_code)]
+
+mod abi;
+mod arguments;
+mod error;
+mod fetching;
+mod lacking;
+mod left_alone;
+mod listing;
+mod mailbox;
+mod opened;
+mod place;
+mod program_of;
+mod replayer;
+mod seeing;
+mod sharing;
+mod streams;
+mod together;
+mod tops;
+mod walker;
+
+pub use error::{LoadError, WatchError};
+pub use lacking::Lacking;
+pub use seeing::Whom;
+pub use streams::StreamsSummary;
+pub use streams::telling::{Asked as AskedStreams, FollowedFile, FollowedStream, NotFollowed};
+pub use together::{Profiles, ProfilesSummary};
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use foreread_bpf::{BpfError, MissingHook};
+use foreread_core::Device;
+use foreread_linux_prefetcher::Executor;
+use foreread_replay::budget::budget_bytes;
+use foreread_sys::memory::{give_back, memory, share_one_heap};
+use foreread_sys::rights::Capability;
+use foreread_watch::detect::Suspicion;
+use foreread_watch::detect_call::{DetectCall, NoteDetect, NotedDetectors};
+use foreread_watch::excluded::Excluded;
+use foreread_watch::note::{Note, What};
+use foreread_watch::tally::Tally;
+use foreread_watch::walk::Why;
+
+use abi::{Seen, Sight};
+use left_alone::is_left_alone;
+use mailbox::Mailbox;
+use seeing::Seeing;
+use sharing::Sharing;
+use streams::Streams;
+use together::Together;
+use tops::Tops;
+use walker::{Read, Start};
+
+/// Walks at the same time; each has a thread.
+const WALKS_MAX: usize = 4;
+/// How long a walk without a process waits for the next one of the same parent.
+const ALONE_MAX: Duration = Duration::from_millis(500);
+/// How often hits are taken from the ring while there is a walk.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Options of [`Watching`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The scope.
+    pub whom: Whom,
+    /// Most bytes that are fetched ahead of one program and not used yet. Default and maximum: half
+    /// of the memory that is available when its walk begins.
+    pub budget_bytes: Option<u64>,
+    /// Fetch nothing; only detect.
+    pub is_dry_run: bool,
+    /// Whether notes are wanted of each call of the policy, of walks and of their detectors.
+    pub is_logged: bool,
+    /// The rights that threads of its own keep, where others are to be given up.
+    pub rights: Option<&'static [Capability]>,
+}
+
+/// What came of it so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Files that were missed.
+    pub misses: u64,
+    /// Blocks of metadata that calls waited for.
+    pub looks: u64,
+    /// Walks begun.
+    pub walks: u64,
+    /// Suspicions that were wrong.
+    pub refused: u64,
+    /// Of all walks that have ended.
+    pub tally: Tally,
+    /// Of streams in large files; `None` where the kernel refuses to follow them.
+    pub streams: Option<StreamsSummary>,
+    /// Of programs that followed a profile; `None` where profiles aren't used.
+    pub profiles: Option<ProfilesSummary>,
+    /// Records of reads, or of processes, that found no room.
+    pub lost: u64,
+}
+
+/// A process can have two walks: one where it reads files, one where it only looks them up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct WalkId {
+    process: u32,
+    began_by_reads: bool,
+}
+
+/// A walk's thread.
+struct Walking {
+    /// Which events of its program are needed.
+    sight: Sight,
+    parent: u32,
+    /// Whether others of the same parent share it.
+    is_shared: bool,
+    /// Since when no process shares it.
+    alone: Option<Instant>,
+    /// To its thread, which fetches nothing while it is paused.
+    mailbox: Arc<Mailbox<Read>>,
+    thread: JoinHandle<()>,
+}
+
+/// Watches until it is dropped.
+pub struct Watching {
+    options: Options,
+    excluded: Excluded,
+    seeing: Seeing,
+    detectors: NotedDetectors,
+    walks: HashMap<WalkId, Walking>,
+    tops: Tops,
+    sharing: Sharing,
+    streams: Option<Streams>,
+    together: Together,
+    /// Carries out what walks and replays plan.
+    executor: Executor,
+    notes: (Sender<Note>, Receiver<Note>),
+    summary: Summary,
+    lost_reads: u64,
+    /// Suspicions that were followed.
+    followed: u64,
+}
+
+/// Passes calls of the detectors on.
+fn noting(notes: &Sender<Note>) -> NoteDetect {
+    let notes = Sender::clone(notes);
+    Box::new(move |call: DetectCall| {
+        let note = Note {
+            process: call.process,
+            began_by_reads: true,
+            what: What::DetectCalled(Box::new(call)),
+        };
+        // The receiver of notes lives as long as there are calls.
+        let _ = notes.send(note);
+    })
+}
+
+/// Attaches all programs for directory walks for a moment; returns the hooks that are missing.
+pub fn lacking_for_trees() -> Result<Vec<MissingHook>, WatchError> {
+    let mut seeing = Seeing::start(Whom::All)?;
+    seeing.follow(std::process::id(), Some(Sight::Looks))?;
+    Ok(seeing.lacking().to_vec())
+}
+
+/// The same for the programs for large files.
+pub fn lacking_for_streams() -> Result<Vec<MissingHook>, WatchError> {
+    let trees = Seeing::start(Whom::All)?;
+    foreread_bpf::leave_out_so_far();
+    let tree = trees.tree().map_err(|error| BpfError::Refused {
+        step: "sharing the map of processes",
+        reason: error.to_string(),
+    })?;
+    Ok(streams::lacking(tree.as_fd())?)
+}
+
+impl Watching {
+    /// Attaches the programs. Nothing is fetched before the first [`turn`](Self::turn).
+    ///
+    /// # Errors
+    /// [`WatchError`] when the kernel can't or rights are missing.
+    pub fn start(options: Options) -> Result<Self, WatchError> {
+        // Walks are short-lived threads, few of which allocate at the same time.
+        share_one_heap();
+        let seeing = Seeing::start(options.whom)?;
+        let notes = channel();
+        let streams = seeing.tree().ok().and_then(|tree| {
+            let options = streams::Options {
+                whom: options.whom,
+                tree,
+                budget_bytes: options.budget_bytes,
+                is_dry_run: options.is_dry_run,
+                numbers_are_ours: seeing.numbers_are_ours,
+                rights: options.rights,
+                notes: options.is_logged.then(|| Sender::clone(&notes.0)),
+            };
+            Streams::start(options).ok()
+        });
+        let detectors = NotedDetectors::new(options.is_logged.then(|| noting(&notes.0)));
+        Ok(Self {
+            options,
+            excluded: Excluded::default(),
+            seeing,
+            detectors,
+            walks: HashMap::new(),
+            tops: Tops::default(),
+            sharing: Sharing::default(),
+            streams,
+            together: Together::new(),
+            executor: Executor::default(),
+            notes,
+            summary: Summary::default(),
+            lost_reads: 0,
+            followed: 0,
+        })
+    }
+
+    /// Sets the budget, the dry run and the exclusions, from the next walk on. The scope does not
+    /// change.
+    pub fn set(&mut self, budget_bytes: Option<u64>, is_dry_run: bool, excluded: Excluded) {
+        self.options.budget_bytes = budget_bytes;
+        self.options.is_dry_run = is_dry_run;
+        if let Some(streams) = &self.streams {
+            streams.set(streams::Set {
+                budget_bytes,
+                is_dry_run,
+                excluded: excluded.clone(),
+            });
+        }
+        self.excluded = excluded;
+    }
+
+    /// Sets the profiles that programs are matched with; `None` turns matching off.
+    pub fn know(&mut self, profiles: Option<Profiles>) {
+        self.together.know(profiles);
+    }
+
+    /// What this machine lacks.
+    #[must_use]
+    pub fn lacking(&self) -> Vec<Lacking> {
+        let streams = self.streams.as_ref().map_or(&[][..], Streams::lacking);
+        let hooks = self.seeing.lacking().iter().chain(streams);
+        let mut lacking = lacking::lacking(self.seeing.numbers_are_ours);
+        lacking.extend(hooks.cloned().map(Lacking::Hook));
+        lacking
+    }
+
+    /// What came of it so far.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        Summary {
+            profiles: self.together.summary(),
+            lost: self.seeing.lost() + self.lost_reads + self.together.lost_reads(),
+            ..self.summary
+        }
+    }
+
+    /// Asks which streams in large files are followed now.
+    #[must_use]
+    pub fn ask_streams(&self) -> AskedStreams {
+        let streams = self.streams.as_ref();
+        streams.map_or_else(AskedStreams::of_none, Streams::ask)
+    }
+
+    /// Waits for events, for `also` to be readable, or for the timeout. Then handles what is due.
+    /// Returns the notes since the last call.
+    ///
+    /// # Errors
+    /// When the kernel refuses to attach the programs that see hits.
+    pub fn turn(&mut self, also: BorrowedFd<'_>, limit: Duration) -> Result<Vec<Note>, WatchError> {
+        let limit = match self.seeing.sees_hits() {
+            true => limit.min(LOOK_EVERY),
+            false => limit,
+        };
+        let seen = self.seeing.wait(also, limit);
+        self.see(seen)?;
+        let is_over =
+            |(id, walking): (&WalkId, &Walking)| walking.thread.is_finished().then_some(*id);
+        for walking in self.walks.values() {
+            if walking
+                .alone
+                .is_some_and(|since| since.elapsed() > ALONE_MAX)
+            {
+                walking.mailbox.stop();
+            }
+        }
+        // Read before the notes: a walk that is over then has left its last note.
+        let over: Vec<WalkId> = self.walks.iter().filter_map(is_over).collect();
+        let replayed = self.together.over();
+        let (notes, taken) = self.take_notes();
+        taken?;
+        // Only a thread that panicked is still there; it has printed its panic.
+        over.into_iter().try_for_each(|id| self.leave(id))?;
+        for process in replayed {
+            self.leave_replay(process)?;
+        }
+        Ok(notes)
+    }
+
+    fn see(&mut self, seen: Vec<Seen>) -> Result<(), WatchError> {
+        for seen in seen {
+            match seen {
+                Seen::Missed(mut missed) => {
+                    self.summary.misses += 1;
+                    if let Some(process) = self.replayed(&missed)? {
+                        self.together.tell(process, &Read::Missed(missed));
+                        continue;
+                    }
+                    let (of, parent) = (missed.process, missed.parent);
+                    missed.process = self.join(of, parent, missed.device, &missed.directory);
+                    // A process that looks files up may begin to read them.
+                    if self.is_followed(missed.process) {
+                        self.tell(missed.process, &Read::Missed(missed));
+                    } else if let Some(suspicion) = self.detectors.missed(missed) {
+                        self.begin(suspicion)?;
+                    }
+                }
+                Seen::Hit {
+                    process,
+                    thread,
+                    device,
+                    inode,
+                } => {
+                    let hit = Read::Hit {
+                        thread,
+                        device,
+                        inode,
+                    };
+                    self.tell(process, &hit);
+                    self.together.tell(process, &hit);
+                }
+                Seen::Look(mut look) => {
+                    self.summary.looks += 1;
+                    let (of, parent) = (look.process, look.parent);
+                    look.process = self.join(of, parent, look.device, &look.directory);
+                    let looks = |(id, _): (&WalkId, _)| !id.began_by_reads;
+                    if self.of(look.process).any(looks) {
+                        self.tell(look.process, &Read::Waits(look));
+                    } else if let Some(suspicion) = self.detectors.waited(look) {
+                        self.begin(suspicion)?;
+                    }
+                }
+                Seen::Looked {
+                    process,
+                    device,
+                    inode,
+                    is_late,
+                } => self.tell(
+                    process,
+                    &Read::Looked {
+                        device,
+                        inode,
+                        is_late,
+                    },
+                ),
+                Seen::Shares { process, member } => {
+                    let walks = self.walks.iter();
+                    let of = walks.filter(|(id, of)| id.process == process && of.is_shared);
+                    of.for_each(|(id, _)| self.sharing.shares(*id, member));
+                }
+                Seen::Exited(process) => {
+                    self.detectors.ended(process);
+                    self.together.ended(process);
+                    self.sharing.ended(process);
+                    self.ended(process);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A process of a walk has ended.
+    fn ended(&mut self, process: u32) {
+        for (id, walking) in &mut self.walks {
+            if walking.is_shared && walking.parent == process {
+                walking.mailbox.stop();
+            } else if !walking.is_shared && id.process == process {
+                // The next process of its parent may continue the walk.
+                walking.alone = Some(Instant::now());
+                walking.mailbox.pause(true);
+            }
+        }
+    }
+
+    /// The walks of a process.
+    fn of(&self, process: u32) -> impl Iterator<Item = (&WalkId, &Walking)> {
+        let walks = self.walks.iter();
+        walks.filter(move |(id, _)| id.process == process)
+    }
+
+    /// Lets a process share the walk of a sibling if it reads in the same tree, as a process that
+    /// was started for a part of it does. Returns the process that began the walk.
+    fn join(&mut self, process: u32, parent: u32, device: Device, directory: &[u8]) -> u32 {
+        if self.walks.is_empty() || self.is_followed(process) {
+            return process;
+        }
+        let here = self.tops.walks_in(device, directory).into_iter();
+        let mut here = here.map(|(process, began_by_reads)| WalkId {
+            process,
+            began_by_reads,
+        });
+        let is_kin = |id: &WalkId| self.walks.get(id).is_some_and(|of| of.parent == parent);
+        let Some(id) = here.find(is_kin) else {
+            return process;
+        };
+        if let Some(walking) = self.walks.get_mut(&id) {
+            walking.is_shared = true;
+            walking.alone = None;
+            walking.mailbox.pause(false);
+        }
+        self.sharing.shares(id, process);
+        self.seeing.share(id.process, process, true);
+        self.seeing.share(id.process, parent, true);
+        id.process
+    }
+
+    fn is_followed(&self, process: u32) -> bool {
+        self.of(process).next().is_some()
+    }
+
+    /// Passes a read of a process to its walks.
+    fn tell(&mut self, process: u32, read: &Read) {
+        let mut lost = 0;
+        for (_, walking) in self.of(process) {
+            lost += u64::from(walking.mailbox.put(read.clone()));
+        }
+        self.lost_reads += lost;
+    }
+
+    fn begin(&mut self, suspicion: Suspicion) -> Result<(), WatchError> {
+        if self.walks.len() >= WALKS_MAX {
+            return Ok(());
+        }
+        if is_left_alone(&self.excluded, &suspicion, self.seeing.numbers_are_ours) {
+            self.detectors.was_wrong(suspicion.process, suspicion.reads);
+            return Ok(());
+        }
+        let id = WalkId {
+            process: suspicion.process,
+            began_by_reads: suspicion.reads,
+        };
+        let sight = match suspicion.reads {
+            true => Sight::Reads,
+            false => Sight::Looks,
+        };
+        let mailbox = Arc::new(Mailbox::default());
+        let parent = suspicion.parent;
+        self.followed += 1;
+        let start = Start {
+            suspicion,
+            budget_bytes: budget_bytes(memory(), self.options.budget_bytes),
+            is_dry_run: self.options.is_dry_run,
+            numbers_are_ours: self.seeing.numbers_are_ours,
+            tops: self.tops.clone(),
+            mailbox: Arc::clone(&mailbox),
+            executor: self.executor.clone(),
+            notes: self.notes.0.clone(),
+            number: self.followed,
+            is_logged: self.options.is_logged,
+        };
+        let thread = thread::Builder::new().name("walk".into());
+        // Without a thread there is no walk.
+        if let Ok(thread) = thread.spawn(move || walker::run(&start)) {
+            self.walks.insert(
+                id,
+                Walking {
+                    sight,
+                    parent,
+                    is_shared: false,
+                    alone: None,
+                    mailbox,
+                    thread,
+                },
+            );
+            self.look_at(id.process)?;
+        }
+        Ok(())
+    }
+
+    /// Requests the events of a process that its walks need.
+    fn look_at(&mut self, process: u32) -> Result<(), WatchError> {
+        let walks = self.of(process).map(|(_, walking)| walking.sight);
+        let replayed = self.together.leads(process).then_some(Sight::Reads);
+        self.seeing.follow(process, walks.chain(replayed).max())
+    }
+
+    /// The notes since the last call. Sharing is noted after a walk's beginning, before its end.
+    fn take_notes(&mut self) -> (Vec<Note>, Result<(), WatchError>) {
+        let mut notes = self.sharing.notes();
+        let others: Vec<Note> = self.notes.1.try_iter().collect();
+        let mut all = Ok(());
+        for note in others {
+            let taken = self.take(&note);
+            all = all.and(taken);
+            notes.push(note);
+            notes.extend(self.sharing.notes());
+        }
+        (notes, all)
+    }
+
+    fn take(&mut self, note: &Note) -> Result<(), WatchError> {
+        let id = WalkId {
+            process: note.process,
+            began_by_reads: note.began_by_reads,
+        };
+        match &note.what {
+            What::Begun { .. } => {
+                self.summary.walks += 1;
+                self.sharing.begun(id);
+            }
+            What::TooEarly { .. } => {
+                self.detectors.was_too_early(note.process);
+                self.leave(id)?;
+            }
+            What::Refused { .. } | What::Known => {
+                self.summary.refused += u64::from(note.what != What::Known);
+                self.detectors.was_wrong(note.process, note.began_by_reads);
+                self.leave(id)?;
+            }
+            What::Reads => {
+                if let Some(walking) = self.walks.get_mut(&id) {
+                    walking.sight = Sight::Reads;
+                }
+                self.look_at(note.process)?;
+            }
+            What::OfProfile(what) => {
+                if let Some(members) = self.together.take(note.process, what) {
+                    self.look_at_replay(&members)?;
+                }
+            }
+            What::Ended { why, tally } => {
+                self.summary.tally = self.summary.tally.and(*tally);
+                if matches!(why, Why::Unused | Why::Memory | Why::Stopped) {
+                    self.detectors.was_wrong(note.process, true);
+                    self.detectors.was_wrong(note.process, false);
+                }
+                self.leave(id)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, id: WalkId) -> Result<(), WatchError> {
+        self.sharing.over(id);
+        if let Some(walking) = self.walks.remove(&id) {
+            self.look_at(id.process)?;
+            // This was its last note.
+            let _ = walking.thread.join();
+            if self.walks.is_empty() {
+                give_back();
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends all walks, and returns their results.
+    pub fn finish(&mut self) -> (Summary, Vec<Note>) {
+        let seen = self.seeing.take();
+        // A walk can't count reads that it does not see any more.
+        let _ = self.see(seen);
+        for walking in self.walks.values() {
+            walking.mailbox.stop();
+        }
+        for (_, walking) in std::mem::take(&mut self.walks) {
+            let _ = walking.thread.join();
+        }
+        self.together.stop();
+        let streams = self.streams.take().and_then(Streams::finish);
+        let (notes, _) = self.take_notes();
+        let mut summary = self.summary();
+        if let Some(Ok(streams)) = streams {
+            summary.streams = Some(streams);
+            summary.lost += streams.lost;
+        }
+        (summary, notes)
+    }
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the thread of a walk, or of a profile's replay, waits for: reads of its program, the end of
+//! what is fetched, and orders to pause or to stop. It sleeps until one of them comes.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use foreread_linux_prefetcher::{Executor, Options, Report};
+use foreread_replay::plan::ReadPlan;
+
+/// Reads that wait; more are lost.
+const READS_MAX: usize = 1 << 16;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Mailbox<R> {
+    state: Mutex<State<R>>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State<R> {
+    reads: VecDeque<R>,
+    is_stopped: bool,
+    is_paused: bool,
+    /// Fetches begun, and the last of them that is over.
+    begun: u64,
+    over: u64,
+}
+
+/// What ends the wait for a fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// Its end, or an order to stop.
+    Stopped,
+    /// Also an order to pause.
+    Paused,
+}
+
+impl<R> Default for Mailbox<R> {
+    fn default() -> Self {
+        let state = State {
+            reads: VecDeque::new(),
+            is_stopped: false,
+            is_paused: false,
+            begun: 0,
+            over: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }
+    }
+}
+
+impl<R> Mailbox<R> {
+    fn lock(&self) -> MutexGuard<'_, State<R>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State<R>)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+    }
+
+    /// Says whether a read is lost, because too many wait there already.
+    pub fn put(&self, read: R) -> bool {
+        let mut state = self.lock();
+        let is_lost = state.reads.len() >= READS_MAX;
+        if !is_lost {
+            state.reads.push_back(read);
+        }
+        drop(state);
+        self.changed.notify_all();
+        is_lost
+    }
+
+    /// The thread is to end.
+    pub fn stop(&self) {
+        self.change(|state| state.is_stopped = true);
+    }
+
+    /// The thread is to fetch nothing for now, or to go on.
+    pub fn pause(&self, is_paused: bool) {
+        self.change(|state| state.is_paused = is_paused);
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.lock().is_stopped
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.lock().is_paused
+    }
+
+    /// A read that waits.
+    pub fn try_next(&self) -> Option<R> {
+        self.lock().reads.pop_front()
+    }
+
+    /// Waits so long at most for a read, or for another order. `None` where it is an order, or
+    /// nothing.
+    pub fn next(&self, limit: Duration) -> Option<R> {
+        let state = self.lock();
+        let was_paused = state.is_paused;
+        let is_calm = |state: &mut State<R>| {
+            state.reads.is_empty() && !state.is_stopped && state.is_paused == was_paused
+        };
+        let waited = self.changed.wait_timeout_while(state, limit, is_calm);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.reads.pop_front()
+    }
+
+    fn wait_while(&self, mut holds: impl FnMut(&State<R>) -> bool) {
+        let state = self.lock();
+        let waited = self.changed.wait_while(state, |state| holds(state));
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl<R: Send + 'static> Mailbox<R> {
+    /// Carries a plan out, and waits for its end or for an order. Says what came of it.
+    pub fn fetch(
+        self: &Arc<Self>,
+        executor: &Executor,
+        plan: ReadPlan,
+        options: &Options,
+        until: Until,
+    ) -> Report {
+        self.fetch_while(executor, plan, options, |mailbox, number| {
+            mailbox.wait_while(|state| {
+                let is_paused = until == Until::Paused && state.is_paused;
+                state.over < number && !state.is_stopped && !is_paused
+            });
+            false
+        })
+    }
+
+    /// The same, and takes the reads that come meanwhile: `take` is called when there are some, or
+    /// an order to stop, and says whether to go on.
+    pub fn fetch_and_take(
+        self: &Arc<Self>,
+        executor: &Executor,
+        plan: ReadPlan,
+        options: &Options,
+        mut take: impl FnMut() -> bool,
+    ) -> Report {
+        self.fetch_while(executor, plan, options, |mailbox, number| {
+            mailbox.wait_while(|state| {
+                state.over < number && state.reads.is_empty() && !state.is_stopped
+            });
+            let goes_on = take();
+            goes_on && mailbox.lock().over < number
+        })
+    }
+
+    /// Carries a plan out; `wait` is called with its number until it says that this is enough.
+    fn fetch_while(
+        self: &Arc<Self>,
+        executor: &Executor,
+        plan: ReadPlan,
+        options: &Options,
+        mut wait: impl FnMut(&Self, u64) -> bool,
+    ) -> Report {
+        let mut state = self.lock();
+        state.begun += 1;
+        let number = state.begun;
+        drop(state);
+        let told = Arc::clone(self);
+        // One that was stopped may end after the next one has begun.
+        let on_end = move || told.change(|state| state.over = state.over.max(number));
+        let fetch = executor.start_then(Arc::new(plan), options, on_end);
+        while wait(self, number) {}
+        if self.lock().over < number {
+            fetch.stop();
+        }
+        fetch.join().0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Instant;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn reads_come_in_order_and_orders_wake() {
+        let mailbox = Arc::new(Mailbox::default());
+        assert!(!mailbox.put(1) && !mailbox.put(2));
+        assert_eq!((mailbox.next(LONG), mailbox.try_next()), (Some(1), Some(2)));
+        assert_eq!(mailbox.next(Duration::ZERO), None);
+        let (of_thread, began) = (Arc::clone(&mailbox), Instant::now());
+        let thread = thread::spawn(move || of_thread.next(LONG));
+        mailbox.pause(true);
+        mailbox.stop();
+        assert_eq!(thread.join().unwrap(), None);
+        assert!(mailbox.is_paused() && mailbox.is_stopped() && began.elapsed() < LONG);
+    }
+
+    #[test]
+    fn more_than_there_is_room_for_is_lost() {
+        let mailbox = Mailbox::default();
+        assert!((0..READS_MAX).all(|read| !mailbox.put(read)));
+        assert!(mailbox.put(0));
+    }
+
+    #[test]
+    fn the_end_of_a_fetch_wakes() {
+        let (mailbox, executor) = (Arc::new(Mailbox::<u8>::default()), Executor::default());
+        for until in [Until::Stopped, Until::Paused] {
+            let plan = ReadPlan::default();
+            let report = mailbox.fetch(&executor, plan, &Options::default(), until);
+            assert_eq!(report, Report::default());
+        }
+        let mut taken = Vec::new();
+        mailbox.put(7);
+        mailbox.fetch_and_take(&executor, ReadPlan::default(), &Options::default(), || {
+            taken.extend(mailbox.try_next());
+            true
+        });
+        taken.extend(mailbox.try_next());
+        assert_eq!(taken, [7]);
+    }
+}

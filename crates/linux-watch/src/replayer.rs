@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Replays the rest of a profile in a thread of its own. It confirms the match, fetches one window
+//! at a time, and takes the reads of the program.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use foreread_core::Device;
+use foreread_linux_prefetcher::{Executor, warm};
+use foreread_profile::benefit::judge;
+use foreread_profile::{NodeId, Profile};
+use foreread_replay::plan::ReadPlan;
+use foreread_sys::mounts::Mounts;
+use foreread_watch::detect::Missed;
+use foreread_watch::excluded::Excluded;
+use foreread_watch::known::first_need_ns;
+use foreread_watch::note::{Note, OfProfile, What};
+use foreread_watch::paths::joined;
+use foreread_watch::rest::{Next, Rest, Why};
+use foreread_watch::together::Found;
+
+use super::error::{LoadError, NotReplayed};
+use super::fetching::options;
+use super::left_alone::is_program;
+use super::mailbox::Mailbox;
+use super::program_of::{is_run, program_of};
+use super::walker::Read;
+
+/// A profile of which so many thousandths are cached is not replayed.
+const WARM_PERMILLE: u16 = 950;
+/// The replay ends when its program reads no file of the profile for so long.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// Reads a profile from its file.
+pub(super) type Load = dyn Fn(&Path) -> Result<Profile, LoadError> + Send + Sync;
+
+/// The arguments of a replay's thread.
+pub(super) struct Start {
+    pub found: Found,
+    pub path: PathBuf,
+    pub load: Arc<Load>,
+    pub budget_bytes: u64,
+    pub is_dry_run: bool,
+    pub excluded: Excluded,
+    pub numbers_are_ours: bool,
+    pub sees_parents: bool,
+    pub mailbox: Arc<Mailbox<Read>>,
+    pub executor: Executor,
+    pub notes: Sender<Note>,
+}
+
+impl Start {
+    fn note(&self, what: OfProfile) {
+        let note = Note {
+            process: self.found.process,
+            began_by_reads: true,
+            what: What::OfProfile(Box::new(what)),
+        };
+        // Without a receiver of notes this thread ends soon.
+        let _ = self.notes.send(note);
+    }
+
+    /// Returns the profile and its program, or why the profile is not replayed.
+    fn confirm(&self) -> Result<Confirmed, NotReplayed> {
+        let process = self.found.process;
+        if self.numbers_are_ours && is_run(process) {
+            return Err(NotReplayed::ByRun);
+        }
+        let profile = (self.load)(&self.path)?;
+        if !judge(&profile.runs).replays() {
+            return Err(NotReplayed::NoBenefit);
+        }
+        let looks_above = self.numbers_are_ours && self.sees_parents;
+        let processes = program_of(&profile, &self.found, looks_above);
+        let is_excluded =
+            |process: &u32| is_program(&self.excluded, *process, self.numbers_are_ours);
+        if processes.iter().any(is_excluded) {
+            return Err(NotReplayed::Excluded);
+        }
+        let mounts = Mounts::of_self().map_err(NotReplayed::Mounts)?;
+        let files = self.found.files.iter();
+        let files: Option<Vec<NodeId>> =
+            files.map(|file| node_of(&mounts, &profile, file)).collect();
+        let files = files.ok_or(NotReplayed::FilesElsewhere)?;
+        if warm::cached_permille(&profile) >= WARM_PERMILLE {
+            return Err(NotReplayed::Cached);
+        }
+        Ok(Confirmed {
+            profile,
+            mounts,
+            files,
+            processes,
+        })
+    }
+}
+
+struct Confirmed {
+    profile: Profile,
+    mounts: Mounts,
+    /// Those by which it was known.
+    files: Vec<NodeId>,
+    processes: Vec<u32>,
+}
+
+/// The file of the profile that was missed.
+fn node_of(mounts: &Mounts, profile: &Profile, file: &Missed) -> Option<NodeId> {
+    let inside = joined(&file.directory, &file.name);
+    let paths = mounts.reach(file.device.major, file.device.minor, &inside);
+    let mut nodes = paths.iter().filter_map(|(_, path)| profile.find(path));
+    nodes.find(|id| {
+        let node = profile.node(*id);
+        node.is_some_and(|node| node.identity.inode == file.inode)
+    })
+}
+
+/// Confirms a match, and replays the rest of its profile.
+pub(super) fn run(start: &Start) {
+    let profile_file = start.path.clone();
+    let Confirmed {
+        profile,
+        mounts,
+        files,
+        processes,
+    } = match start.confirm() {
+        Ok(confirmed) => confirmed,
+        Err(why) => {
+            let why = why.to_string();
+            return start.note(OfProfile::Refused { profile_file, why });
+        }
+    };
+    start.note(OfProfile::Matched {
+        profile_file: profile_file.clone(),
+        files: files.iter().map(|id| profile.path(*id)).collect(),
+        odds_bits: start.found.odds_bits,
+        processes,
+    });
+    // The program has missed the last one itself.
+    let last_ns = files.last().and_then(|id| first_need_ns(&profile, *id));
+    let from_ns = last_ns.map_or(0, |need_ns| need_ns.saturating_add(1));
+    let device = |path: &[u8]| {
+        let point = mounts
+            .mount_of(path)
+            .and_then(|at| mounts.points().get(at))?;
+        let is_ours = !point.is_virtual() && !start.excluded.is_path(path);
+        is_ours.then_some(Device {
+            major: point.major,
+            minor: point.minor,
+        })
+    };
+    let mut replayer = Replayer {
+        start,
+        rest: Rest::new(&profile, from_ns, start.budget_bytes, device),
+        last_use: Instant::now(),
+    };
+    let why = replayer.run();
+    start.note(OfProfile::Ended {
+        profile_file,
+        why,
+        tally: replayer.rest.tally(),
+    });
+}
+
+struct Replayer<'a> {
+    start: &'a Start,
+    rest: Rest<'a>,
+    last_use: Instant,
+}
+
+impl Replayer<'_> {
+    fn run(&mut self) -> Why {
+        loop {
+            self.take_reads();
+            if self.start.is_dry_run {
+                self.rest.end_for(Why::Stopped);
+            }
+            if self.last_use.elapsed() >= IDLE {
+                self.rest.end_for(Why::Idle);
+            }
+            match self.rest.decide() {
+                Next::End(why) => return why,
+                Next::Fetch(plan, budget_bytes) => self.fetch(*plan, budget_bytes),
+                Next::Wait => self.wait(),
+            }
+        }
+    }
+
+    fn wait(&mut self) {
+        let limit = IDLE.saturating_sub(self.last_use.elapsed());
+        if let Some(read) = self.start.mailbox.next(limit) {
+            self.take(&read);
+        }
+    }
+
+    /// Takes the reads since the last call.
+    fn take_reads(&mut self) {
+        // Its last reads count.
+        let is_stopped = self.start.mailbox.is_stopped();
+        while let Some(read) = self.start.mailbox.try_next() {
+            self.take(&read);
+        }
+        if is_stopped {
+            self.rest.end_for(Why::Exited);
+        }
+    }
+
+    fn take(&mut self, read: &Read) {
+        let is_news = match read {
+            Read::Hit { device, inode, .. } => self.rest.hit(*device, *inode),
+            Read::Missed(missed) => self.rest.missed(missed.device, missed.inode),
+            Read::Waits(_) | Read::Looked { .. } => false,
+        };
+        if is_news {
+            self.last_use = Instant::now();
+        }
+    }
+
+    fn fetch(&mut self, plan: ReadPlan, budget_bytes: u64) {
+        let began = Instant::now();
+        let files = plan.files_with_pages().count() as u64;
+        // More than our own budget may have gone meanwhile; the engine looks at what is left.
+        let how = options(budget_bytes, None);
+        let Start {
+            mailbox, executor, ..
+        } = self.start;
+        let report = mailbox.fetch_and_take(executor, plan, &how, || {
+            self.take_reads();
+            self.rest.goes_on()
+        });
+        if report.stopped_for_memory > 0 {
+            self.rest.end_for(Why::Memory);
+        }
+        let gone_files = report.gone_files
+            + report.replaced_files
+            + report.unreadable_files
+            + report.failed_reads;
+        self.rest.fetched(report.arrived_pages, gone_files);
+        if !self.rest.goes_on() {
+            self.rest
+                .stopped(report.arrived_pages + report.cached_pages);
+        }
+        // Before the fetch ended, the program could use nothing of it.
+        self.last_use = Instant::now();
+        self.start.note(OfProfile::Fetched {
+            files,
+            pages: report.arrived_pages,
+            took_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        });
+    }
+}

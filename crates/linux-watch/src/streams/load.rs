@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `struct streams_load` of `bpf/streams.h`: the load of a disk, as the BPF programs count it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use foreread_bpf::field;
+use foreread_bpf::skeletons::streams::types::disk;
+use foreread_watch::fetch_queue::DiskLoad;
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapMut};
+
+/// The map of disks, for those that fetch. Without one nothing is ever under way.
+#[derive(Debug, Default)]
+pub(super) struct Load {
+    disks: Option<MapHandle>,
+    /// Whether requests are seen: what was counted before they weren't means nothing.
+    is_seen: AtomicBool,
+}
+
+impl Load {
+    pub fn of(disks: &MapMut<'_>) -> libbpf_rs::Result<Self> {
+        Ok(Self {
+            disks: Some(MapHandle::try_from(disks)?),
+            is_seen: AtomicBool::new(false),
+        })
+    }
+
+    pub fn set_seen(&self, is_seen: bool) {
+        self.is_seen.store(is_seen, Ordering::Relaxed);
+    }
+
+    /// The load of a disk; all zero if it is not seen.
+    pub fn of_disk(&self, disk: u64) -> DiskLoad {
+        let disks = self.disks.as_ref();
+        let Some(disks) = disks.filter(|_| self.is_seen.load(Ordering::Relaxed)) else {
+            return DiskLoad::default();
+        };
+        let value = disks.lookup(&disk.to_ne_bytes(), MapFlags::ANY);
+        let value = value.ok().flatten().unwrap_or_default();
+        load_of(&value).unwrap_or_default()
+    }
+}
+
+/// Of a value of that map.
+fn load_of(value: &[u8]) -> Option<DiskLoad> {
+    let in_flight_pages = field!(value, disk, load.in_flight_pages)?;
+    Some(DiskLoad {
+        // Less than none when the beginning of some wasn't seen.
+        in_flight_pages: in_flight_pages.cast_signed().max(0).cast_unsigned(),
+        least_ns: field!(value, disk, load.least_ns)?,
+        page_ns: field!(value, disk, load.page_ns)?,
+        latency_ns: field!(value, disk, load.latency_ns)?,
+        turns: field!(value, disk, load.turns)? != 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_disk_has_to_do_is_read() {
+        let value: Vec<u8> = [-1i64, 2, 3, 4, 1]
+            .into_iter()
+            .flat_map(i64::to_ne_bytes)
+            .collect();
+        let load = load_of(&value).unwrap();
+        assert_eq!((load.in_flight_pages, load.least_ns), (0, 2));
+        assert_eq!((load.page_ns, load.latency_ns, load.turns), (3, 4, true));
+        assert!(load_of(&value[1..]).is_none());
+    }
+
+    #[test]
+    fn what_is_not_seen_is_nothing() {
+        let load = Load::default();
+        load.set_seen(true);
+        assert_eq!(load.of_disk(8 << 32), DiskLoad::default());
+    }
+}

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reading ahead of streams in large files, on a live machine.
+//!
+//! The policy `foreread` runs in the kernel, in `bpf/streams.bpf.c`. A thread here waits for the
+//! windows that it asks for, and passes them to a few other threads, which [fetch](fetching) them.
+
+mod abi;
+mod fetching;
+mod load;
+mod seeing;
+pub mod telling;
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use foreread_bpf::{BpfError, MissingHook};
+use foreread_profile::PAGE_BYTES;
+use foreread_sys::interrupt;
+use foreread_sys::memory::memory;
+use foreread_sys::mounts::{MountTable, Mounts};
+use foreread_sys::rights::Capability;
+use foreread_sys::rights::keep_only;
+use foreread_watch::excluded::Excluded;
+use foreread_watch::gain::Gain;
+use foreread_watch::note::{Note, What};
+use foreread_watch::paths::joined;
+use foreread_watch::quiet::Quiet;
+use foreread_watch::stream::{Ask, FileKey, read_pages_of};
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::Whom;
+use super::left_alone::is_program;
+use super::place::Place;
+use abi::Told;
+use fetching::{Fetched, Fetchers, Reached};
+use seeing::{Counted, Room, Seeing};
+use telling::{Asked, FollowedFile, FollowedStream, NotFollowed};
+
+/// How often to check memory, and the gain of seeing hits, while hits are seen.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often to take the calls for a log.
+const LOG_EVERY: Duration = Duration::from_millis(20);
+/// Written to the event descriptor to wake the thread, and to stop it. The latter is more than any
+/// number of wakes.
+const WAKE: u64 = 1;
+const STOP: u64 = 1 << 32;
+/// Files that are remembered; the kernel's side remembers fewer.
+const FILES_MAX: usize = 4096;
+
+/// Counters so far. Pages are of 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamsSummary {
+    /// Accesses that the policy was told of.
+    pub accesses: u64,
+    /// Windows that it asked for, repetitions counted.
+    pub windows: u64,
+    /// Pages of these.
+    pub asked_pages: u64,
+    /// Of those, pages that were not in memory yet and were fetched.
+    pub fetched_pages: u64,
+    /// Accesses that were skipped, since the policy was busy on another processor.
+    pub untold: u64,
+    /// Windows for which there was no time.
+    pub forgotten: u64,
+    /// Records that found no room.
+    pub lost: u64,
+}
+
+/// Options of the streams' thread.
+pub(super) struct Options {
+    pub whom: Whom,
+    /// The kernel's map of the processes that are watched.
+    pub tree: OwnedFd,
+    /// Most bytes that are fetched ahead of one reader.
+    pub budget_bytes: Option<u64>,
+    /// Fetch nothing; only count what would be fetched.
+    pub is_dry_run: bool,
+    /// Whether `/proc` has processes under the kernel's numbers.
+    pub numbers_are_ours: bool,
+    /// The rights that are needed once the programs are loaded, where others are to be given up.
+    pub rights: Option<&'static [Capability]>,
+    /// The receiver of calls of the core, for a log.
+    pub notes: Option<Sender<Note>>,
+}
+
+/// Settings that may change while it runs.
+#[derive(Clone, Debug)]
+pub(super) struct Set {
+    pub budget_bytes: Option<u64>,
+    pub is_dry_run: bool,
+    pub excluded: Excluded,
+}
+
+/// A message to the running thread.
+enum Order {
+    Set(Set),
+    /// To say which streams are followed.
+    Tell(Sender<Vec<FollowedFile>>),
+}
+
+/// Attaches all programs for a moment; what this kernel doesn't show.
+pub(super) fn lacking(tree: BorrowedFd<'_>) -> Result<Vec<MissingHook>, BpfError> {
+    let mut seeing = Seeing::start(Whom::All, tree, Room::default(), false)?;
+    seeing.follow()?;
+    Ok(seeing.lacking().to_vec())
+}
+
+/// Reads ahead of streams until it is dropped.
+pub(super) struct Streams {
+    stop: Arc<OwnedFd>,
+    orders: Sender<Order>,
+    numbers_are_ours: bool,
+    /// Why the kernel refuses, where it does.
+    refused: Arc<OnceLock<String>>,
+    /// Hooks that this kernel lacks.
+    lacking: Vec<MissingHook>,
+    thread: JoinHandle<Result<StreamsSummary, BpfError>>,
+}
+
+impl Streams {
+    /// Comes back when the kernel has looked at the programs, and rights were given up: what is
+    /// watched would be half done by then.
+    ///
+    /// # Errors
+    /// Without a descriptor or a thread.
+    pub fn start(options: Options) -> std::io::Result<Self> {
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (orders, receiver) = channel();
+        let (beginning, begun) = channel::<Vec<MissingHook>>();
+        let stopped = Arc::clone(&stop);
+        let refused = Arc::new(OnceLock::new());
+        let refusing = Arc::clone(&refused);
+        let numbers_are_ours = options.numbers_are_ours;
+        let rights = options.rights;
+        let thread = thread::Builder::new().name("streams".into());
+        let thread = thread.spawn(move || {
+            // The thread that waits for them has set its own rights.
+            interrupt::leave_to_others();
+            let started = Loop::start(options, receiver);
+            let lacking = match &started {
+                Ok(started) => started.seeing.lacking().to_vec(),
+                Err(error) => {
+                    // Nothing else reports this.
+                    let _ = refusing.set(error.to_string());
+                    Vec::new()
+                }
+            };
+            if let Some(rights) = rights {
+                // Where that is refused, it is no less than it was.
+                let _ = keep_only(rights);
+            }
+            // The thread that started it may have ended.
+            let _ = beginning.send(lacking);
+            Ok(started?.run(&stopped))
+        })?;
+        // It ends with the sender, too.
+        let lacking = begun.recv().unwrap_or_default();
+        Ok(Self {
+            stop,
+            orders,
+            numbers_are_ours,
+            refused,
+            lacking,
+            thread,
+        })
+    }
+
+    /// Hooks that this kernel lacks, and why.
+    pub fn lacking(&self) -> &[MissingHook] {
+        &self.lacking
+    }
+
+    /// How to go about it from now on.
+    pub fn set(&self, set: Set) {
+        // One that has ended needs no settings.
+        let _ = self.orders.send(Order::Set(set));
+        self.wake(WAKE);
+    }
+
+    /// Asks which streams are followed now.
+    pub fn ask(&self) -> Asked {
+        let (answer, receiver) = channel();
+        let answer = match (self.orders.send(Order::Tell(answer)), self.refused.get()) {
+            (_, Some(why)) => Err(NotFollowed::Refused(why.clone())),
+            (Err(_), None) => Err(NotFollowed::ended()),
+            (Ok(()), None) => Ok(receiver),
+        };
+        self.wake(WAKE);
+        Asked {
+            answer,
+            numbers_are_ours: self.numbers_are_ours,
+        }
+    }
+
+    fn wake(&self, number: u64) {
+        // It is never full: it is read each time.
+        let _ = rustix::io::write(&*self.stop, &number.to_ne_bytes());
+    }
+
+    /// Stops, and says what came of it, or why there was nothing; `None` after a panic.
+    pub fn finish(self) -> Option<Result<StreamsSummary, BpfError>> {
+        self.wake(STOP);
+        // One that panicked has said so itself.
+        self.thread.join().ok()
+    }
+}
+
+struct Loop {
+    options: Options,
+    excluded: Excluded,
+    orders: Receiver<Order>,
+    seeing: Seeing,
+    fetchers: Option<Fetchers>,
+    files: HashMap<FileKey, Option<Arc<Reached>>>,
+    mount_table: MountTable,
+    fetched: (Sender<Fetched>, Receiver<Fetched>),
+    summary: StreamsSummary,
+    began: Instant,
+    /// Whether reads from memory needn't be seen.
+    quiet: Quiet,
+    gain: Gain,
+    /// Until when reads from memory aren't seen, since that brought nothing.
+    rests_until: Option<Instant>,
+}
+
+impl Loop {
+    fn start(options: Options, orders: Receiver<Order>) -> Result<Self, BpfError> {
+        let room = room(options.budget_bytes);
+        let is_logged = options.notes.is_some();
+        let seeing = Seeing::start(options.whom, options.tree.as_fd(), room, is_logged)?;
+        Ok(Self {
+            options,
+            excluded: Excluded::default(),
+            orders,
+            seeing,
+            fetchers: None,
+            files: HashMap::new(),
+            mount_table: MountTable::default(),
+            fetched: channel(),
+            summary: StreamsSummary::default(),
+            began: Instant::now(),
+            quiet: Quiet::default(),
+            gain: Gain::default(),
+            rests_until: None,
+        })
+    }
+
+    fn run(mut self, stop: &OwnedFd) -> StreamsSummary {
+        let mut looked = Instant::now();
+        loop {
+            let look_every = match self.options.notes {
+                Some(_) => LOG_EVERY,
+                None => LOOK_EVERY,
+            };
+            let rests = self
+                .rests_until
+                .map(|until| until.saturating_duration_since(Instant::now()));
+            let limit = match self.seeing.sees_hits() {
+                true => Some(look_every),
+                false => rests,
+            };
+            for told in self.seeing.wait(stop.as_fd(), limit) {
+                self.take(told);
+            }
+            while let Ok(fetched) = self.fetched.1.try_recv() {
+                self.take_fetched(&fetched);
+            }
+            self.end_rest();
+            self.note_calls();
+            if was_told(stop) >= STOP {
+                return self.end();
+            }
+            while let Ok(order) = self.orders.try_recv() {
+                match order {
+                    Order::Set(set) => self.set(set),
+                    // The asker may have gone.
+                    Order::Tell(answer) => drop(answer.send(self.followed())),
+                }
+            }
+            if self.seeing.sees_hits() && looked.elapsed() >= LOOK_EVERY {
+                looked = Instant::now();
+                self.seeing.set_room(room(self.options.budget_bytes));
+                self.leave_when_quiet();
+                self.rest_when_dull();
+            }
+        }
+    }
+
+    fn take(&mut self, told: Told) {
+        match told {
+            Told::Begin => {
+                self.quiet.break_at(self.began.elapsed());
+                self.seeing.set_room(room(self.options.budget_bytes));
+                if self.fetchers.is_none() && !self.options.is_dry_run {
+                    self.fetchers = Some(Fetchers::start(self.seeing.load(), &self.fetched.0));
+                }
+                // Where the kernel refuses now, misses alone are too little to go by.
+                let _ = self.seeing.follow();
+            }
+            Told::File {
+                file,
+                directory,
+                name,
+                call_pages_max,
+            } => {
+                if self.files.len() >= FILES_MAX {
+                    self.files.clear();
+                }
+                let mounts = self.mount_table.current().ok();
+                let reached = mounts
+                    .and_then(|mounts| reach(&mounts, file, &directory, &name, call_pages_max));
+                self.files.insert(file, reached.map(Arc::new));
+            }
+            Told::Ask(ask) => self.ask(ask),
+        }
+    }
+
+    /// Reads from memory aren't seen for a while where that brings nothing.
+    fn rest_when_dull(&mut self) {
+        let misses = self.seeing.counted().misses;
+        let rest = self.gain.look(misses, self.summary.fetched_pages);
+        // A log has all, and what isn't fetched can't be seen to bring anything.
+        if let Some(rest) = rest
+            && self.seeing.sees_hits()
+            && self.options.notes.is_none()
+            && !self.options.is_dry_run
+        {
+            self.seeing.rest();
+            self.rests_until = Some(Instant::now() + rest);
+        }
+    }
+
+    /// The next miss begins anew after a rest, and a stream ends it early.
+    fn end_rest(&mut self) {
+        let Some(until) = self.rests_until else {
+            return;
+        };
+        let misses = self.seeing.counted().misses;
+        if self.gain.is_there(misses, self.summary.fetched_pages) {
+            self.rests_until = None;
+            self.take(Told::Begin);
+        } else if Instant::now() >= until {
+            self.rests_until = None;
+            self.rest();
+            self.seeing.leave();
+        }
+    }
+
+    fn set(&mut self, set: Set) {
+        self.options.budget_bytes = set.budget_bytes;
+        self.options.is_dry_run = set.is_dry_run;
+        self.excluded = set.excluded;
+        if self.options.is_dry_run {
+            self.rest();
+        }
+        self.seeing.set_room(room(self.options.budget_bytes));
+    }
+
+    fn followed(&mut self) -> Vec<FollowedFile> {
+        let files = self.seeing.files().into_iter();
+        let followed = files.filter_map(|file| {
+            let streams = self.seeing.remembered(file)?;
+            let reached = self.files.get(&file).and_then(Option::as_ref);
+            let of = |stream| FollowedStream {
+                stream,
+                process: None,
+                idle_ns: None,
+            };
+            Some(FollowedFile {
+                file,
+                path: reached.map(|reached| reached.path.clone()),
+                accesses: streams.accesses(),
+                streams: streams.followed().map(of).collect(),
+            })
+        });
+        followed.collect()
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        self.quiet.break_at(self.began.elapsed());
+        let reached = match self.files.get(&ask.file) {
+            Some(Some(reached)) => reached,
+            Some(None) => return,
+            None => {
+                // It is told anew when it is missed again.
+                self.seeing.forget(ask.file);
+                return;
+            }
+        };
+        if self.excluded.is_path(&reached.path)
+            || is_program(&self.excluded, ask.process, self.options.numbers_are_ours)
+        {
+            return;
+        }
+        for (_, pages) in ask.ranges() {
+            self.summary.windows += 1;
+            self.summary.asked_pages += pages;
+        }
+        if let Some(fetchers) = &self.fetchers {
+            fetchers.fetch(Arc::clone(reached), ask);
+        }
+    }
+
+    fn take_fetched(&mut self, fetched: &Fetched) {
+        self.summary.fetched_pages += fetched.read_pages();
+        let read_pages = read_pages_of(&fetched.asks, &fetched.ranges);
+        for (ask, read_pages) in fetched.asks.iter().zip(read_pages) {
+            let pages = ask.all_pages();
+            self.seeing
+                .tell_issued(ask.file, ask.thread, pages, read_pages);
+        }
+    }
+
+    fn note_calls(&mut self) {
+        let Some(notes) = &self.options.notes else {
+            return;
+        };
+        for call in self.seeing.take_calls() {
+            let note = Note {
+                process: call.process,
+                began_by_reads: true,
+                what: What::Called(Box::new(call)),
+            };
+            // Without a receiver of notes this thread ends soon.
+            let _ = notes.send(note);
+        }
+    }
+
+    fn leave_when_quiet(&mut self) {
+        let Counted {
+            misses, accesses, ..
+        } = self.seeing.counted();
+        let fetched_pages = self.summary.fetched_pages;
+        let now = self.began.elapsed();
+        if self.quiet.look(now, misses, fetched_pages, accesses) {
+            self.seeing.leave();
+            self.rest();
+        }
+    }
+
+    /// Ends the threads.
+    fn rest(&mut self) {
+        if let Some(fetchers) = self.fetchers.take() {
+            self.summary.forgotten += fetchers.forgotten();
+        }
+    }
+
+    fn end(mut self) -> StreamsSummary {
+        self.seeing.leave();
+        self.rest();
+        self.seeing.consume();
+        self.note_calls();
+        while let Ok(fetched) = self.fetched.1.try_recv() {
+            self.summary.fetched_pages += fetched.read_pages();
+        }
+        let Counted {
+            accesses,
+            untold,
+            lost,
+            ..
+        } = self.seeing.counted();
+        StreamsSummary {
+            accesses,
+            untold,
+            lost,
+            ..self.summary
+        }
+    }
+}
+
+/// What was written there since.
+fn was_told(fd: &OwnedFd) -> u64 {
+    let mut number = [0; 8];
+    match rustix::io::read(fd, &mut number) {
+        Ok(8) => u64::from_ne_bytes(number),
+        _ => 0,
+    }
+}
+
+fn room(budget_bytes: Option<u64>) -> Room {
+    let memory = memory();
+    let left_bytes = memory
+        .cgroup_left_bytes
+        .unwrap_or(u64::MAX)
+        .min(memory.available_bytes);
+    Room {
+        // The core bounds by it what is read around a fault; for that, what is left is all.
+        memory_pages: memory.available_bytes / PAGE_BYTES,
+        reclaim_pages: left_bytes / PAGE_BYTES,
+        budget_pages: budget_bytes.map_or(0, |bytes| {
+            u32::try_from(bytes / PAGE_BYTES).unwrap_or(u32::MAX).max(1)
+        }),
+    }
+}
+
+/// Where we reach a file; `None` where it is in memory only, or mounted nowhere that we see.
+fn reach(
+    mounts: &Mounts,
+    file: FileKey,
+    directory: &[u8],
+    name: &[u8],
+    call_pages_max: u32,
+) -> Option<Reached> {
+    let place = Place::find(mounts, file.device, directory)?;
+    Some(Reached {
+        path: joined(&place.path_of(directory), name),
+        inode: file.inode,
+        call_pages_max: call_pages_max.into(),
+    })
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Answers which streams are followed now.
+
+use std::fs;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use foreread_core::policy::Stream;
+use foreread_sys::process_stat::start_ticks;
+use foreread_watch::stream::FileKey;
+use rustix::time::{ClockId, clock_gettime};
+use thiserror::Error;
+
+/// The thread that follows them looks up when it has done what is due.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Of a clock tick, as `/proc` has them.
+const TICK_NS: u64 = 10_000_000;
+
+/// A file whose streams are followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowedFile {
+    /// Its key.
+    pub file: FileKey,
+    /// Its path, as ours; `None` where we don't reach it.
+    pub path: Option<Vec<u8>>,
+    /// Accesses to it that the policy was told of; wraps after 2^32.
+    pub accesses: u32,
+    /// Its streams, of which there may be none.
+    pub streams: Vec<FollowedStream>,
+}
+
+/// A stream that is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FollowedStream {
+    /// Its state.
+    pub stream: Stream,
+    /// The process of the thread that began it; `None` where that thread has ended, or isn't seen
+    /// from here.
+    pub process: Option<u32>,
+    /// How long ago it was last read; `None` where that isn't known.
+    pub idle_ns: Option<u64>,
+}
+
+/// Why there is no list of followed streams.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum NotFollowed {
+    /// None are.
+    #[error("{0}")]
+    Refused(String),
+    /// The thread that follows them didn't answer in time.
+    #[error("whoever follows them didn't answer within {} s", PATIENCE.as_secs())]
+    Busy,
+}
+
+impl NotFollowed {
+    pub(super) fn ended() -> Self {
+        Self::Refused("following them has ended".to_owned())
+    }
+}
+
+/// An answer that is on its way.
+#[derive(Debug)]
+pub struct Asked {
+    pub(super) answer: Result<Receiver<Vec<FollowedFile>>, NotFollowed>,
+    pub(super) numbers_are_ours: bool,
+}
+
+impl Asked {
+    /// Where nothing was begun that follows streams.
+    #[must_use]
+    pub fn of_none() -> Self {
+        Self {
+            answer: Err(NotFollowed::Refused(
+                "there was no thread, or no map of processes, for it".to_owned(),
+            )),
+            numbers_are_ours: false,
+        }
+    }
+
+    /// Waits for it, 5 s at most.
+    ///
+    /// # Errors
+    /// [`NotFollowed`].
+    pub fn wait(self) -> Result<Vec<FollowedFile>, NotFollowed> {
+        let answered = self.answer?.recv_timeout(PATIENCE);
+        let mut files = answered.map_err(|error| match error {
+            RecvTimeoutError::Timeout => NotFollowed::Busy,
+            RecvTimeoutError::Disconnected => NotFollowed::ended(),
+        })?;
+        let clocks = Clocks::now();
+        for stream in files.iter_mut().flat_map(|file| &mut file.streams) {
+            let used_ns = stream.stream.used_ns;
+            stream.idle_ns = used_ns.map(|used| clocks.monotonic_ns.saturating_sub(used));
+            if self.numbers_are_ours {
+                stream.process = process_of(stream.stream.thread, used_ns, &clocks);
+            }
+        }
+        Ok(files)
+    }
+}
+
+struct Clocks {
+    /// That of the accesses.
+    monotonic_ns: u64,
+    /// That by which `/proc` says when a thread began.
+    boot_ns: u64,
+}
+
+impl Clocks {
+    fn now() -> Self {
+        let of = |clock| {
+            let now = clock_gettime(clock);
+            let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+            let ns = u64::try_from(now.tv_nsec).unwrap_or_default();
+            seconds.saturating_mul(1_000_000_000).saturating_add(ns)
+        };
+        Self {
+            monotonic_ns: of(ClockId::Monotonic),
+            boot_ns: of(ClockId::Boottime),
+        }
+    }
+}
+
+/// The process of a thread that was there at that time: another one may have its number by now.
+fn process_of(thread: u32, used_ns: Option<u64>, clocks: &Clocks) -> Option<u32> {
+    let begun_ticks = start_ticks(thread)?;
+    let ago_ns = clocks.monotonic_ns.saturating_sub(used_ns?);
+    if begun_ticks.saturating_mul(TICK_NS) > clocks.boot_ns.saturating_sub(ago_ns) {
+        return None;
+    }
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let mut lines = status.lines();
+    let process = lines.find_map(|line| line.strip_prefix("Tgid:"))?;
+    process.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    #[test]
+    fn threads_are_of_the_process_that_they_were_of() {
+        let here = thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get());
+        let here = u32::try_from(here.join().unwrap()).unwrap();
+        let us = std::process::id();
+        let (hold, held) = channel::<()>();
+        let (tell, told) = channel();
+        let other = thread::spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get())
+                .unwrap();
+            let _ = held.recv();
+        });
+        let thread = u32::try_from(told.recv().unwrap()).unwrap();
+        let clocks = Clocks::now();
+        let now = Some(clocks.monotonic_ns);
+        assert_eq!(process_of(us, now, &clocks), Some(us));
+        assert_eq!(process_of(thread, now, &clocks), Some(us));
+        // Before it began, its number was another one's.
+        assert_eq!(process_of(thread, Some(1), &clocks), None);
+        assert_eq!(process_of(thread, None, &clocks), None);
+        drop(hold);
+        other.join().unwrap();
+        assert_eq!(process_of(here, now, &clocks), None);
+    }
+
+    #[test]
+    fn who_has_gone_does_not_answer() {
+        let (answer, receiver) = channel();
+        drop(answer);
+        let asked = Asked {
+            answer: Ok(receiver),
+            numbers_are_ours: true,
+        };
+        assert_eq!(asked.wait(), Err(NotFollowed::ended()));
+    }
+}

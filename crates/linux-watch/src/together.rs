@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Matches programs with known profiles, and starts their replays.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread::{self, JoinHandle};
+
+use foreread_linux_prefetcher::Executor;
+use foreread_profile::Profile;
+use foreread_replay::budget::budget_bytes;
+use foreread_sys::memory::{give_back, memory};
+use foreread_watch::detect::Missed;
+use foreread_watch::excluded::Excluded;
+use foreread_watch::known::Known;
+use foreread_watch::note::{Note, OfProfile};
+use foreread_watch::rest::Why;
+use foreread_watch::tally::Tally;
+use foreread_watch::together::Matcher;
+
+use super::error::LoadError;
+use super::mailbox::Mailbox;
+use super::replayer::{Load, Start, run};
+use super::walker::Read;
+use super::{WatchError, Watching, Whom};
+
+/// Replays at the same time; each has a thread.
+const REPLAYS_MAX: usize = 4;
+
+/// The profiles that there are.
+pub struct Profiles {
+    known: Known,
+    paths: Vec<PathBuf>,
+    load: Arc<Load>,
+}
+
+impl Profiles {
+    /// None yet. `load` reads one again when its program has been seen, or says why it can't.
+    pub fn new(load: impl Fn(&Path) -> Result<Profile, LoadError> + Send + Sync + 'static) -> Self {
+        Self {
+            known: Known::default(),
+            paths: Vec::new(),
+            load: Arc::new(load),
+        }
+    }
+
+    /// Adds one.
+    pub fn add(&mut self, path: &Path, profile: &Profile) {
+        self.known.add(profile);
+        self.paths.push(path.to_owned());
+    }
+}
+
+/// Counters of profile replay so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProfilesSummary {
+    /// Profiles that there are.
+    pub known: u64,
+    /// Programs that matched a profile, the rest of which was replayed.
+    pub matched: u64,
+    /// Programs that seemed to match, but were others or needed no replay.
+    pub refused: u64,
+    /// Of all replays that have ended.
+    pub tally: Tally,
+}
+
+/// A replay's thread.
+struct Replaying {
+    /// The process of the profile's program, and the children that missed its files.
+    members: Vec<u32>,
+    mailbox: Arc<Mailbox<Read>>,
+    thread: JoinHandle<()>,
+}
+
+/// All known profiles and running replays.
+pub(super) struct Together {
+    matcher: Matcher,
+    profiles: Option<Profiles>,
+    /// By the process that missed the first files of a profile.
+    replays: HashMap<u32, Replaying>,
+    summary: ProfilesSummary,
+    lost_reads: u64,
+}
+
+/// Settings for a replay.
+pub(super) struct Setting<'a> {
+    pub budget_bytes: Option<u64>,
+    pub is_dry_run: bool,
+    pub excluded: &'a Excluded,
+    pub numbers_are_ours: bool,
+    /// Whether what is above a process is watched as well.
+    pub sees_parents: bool,
+    pub notes: &'a Sender<Note>,
+    pub executor: &'a Executor,
+}
+
+impl Together {
+    pub fn new() -> Self {
+        Self {
+            matcher: Matcher::default(),
+            profiles: None,
+            replays: HashMap::new(),
+            summary: ProfilesSummary::default(),
+            lost_reads: 0,
+        }
+    }
+
+    /// Sets the known profiles; `None` turns matching off.
+    pub fn know(&mut self, profiles: Option<Profiles>) {
+        self.profiles = profiles;
+        let known = self.profiles.as_mut().map(|profiles| &mut profiles.known);
+        self.matcher
+            .know(known.map(std::mem::take).unwrap_or_default());
+    }
+
+    pub fn summary(&self) -> Option<ProfilesSummary> {
+        self.profiles.as_ref().map(|profiles| ProfilesSummary {
+            known: profiles.paths.len() as u64,
+            ..self.summary
+        })
+    }
+
+    /// Reads that a replay had no room for.
+    pub fn lost_reads(&self) -> u64 {
+        self.lost_reads
+    }
+
+    /// Whether a process is replayed ahead of.
+    pub fn is_on(&self, process: u32) -> bool {
+        self.of(process).is_some()
+    }
+
+    /// Whether hits of a process are needed that is known to the kernel by this number.
+    pub fn leads(&self, process: u32) -> bool {
+        self.replays.contains_key(&process) || self.is_on(process)
+    }
+
+    fn of(&self, process: u32) -> Option<&Replaying> {
+        let mut replays = self.replays.values();
+        replays.find(|of| of.members.contains(&process))
+    }
+
+    /// The process that stands for all of those of a replay.
+    pub fn leader_of(&self, process: u32) -> Option<u32> {
+        self.of(process)?.members.first().copied()
+    }
+
+    /// Passes a read of a process to its replay.
+    pub fn tell(&mut self, process: u32, read: &Read) {
+        let is_lost = self
+            .of(process)
+            .is_some_and(|of| of.mailbox.put(read.clone()));
+        self.lost_reads += u64::from(is_lost);
+    }
+
+    /// Takes a miss of a process without a replay. Returns the process for which a replay begins
+    /// with this miss.
+    pub fn missed(&mut self, file: &Missed, set: &Setting<'_>) -> Option<u32> {
+        // What is ours is above a command that we began.
+        let above = if file.parent == std::process::id() {
+            0
+        } else {
+            file.parent
+        };
+        let profiles = self.profiles.as_ref()?;
+        let found = self.matcher.missed(&Missed {
+            parent: above,
+            ..file.clone()
+        })?;
+        let process = found.process;
+        if self.replays.len() >= REPLAYS_MAX || self.is_on(process) {
+            return None;
+        }
+        let mailbox = Arc::new(Mailbox::default());
+        let members = match found.by == process {
+            true => vec![process],
+            false => vec![process, found.by],
+        };
+        let start = Start {
+            path: profiles.paths.get(found.profile)?.clone(),
+            found,
+            load: Arc::clone(&profiles.load),
+            budget_bytes: budget_bytes(memory(), set.budget_bytes),
+            is_dry_run: set.is_dry_run,
+            excluded: set.excluded.clone(),
+            numbers_are_ours: set.numbers_are_ours,
+            sees_parents: set.sees_parents,
+            mailbox: Arc::clone(&mailbox),
+            executor: set.executor.clone(),
+            notes: set.notes.clone(),
+        };
+        let thread = thread::Builder::new().name("together".into());
+        // Without a thread there is no replay.
+        let thread = thread.spawn(move || run(&start)).ok()?;
+        self.replays.insert(
+            process,
+            Replaying {
+                members,
+                mailbox,
+                thread,
+            },
+        );
+        Some(process)
+    }
+
+    /// The processes of a replay, that with which it began first.
+    pub fn members(&self, process: u32) -> Vec<u32> {
+        let of = self.replays.get(&process);
+        of.map(|of| of.members.clone()).unwrap_or_default()
+    }
+
+    /// A process has ended.
+    pub fn ended(&mut self, process: u32) {
+        self.matcher.ended(process);
+        for replaying in self.replays.values() {
+            if replaying.members.first() == Some(&process) {
+                replaying.mailbox.stop();
+            }
+        }
+    }
+
+    /// Takes a note of a replay. Says which processes it is ahead of from now on, and with `None`
+    /// that nothing changes.
+    pub fn take(&mut self, process: u32, what: &OfProfile) -> Option<Vec<u32>> {
+        match what {
+            OfProfile::Matched { processes, .. } => {
+                self.summary.matched += 1;
+                let of = self.replays.get_mut(&process)?;
+                of.members.clone_from(processes);
+                return Some(processes.clone());
+            }
+            OfProfile::Refused { .. } => {
+                self.summary.refused += 1;
+                self.matcher.was_wrong(process);
+            }
+            OfProfile::Fetched { .. } => {}
+            OfProfile::Ended { why, tally, .. } => {
+                self.summary.tally = self.summary.tally.and(*tally);
+                if matches!(why, Why::Unused | Why::Memory) {
+                    self.matcher.was_wrong(process);
+                }
+            }
+        }
+        None
+    }
+
+    /// Replays whose threads have ended.
+    pub fn over(&self) -> Vec<u32> {
+        let replays = self.replays.iter();
+        let over = replays.filter(|(_, of)| of.thread.is_finished());
+        over.map(|(process, _)| *process).collect()
+    }
+
+    /// Removes a replay that is over. Returns its process.
+    pub fn leave(&mut self, process: u32) -> Vec<u32> {
+        let Some(replaying) = self.replays.remove(&process) else {
+            return Vec::new();
+        };
+        // This was its last note.
+        let _ = replaying.thread.join();
+        replaying.members
+    }
+
+    /// Ends all replays.
+    pub fn stop(&mut self) {
+        for replaying in self.replays.values() {
+            replaying.mailbox.stop();
+        }
+        for (_, replaying) in std::mem::take(&mut self.replays) {
+            let _ = replaying.thread.join();
+        }
+    }
+}
+
+impl Watching {
+    /// The process ahead of which the rest of a profile is replayed, if it or a child of it missed
+    /// this. May begin a replay.
+    pub(super) fn replayed(&mut self, missed: &Missed) -> Result<Option<u32>, WatchError> {
+        let (process, parent) = (missed.process, missed.parent);
+        if let Some(leader) = self.together.leader_of(process) {
+            return Ok(Some(leader));
+        }
+        // A process with a walk needs no replay.
+        if self.is_followed(process) {
+            return Ok(None);
+        }
+        if let Some(leader) = self.together.leader_of(parent) {
+            // Born before the profile was known.
+            self.seeing.share(leader, process, true);
+            return Ok(Some(leader));
+        }
+        let set = Setting {
+            budget_bytes: self.options.budget_bytes,
+            is_dry_run: self.options.is_dry_run,
+            excluded: &self.excluded,
+            numbers_are_ours: self.seeing.numbers_are_ours,
+            sees_parents: matches!(self.options.whom, Whom::All | Whom::NextChild),
+            notes: &self.notes.0,
+            executor: &self.executor,
+        };
+        if let Some(began) = self.together.missed(missed, &set) {
+            self.look_at_replay(&self.together.members(began))?;
+        }
+        Ok(None)
+    }
+
+    /// Sees what the processes of a replay read, of which the first stands for all, and their
+    /// children.
+    pub(super) fn look_at_replay(&mut self, members: &[u32]) -> Result<(), WatchError> {
+        let Some(leader) = members.first() else {
+            return Ok(());
+        };
+        self.look_at(*leader)?;
+        for member in members {
+            self.seeing.share(*leader, *member, true);
+        }
+        Ok(())
+    }
+
+    pub(super) fn leave_replay(&mut self, process: u32) -> Result<(), WatchError> {
+        let members = self.together.leave(process);
+        for member in members.iter().chain([&process]) {
+            self.look_at(*member)?;
+        }
+        if self.walks.is_empty() {
+            give_back();
+        }
+        Ok(())
+    }
+}

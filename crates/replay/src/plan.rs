@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A read plan: which files and which pages of them are to be in memory, and when.
+//!
+//! Profiles, traversals of directories and matched profiles are lowered to plans. Order, budget,
+//! the layout of ext4 and the reads themselves work on plans. They do not know where a plan comes
+//! from.
+//!
+//! A plan is a tree of paths. A file in it is known by its path, its inode and the inode's
+//! generation. The executor looks up the device, since a path may have been mounted anew. Parents
+//! come before their children.
+
+use std::collections::HashMap;
+
+use foreread_profile::limits::PATH_BYTES_MAX;
+use foreread_profile::{Identity, Node, NodeId, NodeKind, PageRange, PathTree, Profile, Uses};
+
+/// See the [module](self). A node is a path and what is wanted of it: to be found, to be listed, or
+/// to be read. One of inode 0 is only a part of the path to others. Weights and mounts of a profile
+/// mean nothing here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadPlan {
+    nodes: Vec<Node>,
+    names: Vec<u8>,
+    ranges: Vec<PageRange>,
+}
+
+/// All that a profile names. Numbers of nodes stay the same.
+impl From<&Profile> for ReadPlan {
+    fn from(profile: &Profile) -> Self {
+        Self {
+            nodes: profile.nodes.clone(),
+            names: profile.names.clone(),
+            ranges: profile.ranges.clone(),
+        }
+    }
+}
+
+impl ReadPlan {
+    /// A file or directory; `None` when there is no such one.
+    #[must_use]
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id.0 as usize)
+    }
+
+    /// How many files and directories there are, those on the way to others included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether nothing is wanted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// All files and directories with their numbers, parents first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> {
+        let number = |at: usize| NodeId(u32::try_from(at).unwrap_or(u32::MAX));
+        let nodes = self.nodes.iter().enumerate();
+        nodes.map(move |(at, file)| (number(at), file))
+    }
+
+    /// Files of which pages are wanted.
+    pub fn files_with_pages(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        let is_read = |file: &Node| file.kind == NodeKind::File && file.range_count > 0;
+        self.iter().filter(move |(_, file)| is_read(file))
+    }
+
+    /// The pages that are wanted of a file, as they were added.
+    #[must_use]
+    pub fn ranges(&self, id: NodeId) -> &[PageRange] {
+        self.node(id).map_or(&[], |node| node.ranges(&self.ranges))
+    }
+
+    /// Pages of all ranges together.
+    #[must_use]
+    pub fn total_pages(&self) -> u64 {
+        let pages = self.ranges.iter().map(|range| range.pages);
+        pages.fold(0, u64::saturating_add)
+    }
+
+    /// Of some absolute paths, those that are in the plan: their numbers and the index of the path.
+    /// Where two paths are the same, the later one is found.
+    #[must_use]
+    pub fn find_all<'p>(&self, paths: impl Iterator<Item = &'p [u8]>) -> Vec<(NodeId, usize)> {
+        // What is looked for below each directory that leads to one of the paths.
+        let mut below: HashMap<NodeId, Vec<(usize, &[u8])>> = HashMap::new();
+        let mut found = Vec::new();
+        for (index, path) in paths.enumerate() {
+            let root = NodeId(0);
+            match path.strip_prefix(b"/") {
+                Some(b"") if !self.is_empty() => found.push((root, index)),
+                Some(rest) => below.entry(root).or_default().push((index, rest)),
+                None => {}
+            }
+        }
+        for (id, file) in self.iter() {
+            let Some(wanted) = file.parent.and_then(|parent| below.get(&parent)) else {
+                continue;
+            };
+            let name = self.name(id);
+            let mut further = Vec::new();
+            for &(index, rest) in wanted {
+                let end = rest.iter().position(|byte| *byte == b'/');
+                match end {
+                    _ if &rest[..end.unwrap_or(rest.len())] != name => {}
+                    Some(end) => further.push((index, &rest[end + 1..])),
+                    None => found.push((id, index)),
+                }
+            }
+            if !further.is_empty() {
+                below.insert(id, further);
+            }
+        }
+        found.sort_unstable_by_key(|(_, index)| *index);
+        found
+    }
+}
+
+impl PathTree for ReadPlan {
+    fn parent(&self, id: NodeId) -> Option<NodeId> {
+        self.node(id)?.parent
+    }
+
+    fn name(&self, id: NodeId) -> &[u8] {
+        self.node(id).map_or(&[], |node| node.name(&self.names))
+    }
+}
+
+/// Puts a plan together, path by path.
+#[derive(Debug, Default)]
+pub struct PlanBuilder {
+    plan: ReadPlan,
+    directories: HashMap<Vec<u8>, NodeId>,
+    last_directory: (Vec<u8>, Option<NodeId>),
+}
+
+impl PlanBuilder {
+    /// Nothing is wanted yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Wants a file or directory to be found. `None` for what is no absolute path, or too long.
+    ///
+    /// A directory that is named again, or was on the way to another path, keeps its number.
+    pub fn add(
+        &mut self,
+        path: &[u8],
+        kind: NodeKind,
+        identity: Identity,
+        uses: Uses,
+        need_ns: u64,
+    ) -> Option<NodeId> {
+        if path.first() != Some(&b'/') || path.len() > PATH_BYTES_MAX {
+            return None;
+        }
+        let wanted = Node {
+            kind,
+            uses,
+            identity,
+            need_ns,
+            ..Node::default()
+        };
+        if kind == NodeKind::Directory {
+            let id = self.directory(path)?;
+            let file = self.plan.nodes.get_mut(id.0 as usize)?;
+            if file.identity.inode == 0 {
+                file.need_ns = need_ns;
+            }
+            file.identity = identity;
+            file.uses = file.uses.union(uses);
+            file.need_ns = file.need_ns.min(need_ns);
+            return Some(id);
+        }
+        let (above, name) = split(path)?;
+        let parent = self.directory_above(above)?;
+        self.push(Some(parent), name, wanted)
+    }
+
+    /// Wants pages of the file that was added last.
+    pub fn pages(&mut self, start_page: u64, pages: u64, need_ns: u64) {
+        let range_start = self.plan.ranges.len();
+        let Some(file) = self.plan.nodes.last_mut().filter(|_| pages > 0) else {
+            return;
+        };
+        if file.range_count == 0 {
+            file.range_start = u32::try_from(range_start).unwrap_or(u32::MAX);
+        }
+        file.range_count = file.range_count.saturating_add(1);
+        self.plan.ranges.push(PageRange {
+            start_page,
+            pages,
+            need_ns,
+            weight: 0,
+        });
+    }
+
+    /// The plan.
+    #[must_use]
+    pub fn finish(self) -> ReadPlan {
+        self.plan
+    }
+
+    /// Neighbours in a list are mostly in one directory.
+    fn directory_above(&mut self, path: &[u8]) -> Option<NodeId> {
+        if let (known, Some(id)) = &self.last_directory
+            && known == path
+        {
+            return Some(*id);
+        }
+        let id = self.directory(path)?;
+        self.last_directory = (path.to_vec(), Some(id));
+        Some(id)
+    }
+
+    fn directory(&mut self, path: &[u8]) -> Option<NodeId> {
+        if let Some(id) = self.directories.get(path) {
+            return Some(*id);
+        }
+        let on_the_way = Node {
+            kind: NodeKind::Directory,
+            need_ns: u64::MAX,
+            ..Node::default()
+        };
+        let id = match path {
+            b"/" => self.push(None, b"", on_the_way)?,
+            _ => {
+                let (above, name) = split(path)?;
+                let parent = self.directory(above)?;
+                self.push(Some(parent), name, on_the_way)?
+            }
+        };
+        self.directories.insert(path.to_vec(), id);
+        Some(id)
+    }
+
+    fn push(&mut self, parent: Option<NodeId>, name: &[u8], file: Node) -> Option<NodeId> {
+        let id = NodeId(u32::try_from(self.plan.nodes.len()).ok()?);
+        let name_start = u32::try_from(self.plan.names.len()).ok()?;
+        self.plan.names.extend_from_slice(name);
+        self.plan.nodes.push(Node {
+            parent,
+            name_start,
+            name_length: u8::try_from(name.len()).ok()?,
+            ..file
+        });
+        Some(id)
+    }
+}
+
+/// The directory that a path is in, and its name there; `None` for the root, and for paths with an
+/// empty name or one that leads elsewhere.
+fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = path.iter().rposition(|byte| *byte == b'/')?;
+    let name = &path[at + 1..];
+    let is_plain = !matches!(name, b"" | b"." | b"..") && name.len() <= usize::from(u8::MAX);
+    is_plain.then_some((if at == 0 { b"/" } else { &path[..at] }, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreread_profile::{ProfileBuilder, Program, Source};
+    use proptest::prelude::*;
+
+    fn inode(inode: u64) -> Identity {
+        Identity {
+            inode,
+            ..Identity::default()
+        }
+    }
+
+    fn path_of(plan: &ReadPlan, id: NodeId) -> String {
+        let mut path = Vec::new();
+        plan.path_into(id, &mut path);
+        String::from_utf8(path).unwrap()
+    }
+
+    #[test]
+    fn paths_share_their_directories() {
+        let mut builder = PlanBuilder::new();
+        let mut add = |path: &str, kind, number| {
+            let uses = Uses::LOOKED_UP;
+            builder.add(path.as_bytes(), kind, inode(number), uses, number)
+        };
+        let file = add("/a/b/c", NodeKind::File, 7).unwrap();
+        let directory = add("/a/b", NodeKind::Directory, 5).unwrap();
+        assert_eq!(add("/a/b", NodeKind::Directory, 5), Some(directory));
+        for wrong in ["", "a", "/a//b", "/a/./b", "/a/../b", "/a/"] {
+            assert_eq!(add(wrong, NodeKind::File, 9), None, "{wrong}");
+        }
+        assert_eq!(add(&"/x".repeat(4000), NodeKind::File, 9), None);
+        builder.pages(3, 0, 1);
+        let plan = builder.finish();
+        assert_eq!(path_of(&plan, file), "/a/b/c");
+        assert_eq!(path_of(&plan, NodeId(0)), "/");
+        assert_eq!(plan.node(directory).unwrap().need_ns, 5);
+        assert_eq!(plan.node(file).unwrap().parent, Some(directory));
+        // The paths that are wrong have left nothing but a directory.
+        assert_eq!((plan.len(), plan.total_pages()), (4, 0));
+    }
+
+    #[test]
+    fn a_profile_keeps_its_numbers() {
+        let mut builder = ProfileBuilder::new(Program::default(), Source::default());
+        for (number, path) in [(3u64, "/z"), (4, "/b/x"), (5, "/b/a")] {
+            let id = builder.node(path.as_bytes()).unwrap();
+            builder.set_identity(id, inode(number));
+            builder.pages(id, number, 2, number);
+        }
+        let profile = builder.finish();
+        let plan = ReadPlan::from(&profile);
+        assert_eq!(plan.len(), profile.nodes.len());
+        for (id, node) in profile.iter() {
+            assert_eq!(path_of(&plan, id).into_bytes(), profile.path(id));
+            assert_eq!(plan.ranges(id), profile.ranges(id));
+            assert_eq!(plan.node(id).unwrap().identity, node.identity);
+        }
+        assert_eq!(plan.files_with_pages().count(), 3);
+    }
+
+    proptest! {
+        #[test]
+        fn paths_are_found(
+            files in prop::collection::vec("(/[ab]{1,2}){1,4}", 1..40),
+            wanted in prop::collection::vec("(/[ab]{0,2}){1,4}", 0..10),
+        ) {
+            let mut builder = PlanBuilder::new();
+            for path in &files {
+                builder.add(path.as_bytes(), NodeKind::Directory, inode(1), Uses::default(), 0);
+            }
+            let plan = builder.finish();
+            let found = plan.find_all(wanted.iter().map(String::as_bytes));
+            let expected = wanted.iter().enumerate().filter_map(|(index, path)| {
+                let mut all = plan.iter().map(|(id, _)| id);
+                all.find(|id| path_of(&plan, *id) == *path).map(|id| (id, index))
+            });
+            prop_assert_eq!(found, expected.collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Block devices under mounted file systems, opened for reading through their page cache.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use foreread_device::{Class, Transport};
+use foreread_replay::ext4::{BlockReadError, BlockSource};
+use rustix::fs::OFlags;
+
+use crate::paths::may_wait;
+
+/// Largest request of a device that doesn't tell: what any takes.
+const REQUEST_BYTES_MAX_UNKNOWN: u64 = 128 << 10;
+
+/// An open block device.
+pub struct BlockDevice {
+    file: File,
+    /// Largest request that the device takes, in bytes.
+    pub request_bytes_max: u64,
+}
+
+impl BlockDevice {
+    /// Opens the device with this number.
+    ///
+    /// # Errors
+    /// When it has no node in `/dev`, isn't a block device with that number, or may not be opened.
+    pub fn open(major: u32, minor: u32) -> io::Result<Self> {
+        let sys = sys(major, minor);
+        let name = name(&sys)?;
+        // Should its node be something else by now, opening it won't block.
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK)
+            .open(format!("/dev/{name}"))?;
+        may_wait(&file, OFlags::RDONLY)?;
+        let metadata = file.metadata()?;
+        let number = rustix::fs::makedev(major, minor);
+        if !metadata.file_type().is_block_device() || metadata.rdev() != number {
+            return Err(io::Error::other(format!(
+                "/dev/{name} is not device {major}:{minor}"
+            )));
+        }
+        Ok(Self {
+            file,
+            request_bytes_max: Disk::of(&sys)
+                .and_then(|disk| disk.request_bytes_max(DEPTH_MAX))
+                .unwrap_or(REQUEST_BYTES_MAX_UNKNOWN),
+        })
+    }
+
+    /// The open device.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+/// The path of the device that a person names: a path as it is, and where there is none, a name in
+/// `/dev` or `/dev/mapper` (`vda`, `home`) or a number (`8:0`). What names no device comes back as
+/// it is, for whoever opens it to say so.
+#[must_use]
+pub fn node(what: &Path) -> PathBuf {
+    let is_device = |path: &PathBuf| {
+        fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
+    };
+    let named = what
+        .to_str()
+        .filter(|_| fs::symlink_metadata(what).is_err());
+    let numbered = named
+        .and_then(|text| text.split_once(':')?.1.parse::<u32>().ok().map(|_| text))
+        .and_then(|number| fs::canonicalize(format!("/sys/dev/block/{number}")).ok())
+        .and_then(|sys| Some(Path::new("/dev").join(sys.file_name()?)));
+    let candidates = named.into_iter().flat_map(|name| {
+        [
+            Path::new("/dev").join(name),
+            Path::new("/dev/mapper").join(name),
+        ]
+    });
+    let found = candidates.chain(numbered).find(is_device);
+    found.unwrap_or_else(|| what.to_owned())
+}
+
+/// Whether a device says that it has no head to move. Virtual disks often say that they have one,
+/// and not every file system has a device, so only a "no" means something.
+#[must_use]
+pub fn says_it_has_no_head(major: u32, minor: u32) -> bool {
+    let disk = Disk::of(&sys(major, minor));
+    disk.is_some_and(|disk| disk.queue("rotational") == Some(0))
+}
+
+/// Whether a device has a head to move, as far as it can be believed: of virtual disks all say so,
+/// and device mapper and md repeat what the disks below them say.
+#[must_use]
+pub fn has_head(major: u32, minor: u32) -> bool {
+    Disk::of(&sys(major, minor)).is_some_and(|disk| disk.has_head(DEPTH_MAX))
+}
+
+/// Of each disk of the machine, its number and whether it has a head, see [`has_head`].
+#[must_use]
+pub fn heads() -> Vec<(u32, u32, bool)> {
+    let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let numbered = entries.filter_map(|entry| {
+        let text = fs::read_to_string(entry.path().join("dev")).ok()?;
+        let (major, minor) = text.trim().split_once(':')?;
+        let disk = Disk::of(&entry.path())?;
+        Some((
+            major.parse().ok()?,
+            minor.parse().ok()?,
+            disk.has_head(DEPTH_MAX),
+        ))
+    });
+    numbered.collect()
+}
+
+/// Devices that lie on each other at most: a bound against loops, which the kernel never makes.
+const DEPTH_MAX: u32 = 16;
+
+/// A whole disk, as its directory below `/sys/devices`.
+struct Disk {
+    directory: PathBuf,
+}
+
+impl Disk {
+    /// The disk of a device or partition.
+    fn of(device: &Path) -> Option<Self> {
+        let directory = device.canonicalize().ok()?;
+        let directory = match directory.join("partition").exists() {
+            true => directory.parent()?.to_owned(),
+            false => directory,
+        };
+        Some(Self { directory })
+    }
+
+    /// The disks that it is made of: for device mapper, md and bcache.
+    fn members(&self) -> impl Iterator<Item = Self> + use<> {
+        let entries = fs::read_dir(self.directory.join("slaves"));
+        let entries = entries.into_iter().flatten().flatten();
+        entries.filter_map(|entry| Self::of(&entry.path()))
+    }
+
+    fn has_head(&self, depth_max: u32) -> bool {
+        let mut members = self.members().peekable();
+        match members.peek() {
+            Some(_) => depth_max > 0 && members.any(|member| member.has_head(depth_max - 1)),
+            None => self.has_own_head(),
+        }
+    }
+
+    fn has_own_head(&self) -> bool {
+        let name = self.directory.file_name().unwrap_or_default();
+        let transport =
+            Transport::of_disk(&name.to_string_lossy(), &self.directory.to_string_lossy());
+        let model = fs::read_to_string(self.directory.join("device/model")).unwrap_or_default();
+        let says_so = self.queue("rotational").is_some_and(|flag| flag != 0);
+        Class::has_head(transport, &model, says_so)
+    }
+
+    /// The largest request in bytes, of its own or of the member that takes least: devices without
+    /// requests of their own pass on what they get.
+    fn request_bytes_max(&self, depth_max: u32) -> Option<u64> {
+        let own = self.queue("max_sectors_kb").filter(|kib| *kib > 0);
+        let below = || {
+            let members = self.members();
+            let each = members.filter_map(|member| member.request_bytes_max(depth_max - 1));
+            each.min()
+        };
+        match own {
+            Some(kib) => Some(kib.saturating_mul(1024)),
+            None if depth_max > 0 => below(),
+            None => None,
+        }
+    }
+
+    /// A number of its queue.
+    fn queue(&self, name: &str) -> Option<u64> {
+        let text = fs::read_to_string(self.directory.join("queue").join(name));
+        text.ok()?.trim().parse().ok()
+    }
+}
+
+fn sys(major: u32, minor: u32) -> PathBuf {
+    format!("/sys/dev/block/{major}:{minor}").into()
+}
+
+/// Its node below `/dev`.
+fn name(sys: &Path) -> io::Result<String> {
+    let uevent = fs::read_to_string(sys.join("uevent"))?;
+    let name = uevent
+        .lines()
+        .find_map(|line| line.strip_prefix("DEVNAME="));
+    let name = name.ok_or_else(|| io::Error::other("the device has no name in /sys"))?;
+    Ok(name.to_owned())
+}
+
+impl BlockSource for &BlockDevice {
+    fn read_at(&mut self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), BlockReadError> {
+        self.file
+            .read_exact_at(buffer, offset_bytes)
+            .map_err(|error| BlockReadError {
+                offset_bytes,
+                length_bytes: buffer.len() as u64,
+                reason: error.to_string(),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// Name, files of the queue, members.
+    type FakeDisk<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str]);
+
+    /// Disks below a directory, each with what its queue says and what it is made of.
+    fn machine(disks: &[FakeDisk<'_>]) -> tempfile::TempDir {
+        let top = tempfile::tempdir().expect("a directory");
+        for (name, queue, members) in disks {
+            let disk = top.path().join(name);
+            fs::create_dir_all(disk.join("queue")).expect("a queue");
+            fs::create_dir_all(disk.join("slaves")).expect("slaves");
+            for (file, value) in *queue {
+                fs::write(disk.join("queue").join(file), format!("{value}\n")).expect("a number");
+            }
+            for member in *members {
+                let place = disk.join("slaves").join(member.replace('/', "-"));
+                symlink(top.path().join(member), place).expect("a link");
+            }
+        }
+        top
+    }
+
+    fn partition(top: &tempfile::TempDir, path: &str) {
+        fs::create_dir_all(top.path().join(path)).expect("a partition");
+        fs::write(top.path().join(path).join("partition"), "1\n").expect("its number");
+    }
+
+    #[test]
+    fn a_mapping_has_a_head_when_a_disk_below_it_has_one() {
+        const ROTATES: &[(&str, &str)] = &[("rotational", "1")];
+        const STANDS: &[(&str, &str)] = &[("rotational", "0")];
+        let top = machine(&[
+            ("sda", ROTATES, &[]),
+            ("virtio0/block/vda", ROTATES, &[]),
+            ("nvme0n1", STANDS, &[]),
+            ("dm-0", ROTATES, &["virtio0/block/vda/vda1"]),
+            ("dm-1", ROTATES, &["sda"]),
+            ("dm-2", ROTATES, &["dm-1"]),
+            ("md0", STANDS, &["nvme0n1", "virtio0/block/vda"]),
+            ("bcache0", ROTATES, &["sda", "nvme0n1"]),
+            ("dm-3", ROTATES, &["dm-3"]),
+        ]);
+        partition(&top, "virtio0/block/vda/vda1");
+        let has_head = |name: &str| Disk::of(&top.path().join(name)).map(|d| d.has_head(4));
+        let with: Vec<_> = ["sda", "dm-1", "dm-2", "bcache0"].map(has_head).to_vec();
+        assert_eq!(with, [Some(true); 4]);
+        let without = [
+            "virtio0/block/vda",
+            "virtio0/block/vda/vda1",
+            "nvme0n1",
+            "dm-0",
+            "md0",
+            "dm-3",
+        ]
+        .map(has_head);
+        assert_eq!(without, [Some(false); 6]);
+        assert_eq!(has_head("gone"), None);
+    }
+
+    #[test]
+    fn requests_are_those_of_the_members_where_a_device_tells_nothing() {
+        let top = machine(&[
+            ("sda", &[("max_sectors_kb", "1280")], &[]),
+            ("sdb", &[("max_sectors_kb", "512")], &[]),
+            ("dm-0", &[("max_sectors_kb", "64")], &["sda"]),
+            ("md0", &[], &["sda", "sdb"]),
+            ("md1", &[("max_sectors_kb", "0")], &["md0"]),
+            ("pmem0", &[("max_sectors_kb", "18446744073709551615")], &[]),
+            ("zram0", &[("max_sectors_kb", "none")], &[]),
+        ]);
+        let most = |name: &str| Disk::of(&top.path().join(name))?.request_bytes_max(4);
+        assert_eq!(most("dm-0"), Some(64 << 10));
+        assert_eq!(
+            (most("md0"), most("md1")),
+            (Some(512 << 10), Some(512 << 10))
+        );
+        assert_eq!((most("pmem0"), most("zram0")), (Some(u64::MAX), None));
+    }
+
+    #[test]
+    fn a_name_is_a_path_in_dev() {
+        let disks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+        let disk = disks
+            .map(|entry| entry.file_name())
+            .find(|name| Path::new("/dev").join(name).exists());
+        let Some(name) = disk else {
+            println!("skipped: no block device has a node in /dev here");
+            return;
+        };
+        let path = Path::new("/dev").join(&name);
+        assert_eq!(node(Path::new(&name)), path);
+        assert_eq!(node(&path), path);
+        let number = fs::read_to_string(Path::new("/sys/block").join(&name).join("dev"));
+        assert_eq!(node(Path::new(number.unwrap().trim())), path);
+    }
+
+    #[test]
+    fn what_is_no_device_stays() {
+        for what in ["/", "no-such-device", "999:999", "null", ""] {
+            assert_eq!(node(Path::new(what)), Path::new(what));
+        }
+    }
+}

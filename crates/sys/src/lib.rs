@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! System calls, and what `/proc` and `/sys` tell: values in, values out.
+//!
+//! It decides nothing. With `bpf`, and the face of the policy core, it is the only crate with
+//! `unsafe`; each use says why it is sound.
+
+pub mod block_device;
+pub mod cache;
+pub mod child;
+pub mod fanotify;
+pub mod fiemap;
+pub mod generation;
+pub mod handle;
+pub mod interrupt;
+pub mod kernel;
+pub mod mapping;
+pub mod memory;
+pub mod mounts;
+pub mod open_files;
+mod own_libm;
+pub mod paths;
+pub mod peer;
+pub mod process_events;
+pub mod process_stat;
+mod queued_read;
+pub mod read_ahead;
+mod read_hints;
+mod read_pool;
+pub mod rights;
+pub mod save;
+pub mod service_manager;
+pub mod start_pages;
+pub mod uring;

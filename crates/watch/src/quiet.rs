@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How long reads from memory are seen after the last miss.
+//!
+//! In go the counts of misses, fetched pages and accesses, and the time. Out comes whether it is
+//! quiet: then reads from memory aren't seen any more, and the next miss begins anew.
+//!
+//! A stream that is served well misses nothing. A slow one needs no window for many seconds either,
+//! and reads on all the same: it would be forgotten in the middle of what was fetched for it.
+//! Without a bound, a file that lies in memory wholly would be seen for as long as it is read.
+
+use std::time::Duration;
+
+/// It is quiet where nothing was missed, fetched or read for so long.
+const IDLE: Duration = Duration::from_secs(2);
+/// And where nothing was missed or fetched for so long, whatever was read: at 0.5 MiB/s a stream
+/// reads what lies 15 MiB ahead of it.
+const SERVED: Duration = Duration::from_secs(30);
+
+/// When something was missed, fetched or read last. Times are since a common start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quiet {
+    needed: (u64, u64),
+    needed_at: Duration,
+    accesses: u64,
+    read_at: Duration,
+}
+
+impl Quiet {
+    /// Something is needed now, whatever was counted.
+    pub fn break_at(&mut self, now: Duration) {
+        self.needed_at = now;
+        self.read_at = now;
+    }
+
+    /// Looks at what was counted in all so far. Says whether it is quiet.
+    pub fn look(&mut self, now: Duration, misses: u64, fetched_pages: u64, accesses: u64) -> bool {
+        if self.needed != (misses, fetched_pages) {
+            self.needed = (misses, fetched_pages);
+            self.break_at(now);
+        }
+        if self.accesses != accesses {
+            self.accesses = accesses;
+            self.read_at = now;
+        }
+        now.saturating_sub(self.read_at) > IDLE || now.saturating_sub(self.needed_at) > SERVED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After how many seconds it is quiet, where each second something else is counted.
+    fn quiet_after(count: impl Fn(u64) -> (u64, u64, u64)) -> Option<u64> {
+        let mut quiet = Quiet::default();
+        (1..100).find(|second| {
+            let (misses, fetched, accesses) = count(*second);
+            quiet.look(Duration::from_secs(*second), misses, fetched, accesses)
+        })
+    }
+
+    #[test]
+    fn a_slow_stream_is_seen_on_while_it_reads_what_was_fetched() {
+        // It reads each second, and needs a window every 20.
+        assert_eq!(quiet_after(|second| (9, second / 20, second)), None);
+        // It needs none any more.
+        assert_eq!(quiet_after(|second| (9, 9, second)), Some(32));
+        // Nor does it read.
+        assert_eq!(quiet_after(|second| (9, 9, second.min(10))), Some(13));
+        assert_eq!(quiet_after(|_| (9, 9, 9)), Some(4));
+        assert_eq!(quiet_after(|second| (second, 0, second)), None);
+    }
+
+    #[test]
+    fn it_begins_anew() {
+        let mut quiet = Quiet::default();
+        assert!(quiet.look(Duration::from_secs(9), 0, 0, 0));
+        quiet.break_at(Duration::from_secs(9));
+        assert!(!quiet.look(Duration::from_secs(9), 0, 0, 0));
+    }
+}
