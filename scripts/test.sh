@@ -41,6 +41,18 @@ skips() {
     ' "$log" | sort -u
 }
 
+# Prints what failed tests said, with the program before it. The results of a whole suite are long,
+# and who reads a log from its end, or is shown its end only, sees the cause.
+failures() {
+    awk '
+        /^ +Running .*\)$/ { program = $NF; gsub(/^.*\/|-[0-9a-f]+\)$/, "", program) }
+        /^ +Doc-tests / { program = "doc-tests of " $2 }
+        /^failures:$/ { told = !told; if (told) print "test: failed in " program ":" ; next }
+        /^test result:/ { told = 0 }
+        told { print }
+    ' "$log"
+}
+
 status=0
 cargo test --workspace --locked --no-fail-fast "$@" -- --show-output 2>&1 \
     | tee "$log" | results || status=$?
@@ -57,6 +69,7 @@ else
     echo "test: none skipped"
 fi
 if [ "$status" -ne 0 ]; then
+    failures
     echo "test: FAILED; all output is in $log" >&2
     exit 1
 fi
