@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use foreread_guest::{GuestError, Outcome};
 use foreread_testbed::workload::{ABSENT_PATTERN, SMALL_FILES};
+use serde_json::Value;
 
 use super::{Case, PREPARE, ratio};
 use crate::context::{Context, Row, document};
@@ -29,48 +30,58 @@ const SLOWER_MAX_PERCENT: f64 = 3.0;
 /// It takes 130 s where nothing else runs.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
-fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
-    // Before each, the programs themselves are brought into memory: they lie on another disk.
-    let script = format!(
-        "{PREPARE}
+/// Measures a command: its requests, and when it began and ended by the guest's clock. Before each,
+/// the programs themselves are brought into memory: they lie on another disk.
+const MEASURE: &str = "
 mount $(disk data) /mnt/data
-seconds() {{ cut -d ' ' -f 1 /proc/uptime; }}
-measure() {{
+seconds() { cut -d ' ' -f 1 /proc/uptime; }
+measure() {
     name=$1; shift
     drop_caches; cat ./foreread /usr/bin/grep >/dev/null; grep -q x /dev/null
     begin=$(seconds); point $name
-    \"$@\" grep -rq {ABSENT_PATTERN} /mnt/data/tree
+    \"$@\" grep -rq $PATTERN /mnt/data/tree
     point $name-end; echo \"$begin $(seconds)\" >/run/out/$name
-}}
-measure alone env
+}
+without_profiles() {
+    export FOREREAD_STATE_DIR=$(mktemp -d /run/foreread-state.XXXXXX)
+}
+";
+
+fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
+    let outcome = measured(
+        context,
+        kernel,
+        "measure alone env
 measure record ./foreread run --json /run/out/record.json --
 measure replay ./foreread run --
-export FOREREAD_STATE_DIR=/run/foreread-state-without-profiles
-mkdir -m 700 $FOREREAD_STATE_DIR
+without_profiles
 measure watch ./foreread watch --
-"
-    );
-    let outcome = context
-        .guest(kernel)?
-        .disk(context.hdd(SMALL_FILES)?)
-        .time_limit(TIME_LIMIT)
-        .script(script)
-        .run()?;
+",
+    )?;
     let reads = |name: &str| -> Result<u64, GuestError> {
         let between = outcome.between(name, &format!("{name}-end"))?;
         Ok(between.disk("data").reads)
     };
     let (alone, second, watched) = (reads("alone")?, reads("replay")?, reads("watch")?);
-    let alone_s = seconds(&outcome, "alone")?;
     let times: Result<Vec<String>, GuestError> = ["alone", "record", "replay", "watch"]
         .iter()
         .map(|name| Ok(format!("{:.1}", seconds(&outcome, name)?)))
         .collect();
-    // The emulated processor is 10 to 20 times slower than a real one, so the steps before and
-    // after the command are left out. `foreread doctor` tells how long they take on a real machine.
+    let mut slower = vec![slower_percent(&outcome, "")?];
+    // One pair of runs says it to some 3 % only: the disk answers in real time, and the emulated
+    // processor goes at the speed that the host's scheduler gives it.
+    if slower.iter().any(|percent| *percent > SLOWER_MAX_PERCENT) {
+        let more = measured(context, kernel, MORE_PAIRS)?;
+        slower.push(slower_percent(&more, "-2")?);
+        slower.push(slower_percent(&more, "-3")?);
+    }
+    let all: Vec<String> = slower
+        .iter()
+        .map(|percent| format!("{percent:.1}"))
+        .collect();
+    slower.sort_by(f64::total_cmp);
+    let median = slower[slower.len() / 2];
     let steps = &document(&outcome, "record.json")?["steps_ns"];
-    let step_s = |name: &str| steps[name].as_u64().unwrap_or(0) as f64 / 1e9;
-    let slower_percent = (step_s("command") / alone_s - 1.0) * 100.0;
     let seeks = outcome.modelled.get("data").map_or(0, |disk| disk.seeks);
     Ok(vec![
         Row::asserted(
@@ -90,17 +101,56 @@ measure watch ./foreread watch --
             times?.join(", "),
         ),
         Row::asserted(
-            "a recorded command takes longer by, %",
+            "a recorded command takes longer by, % (the median counts)",
             format!("at most {SLOWER_MAX_PERCENT}"),
-            format!("{slower_percent:.1}"),
-            slower_percent <= SLOWER_MAX_PERCENT,
+            all.join(", "),
+            median <= SLOWER_MAX_PERCENT,
         ),
         Row::told(
             "loading the recorder, writing the profile, s",
-            format!("{:.1}, {:.1}", step_s("start_recorder"), step_s("resolve")),
+            format!(
+                "{:.1}, {:.1}",
+                step_s(steps, "start_recorder"),
+                step_s(steps, "resolve")
+            ),
         ),
         Row::told("seeks of the disk, all runs", seeks),
     ])
+}
+
+/// Two more of the runs that tell what recording costs, in turn.
+const MORE_PAIRS: &str = "for pair in 2 3; do
+    measure alone-$pair env
+    without_profiles
+    measure record-$pair ./foreread run --json /run/out/record-$pair.json --
+done
+";
+
+/// What a guest says in which these commands are measured.
+fn measured(context: &Context<'_>, kernel: &str, commands: &str) -> Result<Outcome, GuestError> {
+    context
+        .guest(kernel)?
+        .disk(context.hdd(SMALL_FILES)?)
+        .time_limit(TIME_LIMIT)
+        .script(format!(
+            "{PREPARE}\nPATTERN={ABSENT_PATTERN}\n{MEASURE}{commands}"
+        ))
+        .run()
+}
+
+/// How much longer the command of this pair took when it was recorded.
+///
+/// The emulated processor is 10 to 20 times slower than a real one, so the steps before and after
+/// the command are left out. `foreread doctor` tells how long they take on a real machine.
+fn slower_percent(outcome: &Outcome, pair: &str) -> Result<f64, GuestError> {
+    let report = document(outcome, &format!("record{pair}.json"))?;
+    let command_s = step_s(&report["steps_ns"], "command");
+    let alone_s = seconds(outcome, &format!("alone{pair}"))?;
+    Ok((command_s / alone_s - 1.0) * 100.0)
+}
+
+fn step_s(steps: &Value, name: &str) -> f64 {
+    steps[name].as_u64().unwrap_or(0) as f64 / 1e9
 }
 
 /// How long a run took by the guest's clock.
