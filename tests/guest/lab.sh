@@ -348,8 +348,8 @@ build() {
     } >"$lab/lab.new"
     mv "$lab/lab.new" "$lab/lab"
     # Whoever runs a guest holds one of these.
-    touch "$lab/slot-0" "$lab/slot-1" "$lab/slot-2"
-    chmod 666 "$lab/slot-0" "$lab/slot-1" "$lab/slot-2"
+    touch "$lab/slot-0" "$lab/slot-1"
+    chmod 666 "$lab/slot-0" "$lab/slot-1"
     exec 9>&-
     echo "$lab"
 }

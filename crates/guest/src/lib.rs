@@ -48,4 +48,3 @@ pub use disk::{Bus, Disk, tree_image};
 pub use error::GuestError;
 pub use guest::{Guest, Outcome};
 pub use lab::{Kernel, Lab};
-pub use slots::GUESTS_AT_ONCE;

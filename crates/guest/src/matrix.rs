@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use foreread_guest::{GUESTS_AT_ONCE, GuestError, Lab};
+use foreread_guest::{GuestError, Lab};
 
 use crate::cases::check_kernel::WAYS;
 use crate::cases::programs::Baseline;
@@ -15,6 +15,8 @@ use crate::cases::{CASES, Case};
 use crate::context::{Context, installed, strip};
 use crate::report::{Cells, Known, Report};
 
+/// As many as run at once in one lab.
+const WORKERS: usize = 2;
 const KNOWN: &str = include_str!("../../../tests/guest/known.list");
 const VERIFIER: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -124,7 +126,7 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
 fn run_all(context: &Context<'_>, kernels: &[String], cases: &[&'static Case]) -> Cells {
     let cells = Mutex::new(Cells::default());
     let (alone, together): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|c| c.is_alone);
-    for (cases, workers) in [(together, GUESTS_AT_ONCE), (alone, 1)] {
+    for (cases, workers) in [(together, WORKERS), (alone, 1)] {
         run_some(context, kernels, &cases, workers, &cells);
     }
     cells.into_inner().unwrap_or_else(PoisonError::into_inner)
