@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From facts to advice: what a device should be set to, by which rules, and who stands against it.
+//! Advice: what a device should be set to, by which rules, and who stands against it.
 
 use crate::class::Reading;
-use crate::facts::Machine;
 use crate::identity::DeviceNumber;
-use crate::measured::MeasuredBook;
 use crate::memory::STREAMS_DEFAULT;
 use crate::others::OtherSetting;
 use crate::source::Source;
-use crate::weighing::Weighing;
 
 /// What advice depends on besides the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,19 +124,4 @@ impl Advice {
         let bound = own.find(|reason| reason.rule == self.bound);
         bound.map_or("", |reason| &reason.brief)
     }
-}
-
-/// Advice for all devices of a machine, in their order.
-#[must_use]
-pub fn advise(
-    machine: &Machine,
-    others: &[OtherSetting],
-    measured: &MeasuredBook,
-    expected: Expected,
-) -> Vec<Advice> {
-    let mut weighing = Weighing::new(machine, measured, expected);
-    let devices = machine.devices.iter();
-    devices
-        .map(|device| weighing.advice(device, others))
-        .collect()
 }

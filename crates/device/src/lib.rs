@@ -24,7 +24,7 @@ mod transport;
 mod udev_rule;
 mod weighing;
 
-pub use advice::{Advice, Conflict, Expected, Reason, Rule, advise};
+pub use advice::{Advice, Conflict, Expected, Reason, Rule};
 pub use cap::{FLOOR, capacity_cap};
 pub use change::{
     Access, Applied, KeepError, Keeper, Knob, KnobError, Knobs, RolledBack, Wish, apply, look,
@@ -48,3 +48,4 @@ pub use transport::Transport;
 pub use udev_rule::{
     UDEV_RULE_PATH, UdevRuleState, UnfitPath, udev_property, udev_rule, udev_rule_state,
 };
+pub use weighing::advise;

@@ -55,8 +55,23 @@ impl Suits {
     }
 }
 
+/// Advice for all devices of a machine, in their order.
+#[must_use]
+pub fn advise(
+    machine: &Machine,
+    others: &[OtherSetting],
+    measured: &MeasuredBook,
+    expected: Expected,
+) -> Vec<Advice> {
+    let mut weighing = Weighing::new(machine, measured, expected);
+    let devices = machine.devices.iter();
+    devices
+        .map(|device| weighing.advice(device, others))
+        .collect()
+}
+
 /// Weighs what is known of the devices of a machine; each once.
-pub struct Weighing<'a> {
+struct Weighing<'a> {
     machine: &'a Machine,
     measured: &'a MeasuredBook,
     expected: Expected,
@@ -66,7 +81,7 @@ pub struct Weighing<'a> {
 
 impl<'a> Weighing<'a> {
     /// Of this machine.
-    pub fn new(machine: &'a Machine, measured: &'a MeasuredBook, expected: Expected) -> Self {
+    fn new(machine: &'a Machine, measured: &'a MeasuredBook, expected: Expected) -> Self {
         let numbers = machine.devices.iter().map(|device| device.number);
         Self {
             machine,
@@ -78,7 +93,7 @@ impl<'a> Weighing<'a> {
     }
 
     /// Advice for one of its devices.
-    pub fn advice(&mut self, device: &Device, others: &[OtherSetting]) -> Advice {
+    fn advice(&mut self, device: &Device, others: &[OtherSetting]) -> Advice {
         let suits = self.suits(device, 0);
         let (advised_kib, bound, reasons) = self.within_memory(suits);
         Advice {

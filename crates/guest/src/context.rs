@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What every case of the matrix needs: the lab, the program under test, sizes, and rows.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foreread_guest::{Disk, Guest, GuestError, Lab, tree_image};
 use foreread_model::DiskParameters;
 use serde_json::Value;
 
-use crate::cases::programs::Baseline;
+use crate::verifier::Baseline;
 
 /// What a case runs with.
 pub struct Context<'lab> {
@@ -31,6 +32,8 @@ pub struct Context<'lab> {
     pub verifier: Baseline,
     /// What it counts now, of the kernels that were asked.
     pub verifier_now: Mutex<Baseline>,
+    /// What `foreread doctor` said under the kernels that were asked.
+    pub doctor_reports: Mutex<HashMap<String, Value>>,
 }
 
 impl Context<'_> {
@@ -48,7 +51,24 @@ impl Context<'_> {
         now.replace(found);
     }
 
-    /// The same with a script of `tests/guest` beside it.
+    /// What `foreread doctor` said under a kernel, if that was noted.
+    pub fn doctor_report(&self, kernel: &str) -> Option<Value> {
+        self.doctor_reports().get(kernel).cloned()
+    }
+
+    /// Notes what `foreread doctor` said under a kernel.
+    pub fn note_doctor_report(&self, kernel: &str, report: &Value) {
+        self.doctor_reports()
+            .insert(kernel.to_owned(), report.clone());
+    }
+
+    fn doctor_reports(&self) -> MutexGuard<'_, HashMap<String, Value>> {
+        self.doctor_reports
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A guest with foreread and a script of `tests/guest` beside its own script.
     pub fn guest_with(&self, kernel: &str, script: &str) -> Result<Guest<'_>, GuestError> {
         let path = Path::new(GUEST_SCRIPTS).join(script);
         Ok(self.guest(kernel)?.file(path, script))

@@ -7,6 +7,7 @@ mod cases;
 mod context;
 mod matrix;
 mod report;
+mod verifier;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -10,10 +10,10 @@ use std::time::Instant;
 use foreread_guest::{GuestError, Lab};
 
 use crate::cases::check_kernel::WAYS;
-use crate::cases::programs::Baseline;
 use crate::cases::{CASES, Case};
 use crate::context::{Context, installed, strip};
 use crate::report::{Cells, Known, Report};
+use crate::verifier::Baseline;
 
 /// As many as run at once in one lab.
 const WORKERS: usize = 2;
@@ -80,6 +80,7 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
         stat_tests: stat_tests(scratch.path())?,
         verifier: Baseline::parse(&read(Path::new(VERIFIER))?)?,
         verifier_now: Mutex::default(),
+        doctor_reports: Mutex::default(),
     };
     println!(
         "lab: {} ({} s)",

@@ -198,7 +198,11 @@ impl<'a> Kernel<'a> {
             watched.rest();
         }
         if let Eye::Residency(resident) = &mut self.eye {
-            resident.measure(&self.files, self.set_read_ahead)?;
+            // No call tells it.
+            if !resident.knows_folio_order() {
+                let order = folio_order::measure(resident, &self.files, self.set_read_ahead)?;
+                resident.set_folio_order_max(order);
+            }
         }
         if let Some(set) = self.set_read_ahead {
             set(program.read_ahead_kib).map_err(failed("set read_ahead_kb"))?;

@@ -7,9 +7,7 @@ use foreread_sim::check::{Event, Facts, Run, Seen, Step, runs};
 use foreread_sys::cache::{cached_pages, has_cachestat};
 
 use super::device::Device;
-use super::files::Files;
-use super::folio_order;
-use super::{CheckError, PATIENCE, Running, SetReadAhead, failed, is_dropped_by};
+use super::{CheckError, PATIENCE, Running, failed, is_dropped_by};
 
 /// Without cachestat(2), how long nothing may change until all is taken to have arrived.
 const QUIET: Duration = Duration::from_millis(5);
@@ -52,17 +50,14 @@ impl Resident {
         self.quiet = if is_doubted { QUIET_IN_DOUBT } else { QUIET };
     }
 
-    /// Finds out once what can't be asked for.
-    pub fn measure(
-        &mut self,
-        files: &Files,
-        set_read_ahead: Option<&SetReadAhead<'_>>,
-    ) -> Result<(), CheckError> {
-        if self.folio_order_max.is_none() {
-            let order = folio_order::measure(self, files, set_read_ahead)?;
-            self.folio_order_max = Some(order);
-        }
-        Ok(())
+    /// Whether the largest folio of the file system is known.
+    pub fn knows_folio_order(&self) -> bool {
+        self.folio_order_max.is_some()
+    }
+
+    /// The largest folio of the file system, which was [measured](super::folio_order).
+    pub fn set_folio_order_max(&mut self, order: u8) {
+        self.folio_order_max = Some(order);
     }
 
     /// Looks at the file of a program, of which nothing is cached.

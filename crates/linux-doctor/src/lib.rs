@@ -16,8 +16,8 @@ use foreread_linux_recorder::{
     BpfRecorder, FanotifyError, FanotifyRecorder, TracefsError, TracefsRecorder, Watch,
 };
 use foreread_linux_stat::{Accounting, Following, StatError};
+use foreread_prefetch::ext4::Geometry;
 use foreread_profile::BlindSpots;
-use foreread_replay::ext4::Geometry;
 use foreread_sys::block_device::BlockDevice;
 use foreread_sys::mounts::{MountPoint, Mounts};
 use rustix::fs::{Access, AtFlags, MemfdFlags, Mode, OFlags, ResolveFlags};

@@ -13,11 +13,11 @@ use std::io;
 use std::ops::Range;
 use std::time::Instant;
 
-use foreread_profile::{NodeId, NodeKind};
-use foreread_replay::ext4::{
+use foreread_prefetch::ext4::{
     Extent, FileType, Geometry, Limits, Survey, WHOLE_FILE, Wanted, merge_extents,
 };
-use foreread_replay::plan::ReadPlan;
+use foreread_prefetch::plan::ReadPlan;
+use foreread_profile::{NodeId, NodeKind};
 use foreread_sys::block_device::BlockDevice;
 
 use super::fetcher::{Fetcher, ask_for, moved_head};

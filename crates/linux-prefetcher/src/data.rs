@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::PoisonError;
 
+use foreread_prefetch::order::{Piece, Queue, Service, Windows};
+use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::{NodeId, PAGE_BYTES, PagesOf};
-use foreread_replay::order::{Piece, Queue, Service, Windows};
-use foreread_replay::plan::ReadPlan;
 use foreread_sys::cache::{has_cachestat, missing_by_map, missing_ranges};
 use foreread_sys::paths::Opener;
 use foreread_sys::uring::Finished;

@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use foreread_replay::budget::{Need, budget_bytes, shares};
-use foreread_replay::plan::ReadPlan;
+use foreread_prefetch::budget::{Need, budget_bytes, shares};
+use foreread_prefetch::plan::ReadPlan;
 use foreread_sys::memory::{full_memory_pressure_percent, memory};
 use foreread_sys::mounts::MountTable;
 

@@ -8,9 +8,9 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Instant;
 
+use foreread_prefetch::ext4::{Extent, merge_extents};
+use foreread_prefetch::order::Service;
 use foreread_profile::PAGE_BYTES;
-use foreread_replay::ext4::{Extent, merge_extents};
-use foreread_replay::order::Service;
 use foreread_sys::block_device::BlockDevice;
 use foreread_sys::cache::{cached_pages, missing_ranges};
 use foreread_sys::uring::Finished;

@@ -30,8 +30,8 @@ pub use under_way::Fetch;
 
 use std::time::Duration;
 
+use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::{NodeId, PAGE_BYTES, PageRange};
-use foreread_replay::plan::ReadPlan;
 
 /// How to carry a plan out.
 #[derive(Clone, Debug, Default)]

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use foreread_prefetch::order::{Piece, Service};
+use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::{NodeId, NodeKind, PAGE_BYTES, Uses};
-use foreread_replay::order::{Piece, Service};
-use foreread_replay::plan::ReadPlan;
 use foreread_sys::block_device::says_it_has_no_head;
 use foreread_sys::fiemap;
 use foreread_sys::paths::Opener;

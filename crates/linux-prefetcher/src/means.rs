@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The means of a worker: its threads and its rings, kept from one plan to the next.
 
-use foreread_replay::ext4::Extent;
+use foreread_prefetch::ext4::Extent;
 
 use super::crew::Crew;
 use super::data::Token;

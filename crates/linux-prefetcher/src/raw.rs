@@ -7,12 +7,12 @@
 
 use std::io;
 
-use foreread_profile::{Identity, NodeId, NodeKind, Uses};
-use foreread_replay::ext4::{
+use foreread_prefetch::ext4::{
     Extent, FileType, Geometry, Inode, Limits, Survey, WHOLE_FILE, Wanted, merge_extents,
 };
-use foreread_replay::order::{Piece, Service};
-use foreread_replay::plan::ReadPlan;
+use foreread_prefetch::order::{Piece, Service};
+use foreread_prefetch::plan::ReadPlan;
+use foreread_profile::{Identity, NodeId, NodeKind, Uses};
 use foreread_sys::block_device::{BlockDevice, has_head};
 
 use super::beside::DIRECTORY_BYTES_MAX;
@@ -49,7 +49,7 @@ pub(super) fn metadata(
             fetcher.read_all_at_once();
         }
     }
-    let failed = |error: foreread_replay::ext4::Ext4Error| io::Error::other(error.to_string());
+    let failed = |error: foreread_prefetch::ext4::Ext4Error| io::Error::other(error.to_string());
     let mut geometry = Geometry::read(&mut &device).map_err(failed)?;
     let numbers = || {
         target

@@ -10,8 +10,8 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::{NodeId, NodeKind};
-use foreread_replay::plan::ReadPlan;
 use foreread_sys::handle::Handles;
 
 use super::crew::Crew;

@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::{NodeId, NodeKind};
-use foreread_replay::plan::ReadPlan;
 use foreread_sys::mounts::Mounts;
 
 /// One file system and the nodes on it.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::{NodeId, PagesOf};
-use foreread_replay::plan::ReadPlan;
 
 use super::report::{Report, Tally};
 use super::targets::Target;

@@ -2,8 +2,8 @@
 //! Turns the requests of a walk into read plans.
 
 use foreread_linux_prefetcher::{Neighbours, Options};
+use foreread_prefetch::plan::{PlanBuilder, ReadPlan};
 use foreread_profile::{Identity, NodeKind, Uses};
-use foreread_replay::plan::{PlanBuilder, ReadPlan};
 use foreread_watch::paths::joined;
 use foreread_watch::walk::FileToFetch;
 

@@ -29,7 +29,7 @@ pub use error::{LoadError, WatchError};
 pub use lacking::Lacking;
 pub use seeing::Whom;
 pub use streams::StreamsSummary;
-pub use streams::telling::{Asked as AskedStreams, FollowedFile, FollowedStream, NotFollowed};
+pub use streams::telling::{Asked as AskedStreams, NotFollowed};
 pub use together::{Profiles, ProfilesSummary};
 
 use std::collections::HashMap;
@@ -42,13 +42,13 @@ use std::time::{Duration, Instant};
 use foreread_bpf::{BpfError, MissingHook};
 use foreread_core::Device;
 use foreread_linux_prefetcher::Executor;
-use foreread_replay::budget::budget_bytes;
+use foreread_prefetch::budget::budget_bytes;
 use foreread_sys::memory::{give_back, memory, share_one_heap};
 use foreread_sys::rights::Capability;
 use foreread_watch::detect::Suspicion;
-use foreread_watch::detect_call::{DetectCall, NoteDetect, NotedDetectors};
 use foreread_watch::excluded::Excluded;
-use foreread_watch::note::{Note, What};
+use foreread_watch::log::detect_call::{DetectCall, NoteDetect, NotedDetectors};
+use foreread_watch::log::note::{Note, PlannerCall, What};
 use foreread_watch::tally::Tally;
 use foreread_watch::walk::Why;
 
@@ -154,7 +154,7 @@ fn noting(notes: &Sender<Note>) -> NoteDetect {
         let note = Note {
             process: call.process,
             began_by_reads: true,
-            what: What::DetectCalled(Box::new(call)),
+            what: What::Called(PlannerCall::Detector(Box::new(call))),
         };
         // The receiver of notes lives as long as there are calls.
         let _ = notes.send(note);

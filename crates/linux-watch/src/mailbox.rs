@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use foreread_linux_prefetcher::{Executor, Options, Report};
-use foreread_replay::plan::ReadPlan;
+use foreread_prefetch::plan::ReadPlan;
 
 /// Reads that wait; more are lost.
 const READS_MAX: usize = 1 << 16;

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use foreread_core::Device;
 use foreread_linux_prefetcher::{Executor, warm};
+use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::benefit::judge;
 use foreread_profile::{NodeId, Profile};
-use foreread_replay::plan::ReadPlan;
 use foreread_sys::mounts::Mounts;
 use foreread_watch::detect::Missed;
 use foreread_watch::excluded::Excluded;
 use foreread_watch::known::first_need_ns;
-use foreread_watch::note::{Note, OfProfile, What};
+use foreread_watch::log::note::{Note, OfProfile, What};
 use foreread_watch::paths::joined;
 use foreread_watch::rest::{Next, Rest, Why};
 use foreread_watch::together::Found;

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use foreread_watch::note::{Note, What};
+use foreread_watch::log::note::{Note, What};
 
 use super::WalkId;
 

@@ -8,13 +8,13 @@ use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
 
 use foreread_linux_prefetcher::Executor;
+use foreread_prefetch::budget::budget_bytes;
 use foreread_profile::Profile;
-use foreread_replay::budget::budget_bytes;
 use foreread_sys::memory::{give_back, memory};
 use foreread_watch::detect::Missed;
 use foreread_watch::excluded::Excluded;
 use foreread_watch::known::Known;
-use foreread_watch::note::{Note, OfProfile};
+use foreread_watch::log::note::{Note, OfProfile};
 use foreread_watch::rest::Why;
 use foreread_watch::tally::Tally;
 use foreread_watch::together::Matcher;

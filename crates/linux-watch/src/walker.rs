@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use foreread_core::Device;
 use foreread_linux_prefetcher::{Executor, Neighbours, Options, Report};
+use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::PAGE_BYTES;
-use foreread_replay::plan::ReadPlan;
 use foreread_sys::mounts::MountTable;
 use foreread_watch::detect::{Missed, Passed, Suspicion};
+use foreread_watch::log::note::{Note, PlannerCall, What};
+use foreread_watch::log::noted_walk::{NoteWalk, NotedWalk};
 use foreread_watch::look::{Look, Verdict, above, verdict};
-use foreread_watch::note::{Note, What};
-use foreread_watch::noted_walk::{NoteWalk, NotedWalk};
 use foreread_watch::order::{Entry, Order, Orders};
 use foreread_watch::paths::is_within;
 use foreread_watch::walk::{Decision, FileToFetch, Met, Walk, Why};
@@ -196,9 +196,9 @@ fn begin(start: &Start) -> Result<Walker<'_>, Refusal> {
         true => Walk::new(&place.inside, order, start.budget_bytes),
         false => Walk::of_looks(&place.inside, order, start.budget_bytes),
     };
-    let note = start
-        .is_logged
-        .then(|| -> NoteWalk<'_> { Box::new(|call| start.note(What::WalkCalled(Box::new(call)))) });
+    let note = start.is_logged.then(|| -> NoteWalk<'_> {
+        Box::new(|call| start.note(What::Called(PlannerCall::Walk(Box::new(call)))))
+    });
     Ok(Walker {
         start,
         place,

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use foreread_device::{Class, Transport};
-use foreread_replay::ext4::{BlockReadError, BlockSource};
+use foreread_prefetch::ext4::{BlockReadError, BlockSource};
 use rustix::fs::OFlags;
 
 use crate::paths::may_wait;

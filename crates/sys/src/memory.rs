@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use foreread_replay::budget::Memory;
+use foreread_prefetch::budget::Memory;
 
 use crate::mounts::Mounts;
 

@@ -11,8 +11,8 @@ const LOGIC: [&str; 10] = [
     "core",
     "device",
     "model",
+    "prefetch",
     "profile",
-    "replay",
     "sim",
     "trace",
     "watch",
@@ -125,7 +125,7 @@ mod tests {
                    foreread-sys.workspace = true\n";
         let good = "[dependencies]\nforeread-profile.workspace = true\n\
                     [dev-dependencies]\nforeread-testbed.workspace = true\n";
-        let found = against_the_arrows("crates/replay/Cargo.toml", bad);
+        let found = against_the_arrows("crates/prefetch/Cargo.toml", bad);
         assert_eq!(
             found.iter().map(|finding| finding.line).collect::<Vec<_>>(),
             [3]
@@ -136,10 +136,10 @@ mod tests {
             "[target.'cfg(unix)'.dependencies]\nforeread-sys = { workspace = true }\n",
             "[target.'cfg(unix)'.dependencies.foreread-sys]\nworkspace = true\n",
         ] {
-            let found = against_the_arrows("crates/replay/Cargo.toml", table);
+            let found = against_the_arrows("crates/prefetch/Cargo.toml", table);
             assert_eq!(found.len(), 1, "{table}");
         }
-        assert_eq!(against_the_arrows("crates/replay/Cargo.toml", good), []);
+        assert_eq!(against_the_arrows("crates/prefetch/Cargo.toml", good), []);
         assert_eq!(against_the_arrows("crates/cli/Cargo.toml", bad), []);
     }
 

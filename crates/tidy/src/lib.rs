@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arrows;
+pub mod circles;
 pub mod links;
 pub mod source;
 

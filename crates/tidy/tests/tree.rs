@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 
 use foreread_tidy::arrows::against_the_arrows;
+use foreread_tidy::circles::circles;
 use foreread_tidy::links::{Tree, dead_links};
 use foreread_tidy::{Finding, source, verbs};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -98,6 +100,44 @@ fn links_lead_somewhere() {
 #[test]
 fn arrows_between_crates_point_one_way() {
     check(|path, text, _| against_the_arrows(path, text));
+}
+
+#[test]
+fn files_of_a_crate_do_not_need_each_other_in_circles() {
+    let tree = match tracked() {
+        Ok(tree) => tree,
+        Err(reason) => {
+            println!("skipped: {reason}");
+            return;
+        }
+    };
+    let mut crates: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
+    for (path, text) in &tree {
+        let of_crate = path
+            .strip_prefix("crates/")
+            .and_then(|rest| rest.split_once("/src/"));
+        if let (Some((name, file)), Some(text)) = (of_crate, text)
+            && file.ends_with(".rs")
+            && !file.starts_with("bin/")
+        {
+            crates.entry(name).or_default().insert(file, text);
+        }
+    }
+    assert!(crates.len() > 20, "{:?}", crates.keys());
+    let mut found = Vec::new();
+    for (name, files) in crates {
+        let circles = circles(&files).expect("sources are Rust");
+        found.extend(
+            circles
+                .iter()
+                .map(|circle| format!("crates/{name}/src: {}", circle.join(" <-> "))),
+        );
+    }
+    assert!(
+        found.is_empty(),
+        "files that need each other; move what both need into a file of its own:\n{}",
+        found.join("\n")
+    );
 }
 
 #[test]

@@ -6,9 +6,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use crate::log::text;
 use crate::paths::{child_below, common, depth};
 use crate::patience::{Patience, forget_oldest};
 use foreread_core::Device;
+use serde::{Deserialize, Serialize};
 
 /// Files that are remembered of a process: of trees with three files a directory, four directories.
 const RECENT_FILES: usize = 12;
@@ -26,51 +28,64 @@ const PATIENCE_MISSES: u32 = 8;
 const PATIENCE_MISSES_MAX: u32 = 4096;
 
 /// A file that was not in memory when a process read it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missed {
     /// The process that read it.
+    #[serde(skip)]
     pub process: u32,
     /// The thread that did.
     pub thread: u32,
     /// The parent of that process.
     pub parent: u32,
     /// Of its file system.
+    #[serde(with = "text::device")]
     pub device: Device,
     /// Its number there.
     pub inode: u64,
     /// Path of its directory, from the root of the file system.
+    #[serde(with = "text::bytes")]
     pub directory: Vec<u8>,
     /// Its name there.
+    #[serde(with = "text::bytes")]
     pub name: Vec<u8>,
 }
 
 /// A directory tree that a process may be walking through.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspicion {
     /// The process.
+    #[serde(skip)]
     pub process: u32,
     /// Its parent process.
+    #[serde(skip)]
     pub parent: u32,
     /// The file system.
+    #[serde(skip)]
     pub device: Device,
     /// The directory, from the root of the file system.
+    #[serde(with = "text::bytes")]
     pub directory: Vec<u8>,
     /// The accesses in it or below.
     pub passed: Vec<Passed>,
     /// Where the paths that it came through start, that is of a program that has a list of them.
+    #[serde(with = "text::bytes_or_none", default)]
     pub start: Option<Vec<u8>>,
     /// How many threads of the process came through it.
+    #[serde(with = "text::small")]
     pub threads: usize,
     /// Whether data of files were missed, and not only what is known about them.
+    #[serde(skip)]
     pub reads: bool,
 }
 
 /// How a process, or one of its threads, came through a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passed {
     /// The directory, from the root of the file system.
+    #[serde(with = "text::bytes")]
     pub directory: Vec<u8>,
     /// Its entries that were come through, in that order, none twice in a row.
+    #[serde(with = "text::bytes_list")]
     pub children: Vec<Vec<u8>>,
 }
 

@@ -4,17 +4,14 @@
 //! what to fetch next comes out. No I/O, and no clock: times are given.
 #![forbid(unsafe_code)]
 
-pub mod call;
 pub mod cursor;
 pub mod detect;
-pub mod detect_call;
 pub mod excluded;
 pub mod fetch_queue;
 pub mod gain;
 pub mod known;
+pub mod log;
 pub mod look;
-pub mod note;
-pub mod noted_walk;
 pub mod order;
 pub mod paths;
 pub mod patience;
@@ -25,5 +22,4 @@ pub mod stream;
 pub mod tally;
 pub mod together;
 pub mod walk;
-pub mod walk_call;
 pub mod window;

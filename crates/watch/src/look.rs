@@ -10,9 +10,11 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::detect::{Passed, Suspicion};
+use crate::log::text;
 use crate::paths::{common, depth};
 use crate::patience::{Patience, forget_oldest};
 use foreread_core::Device;
+use serde::{Deserialize, Serialize};
 
 /// Looks that are remembered of a thread.
 const RECENT_LOOKS: usize = 32;
@@ -37,21 +39,26 @@ const EARLY_MAX: u32 = 4;
 const EARLY_PART: u64 = 32;
 
 /// A call that waited for metadata.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
     /// The process that made it.
+    #[serde(skip)]
     pub process: u32,
     /// Its thread.
     pub thread: u32,
     /// The process that began it.
     pub parent: u32,
     /// Of the file system where its path starts.
+    #[serde(with = "text::device")]
     pub device: Device,
     /// Path of the directory of what it looks at, from the root of that file system.
+    #[serde(with = "text::bytes")]
     pub directory: Vec<u8>,
     /// The name there.
+    #[serde(with = "text::bytes")]
     pub name: Vec<u8>,
     /// Where the path starts, when it leads down from there by several names.
+    #[serde(with = "text::bytes_or_none", default)]
     pub start: Option<Vec<u8>>,
 }
 

@@ -19,8 +19,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use foreread_prefetch::plan::{PlanBuilder, ReadPlan};
 use foreread_profile::{NodeId, NodeKind, PAGE_BYTES, Profile, Uses};
-use foreread_replay::plan::{PlanBuilder, ReadPlan};
 
 use crate::known::first_need_ns;
 use crate::tally::Tally;

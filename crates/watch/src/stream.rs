@@ -241,7 +241,7 @@ mod tests {
         let asks = [ask(0, 8, 0, 0, false), ask(4, 8, 0, 0, false)];
         assert_eq!(read_pages_of(&asks, &[fetched(0, 12, 12)]), [8, 4]);
         assert_eq!(read_pages_of(&asks, &[fetched(100, 4, 3)]), [3, 0]);
-        assert_eq!(read_pages_of(&[], &[fetched(0, 4, 4)]), []);
+        assert_eq!(read_pages_of(&[], &[fetched(0, 4, 4)]), [0u64; 0]);
     }
 
     proptest! {

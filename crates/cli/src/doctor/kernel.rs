@@ -5,7 +5,7 @@ use std::io;
 
 use foreread_core::Bytes;
 use foreread_linux_doctor as doctor;
-use foreread_replay::budget::budget_bytes;
+use foreread_prefetch::budget::budget_bytes;
 use foreread_sys::kernel::BTF;
 use foreread_sys::memory;
 use foreread_sys::rights::{Capabilities, Capability};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a process missed while nobody walked ahead of it, and why nobody did.
 
-use foreread_watch::detect_call::DetectCalled;
+use foreread_watch::log::detect_call::DetectCalled;
 use serde_json::{Value, json};
 
 use crate::output::{counted, time};

@@ -4,14 +4,15 @@
 use anyhow::Result;
 use foreread_core::grouped;
 use foreread_core::policy::{Course, Stream};
-use foreread_linux_watch::{FollowedFile, FollowedStream};
+use foreread_watch::log::followed::{FollowedFile, FollowedStream, Told};
+use foreread_watch::log::header_of;
+use foreread_watch::log::replay::call_of;
 use serde_json::{Value, json};
 
 use super::Subject;
 use super::streams::number_of;
 use crate::output::{counted, time};
 use crate::text::escaped;
-use crate::watch::followed::{Told, parse};
 
 /// What is told of them.
 pub struct Followed<'a> {
@@ -31,10 +32,12 @@ impl<'a> Followed<'a> {
 
     /// Takes a line, whatever it is about.
     pub fn take(&mut self, line: &Value) -> Result<()> {
-        match parse(line)? {
-            Some(Told::File(file)) => self.files.push(file),
-            Some(Told::Unknown(why)) => self.unknown = Some(why),
-            None => {}
+        if !Told::WHATS.contains(&header_of(line)?.what) {
+            return Ok(());
+        }
+        match call_of(line)? {
+            Told::File(file) => self.files.push(file),
+            Told::Unknown { why } => self.unknown = Some(why),
         }
         Ok(())
     }

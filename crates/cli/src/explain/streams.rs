@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Result;
 use foreread_core::policy::{Access, Kind};
-use foreread_watch::call::{Called, Decided};
+use foreread_watch::log::header_of;
+use foreread_watch::log::replay::call_of;
+use foreread_watch::log::stream_call::{Call, Called, Decided, Remembered};
 use foreread_watch::stream::FileKey;
 use serde_json::Value;
 
 use super::stream_story::{Story, is_down};
 use super::{Number, Subject};
-use crate::watch::{calls, log_lines};
+use crate::watch::log_lines;
 
 /// Pages of windows that are kept until somebody comes to them.
 const ASKED_PAGES_MAX: usize = 1 << 21;
@@ -52,9 +54,10 @@ impl<'a> Streams<'a> {
             self.ahead.clear();
             self.ahead_pages = 0;
         }
-        let Some(call) = calls::parse(line)? else {
+        if !header_of(line)?.is_call_of::<Remembered>() {
             return Ok(());
-        };
+        }
+        let call: Call = call_of(line)?;
         self.lost |= call.number != self.calls + 1;
         self.calls = call.number;
         match call.what {

@@ -2,7 +2,7 @@
 //! One walk: where it goes, what it does, and what it did for a file. As words: `walk_words`.
 
 use foreread_watch::detect::Suspicion;
-use foreread_watch::walk_call::{Answer, Lists, WalkAgain, WalkCall, WalkCalled};
+use foreread_watch::log::walk_call::{Answer, Lists, WalkAgain, WalkCall, WalkCalled};
 
 use super::members::Members;
 use super::{Named, Subject, newest_top};

@@ -4,9 +4,9 @@
 use foreread_core::grouped;
 use foreread_profile::PAGE_BYTES;
 use foreread_watch::detect::{Passed, Suspicion};
+use foreread_watch::log::walk_call::Answer;
 use foreread_watch::order::Order;
 use foreread_watch::walk::Why;
-use foreread_watch::walk_call::Answer;
 use serde_json::{Value, json};
 
 use super::walk_story::Story;
@@ -144,7 +144,7 @@ impl Story {
             "decided_ns": self.decided.as_ref().map(|(since_start_ns, _)| since_start_ns),
             "decision": self.decided.as_ref().map(|(_, answer)| answer_words(answer)),
             "ended": match &self.decided {
-                Some((_, Answer::End(why))) => Some(why.name()),
+                Some((_, Answer::End { why })) => Some(why.name()),
                 _ => None,
             },
         });
@@ -195,7 +195,7 @@ pub fn order_words(order: Order) -> &'static str {
 
 fn answer_words(answer: &Answer) -> String {
     match answer {
-        Answer::List(directories) => {
+        Answer::List { directories } => {
             let from = directories.first().map(|path| escaped(path));
             format!(
                 "lists {}, from {} of its file system on: the program is near to what isn't \
@@ -217,7 +217,7 @@ fn answer_words(answer: &Answer) -> String {
         Answer::Wait => "waits: enough is in memory ahead of the program, or it goes on outside \
                          of what is known"
             .to_owned(),
-        Answer::End(why) => format!("ends: {}", why_words(*why)),
+        Answer::End { why } => format!("ends: {}", why_words(*why)),
     }
 }
 

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Context, Result};
 use foreread_watch::detect::{Missed, Suspicion};
-use foreread_watch::detect_call::DetectCalled;
-use foreread_watch::walk_call::WalkCalled;
+use foreread_watch::log::detect_call::{DetectCall, DetectCalled, Detectors};
+use foreread_watch::log::header_of;
+use foreread_watch::log::replay::call_of;
+use foreread_watch::log::walk_call::{WalkAgain, WalkCall, WalkCalled};
 use serde_json::Value;
 
 use super::Subject;
@@ -14,7 +16,7 @@ use super::doubts::Doubts;
 use super::told_walk::{Key, Told};
 use super::walk_story::Story;
 use crate::output::time;
-use crate::watch::{detector_calls, fields, log_lines, walk_calls};
+use crate::watch::log_lines;
 
 /// A process, and whether it is about its reads, and not its looks.
 type Half = (u32, bool);
@@ -76,7 +78,10 @@ impl<'a> Walks<'a> {
             Some("refused") => self.doubts_of(process).refused(told("directory")),
             Some("known") => self.doubts_of(process).known(),
             Some("shares") => {
-                let leader = fields::small(line, "with")?;
+                let leader = line["with"]
+                    .as_u64()
+                    .and_then(|leader| leader.try_into().ok());
+                let leader = leader.context("it has no \"with\", or that is no process")?;
                 self.share((leader, reads), process, since_start_ns(line));
             }
             _ => {}
@@ -116,9 +121,10 @@ impl<'a> Walks<'a> {
     }
 
     fn take_detection(&mut self, line: &Value) -> Result<()> {
-        let Some(call) = detector_calls::parse(line)? else {
+        if !header_of(line)?.is_call_of::<Detectors>() {
             return Ok(());
-        };
+        }
+        let call: DetectCall = call_of(line)?;
         let since_start_ns = since_start_ns(line);
         self.doubts_of(call.process)
             .take(&call.what, since_start_ns);
@@ -145,9 +151,12 @@ impl<'a> Walks<'a> {
     }
 
     fn take_call(&mut self, line: &Value) -> Result<()> {
-        let Some((process, call)) = walk_calls::parse(line)? else {
+        let header = header_of(line)?;
+        if !header.is_call_of::<WalkAgain>() {
             return Ok(());
-        };
+        }
+        let process = header.process;
+        let call: WalkCall = call_of(line)?;
         let since_start_ns = since_start_ns(line);
         let key = (self.watch, process, call.walk);
         if let WalkCalled::Begin { reads, .. } = call.what

@@ -17,9 +17,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use foreread_linux_prefetcher::{Executor, Options};
 use foreread_linux_recorder::Choice;
+use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::benefit::judge;
 use foreread_profile::{Profile, encode};
-use foreread_replay::plan::ReadPlan;
 use foreread_sys::child;
 
 use crate::args::{RecordArguments, ReplayArguments, RunArguments};

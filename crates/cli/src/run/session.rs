@@ -12,9 +12,9 @@ use foreread_linux_recorder::{
     AnyRecorder, Choice, Counts, Fetched, Refreshed, Watch, Watched, Watcher,
     in_first_pid_namespace,
 };
+use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::benefit::Verdict;
 use foreread_profile::{PAGE_BYTES, Profile, Program, Recorder, Run, RunMode, Source};
-use foreread_replay::plan::ReadPlan;
 use foreread_sys::child::{self, Running, SpawnError};
 
 use super::measured::Measured;

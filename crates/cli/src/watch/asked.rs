@@ -8,11 +8,13 @@ use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use foreread_linux_watch::AskedStreams;
+use foreread_linux_watch::{AskedStreams, NotFollowed};
 use foreread_sys::peer;
-use foreread_watch::note::{Note, What};
+use foreread_watch::log::followed::{FollowedFile, Told};
+use foreread_watch::log::note::{Note, What};
+use serde_json::Value;
 
-use super::{followed, report};
+use super::report;
 use crate::output;
 use crate::socket::Socket;
 
@@ -52,7 +54,10 @@ impl Asked {
             return;
         }
         let since_start = self.started.elapsed();
-        for note in notes.iter().filter(|note| !report::is_call(&note.what)) {
+        for note in notes
+            .iter()
+            .filter(|note| !matches!(note.what, What::Called(_)))
+        {
             let line = report::line(note, since_start);
             let is_of_sharing = matches!(note.what, What::Shares { .. });
             self.recent.push(is_of_sharing, format!("{line}\n"));
@@ -92,11 +97,24 @@ fn tell(
 ) -> io::Result<()> {
     stream.write_all(text.as_bytes())?;
     let mut stream = BufWriter::new(stream);
-    for what in followed::documents(&asked.wait()) {
+    for what in told(asked.wait()) {
         let line = report::line_of_ours(started.elapsed(), what);
         writeln!(stream, "{line}")?;
     }
     stream.flush()
+}
+
+/// What is told of the streams that are followed.
+fn told(followed: Result<Vec<FollowedFile>, NotFollowed>) -> Vec<Value> {
+    let told = match followed {
+        Ok(files) => files.into_iter().map(Told::File).collect(),
+        Err(error) => vec![Told::Unknown {
+            why: error.to_string(),
+        }],
+    };
+    // Numbers and texts can always be written.
+    let lines = told.iter().map(serde_json::to_value);
+    lines.map(Result::unwrap_or_default).collect()
 }
 
 #[derive(Default)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use foreread_watch::note::Note;
+use foreread_watch::log::note::Note;
 
 use super::report;
 use crate::output;
@@ -94,7 +94,7 @@ fn open(path: &Path, appends: bool) -> Result<Box<dyn Write>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreread_watch::note::What;
+    use foreread_watch::log::note::What;
     use std::fs;
 
     #[test]

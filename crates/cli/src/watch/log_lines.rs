@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
-use super::report::{LOG_SCHEMA, STARTED};
+use foreread_watch::log::{SCHEMA, STARTED};
 
 /// No line is longer: one has some ten thousand names at most.
 const LINE_BYTES_MAX: u64 = 1 << 28;
@@ -63,8 +63,8 @@ pub fn each_line_of(
             Err(error) if error.is_eof() && !line.ends_with(b"\n") => break,
             value => value.with_context(in_line)?,
         };
-        if value["schema"] != LOG_SCHEMA {
-            bail!("{}: this is no {LOG_SCHEMA}", in_line());
+        if value["schema"] != SCHEMA {
+            bail!("{}: this is no {SCHEMA}", in_line());
         }
         if !take(&value, length as u64).with_context(in_line)? {
             break;

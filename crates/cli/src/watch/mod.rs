@@ -3,21 +3,15 @@
 
 pub mod args;
 mod asked;
-pub mod calls;
 mod config;
-pub mod detector_calls;
 mod fetched;
-pub mod fields;
-pub mod followed;
 mod log;
 pub mod log_lines;
 mod profiles;
 mod report;
 pub mod service;
-mod texts;
 mod together;
 mod unwatched;
-pub mod walk_calls;
 
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;

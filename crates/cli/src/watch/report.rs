@@ -4,25 +4,21 @@
 use std::time::Duration;
 
 use foreread_linux_watch::{StreamsSummary, Summary};
-use foreread_watch::note::{Note, What};
+use foreread_watch::log;
+use foreread_watch::log::note::{Note, What};
 use foreread_watch::tally::Tally;
 use serde_json::{Value, json};
 
 use super::fetched::fetched_document;
-use super::{calls, detector_calls, together, walk_calls};
+use super::together;
 use crate::output;
 
 /// Version of the documents.
 const SCHEMA: &str = "foreread.watch/1";
-/// Version of the log's lines.
-pub const LOG_SCHEMA: &str = "foreread.watch.log/1";
-
-/// What the log says of where somebody else begins to write.
-pub const STARTED: &str = "started";
 
 /// The first line after those of others.
 pub fn line_of_start() -> Value {
-    line_of_ours(Duration::ZERO, json!({ "what": STARTED }))
+    line_of_ours(Duration::ZERO, json!({ "what": log::STARTED }))
 }
 
 /// A line that no watched process is the subject of.
@@ -32,7 +28,7 @@ pub fn line_of_ours(since_start: Duration, what: Value) -> Value {
 
 fn with(process: u32, since_start: Duration, what: Value) -> Value {
     let mut line = json!({
-        "schema": LOG_SCHEMA,
+        "schema": log::SCHEMA,
         "since_start_ns": u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX),
         "process": process,
     });
@@ -40,14 +36,6 @@ fn with(process: u32, since_start: Duration, what: Value) -> Value {
         line.extend(what);
     }
     line
-}
-
-/// Whether it is a call of what decides, and nothing that was done.
-pub fn is_call(what: &What) -> bool {
-    matches!(
-        what,
-        What::Called(_) | What::WalkCalled(_) | What::DetectCalled(_)
-    )
 }
 
 /// A line of the log.
@@ -97,9 +85,8 @@ pub fn line(note: &Note, since_start: Duration) -> Value {
             "window_files": window_files,
             "took_ns": took_ns,
         }),
-        What::Called(call) => calls::document(call),
-        What::WalkCalled(call) => walk_calls::document(call),
-        What::DetectCalled(call) => detector_calls::document(call),
+        // Numbers and texts can always be written.
+        What::Called(call) => serde_json::to_value(call).unwrap_or_default(),
         What::OfProfile(what) => together::line(what),
         What::Ended { why, tally } => {
             let mut what = document_of(tally);
@@ -108,7 +95,7 @@ pub fn line(note: &Note, since_start: Duration) -> Value {
             what
         }
     };
-    if !is_call(&note.what) {
+    if !matches!(note.what, What::Called(_)) {
         what["reads"] = note.began_by_reads.into();
     }
     with(note.process, since_start, what)

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use foreread_linux_watch::ProfilesSummary;
-use foreread_watch::note::OfProfile;
+use foreread_watch::log::note::OfProfile;
 use foreread_watch::tally::Tally;
 use serde_json::{Value, json};
 

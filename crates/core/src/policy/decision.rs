@@ -3,10 +3,6 @@
 
 use std::fmt;
 
-use super::folios::Folios;
-use super::limits::Limits;
-use crate::ffi;
-
 /// Pages to bring in: `struct fr_window`.
 ///
 /// Displayed as `start+size`, with ` aN` for an `async_size` of N.
@@ -66,12 +62,6 @@ impl Window {
     #[must_use]
     pub fn in_chunks(&self) -> bool {
         self.flags & Self::CHUNKS != 0
-    }
-
-    /// How it is issued, folio by folio; `limits` are those of the decision.
-    #[must_use]
-    pub fn folios(&self, limits: &Limits) -> Folios {
-        Folios::new(self, limits)
     }
 }
 
@@ -140,14 +130,6 @@ reasons! {
     Silent = 26, "all that was asked for lately was cached";
 }
 
-impl Reason {
-    /// Its name, as in tables: `initial`, `context`, ...
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        ffi::reason_name(self as u32).unwrap_or_default()
-    }
-}
-
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
@@ -184,20 +166,6 @@ impl Decision {
     const RETAIN: u8 = 0x04;
     const FORCED: u8 = 0x08;
     const DOWN: u8 = 0x10;
-
-    /// A decision that the core made elsewhere, such as in BPF, from the bytes of its
-    /// `struct fr_decision`; `None` when there are not 96, or the reason
-    /// is none.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        ffi::decision_from(bytes)
-    }
-
-    /// The windows to issue, in this order, each repetition of the last one apart. `limits` are
-    /// those of the decision.
-    pub fn every_window<'a>(&'a self, limits: &'a Limits) -> impl Iterator<Item = Window> + 'a {
-        (0..).map_while(|number| ffi::decision_window(self, limits, number))
-    }
 
     /// How often the last window is repeated, and how far apart: pages up, or down when negative.
     #[must_use]
@@ -271,6 +239,7 @@ impl Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ffi;
 
     #[test]
     fn reasons_have_names_in_the_order_of_their_numbers() {

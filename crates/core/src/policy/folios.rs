@@ -37,8 +37,16 @@ pub struct Folios {
     last: ffi::Folio,
 }
 
+impl Window {
+    /// How it is issued, folio by folio; `limits` are those of the decision.
+    #[must_use]
+    pub fn folios(&self, limits: &Limits) -> Folios {
+        Folios::new(self, limits)
+    }
+}
+
 impl Folios {
-    pub(super) fn new(window: &Window, limits: &Limits) -> Self {
+    fn new(window: &Window, limits: &Limits) -> Self {
         let mut issue = ffi::Issue::default();
         ffi::issue_begin(&mut issue, window, limits);
         let last = ffi::Folio::default();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a decision must respect, and what it may use.
 
-use super::sizing;
+/// The kernel's default maximum window: 128 KiB.
+pub const DEFAULT_PAGES: u32 = 32;
 
 /// Limits and parameters of a decision: `struct fr_limits`. Any values are valid.
 #[repr(C)]
@@ -103,6 +104,6 @@ impl Limits {
 impl Default for Limits {
     /// [`Limits::new`] for a file without an end and the kernel's default window.
     fn default() -> Self {
-        Self::new(u64::MAX, sizing::DEFAULT_PAGES)
+        Self::new(u64::MAX, DEFAULT_PAGES)
     }
 }

@@ -4,8 +4,6 @@
 
 use std::fmt;
 
-use crate::ffi;
-
 /// 64-bit words of `struct fr_streams`.
 const STREAMS_WORDS: usize = (512 + 64 * 120 + 1024 + 3 * 256 + 64 + 88) / 8;
 
@@ -154,27 +152,6 @@ pub struct Device {
     demand_thread: u32,
     starts: [u64; 4],
     start: [u64; 16],
-}
-
-impl Device {
-    /// One that has a head to move, and of which nothing was measured.
-    #[must_use]
-    pub fn that_turns() -> Self {
-        let mut device = Self::default();
-        ffi::device_turns(&mut device);
-        device
-    }
-
-    /// A request is done.
-    pub fn done(&mut self, done: &Done) {
-        ffi::device_done(self, done);
-    }
-
-    /// How many pages cost as much as a request: 4 to 1024.
-    #[must_use]
-    pub fn even_pages(&self) -> u32 {
-        ffi::device_even_pages(self, 0)
-    }
 }
 
 /// The memory that all streams of a machine share: `struct fr_budget`.

@@ -17,6 +17,7 @@
 
 mod access;
 mod as_bytes;
+mod calls;
 mod decision;
 mod folios;
 mod kernel;
@@ -178,7 +179,7 @@ impl Policy {
         nearby: &N,
         limits: &Limits,
     ) -> Near {
-        nearby::answer(&self.wants(state, access, limits), access.index, nearby)
+        calls::answer(&self.wants(state, access, limits), access.index, nearby)
     }
 
     /// Decides on one access with a summary of the cache in place of the cache.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is cached around an access.
 
-use crate::ffi;
-
 /// Answers a policy's questions about the page cache of one file.
 ///
 /// Only [`Nearby::is_cached`] must be given. The others count page by page; a cache that knows its
@@ -120,30 +118,4 @@ pub struct Near {
     pub sampled: u32,
     /// How many of them had been read.
     pub sampled_hits: u32,
-}
-
-/// What the core wants to know, from a cache.
-pub(super) fn answer<N: Nearby + ?Sized>(wants: &Wants, index: u64, nearby: &N) -> Near {
-    let mut near = Near::default();
-    if wants.before_max > 0 {
-        near.before_pages = nearby.cached_before(index, wants.before_max);
-    }
-    if wants.gap_max > 0 {
-        near.gap_pages = nearby.missing_before(index, wants.gap_max);
-    }
-    if wants.after_max > 0 {
-        near.after_pages = nearby.cached_after(wants.after_from, wants.after_max);
-    }
-    if wants.around_max > 0 {
-        near.around_pages = nearby.cached_within(wants.around_from, wants.around_max);
-    }
-    if wants.probing != 0 {
-        let (mut probe, mut page) = (ffi::Probe::default(), 0);
-        ffi::probe_begin(&mut probe, wants, &near, index);
-        while ffi::probe_next(&probe, &mut page) != 0 {
-            ffi::probe_answer(&mut probe, u32::from(nearby.was_read(page)));
-        }
-        ffi::probe_end(&probe, &mut near);
-    }
-    near
 }

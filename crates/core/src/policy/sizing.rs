@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How large windows are, by device and by memory. All results are in pages of 4 KiB.
 
+pub use super::limits::DEFAULT_PAGES;
 use crate::ffi;
-
-/// The kernel's default maximum window: 128 KiB.
-pub const DEFAULT_PAGES: u32 = 32;
 
 /// The largest window that suits a device of a capacity: its square root in powers of two, 4 KiB
 /// for 2 MiB, 128 KiB for 2 GiB. `None` for an unknown capacity, 0: no cap.

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a policy remembers of one open file.
 
-use super::Limits;
-use crate::ffi;
-
 /// What posix_fadvise(2) says of a whole file. `WILLNEED` is an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -47,7 +44,8 @@ pub struct State {
     pub ahead_start: u64,
     /// `linux-2.6.13`: last page looked at; `adaptive-2006`: where the last mark was hit.
     pub prev_page: u64,
-    /// `adaptive-2006`: [`Limits::aged_pages`] when the last window was decided.
+    /// `adaptive-2006`: [`Limits::aged_pages`](super::Limits::aged_pages) when the last window was
+    /// decided.
     pub aged_pages: u64,
     /// Pages of the window decided last; 0 for none.
     pub size: u32,
@@ -81,47 +79,22 @@ impl State {
     /// `whole-file`: the file was asked for.
     pub const FLAG_WHOLE: u8 = 0x20;
 
-    /// The state of a file just opened on a device with these limits.
-    #[must_use]
-    pub fn open(limits: &Limits) -> Self {
-        let mut state = Self {
-            start: 0,
-            prev_end_bytes: 0,
-            ahead_start: 0,
-            prev_page: 0,
-            aged_pages: 0,
-            size: 0,
-            async_size: 0,
-            ra_pages: 0,
-            ahead_size: 0,
-            cache_hit_pages: 0,
-            mmap_miss: 0,
-            order: 0,
-            flags: 0,
-        };
-        ffi::open(&mut state, limits);
-        state
-    }
-
-    /// posix_fadvise(2), but for `WILLNEED`.
-    pub fn advise(&mut self, advice: Advice, limits: &Limits) {
-        ffi::advise(self, limits, advice as u32);
-    }
-
-    /// lseek(2).
-    pub fn seek(&mut self) {
-        ffi::seek(self);
-    }
-
-    /// A read(2) returned with the file position at `end_bytes`.
-    pub fn read_done(&mut self, end_bytes: u64) {
-        ffi::read_done(self, end_bytes);
-    }
-
-    /// Fault-around mapped `pages` cached pages besides the faulting one.
-    pub fn fault_mapped(&mut self, pages: u64) {
-        ffi::fault_mapped(self, pages);
-    }
+    /// All zero, for the core to fill.
+    pub(super) const ZERO: Self = Self {
+        start: 0,
+        prev_end_bytes: 0,
+        ahead_start: 0,
+        prev_page: 0,
+        aged_pages: 0,
+        size: 0,
+        async_size: 0,
+        ra_pages: 0,
+        ahead_size: 0,
+        cache_hit_pages: 0,
+        mmap_miss: 0,
+        order: 0,
+        flags: 0,
+    };
 
     /// The page that carries the mark of the window decided last, if it has one.
     #[must_use]

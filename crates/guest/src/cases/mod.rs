@@ -65,15 +65,20 @@ fn ratio(alone: u64, with: u64) -> String {
     format!("{} of {} (1/{factor:.1})", grouped(with), grouped(alone))
 }
 
-/// The report of `foreread doctor --json` under a kernel.
+/// The report of `foreread doctor --json` under a kernel. Several cases look at it; it is made once.
 fn doctor_report(context: &Context<'_>, kernel: &str) -> Result<Value, GuestError> {
+    if let Some(report) = context.doctor_report(kernel) {
+        return Ok(report);
+    }
     let outcome = context
         .guest(kernel)?
         .script(format!(
             "{PREPARE}./foreread doctor --json >/run/out/doctor.json"
         ))
         .run()?;
-    document(&outcome, "doctor.json")
+    let report = document(&outcome, "doctor.json")?;
+    context.note_doctor_report(kernel, &report);
+    Ok(report)
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use foreread_linux_prefetcher::{Executor, Options, Report};
 use foreread_model::DiskParameters;
+use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::Profile;
-use foreread_replay::plan::ReadPlan;
 use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
 
 /// Dropping caches concerns the whole machine: one test at a time.

@@ -8,8 +8,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
 use foreread_linux_prefetcher::{Options, Report};
+use foreread_prefetch::ext4::Geometry;
 use foreread_profile::Profile;
-use foreread_replay::ext4::Geometry;
 use foreread_sys::block_device::BlockDevice;
 use foreread_testbed::FileSystem;
 

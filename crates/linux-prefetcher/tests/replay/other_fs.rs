@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use foreread_linux_prefetcher::{Executor, Options};
+use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::PAGE_BYTES;
-use foreread_replay::plan::ReadPlan;
 use foreread_sys::fiemap;
 use foreread_testbed::FileSystem;
 use fuser::{

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foreread_linux_prefetcher::{Executor, Options};
+use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::Profile;
-use foreread_replay::plan::ReadPlan;
 use foreread_testbed::FileSystem;
 
 use super::bed::{Bed, bed, replay, wait_for, ways};

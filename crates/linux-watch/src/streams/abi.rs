@@ -10,7 +10,7 @@ use foreread_bpf::skeletons::streams::types::{
 use foreread_bpf::{field, put};
 use foreread_core::Device;
 use foreread_core::policy::{Access, Decision, Done, Limits};
-use foreread_watch::call::{Call, Called, Decided};
+use foreread_watch::log::stream_call::{Call, Called, Decided};
 use foreread_watch::stream::{Ask, FileKey};
 
 const BEGIN: u32 = 1;

@@ -26,7 +26,8 @@ use foreread_sys::rights::Capability;
 use foreread_sys::rights::keep_only;
 use foreread_watch::excluded::Excluded;
 use foreread_watch::gain::Gain;
-use foreread_watch::note::{Note, What};
+use foreread_watch::log::followed::{FollowedFile, FollowedStream};
+use foreread_watch::log::note::{Note, PlannerCall, What};
 use foreread_watch::paths::joined;
 use foreread_watch::quiet::Quiet;
 use foreread_watch::stream::{Ask, FileKey, read_pages_of};
@@ -38,7 +39,7 @@ use super::place::Place;
 use abi::Told;
 use fetching::{Fetched, Fetchers, Reached};
 use seeing::{Counted, Room, Seeing};
-use telling::{Asked, FollowedFile, FollowedStream, NotFollowed};
+use telling::{Asked, NotFollowed};
 
 /// How often to check memory, and the gain of seeing hits, while hits are seen.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -423,7 +424,7 @@ impl Loop {
             let note = Note {
                 process: call.process,
                 began_by_reads: true,
-                what: What::Called(Box::new(call)),
+                what: What::Called(PlannerCall::Stream(Box::new(call))),
             };
             // Without a receiver of notes this thread ends soon.
             let _ = notes.send(note);

@@ -15,7 +15,7 @@ use foreread_bpf::{BpfError, MissingHook, Served, likes, needs, refused};
 use foreread_core::policy::Streams;
 use foreread_sys::block_device::heads;
 use foreread_sys::kernel::{kernel_release, kernel_version};
-use foreread_watch::call::Call;
+use foreread_watch::log::stream_call::Call;
 use foreread_watch::stream::FileKey;
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, RingBuffer, RingBufferBuilder};

@@ -5,9 +5,8 @@ use std::fs;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use foreread_core::policy::Stream;
 use foreread_sys::process_stat::start_ticks;
-use foreread_watch::stream::FileKey;
+use foreread_watch::log::followed::FollowedFile;
 use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
@@ -15,31 +14,6 @@ use thiserror::Error;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Of a clock tick, as `/proc` has them.
 const TICK_NS: u64 = 10_000_000;
-
-/// A file whose streams are followed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FollowedFile {
-    /// Its key.
-    pub file: FileKey,
-    /// Its path, as ours; `None` where we don't reach it.
-    pub path: Option<Vec<u8>>,
-    /// Accesses to it that the policy was told of; wraps after 2^32.
-    pub accesses: u32,
-    /// Its streams, of which there may be none.
-    pub streams: Vec<FollowedStream>,
-}
-
-/// A stream that is followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FollowedStream {
-    /// Its state.
-    pub stream: Stream,
-    /// The process of the thread that began it; `None` where that thread has ended, or isn't seen
-    /// from here.
-    pub process: Option<u32>,
-    /// How long ago it was last read; `None` where that isn't known.
-    pub idle_ns: Option<u64>,
-}
 
 /// Why there is no list of followed streams.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]

@@ -7,19 +7,21 @@
 
 mod cpus;
 mod explain;
+mod foresight;
 mod io;
 mod opened;
 mod oracle;
 mod outcome;
 mod pattern;
 mod program;
+mod running;
 mod setup;
 mod share;
 mod stats;
 mod traced;
 
 pub use explain::{Call, Explained, Explanation, Keep, RequestSeen, WindowSeen};
-pub use oracle::{Foresight, Turns};
+pub use foresight::{Foresight, Turns};
 pub use outcome::{Outcome, ProgramOutcome, StreamOutcome};
 pub use setup::{Cached, FileSetup, Pattern, Phase, ProgramSetup, Setup, Through};
 pub use stats::Stats;

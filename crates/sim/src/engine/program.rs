@@ -8,19 +8,12 @@ use foreread_core::policy::Limits;
 use super::explain::Call;
 use super::opened::Pass;
 use super::pattern::{Request, Requests};
+use super::running::Running;
 use super::setup::{ProgramSetup, Through};
 use super::traced::{Replay, TABLE};
 use super::{Event, Simulation};
 use crate::cache::{FolioId, StreamId};
-use crate::path::{FaultCall, GivenCall, Mapping, OpenFile, PAGE_BYTES, ReadCall, Step};
-
-/// A system call, or a way through a mapping.
-#[derive(Clone, Debug)]
-pub(super) enum Running {
-    Read(ReadCall),
-    Fault(FaultCall),
-    Given(GivenCall),
-}
+use crate::path::{FaultCall, Mapping, OpenFile, PAGE_BYTES, ReadCall, Step};
 
 /// A thread of a program.
 #[derive(Clone, Debug)]
@@ -97,11 +90,7 @@ impl Process {
 
     /// The page that its call is at.
     pub fn index(&self) -> Option<u64> {
-        match self.running.as_ref()? {
-            Running::Read(call) => Some(call.index()),
-            Running::Fault(call) => Some(call.index()),
-            Running::Given(call) => Some(call.index()),
-        }
+        Some(self.running.as_ref()?.index())
     }
 
     /// The pages of its call that it did not come to yet.
@@ -267,11 +256,7 @@ impl Simulation {
         let (Some(running), Some(open)) = (&mut process.running, open) else {
             return Step::Done;
         };
-        match running {
-            Running::Read(call) => call.step(&mut self.cache, open, &mut self.io),
-            Running::Fault(call) => call.step(&mut self.cache, open, &mut self.io),
-            Running::Given(call) => call.step(&mut self.cache, open, &mut self.io),
-        }
+        running.step(&mut self.cache, open, &mut self.io)
     }
 
     /// Which table of open files a thread has: that of its program, or the one of a trace.

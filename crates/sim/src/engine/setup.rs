@@ -8,7 +8,7 @@ use foreread_core::policy::{Limits, Policy};
 use foreread_model::DiskParameters;
 use foreread_trace::Extent;
 
-use super::oracle::Foresight;
+use super::foresight::Foresight;
 use crate::block::QueueRules;
 use crate::random::Random;
 

@@ -11,7 +11,7 @@ use foreread_trace::{Access, Events, Flags, Kind};
 
 use super::opened::Pass;
 use super::pattern::Request;
-use super::program::Running;
+use super::running::Running;
 use super::{Event, Simulation};
 use crate::cache::StreamId;
 use crate::path::{FaultCall, GivenCall, Mapping, OpenFile, PAGE_BYTES, ReadCall, fetch, force};

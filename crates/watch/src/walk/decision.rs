@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a walk answers to whoever carries it out.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A file to fetch.
@@ -28,7 +29,8 @@ pub enum Decision {
 }
 
 /// Why a walk has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Why {
     /// The program reads elsewhere.
     Left,
@@ -70,7 +72,8 @@ impl Why {
 }
 
 /// Where a file that was read lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Met {
     /// Among those that the walk knows.
     Known,

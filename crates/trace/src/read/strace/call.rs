@@ -210,6 +210,27 @@ pub(super) fn unescaped(text: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Whether it gives an access when it succeeds.
+pub(super) fn reads(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"read"
+            | b"pread64"
+            | b"readv"
+            | b"preadv"
+            | b"preadv2"
+            | b"mmap"
+            | b"mmap2"
+            | b"fadvise64"
+            | b"fadvise64_64"
+            | b"readahead"
+            | b"sendfile"
+            | b"sendfile64"
+            | b"copy_file_range"
+            | b"splice"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

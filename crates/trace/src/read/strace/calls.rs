@@ -4,7 +4,7 @@
 use super::super::emit::Emit;
 use super::super::find::contains;
 use super::super::number::c_number;
-use super::call::Call;
+use super::call::{Call, reads};
 use super::descriptors::{Open, OpenFile};
 use super::tasks::{At, Tasks};
 use crate::types::{Access, Flags, Kind, LeftOut};
@@ -49,27 +49,6 @@ pub(super) fn matters(name: &[u8]) -> bool {
                 | b"inotify_init1"
                 | b"pidfd_open"
         )
-}
-
-/// Whether it gives an access when it succeeds.
-pub(super) fn reads(name: &[u8]) -> bool {
-    matches!(
-        name,
-        b"read"
-            | b"pread64"
-            | b"readv"
-            | b"preadv"
-            | b"preadv2"
-            | b"mmap"
-            | b"mmap2"
-            | b"fadvise64"
-            | b"fadvise64_64"
-            | b"readahead"
-            | b"sendfile"
-            | b"sendfile64"
-            | b"copy_file_range"
-            | b"splice"
-    )
 }
 
 fn writes(name: &[u8]) -> bool {

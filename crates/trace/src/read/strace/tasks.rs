@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use super::super::emit::Emit;
 use super::super::find::contains;
-use super::call::{Call, unescaped};
-use super::calls;
+use super::call::{Call, reads, unescaped};
 use super::descriptors::{Descriptors, OpenFile, TableId};
 use crate::types::{Access, Flags, Kind, LeftOut, Thread, ThreadId};
 
@@ -108,7 +107,7 @@ impl Tasks {
             return Ok(());
         }
         if call.has_failed() {
-            if calls::reads(name) {
+            if reads(name) {
                 emit.left_out(LeftOut::Failed);
             }
             return Ok(());

@@ -3,9 +3,8 @@
 
 use std::collections::HashSet;
 
-use foreread_watch::order::Entry;
-
-use super::fields::{escaped, unescaped};
+use super::escape::{escaped, unescaped};
+use crate::order::Entry;
 
 /// Of each entry the inode number, a blank for a file or `>` for a directory, and the name, with
 /// slashes between them.

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use foreread_replay::ext4::{
+use foreread_prefetch::ext4::{
     BlockSource, Ext4Error, FileType, Geometry, Inode, InodeFlags, Limits, Mapping, Survey,
     WHOLE_FILE, Wanted,
 };
@@ -93,11 +93,12 @@ impl<'a> Recorded<'a> {
     }
 
     /// What was read was announced, and was read in order of the device.
-    fn assert_within(&self, announced: &[foreread_replay::ext4::Extent]) {
+    fn assert_within(&self, announced: &[foreread_prefetch::ext4::Extent]) {
         assert!(self.reads.is_sorted());
         for &(start, end) in &self.reads {
-            let inside =
-                |e: &foreread_replay::ext4::Extent| e.offset_bytes <= start && end <= e.end_bytes();
+            let inside = |e: &foreread_prefetch::ext4::Extent| {
+                e.offset_bytes <= start && end <= e.end_bytes()
+            };
             assert!(
                 announced.iter().any(inside),
                 "{start}..{end} was not in {announced:?}"
@@ -111,7 +112,7 @@ impl BlockSource for Recorded<'_> {
         &mut self,
         offset_bytes: u64,
         buffer: &mut [u8],
-    ) -> Result<(), foreread_replay::ext4::BlockReadError> {
+    ) -> Result<(), foreread_prefetch::ext4::BlockReadError> {
         self.reads
             .push((offset_bytes, offset_bytes + buffer.len() as u64));
         self.image.read_at(offset_bytes, buffer)
@@ -224,14 +225,14 @@ fn compare_metadata(path: &str, stat: &Stat, inode: &Inode, geometry: &Geometry)
         expected.push(stat.xattr_block);
     }
     if matches!(inode.file_type, FileType::Directory | FileType::Symlink) {
-        let blocks = |e: &foreread_replay::ext4::FileExtent| {
+        let blocks = |e: &foreread_prefetch::ext4::FileExtent| {
             e.physical_block..e.physical_block + u64::from(e.length_blocks)
         };
         expected.extend(stat.extents.iter().flat_map(blocks));
     }
     expected.sort_unstable();
     let extents = inode.metadata_extents(geometry);
-    let blocks = |e: &foreread_replay::ext4::Extent| {
+    let blocks = |e: &foreread_prefetch::ext4::Extent| {
         e.offset_bytes / block_bytes..e.end_bytes() / block_bytes
     };
     let found: Vec<_> = extents.iter().flat_map(blocks).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a profile to ordered, merged, bounded reads. No I/O.
+//! Read plans, and from a plan to ordered, merged, bounded reads. No I/O.
 #![forbid(unsafe_code)]
 
 pub mod budget;

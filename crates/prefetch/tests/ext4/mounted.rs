@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use foreread_replay::ext4::{
+use foreread_prefetch::ext4::{
     FileExtent, Geometry, Inode, InodeFlags, Limits, Mapping, Survey, WHOLE_FILE, Wanted,
 };
 use tempfile::TempDir;

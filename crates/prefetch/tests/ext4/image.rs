@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use foreread_replay::ext4::{BlockReadError, BlockSource, FileExtent};
+use foreread_prefetch::ext4::{BlockReadError, BlockSource, FileExtent};
 use tempfile::TempDir;
 
 /// Whether images can be made here; says why not.

@@ -6,6 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
+use super::planner::Planner;
+use super::text::{above, above_or_none, bytes, bytes_list, lists, numbers, small};
 use crate::order::{Entry, Order};
 use crate::walk::{Decision, FileToFetch, Met, Walk, Why};
 
@@ -16,22 +20,26 @@ pub type Lists = BTreeMap<Vec<u8>, Vec<Entry>>;
 pub type Above = (Vec<u8>, [Vec<u8>; 2]);
 
 /// A call of a walk.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename = "walk")]
 pub struct WalkCall {
     /// Tells the walks of a process apart.
     pub walk: u64,
     /// From 1, in the order of the walk's calls: one that is missing was lost.
     pub number: u64,
     /// What was called, and what it answered.
+    #[serde(flatten)]
     pub what: WalkCalled,
 }
 
 /// What was called, what for, and what it answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "call", rename_all = "snake_case")]
 pub enum WalkCalled {
     /// It begins.
     Begin {
         /// Below this directory, from the root of the file system.
+        #[serde(with = "bytes")]
         top: Vec<u8>,
         /// In this order.
         order: Order,
@@ -45,27 +53,34 @@ pub enum WalkCalled {
     /// Directories were listed.
     Listed {
         /// Those that were tried.
+        #[serde(with = "bytes_list")]
         tried: Vec<Vec<u8>>,
         /// What came of it.
+        #[serde(with = "lists")]
         lists: Lists,
     },
     /// Files are being fetched.
     Fetching {
         /// So many, the first ones of the last decision.
+        #[serde(with = "small")]
         files: usize,
     },
     /// Files have been fetched.
     Fetched {
         /// So many.
+        #[serde(with = "small")]
         files: u64,
         /// Pages of 4 KiB that came in.
+        #[serde(with = "small")]
         pages: u64,
     },
     /// Fetching has been stopped before its end.
     StoppedFetching {
         /// So many were to be fetched, the first ones of the last decision.
+        #[serde(with = "small")]
         files: usize,
         /// Pages of 4 KiB that came in.
+        #[serde(with = "small")]
         pages: u64,
     },
     /// The program has read a file from memory.
@@ -78,6 +93,7 @@ pub enum WalkCalled {
     /// The program has read a file that was not in memory.
     Missed {
         /// Its directory.
+        #[serde(with = "bytes")]
         directory: Vec<u8>,
         /// Its inode number.
         inode: u64,
@@ -89,45 +105,64 @@ pub enum WalkCalled {
         /// Its inode number.
         inode: u64,
         /// Whether it may have waited for metadata.
+        #[serde(rename = "late")]
         is_late: bool,
         /// Where it lies.
         met: Met,
     },
     /// The program waits for metadata.
+    #[serde(rename = "waits")]
     WaitsIn {
         /// In this directory.
+        #[serde(with = "bytes")]
         directory: Vec<u8>,
         /// Where that lies.
         met: Met,
     },
     /// It was asked whether the program has jumped, and it had.
-    Jumped(Above),
+    Jumped {
+        /// From where to where.
+        #[serde(with = "above")]
+        above: Above,
+    },
     /// It was asked how far up it may rise.
     Rise {
         /// The program reads here.
+        #[serde(with = "bytes")]
         directory: Vec<u8>,
         /// To where.
+        #[serde(with = "above_or_none", default)]
         above: Option<Above>,
     },
     /// It goes on further up, or in another order.
     Raise {
         /// Below this directory.
+        #[serde(with = "bytes")]
         top: Vec<u8>,
         /// In this order.
         order: Order,
     },
     /// It is ended.
-    End(Why),
+    End {
+        /// Why.
+        why: Why,
+    },
 }
 
 /// A [`Decision`] without what follows from the lists.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Answer {
     /// List these directories.
-    List(Vec<Vec<u8>>),
+    List {
+        /// From the root of the file system.
+        #[serde(with = "bytes_list")]
+        directories: Vec<Vec<u8>>,
+    },
     /// Fetch these files.
     Fetch {
         /// Their inode numbers, in order of need.
+        #[serde(with = "numbers")]
         inodes: Vec<u64>,
         /// Of their directories and names.
         names_hash: u64,
@@ -137,7 +172,10 @@ pub enum Answer {
     /// Wait.
     Wait,
     /// It is over.
-    End(Why),
+    End {
+        /// Why.
+        why: Why,
+    },
 }
 
 impl Answer {
@@ -145,14 +183,16 @@ impl Answer {
     #[must_use]
     pub fn of(decision: &Decision) -> Self {
         match decision {
-            Decision::List(directories) => Self::List(directories.clone()),
+            Decision::List(directories) => Self::List {
+                directories: directories.clone(),
+            },
             Decision::Fetch(files, budget_bytes) => Self::Fetch {
                 inodes: files.iter().map(|file| file.inode).collect(),
                 names_hash: names_hash(files),
                 budget_bytes: *budget_bytes,
             },
             Decision::Wait => Self::Wait,
-            Decision::End(why) => Self::End(*why),
+            Decision::End(why) => Self::End { why: *why },
         }
     }
 }
@@ -241,11 +281,55 @@ impl WalkAgain {
                 met,
             } => *met = walk.looked(*inode, *is_late),
             WalkCalled::WaitsIn { directory, met } => *met = walk.waits_in(directory),
-            WalkCalled::Jumped(above) => *above = walk.jumped()?,
+            WalkCalled::Jumped { above } => *above = walk.jumped()?,
             WalkCalled::Rise { directory, above } => *above = walk.rise(directory),
             WalkCalled::Raise { top, order } => walk.raise(top, *order),
-            WalkCalled::End(why) => walk.end_for(*why),
+            WalkCalled::End { why } => walk.end_for(*why),
         }
         Some(made)
+    }
+}
+
+impl Planner for WalkAgain {
+    type Call = WalkCall;
+    /// The process, and the number of its walk.
+    type Key = (u32, u64);
+
+    const NAME: &'static str = "walks";
+    const WHATS: &'static [&'static str] = &["walk"];
+    const COUNTED: &'static [[&'static str; 2]] = &[["walk", "walks"], ["decision", "decisions"]];
+
+    fn number(call: &WalkCall) -> u64 {
+        call.number
+    }
+
+    fn key(process: u32, call: &WalkCall) -> Self::Key {
+        (process, call.walk)
+    }
+
+    fn words((process, walk): &Self::Key) -> String {
+        format!("process {process}, walk {walk}")
+    }
+
+    fn begin(call: &WalkCall) -> Option<Self> {
+        Self::begin(&call.what)
+    }
+
+    fn again(&mut self, call: &WalkCall) -> Option<WalkCall> {
+        Some(WalkCall {
+            what: self.make(&call.what)?,
+            ..*call
+        })
+    }
+
+    fn count(call: &WalkCall, counts: &mut [u64]) {
+        let is = [
+            matches!(call.what, WalkCalled::Begin { .. }),
+            matches!(call.what, WalkCalled::Decide(_)),
+        ];
+        counts
+            .iter_mut()
+            .zip(is)
+            .for_each(|(count, is)| *count += u64::from(is));
     }
 }

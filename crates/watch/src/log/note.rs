@@ -3,13 +3,15 @@
 
 use std::path::PathBuf;
 
-use crate::call::Call;
-use crate::detect_call::DetectCall;
+use serde::Serialize;
+
+use super::detect_call::DetectCall;
+use super::stream_call::Call;
+use super::walk_call::WalkCall;
 use crate::order::Order;
 use crate::rest;
 use crate::tally::Tally;
 use crate::walk::Why;
-use crate::walk_call::WalkCall;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,12 +86,8 @@ pub enum What {
         /// How long it took.
         took_ns: u64,
     },
-    /// The policy of streams was called.
-    Called(Box<Call>),
-    /// A walk was called.
-    WalkCalled(Box<WalkCall>),
-    /// A detector of walks was called.
-    DetectCalled(Box<DetectCall>),
+    /// A planner was called.
+    Called(PlannerCall),
     /// Of a replay ahead of a program that has a profile.
     OfProfile(Box<OfProfile>),
     /// It is over.
@@ -99,6 +97,18 @@ pub enum What {
         /// What it was worth.
         tally: Tally,
     },
+}
+
+/// A call of any planner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum PlannerCall {
+    /// Of the policy of streams.
+    Stream(Box<Call>),
+    /// Of a walk.
+    Walk(Box<WalkCall>),
+    /// Of the detectors of walks.
+    Detector(Box<DetectCall>),
 }
 
 /// What happened to a program that follows a profile.

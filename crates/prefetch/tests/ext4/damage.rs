@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 
-use foreread_replay::ext4::{
+use foreread_prefetch::ext4::{
     BlockMap, Extent, Geometry, Inode, Limits, NodeKind, NodeRef, Survey, WHOLE_FILE, Wanted,
     parse_inode, parse_node,
 };
@@ -46,7 +46,7 @@ fn assert_extents_inside(extents: &[Extent], geometry: &Geometry) {
 }
 
 fn assert_inode_inside(inode: &Inode, geometry: &Geometry) {
-    if let foreread_replay::ext4::Mapping::Blocks(map) = &inode.mapping {
+    if let foreread_prefetch::ext4::Mapping::Blocks(map) = &inode.mapping {
         assert_map_inside(map, geometry);
     }
     assert_extents_inside(&inode.metadata_extents(geometry), geometry);
@@ -57,7 +57,7 @@ fn assert_inode_inside(inode: &Inode, geometry: &Geometry) {
         // The last page may reach over the end of its block.
         assert!(range.offset_bytes + (range.pages - 1) * 4096 < end);
     }
-    let in_order = |pair: &[foreread_replay::ext4::PhysicalRange]| {
+    let in_order = |pair: &[foreread_prefetch::ext4::PhysicalRange]| {
         pair[0].file_page + pair[0].pages <= pair[1].file_page
     };
     assert!(ranges.windows(2).all(in_order));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hand-made structures: what the reader must refuse, with which words, and where it must stop.
 
-use foreread_replay::ext4::{
+use foreread_prefetch::ext4::{
     BlockReadError, BlockSource, Ext4Error, FileExtent, FileType, Geometry, Inode, Limits, Mapping,
     NodeKind, NodeRef, PhysicalRange, Survey, WHOLE_FILE, Wanted, parse_inode, parse_node,
 };

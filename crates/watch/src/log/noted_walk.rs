@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
+use super::walk_call::{Above, Answer, WalkCall, WalkCalled};
 use crate::order::{Entry, Order};
 use crate::tally::Tally;
 use crate::walk::{Decision, FileToFetch, Met, Walk, Why};
-use crate::walk_call::{Above, Answer, WalkCall, WalkCalled};
 
 /// Takes notes.
 pub type NoteWalk<'a> = Box<dyn FnMut(WalkCall) + 'a>;
@@ -145,7 +145,9 @@ impl<'a> NotedWalk<'a> {
     /// [`Walk::jumped`]. It is asked after each read, and not noted where there is no jump.
     pub fn jumped(&mut self) -> Option<Above> {
         let above = self.walk.jumped()?;
-        self.note(|_| WalkCalled::Jumped(above.clone()));
+        self.note(|_| WalkCalled::Jumped {
+            above: above.clone(),
+        });
         Some(above)
     }
 
@@ -171,7 +173,7 @@ impl<'a> NotedWalk<'a> {
     /// [`Walk::end_for`].
     pub fn end_for(&mut self, why: Why) {
         self.walk.end_for(why);
-        self.note(|_| WalkCalled::End(why));
+        self.note(|_| WalkCalled::End { why });
     }
 
     /// [`Walk::reads`].
@@ -208,7 +210,7 @@ impl<'a> NotedWalk<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::walk_call::WalkAgain;
+    use crate::log::walk_call::WalkAgain;
     use proptest::prelude::*;
 
     #[derive(Clone, Debug)]
@@ -421,7 +423,9 @@ mod tests {
     fn a_jump_that_was_none_shows() {
         let mut calls = some_calls();
         let (above, names) = (b"/t".to_vec(), [b"a".to_vec(), b"b".to_vec()]);
-        calls[1].what = WalkCalled::Jumped((above, names));
+        calls[1].what = WalkCalled::Jumped {
+            above: (above, names),
+        };
         assert_eq!(first_other(&calls), Some(2));
     }
 

@@ -7,16 +7,21 @@
 use std::collections::HashMap;
 
 use foreread_core::policy::{
-    Access, Budget, Decision, Device, Done, Feedback, Limits, Memory, Near, Policy, State, Streams,
+    Access, Budget, Decision, Device, Done, Feedback, Kind, Limits, Memory, Near, Policy, State,
+    Streams,
 };
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::planner::Planner;
+use super::text::{disk, file, hex, unhex};
 use crate::stream::FileKey;
 
 /// The policy of streams.
 pub const POLICY: Policy = Policy::Foreread;
 
 /// A call of the core.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// From 1, in the order of the calls: one that is missing was lost.
     pub number: u64,
@@ -24,19 +29,23 @@ pub struct Call {
     pub process: u32,
     /// Major number of the disk in the upper half, minor in the lower; 0 is that of all files whose
     /// disk isn't known.
+    #[serde(with = "disk")]
     pub disk: u64,
     /// What was called.
+    #[serde(flatten)]
     pub what: Called,
 }
 
 /// What was called, and what for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
 pub enum Called {
     /// A thread accesses a file.
     Access(Box<Decided>),
     /// A reader waited.
     Waited {
         /// Of which file.
+        #[serde(with = "file")]
         file: FileKey,
         /// The thread.
         thread: u32,
@@ -48,6 +57,7 @@ pub enum Called {
     /// The windows of a decision were issued.
     Issued {
         /// Of which file.
+        #[serde(with = "file")]
         file: FileKey,
         /// The thread of the window.
         thread: u32,
@@ -57,7 +67,7 @@ pub enum Called {
         read_pages: u64,
     },
     /// The disk is through with a request.
-    Done(Done),
+    Done(#[serde(with = "done")] Done),
     /// The disk is a new one, and has a head.
     Turns,
 }
@@ -79,6 +89,114 @@ pub struct Decided {
     pub limits: Limits,
     /// The answer.
     pub decision: Decision,
+}
+
+/// What a line has of an access: what people read of it, and the bytes from which the call is made
+/// again.
+#[derive(Serialize)]
+struct AccessLine {
+    #[serde(with = "file")]
+    file: FileKey,
+    thread: u32,
+    how: &'static str,
+    page: u64,
+    pages: u64,
+    missed: bool,
+    reason: &'static str,
+    windows: Vec<String>,
+    is_new: bool,
+    ra_pages: u32,
+    thrashed: bool,
+    access: String,
+    limits: String,
+    decision: String,
+}
+
+/// What is read of that.
+#[derive(Deserialize)]
+struct AccessRead {
+    #[serde(with = "file")]
+    file: FileKey,
+    is_new: bool,
+    ra_pages: u32,
+    thrashed: bool,
+    access: String,
+    limits: String,
+    decision: String,
+}
+
+impl Serialize for Decided {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self {
+            access,
+            limits,
+            decision,
+            ..
+        } = self;
+        let windows = decision.every_window(limits).map(|w| w.to_string());
+        let line = AccessLine {
+            file: self.file,
+            thread: access.thread,
+            how: match access.kind {
+                Kind::ReadLook => "read",
+                _ => "fault",
+            },
+            page: access.index,
+            pages: access.req_pages,
+            missed: access.kind == Kind::FaultMiss || access.flags & Access::MISSED != 0,
+            reason: decision.reason.name(),
+            windows: windows.collect(),
+            is_new: self.is_new,
+            ra_pages: self.ra_pages,
+            thrashed: self.has_thrashed,
+            access: hex(access.bytes()),
+            limits: hex(limits.bytes()),
+            decision: hex(decision.bytes()),
+        };
+        line.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Decided {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let line = AccessRead::deserialize(from)?;
+        Ok(Self {
+            file: line.file,
+            is_new: line.is_new,
+            ra_pages: line.ra_pages,
+            has_thrashed: line.thrashed,
+            access: unhex(&line.access, Access::from_bytes)?,
+            limits: unhex(&line.limits, Limits::from_bytes)?,
+            decision: unhex(&line.decision, Decision::from_bytes)?,
+        })
+    }
+}
+
+/// A request that is done, in the same way.
+mod done {
+    use super::*;
+
+    #[derive(Serialize, Deserialize)]
+    struct Line {
+        #[serde(skip_deserializing)]
+        pages: u32,
+        #[serde(skip_deserializing)]
+        took_ns: u64,
+        done: String,
+    }
+
+    pub fn serialize<S: Serializer>(done: &Done, to: S) -> Result<S::Ok, S::Error> {
+        let line = Line {
+            pages: done.pages,
+            took_ns: done.took_ns,
+            done: hex(done.bytes()),
+        };
+        line.serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Done, D::Error> {
+        unhex(&Line::deserialize(from)?.done, Done::from_bytes)
+    }
 }
 
 /// What the core remembers, call after call.
@@ -154,6 +272,47 @@ impl Remembered {
             budget: Some(&mut self.budget),
         };
         POLICY.decide_with(state, &decided.access, &Near::default(), limits, memory)
+    }
+}
+
+impl Planner for Remembered {
+    type Call = Call;
+    /// The machine's streams share a budget.
+    type Key = ();
+
+    const NAME: &'static str = "streams";
+    const WHATS: &'static [&'static str] = &["access", "waited", "issued", "done", "turns"];
+    const COUNTED: &'static [[&'static str; 2]] =
+        &[["decision", "decisions"], ["window", "windows"]];
+
+    fn number(call: &Call) -> u64 {
+        call.number
+    }
+
+    fn key(_: u32, _: &Call) {}
+
+    fn words((): &()) -> String {
+        "the streams".to_owned()
+    }
+
+    fn begin(_: &Call) -> Option<Self> {
+        Some(Self::default())
+    }
+
+    fn again(&mut self, call: &Call) -> Option<Call> {
+        let decision = self.make(call);
+        let mut made = call.clone();
+        if let (Called::Access(decided), Some(decision)) = (&mut made.what, decision) {
+            decided.decision = decision;
+        }
+        Some(made)
+    }
+
+    fn count(call: &Call, counts: &mut [u64]) {
+        if let (Called::Access(decided), [decisions, windows]) = (&call.what, counts) {
+            *decisions += 1;
+            *windows += decided.decision.every_window(&decided.limits).count() as u64;
+        }
     }
 }
 

@@ -1,26 +1,76 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls of the detectors of walks, as they are noted for a log, and the same calls made again.
 
+use serde::{Deserialize, Serialize};
+
+use super::planner::Planner;
 use crate::detect::{Detector, Missed, Suspicion};
 use crate::look::{Look, LookDetector};
 
 /// A call of a detector.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename = "detector", from = "Line")]
 pub struct DetectCall {
     /// From 1, in the order of the calls of both: one that is missing was lost.
     pub number: u64,
     /// Of whom.
     pub process: u32,
     /// What was called, and what it answered.
+    #[serde(flatten)]
     pub what: DetectCalled,
 }
 
+/// A [`DetectCall`] as a line has it: whose files, looks and suspicions are is said once.
+#[derive(Deserialize)]
+struct Line {
+    number: u64,
+    process: u32,
+    #[serde(flatten)]
+    what: DetectCalled,
+}
+
+impl From<Line> for DetectCall {
+    fn from(line: Line) -> Self {
+        let Line {
+            number,
+            process,
+            mut what,
+        } = line;
+        let complete = |suspicion: &mut Option<Suspicion>, parent, device, reads| {
+            if let Some(suspicion) = suspicion {
+                suspicion.process = process;
+                suspicion.parent = parent;
+                suspicion.device = device;
+                suspicion.reads = reads;
+            }
+        };
+        match &mut what {
+            DetectCalled::Missed { file, suspicion } => {
+                file.process = process;
+                complete(suspicion, file.parent, file.device, true);
+            }
+            DetectCalled::Waited { look, suspicion } => {
+                look.process = process;
+                complete(suspicion, look.parent, look.device, false);
+            }
+            DetectCalled::WasWrong { .. } | DetectCalled::TooEarly | DetectCalled::Ended => {}
+        }
+        Self {
+            number,
+            process,
+            what,
+        }
+    }
+}
+
 /// What was called, what for, and what it answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "call", rename_all = "snake_case")]
 pub enum DetectCalled {
     /// A file was missed.
     Missed {
         /// Which.
+        #[serde(flatten)]
         file: Missed,
         /// What its process may be walking through.
         suspicion: Option<Suspicion>,
@@ -28,6 +78,7 @@ pub enum DetectCalled {
     /// A call waited for metadata.
     Waited {
         /// Which.
+        #[serde(flatten)]
         look: Look,
         /// What its process may be walking through.
         suspicion: Option<Suspicion>,
@@ -97,6 +148,47 @@ impl Detectors {
     /// Whether anything is remembered of a process.
     fn has_seen(&self, process: u32) -> bool {
         self.reads.has_seen(process) || self.looks.has_seen(process)
+    }
+}
+
+impl Planner for Detectors {
+    type Call = DetectCall;
+    /// All of them are one.
+    type Key = ();
+
+    const NAME: &'static str = "detectors";
+    const WHATS: &'static [&'static str] = &["detector"];
+    const COUNTED: &'static [[&'static str; 2]] = &[["suspicion", "suspicions"]];
+
+    fn number(call: &DetectCall) -> u64 {
+        call.number
+    }
+
+    fn key(_: u32, _: &DetectCall) {}
+
+    fn words((): &()) -> String {
+        "the detectors".to_owned()
+    }
+
+    fn begin(_: &DetectCall) -> Option<Self> {
+        Some(Self::default())
+    }
+
+    fn again(&mut self, call: &DetectCall) -> Option<DetectCall> {
+        let now = self.make(call);
+        let mut made = call.clone();
+        if let DetectCalled::Missed { suspicion, .. } | DetectCalled::Waited { suspicion, .. } =
+            &mut made.what
+        {
+            *suspicion = now;
+        }
+        Some(made)
+    }
+
+    fn count(call: &DetectCall, counts: &mut [u64]) {
+        if let Some(suspicions) = counts.first_mut() {
+            *suspicions += u64::from(call.what.suspicion().is_some());
+        }
     }
 }
 

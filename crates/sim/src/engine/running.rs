@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a thread is at: a system call, or a way through a mapping.
+
+use crate::cache::PageCache;
+use crate::path::{FaultCall, GivenCall, Host, OpenFile, ReadCall, Step};
+
+/// A system call, or a way through a mapping.
+#[derive(Clone, Debug)]
+pub(super) enum Running {
+    Read(ReadCall),
+    Fault(FaultCall),
+    Given(GivenCall),
+}
+
+impl Running {
+    /// The page that it is at.
+    pub fn index(&self) -> u64 {
+        match self {
+            Self::Read(call) => call.index(),
+            Self::Fault(call) => call.index(),
+            Self::Given(call) => call.index(),
+        }
+    }
+
+    /// Goes on until it waits, or is done.
+    pub fn step(
+        &mut self,
+        cache: &mut PageCache,
+        open: &mut OpenFile,
+        host: &mut dyn Host,
+    ) -> Step {
+        match self {
+            Self::Read(call) => call.step(cache, open, host),
+            Self::Fault(call) => call.step(cache, open, host),
+            Self::Given(call) => call.step(cache, open, host),
+        }
+    }
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a line of the log has names and paths of any bytes, device numbers, structures of the core,
+//! and what is long. Each module here is for `#[serde(with = "...")]`.
+
+use foreread_core::Device;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::escape::{escaped, unescaped};
+use super::long;
+use crate::stream::FileKey;
+
+/// Names and paths of any bytes, [`escaped`].
+pub mod bytes {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&escaped(bytes))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        bytes_of(&String::deserialize(from)?)
+    }
+}
+
+/// The same of what need not be there.
+pub mod bytes_or_none {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(bytes: &Option<Vec<u8>>, to: S) -> Result<S::Ok, S::Error> {
+        bytes.as_deref().map(escaped).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u8>>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        text.map(|text| bytes_of(&text)).transpose()
+    }
+}
+
+/// The same of several.
+pub mod bytes_list {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(all: &[Vec<u8>], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(all.iter().map(|bytes| escaped(bytes)))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Vec<u8>>, D::Error> {
+        let texts = Vec::<String>::deserialize(from)?;
+        texts.iter().map(|text| bytes_of(text)).collect()
+    }
+}
+
+/// A directory, and two names in it.
+pub mod above {
+    use super::*;
+
+    type Above = (Vec<u8>, [Vec<u8>; 2]);
+
+    #[derive(Serialize, Deserialize)]
+    struct Line {
+        #[serde(with = "bytes")]
+        top: Vec<u8>,
+        #[serde(with = "bytes_list")]
+        names: Vec<Vec<u8>>,
+    }
+
+    pub fn serialize<S: Serializer>(above: &Above, to: S) -> Result<S::Ok, S::Error> {
+        let (top, names) = above.clone();
+        let names = names.to_vec();
+        Line { top, names }.serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Above, D::Error> {
+        let Line { top, names } = Line::deserialize(from)?;
+        let names = names.try_into();
+        Ok((
+            top,
+            names.map_err(|_| Error::custom("\"names\" are not two"))?,
+        ))
+    }
+}
+
+/// The same of what need not be there.
+pub mod above_or_none {
+    use super::*;
+
+    type Above = (Vec<u8>, [Vec<u8>; 2]);
+
+    #[derive(Serialize, Deserialize)]
+    struct Line(#[serde(with = "above")] Above);
+
+    pub fn serialize<S: Serializer>(above: &Option<Above>, to: S) -> Result<S::Ok, S::Error> {
+        above.clone().map(Line).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Above>, D::Error> {
+        Ok(Option::<Line>::deserialize(from)?.map(|Line(above)| above))
+    }
+}
+
+/// The entries of directories, each list as [one text](long::list_text).
+pub mod lists {
+    use super::*;
+    use crate::order::Entry;
+    use std::collections::BTreeMap;
+
+    type Lists = BTreeMap<Vec<u8>, Vec<Entry>>;
+
+    pub fn serialize<S: Serializer>(lists: &Lists, to: S) -> Result<S::Ok, S::Error> {
+        let list =
+            |(path, entries): (&Vec<u8>, &Vec<Entry>)| (escaped(path), long::list_text(entries));
+        to.collect_map(lists.iter().map(list))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Lists, D::Error> {
+        let wrong = || Error::custom("a list has what is no entry, or two entries of a name");
+        let list = |(path, text): (String, String)| {
+            let entries = long::list_of(&text).ok_or_else(wrong)?;
+            Ok((bytes_of(&path)?, entries))
+        };
+        let lists = BTreeMap::<String, String>::deserialize(from)?;
+        lists.into_iter().map(list).collect()
+    }
+}
+
+/// Many numbers as [one text](long::numbers_text).
+pub mod numbers {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(numbers: &[u64], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&long::numbers_text(numbers))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u64>, D::Error> {
+        let text = String::deserialize(from)?;
+        let wrong = || Error::custom(format!("`{text}` is not numbers and ranges of them"));
+        long::numbers_of(&text).ok_or_else(wrong)
+    }
+}
+
+/// A count that is added up: below 2^32, so that no sum of them overflows.
+pub mod small {
+    use super::*;
+
+    pub fn serialize<N, S>(number: &N, to: S) -> Result<S::Ok, S::Error>
+    where
+        N: Copy + TryInto<u64>,
+        S: Serializer,
+    {
+        to.serialize_u64((*number).try_into().unwrap_or(u64::MAX))
+    }
+
+    pub fn deserialize<'de, N, D>(from: D) -> Result<N, D::Error>
+    where
+        N: TryFrom<u32>,
+        D: Deserializer<'de>,
+    {
+        let number = u32::deserialize(from)?;
+        let too_large = |_| Error::custom(format!("{number} is too large"));
+        N::try_from(number).map_err(too_large)
+    }
+}
+
+/// `MAJOR:MINOR`.
+pub mod device {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(device: &Device, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(device)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Device, D::Error> {
+        let text = String::deserialize(from)?;
+        let wrong = || Error::custom(format!("`{text}` is no MAJOR:MINOR"));
+        let numbers = parts::<2>(&text).ok_or_else(wrong)?;
+        let [major, minor] = numbers.map(u32::try_from);
+        match (major, minor) {
+            (Ok(major), Ok(minor)) => Ok(Device { major, minor }),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// The same of a number with the major one in its upper half.
+pub mod disk {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(disk: &u64, to: S) -> Result<S::Ok, S::Error> {
+        let (major, minor) = ((disk >> 32) as u32, *disk as u32);
+        device::serialize(&Device { major, minor }, to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        let Device { major, minor } = device::deserialize(from)?;
+        Ok(u64::from(major) << 32 | u64::from(minor))
+    }
+}
+
+/// `MAJOR:MINOR:INODE:GENERATION`.
+pub mod file {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(file: &FileKey, to: S) -> Result<S::Ok, S::Error> {
+        let FileKey {
+            inode,
+            device,
+            generation,
+        } = file;
+        to.collect_str(&format_args!("{device}:{inode}:{generation}"))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<FileKey, D::Error> {
+        let text = String::deserialize(from)?;
+        let wrong = || Error::custom(format!("`{text}` is no MAJOR:MINOR:INODE:GENERATION"));
+        let [major, minor, inode, generation] = parts::<4>(&text).ok_or_else(wrong)?;
+        match (major.try_into(), minor.try_into(), generation.try_into()) {
+            (Ok(major), Ok(minor), Ok(generation)) => Ok(FileKey {
+                inode,
+                device: Device { major, minor },
+                generation,
+            }),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// Numbers with colons between them.
+fn parts<const COUNT: usize>(text: &str) -> Option<[u64; COUNT]> {
+    let numbers: Option<Vec<u64>> = text.split(':').map(|part| part.parse().ok()).collect();
+    numbers?.try_into().ok()
+}
+
+fn bytes_of<E: Error>(text: &str) -> Result<Vec<u8>, E> {
+    unescaped(text).ok_or_else(|| Error::custom(format!("`{text}` is escaped wrongly")))
+}
+
+/// The bytes of a structure of the core, as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect()
+}
+
+/// The structure of which these are the digits.
+///
+/// # Errors
+/// `from` has no use for them, or they are no digits.
+pub fn unhex<T, E: Error>(text: &str, from: impl Fn(&[u8]) -> Option<T>) -> Result<T, E> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let pairs = text.as_bytes().chunks(2);
+    let bytes: Option<Vec<u8>> = pairs
+        .map(|pair| match pair {
+            [high, low] => u8::try_from(digit(*high)? << 4 | digit(*low)?).ok(),
+            _ => None,
+        })
+        .collect();
+    let value = bytes.and_then(|bytes| from(&bytes));
+    value.ok_or_else(|| Error::custom(format!("`{text}` are not the bytes of one")))
+}
