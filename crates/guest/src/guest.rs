@@ -53,6 +53,7 @@ pub struct Guest<'lab> {
     disks: Vec<Disk>,
     memory_mib: u32,
     time_limit: Duration,
+    is_while_idle: bool,
     command_line: String,
 }
 
@@ -138,6 +139,7 @@ impl<'lab> Guest<'lab> {
             disks: Vec::new(),
             memory_mib: MEMORY_MIB,
             time_limit: TIME_LIMIT,
+            is_while_idle: false,
             command_line: COMMAND_LINE.to_owned(),
         })
     }
@@ -177,6 +179,13 @@ impl<'lab> Guest<'lab> {
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = limit;
+        self
+    }
+
+    /// Runs on processors that nothing else wants.
+    #[must_use]
+    pub fn while_idle(mut self) -> Self {
+        self.is_while_idle = true;
         self
     }
 
@@ -324,7 +333,14 @@ impl<'lab> Guest<'lab> {
     /// How QEMU ended, or why it was stopped.
     fn wait_for_qemu(&self, place: &Path) -> Result<Ended, GuestError> {
         // The kernel ends QEMU when this thread ends, however it does.
-        let mut command = Command::new("setpriv");
+        let mut command = match self.is_while_idle {
+            true => {
+                let mut command = Command::new("chrt");
+                command.args(["--idle", "0", "setpriv"]);
+                command
+            }
+            false => Command::new("setpriv"),
+        };
         command
             .args(["--pdeathsig", "KILL"])
             .arg(self.lab.qemu())

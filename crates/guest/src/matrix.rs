@@ -10,7 +10,7 @@ use std::time::Instant;
 use foreread_guest::{GuestError, Lab};
 
 use crate::cases::check_kernel::WAYS;
-use crate::cases::{CASES, Case};
+use crate::cases::{Beside, CASES, Case};
 use crate::context::{Context, installed, strip};
 use crate::report::{Cells, Known, Report};
 use crate::verifier::Baseline;
@@ -122,14 +122,20 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
     })
 }
 
-/// Every case under every kernel; those that need the machine for themselves one after the other,
-/// when the others are done.
+/// Every case under every kernel. First those that run beside another guest, two at once; then
+/// those that must be alone, one after the other, and those that take what these leave idle.
 fn run_all(context: &Context<'_>, kernels: &[String], cases: &[&'static Case]) -> Cells {
     let cells = Mutex::new(Cells::default());
-    let (alone, together): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|c| c.is_alone);
-    for (cases, workers) in [(together, WORKERS), (alone, 1)] {
+    let run = |beside: Beside, workers: usize| {
+        let cases = cases.iter().copied().filter(|case| case.beside == beside);
+        let cases: Vec<&Case> = cases.collect();
         run_some(context, kernels, &cases, workers, &cells);
-    }
+    };
+    run(Beside::Another, WORKERS);
+    std::thread::scope(|scope| {
+        scope.spawn(|| run(Beside::Anything, 1));
+        run(Beside::Nothing, 1);
+    });
     cells.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use foreread_guest::GuestError;
 
-use super::{Case, PREPARE};
+use super::{Beside, Case, PREPARE};
 use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
     name: "accounting",
     about: "`stat`'s tests: 23 pages of 23 files read in each way, N random programs",
-    is_alone: false,
+    beside: Beside::Another,
     run,
 };
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 use foreread_guest::GuestError;
 use serde_json::Value;
 
-use super::{Case, PREPARE};
+use super::{Beside, Case, PREPARE};
 use crate::context::{Context, Row, document};
 
 pub const CASE: Case = Case {
     name: "check-kernel",
     about: "`check-kernel --programs N`, random programs equal on kernel and model, by BPF and residency",
-    is_alone: false,
+    beside: Beside::Another,
     run,
 };
 

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use foreread_guest::GuestError;
 
-use super::{Case, PREPARE};
+use super::{Beside, Case, PREPARE};
 use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
     name: "cold-start",
     about: "what `foreread run` reads from a cold disk for itself until its command is executed",
-    is_alone: false,
+    beside: Beside::Another,
     run,
 };
 

@@ -3,13 +3,13 @@
 
 use foreread_guest::GuestError;
 
-use super::{Case, doctor_report};
+use super::{Beside, Case, doctor_report};
 use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
     name: "doctor",
     about: "`foreread doctor`: whether everything works, and with which recorder",
-    is_alone: false,
+    beside: Beside::Anything,
     run,
 };
 

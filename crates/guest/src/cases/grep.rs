@@ -6,13 +6,13 @@ use foreread_guest::{Disk, GuestError};
 use foreread_testbed::workload::{ABSENT_PATTERN, SMALL_FILES};
 use serde_json::Value;
 
-use super::{Case, PREPARE, grouped, ratio};
+use super::{Beside, Case, PREPARE, grouped, ratio};
 use crate::context::{Context, Row, document};
 
 pub const CASE: Case = Case {
     name: "grep",
     about: "`run -- grep -rq`, cold, through 8,000 small files on ext4: requests at the virtual disk",
-    is_alone: false,
+    beside: Beside::Another,
     run,
 };
 

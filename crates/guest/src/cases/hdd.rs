@@ -11,13 +11,13 @@ use foreread_guest::{GuestError, Outcome};
 use foreread_testbed::workload::{ABSENT_PATTERN, SMALL_FILES};
 use serde_json::Value;
 
-use super::{Case, PREPARE, ratio};
+use super::{Beside, Case, PREPARE, ratio};
 use crate::context::{Context, Row, document};
 
 pub const CASE: Case = Case {
     name: "hdd",
     about: "`run` and `watch -- grep -rq`, cold, through 8,000 small files on a modelled hard disk",
-    is_alone: true,
+    beside: Beside::Nothing,
     run,
 };
 

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use foreread_guest::{Bus, Disk, GuestError};
 
-use super::{Case, PREPARE, ratio};
+use super::{Beside, Case, PREPARE, ratio};
 use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
     name: "layers",
     about: "second `run -- grep -rq` through 700 files on each kind of device: requests at the disk",
-    is_alone: false,
+    beside: Beside::Another,
     run,
 };
 

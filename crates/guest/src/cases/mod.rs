@@ -28,10 +28,21 @@ pub struct Case {
     pub name: &'static str,
     /// What it shows, for the page.
     pub about: &'static str,
-    /// Whether no other guest may run meanwhile: how far a replay is ahead depends on that.
-    pub is_alone: bool,
+    /// What else may run on this machine meanwhile.
+    pub beside: Beside,
     /// Boots the guest with this kernel. An error fails the case under this kernel only.
     pub run: fn(&Context<'_>, &str) -> Result<Vec<Row>, GuestError>,
+}
+
+/// What else may run on this machine while a case runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// Another guest.
+    Another,
+    /// Nothing but [`Self::Anything`]: how far a replay is ahead depends on the processor.
+    Nothing,
+    /// Whatever it is. No time matters, so the guest has the processors while they are idle.
+    Anything,
 }
 
 /// In the order of the table.
@@ -65,13 +76,15 @@ fn ratio(alone: u64, with: u64) -> String {
     format!("{} of {} (1/{factor:.1})", grouped(with), grouped(alone))
 }
 
-/// The report of `foreread doctor --json` under a kernel. Several cases look at it; it is made once.
+/// The report of `foreread doctor --json` under a kernel. Several cases look at it, so it is made
+/// once.
 fn doctor_report(context: &Context<'_>, kernel: &str) -> Result<Value, GuestError> {
     if let Some(report) = context.doctor_report(kernel) {
         return Ok(report);
     }
     let outcome = context
         .guest(kernel)?
+        .while_idle()
         .script(format!(
             "{PREPARE}./foreread doctor --json >/run/out/doctor.json"
         ))

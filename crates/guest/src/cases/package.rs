@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use foreread_guest::GuestError;
 
-use super::Case;
+use super::{Beside, Case};
 use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
     name: "package",
     about: "the package of `make deb`: installed, service started, upgraded, removed, purged",
-    is_alone: false,
+    beside: Beside::Another,
     run,
 };
 

@@ -4,14 +4,14 @@
 use foreread_guest::GuestError;
 use serde_json::Value;
 
-use super::{Case, doctor_report};
+use super::{Beside, Case, doctor_report};
 use crate::context::{Context, Row};
 use crate::verifier::Baseline;
 
 pub const CASE: Case = Case {
     name: "programs",
     about: "each BPF program loaded and attached (`doctor --json`), and the verifier's counts",
-    is_alone: false,
+    beside: Beside::Anything,
     run,
 };
 

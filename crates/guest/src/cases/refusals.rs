@@ -5,13 +5,13 @@
 use foreread_guest::{Disk, GuestError, Outcome};
 use foreread_testbed::workload::ABSENT_PATTERN;
 
-use super::{Case, PREPARE};
+use super::{Beside, Case, PREPARE};
 use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
     name: "refusals",
     about: "where BPF is refused: the command runs, and a line names the reason",
-    is_alone: false,
+    beside: Beside::Anything,
     run,
 };
 
@@ -91,6 +91,7 @@ echo $? $(wc -l </run/files) >/run/out/{number}-{verb}.ended
     }
     let outcome = context
         .guest(kernel)?
+        .while_idle()
         .disk(Disk::image("data", &context.tree(FILES)?))
         .script(script)
         .run()?;

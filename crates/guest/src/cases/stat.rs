@@ -5,13 +5,13 @@ use foreread_guest::{Disk, GuestError};
 use foreread_testbed::workload::ABSENT_PATTERN;
 use serde_json::Value;
 
-use super::{Case, PREPARE, grouped};
+use super::{Beside, Case, PREPARE, grouped};
 use crate::context::{Context, Row, document};
 
 pub const CASE: Case = Case {
     name: "stat",
     about: "`stat --by machine -- grep -rq`, cold, through 1,400 files",
-    is_alone: false,
+    beside: Beside::Another,
     run,
 };
 

@@ -5,13 +5,13 @@
 use foreread_guest::{Disk, GuestError};
 use foreread_testbed::workload::{ABSENT_PATTERN, SMALL_FILES};
 
-use super::{Case, PREPARE, ratio};
+use super::{Beside, Case, PREPARE, ratio};
 use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
     name: "watch",
     about: "`watch -- grep -rq`, cold, first run and no profile, through the same files",
-    is_alone: false,
+    beside: Beside::Another,
     run,
 };
 
