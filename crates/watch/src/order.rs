@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! In which order a program goes through a directory.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// An entry of a directory.
@@ -13,6 +15,9 @@ pub struct Entry {
     /// A directory; else a regular file. Nothing else is listed.
     pub is_directory: bool,
 }
+
+/// Directories, and the entries of each as they are listed.
+pub type Lists = BTreeMap<Vec<u8>, Vec<Entry>>;
 
 /// How entries follow on each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

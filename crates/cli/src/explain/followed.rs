@@ -5,8 +5,7 @@ use anyhow::Result;
 use foreread_core::grouped;
 use foreread_core::policy::{Course, Stream};
 use foreread_watch::log::followed::{FollowedFile, FollowedStream, Told};
-use foreread_watch::log::header_of;
-use foreread_watch::log::replay::call_of;
+use foreread_watch::log::{Header, parsed};
 use serde_json::{Value, json};
 
 use super::Subject;
@@ -31,11 +30,11 @@ impl<'a> Followed<'a> {
     }
 
     /// Takes a line, whatever it is about.
-    pub fn take(&mut self, line: &Value) -> Result<()> {
-        if !Told::WHATS.contains(&header_of(line)?.what) {
+    pub fn take(&mut self, header: &Header<'_>, line: &Value) -> Result<()> {
+        if !Told::WHATS.contains(&header.what) {
             return Ok(());
         }
-        match call_of(line)? {
+        match parsed(line)? {
             Told::File(file) => self.files.push(file),
             Told::Unknown { why } => self.unknown = Some(why),
         }

@@ -21,6 +21,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use foreread_watch::log::Header;
 use foreread_watch::paths::is_within;
 use serde_json::{Value, json};
 
@@ -126,9 +127,10 @@ pub fn explain(arguments: &ExplainArguments) -> Result<ExitCode> {
     let mut streams = Streams::new(&subject);
     let mut followed = Followed::new(&subject);
     source::each_line(arguments.log.as_deref(), |line| {
-        streams.take(line)?;
-        followed.take(line)?;
-        walks.take(line)
+        let header = Header::of(line)?;
+        streams.take(&header, line)?;
+        followed.take(&header, line)?;
+        walks.take(&header, line)
     })?;
     let is_known = walks.is_known() || streams.is_known() || followed.is_known();
     match arguments.json {

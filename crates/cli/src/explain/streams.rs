@@ -5,15 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Result;
 use foreread_core::policy::{Access, Kind};
-use foreread_watch::log::header_of;
-use foreread_watch::log::replay::call_of;
-use foreread_watch::log::stream_call::{Call, Called, Decided, Remembered};
+use foreread_watch::log::Header;
+use foreread_watch::log::stream_call::{Called, Decided, Remembered};
 use foreread_watch::stream::FileKey;
 use serde_json::Value;
 
 use super::stream_story::{Story, is_down};
 use super::{Number, Subject};
-use crate::watch::log_lines;
 
 /// Pages of windows that are kept until somebody comes to them.
 const ASKED_PAGES_MAX: usize = 1 << 21;
@@ -47,17 +45,16 @@ impl<'a> Streams<'a> {
     }
 
     /// Takes a line, whatever it is about.
-    pub fn take(&mut self, line: &Value) -> Result<()> {
-        if log_lines::is_start(line) {
+    pub fn take(&mut self, header: &Header<'_>, line: &Value) -> Result<()> {
+        if header.is_start() {
             self.watch += 1;
             self.calls = 0;
             self.ahead.clear();
             self.ahead_pages = 0;
         }
-        if !header_of(line)?.is_call_of::<Remembered>() {
+        let Some(call) = header.call::<Remembered>(line)? else {
             return Ok(());
-        }
-        let call: Call = call_of(line)?;
+        };
         self.lost |= call.number != self.calls + 1;
         self.calls = call.number;
         match call.what {

@@ -2,7 +2,8 @@
 //! One walk: where it goes, what it does, and what it did for a file. As words: `walk_words`.
 
 use foreread_watch::detect::Suspicion;
-use foreread_watch::log::walk_call::{Answer, Lists, WalkAgain, WalkCall, WalkCalled};
+use foreread_watch::log::walk_call::{Answer, WalkAgain, WalkCall, WalkCalled};
+use foreread_watch::order::Lists;
 
 use super::members::Members;
 use super::{Named, Subject, newest_top};

@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Context, Result};
 use foreread_watch::detect::{Missed, Suspicion};
-use foreread_watch::log::detect_call::{DetectCall, DetectCalled, Detectors};
-use foreread_watch::log::header_of;
-use foreread_watch::log::replay::call_of;
-use foreread_watch::log::walk_call::{WalkAgain, WalkCall, WalkCalled};
+use foreread_watch::log::Header;
+use foreread_watch::log::detect_call::{DetectCalled, Detectors};
+use foreread_watch::log::walk_call::{WalkAgain, WalkCalled};
 use serde_json::Value;
 
 use super::Subject;
@@ -16,7 +15,6 @@ use super::doubts::Doubts;
 use super::told_walk::{Key, Told};
 use super::walk_story::Story;
 use crate::output::time;
-use crate::watch::log_lines;
 
 /// A process, and whether it is about its reads, and not its looks.
 type Half = (u32, bool);
@@ -54,30 +52,29 @@ impl<'a> Walks<'a> {
     }
 
     /// Takes a line, whatever it is about.
-    pub fn take(&mut self, line: &Value) -> Result<()> {
-        let process = line["process"].as_u64().and_then(|p| u32::try_from(p).ok());
-        let process = process.context("it has no \"process\", or that is no number of one")?;
+    pub fn take(&mut self, header: &Header<'_>, line: &Value) -> Result<()> {
+        let process = header.process;
         let told = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
         let reads = line["reads"].as_bool().unwrap_or(true);
-        if log_lines::is_start(line) {
+        if header.is_start() {
             self.watch += 1;
             self.tops.clear();
             self.told_last.clear();
             self.suspicions.clear();
         }
-        match line["what"].as_str() {
-            Some("begun") => {
+        match header.what {
+            "begun" => {
                 self.doubts_of(process).begun();
                 self.tops.insert((process, reads), told("top"));
                 self.told_last.insert((process, reads), self.told.len());
                 self.told.push(Told::begin(process, line));
             }
-            Some("raised") => {
+            "raised" => {
                 self.tops.insert((process, reads), told("top"));
             }
-            Some("refused") => self.doubts_of(process).refused(told("directory")),
-            Some("known") => self.doubts_of(process).known(),
-            Some("shares") => {
+            "refused" => self.doubts_of(process).refused(told("directory")),
+            "known" => self.doubts_of(process).known(),
+            "shares" => {
                 let leader = line["with"]
                     .as_u64()
                     .and_then(|leader| leader.try_into().ok());
@@ -86,9 +83,9 @@ impl<'a> Walks<'a> {
             }
             _ => {}
         }
-        self.take_told((process, reads), line);
-        self.take_detection(line)?;
-        self.take_call(line)
+        self.take_told((process, reads), header.what, line);
+        self.take_detection(header, line)?;
+        self.take_call(header, line)
     }
 
     /// A process shares the walk that is ahead of another one.
@@ -104,11 +101,8 @@ impl<'a> Walks<'a> {
         }
     }
 
-    fn take_told(&mut self, half: Half, line: &Value) {
-        let what = line["what"].as_str();
-        let is_later =
-            |what| ["raised", "ordered", "reads", "listed", "fetched", "ended"].contains(&what);
-        if what.is_some_and(is_later)
+    fn take_told(&mut self, half: Half, what: &str, line: &Value) {
+        if ["raised", "ordered", "reads", "listed", "fetched", "ended"].contains(&what)
             && let Some(told) = self.told_last.get(&half)
             && !self.told[*told].take(line)
         {
@@ -120,11 +114,10 @@ impl<'a> Walks<'a> {
         self.doubts.entry((self.watch, process)).or_default()
     }
 
-    fn take_detection(&mut self, line: &Value) -> Result<()> {
-        if !header_of(line)?.is_call_of::<Detectors>() {
+    fn take_detection(&mut self, header: &Header<'_>, line: &Value) -> Result<()> {
+        let Some(call) = header.call::<Detectors>(line)? else {
             return Ok(());
-        }
-        let call: DetectCall = call_of(line)?;
+        };
         let since_start_ns = since_start_ns(line);
         self.doubts_of(call.process)
             .take(&call.what, since_start_ns);
@@ -150,13 +143,11 @@ impl<'a> Walks<'a> {
         number.is_some_and(|number| number.device == device && number.inode == file.inode)
     }
 
-    fn take_call(&mut self, line: &Value) -> Result<()> {
-        let header = header_of(line)?;
-        if !header.is_call_of::<WalkAgain>() {
+    fn take_call(&mut self, header: &Header<'_>, line: &Value) -> Result<()> {
+        let Some(call) = header.call::<WalkAgain>(line)? else {
             return Ok(());
-        }
+        };
         let process = header.process;
-        let call: WalkCall = call_of(line)?;
         let since_start_ns = since_start_ns(line);
         let key = (self.watch, process, call.walk);
         if let WalkCalled::Begin { reads, .. } = call.what

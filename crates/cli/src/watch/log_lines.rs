@@ -6,18 +6,12 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use foreread_watch::log::SCHEMA;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
-use foreread_watch::log::{SCHEMA, STARTED};
-
 /// No line is longer: one has some ten thousand names at most.
 const LINE_BYTES_MAX: u64 = 1 << 28;
-
-/// Whether somebody else, who knows nothing of what was before, writes from this line on.
-pub fn is_start(line: &Value) -> bool {
-    line["what"] == STARTED
-}
 
 /// Hands each line to `take`, until that says that it was the last one of use. A last line that
 /// isn't whole is still being written.

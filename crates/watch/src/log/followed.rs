@@ -87,6 +87,7 @@ enum CourseLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::parsed;
     use foreread_core::Device;
     use serde_json::{Value, json};
 
@@ -154,7 +155,8 @@ mod tests {
         for name in ["what", "file", "accesses", "streams"] {
             let mut wrong = whole.clone();
             wrong[name] = Value::Null;
-            assert!(Told::deserialize(&wrong).is_err(), "{name}");
+            let error = parsed::<Told>(&wrong).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
         }
         for name in whole["streams"][0].as_object().unwrap().keys() {
             let mut wrong = whole.clone();

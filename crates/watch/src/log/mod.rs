@@ -17,7 +17,7 @@ pub mod stream_call;
 pub(crate) mod text;
 pub mod walk_call;
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -27,44 +27,107 @@ use planner::Planner;
 pub const SCHEMA: &str = "foreread.watch.log/1";
 /// `what` of the first line of another watcher in the same file.
 pub const STARTED: &str = "started";
+/// Fields of outer levels of a line, the outermost first. Each level is looked at as a whole before
+/// the next one: the number and owner of a call, what was called, and the kind of its answer.
+const OUTER_FIELDS: [&str; 7] = [
+    "number", "walk", "process", "disk", "what", "call", "decision",
+];
 
-/// The fields that each line has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// The fields that each line has, of those that tell what to do with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
     /// The process that it is about; of a line without one, that of the watcher.
     pub process: u32,
-    /// Time since the watcher began.
-    pub since_start_ns: u64,
     /// The subject.
     pub what: &'a str,
 }
 
-impl Header<'_> {
+impl<'a> Header<'a> {
+    /// The header of a line.
+    ///
+    /// # Errors
+    /// It lacks one.
+    pub fn of(line: &'a Value) -> Result<Self, LineError> {
+        let process = line["process"].as_u64();
+        let process = process.and_then(|process| process.try_into().ok());
+        let lacks = |name, kind| LineError::Lacks { name, kind };
+        Ok(Self {
+            process: process.ok_or(lacks("process", "number of a process"))?,
+            what: line["what"].as_str().ok_or(lacks("what", "text"))?,
+        })
+    }
+
     /// Whether another watcher writes from this line on. It knows nothing of the lines before.
     #[must_use]
     pub fn is_start(&self) -> bool {
         self.what == STARTED
     }
 
-    /// Whether it is the line of a call of such a planner.
-    #[must_use]
-    pub fn is_call_of<P: Planner>(&self) -> bool {
-        P::WHATS.contains(&self.what)
+    /// The call of a planner of this kind, if its line is one.
+    ///
+    /// # Errors
+    /// A field is missing or wrong.
+    pub fn call<P: Planner>(&self, line: &Value) -> Result<Option<P::Call>, LineError> {
+        let is_one = P::WHATS.contains(&self.what);
+        is_one.then(|| parsed(line)).transpose()
     }
 }
 
-/// The header of a line.
+/// The subject of a line, whose header says what it is.
 ///
 /// # Errors
-/// It lacks one.
-pub fn header_of(line: &Value) -> Result<Header<'_>, LineError> {
-    Header::deserialize(line).map_err(LineError::Wrong)
+/// A field is missing or wrong.
+pub fn parsed<T: DeserializeOwned>(line: &Value) -> Result<T, LineError> {
+    T::deserialize(line).map_err(|error| match wrong_field::<T>(line, &error) {
+        Some(name) => LineError::WrongField { name, error },
+        None => LineError::Wrong(error),
+    })
+}
+
+/// The field that is wrong, where `error` doesn't name it.
+///
+/// Serde buffers the fields of a tagged enum. An error in the buffer doesn't tell where it is. A
+/// line without the wrong field lacks nothing but that field, if it must be there at all.
+fn wrong_field<T: DeserializeOwned>(line: &Value, error: &serde_json::Error) -> Option<String> {
+    if error.to_string().starts_with("missing field") {
+        return None;
+    }
+    let fields = line.as_object()?;
+    let is_wrong = |name: &&String| {
+        let mut others = fields.clone();
+        others.remove(*name);
+        let missing = format!("missing field `{name}`");
+        let without = T::deserialize(Value::Object(others));
+        without.map_or_else(|error| error.to_string() == missing, |_| true)
+    };
+    // A line that lacks a field of an outer level says so first, whatever is wrong further inside.
+    let level = |name: &&String| {
+        let outer = OUTER_FIELDS.iter().position(|outer| outer == name);
+        outer.unwrap_or(OUTER_FIELDS.len())
+    };
+    fields.keys().filter(is_wrong).max_by_key(level).cloned()
 }
 
 /// A line that can't be used.
 #[derive(Debug, Error)]
 pub enum LineError {
-    /// A field is missing or wrong.
+    /// A field of the header is missing or wrong.
+    #[error("it has no \"{name}\", or that is no {kind}")]
+    Lacks {
+        /// Its name.
+        name: &'static str,
+        /// What it must be.
+        kind: &'static str,
+    },
+    /// A field is wrong.
+    #[error("\"{name}\": {error}")]
+    WrongField {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        error: serde_json::Error,
+    },
+    /// A field is missing, or several are wrong.
     #[error("{0}")]
     Wrong(serde_json::Error),
     /// The first call of a planner is none that begins one.

@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
-use super::walk_call::{Above, Answer, WalkCall, WalkCalled};
+use super::walk_call::{Answer, WalkCall, WalkCalled};
 use crate::order::{Entry, Order};
 use crate::tally::Tally;
-use crate::walk::{Decision, FileToFetch, Met, Walk, Why};
+use crate::walk::{Above, Decision, FileToFetch, Met, Walk, Why};
 
 /// Takes notes.
 pub type NoteWalk<'a> = Box<dyn FnMut(WalkCall) + 'a>;

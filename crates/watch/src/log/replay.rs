@@ -5,16 +5,16 @@
 //! that was lost.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::detect_call::Detectors;
 use super::planner::Planner;
 use super::stream_call::Remembered;
 use super::walk_call::WalkAgain;
-use super::{LineError, header_of};
+use super::{Header, LineError};
 
 /// How many characters of a field that differs are shown.
 const SHOWN_CHARS: usize = 160;
@@ -82,16 +82,17 @@ impl Replay {
     /// # Errors
     /// It is no line of a log, or says less than a call needs, or what can't be.
     pub fn take(&mut self, line: &Value) -> Result<Made, LineError> {
-        let header = header_of(line)?;
+        let header = Header::of(line)?;
         if header.is_start() {
             self.0.iter_mut().for_each(|again| again.start());
             return Ok(Made::Same);
         }
-        let mut all = self.0.iter_mut();
-        match all.find(|again| again.has(header.what)) {
-            Some(again) => again.take(header.process, line),
-            None => Ok(Made::Same),
+        for again in &mut self.0 {
+            if let Some(made) = again.take(&header, line)? {
+                return Ok(made);
+            }
         }
+        Ok(Made::Same)
     }
 
     /// What was replayed, kind by kind.
@@ -103,9 +104,8 @@ impl Replay {
 
 /// Planners of one kind, whatever that is.
 trait Again {
-    /// Whether a line with this as `what` is a call of one.
-    fn has(&self, what: &str) -> bool;
-    fn take(&mut self, process: u32, line: &Value) -> Result<Made, LineError>;
+    /// Makes the call of a line again, if it is a call of one.
+    fn take(&mut self, header: &Header<'_>, line: &Value) -> Result<Option<Made>, LineError>;
     /// Forgets all of them: another watcher writes from here on.
     fn start(&mut self);
     fn replayed(&self) -> Replayed;
@@ -129,40 +129,43 @@ impl<P: Planner> AgainOf<P> {
 }
 
 impl<P: Planner> Again for AgainOf<P> {
-    fn has(&self, what: &str) -> bool {
-        P::WHATS.contains(&what)
-    }
-
-    fn take(&mut self, process: u32, line: &Value) -> Result<Made, LineError> {
-        let call: P::Call = call_of(line)?;
-        let key = P::key(process, &call);
-        let who = P::words(&key);
-        let number = P::number(&call);
-        let due = self.planners.get(&key).map_or(1, |(_, last)| last + 1);
-        if number != due {
-            return Ok(Made::Lost(Lost { who, number: due }));
-        }
-        if due == 1 {
-            let planner = P::begin(&call).ok_or(LineError::BeginsNothing)?;
-            self.planners.insert(P::key(process, &call), (planner, 0));
-        }
-        let Some((planner, last)) = self.planners.get_mut(&key) else {
-            return Err(LineError::BeginsNothing);
+    fn take(&mut self, header: &Header<'_>, line: &Value) -> Result<Option<Made>, LineError> {
+        let Some(call) = header.call::<P>(line)? else {
+            return Ok(None);
         };
+        let who = || P::words(&P::key(header.process, &call));
+        let number = P::number(&call);
+        let lost = |due| {
+            Made::Lost(Lost {
+                who: who(),
+                number: due,
+            })
+        };
+        let (planner, last) = match self.planners.entry(P::key(header.process, &call)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(_) if number != 1 => return Ok(Some(lost(1))),
+            Entry::Vacant(new) => {
+                let planner = P::begin(&call).ok_or(LineError::BeginsNothing)?;
+                new.insert((planner, 0))
+            }
+        };
+        if number != *last + 1 {
+            return Ok(Some(lost(*last + 1)));
+        }
         *last = number;
         self.calls += 1;
         P::count(&call, &mut self.counts);
         let made = planner.again(&call);
         if made.as_ref() == Some(&call) {
-            return Ok(Made::Same);
+            return Ok(Some(Made::Same));
         }
         let [logged, made] = differing(&fields_of(Some(&call)), &fields_of(made.as_ref()));
-        Ok(Made::Other(Differs {
-            who,
+        Ok(Some(Made::Other(Differs {
+            who: who(),
             number,
             logged,
             made,
-        }))
+        })))
     }
 
     fn start(&mut self) {
@@ -180,14 +183,6 @@ impl<P: Planner> Again for AgainOf<P> {
                 .collect(),
         }
     }
-}
-
-/// The call of a line that has one of this planner.
-///
-/// # Errors
-/// It says less than a call needs, or what can't be.
-pub fn call_of<C: DeserializeOwned>(line: &Value) -> Result<C, LineError> {
-    C::deserialize(line).map_err(LineError::Wrong)
 }
 
 fn fields_of<C: Serialize>(call: Option<&C>) -> Map<String, Value> {

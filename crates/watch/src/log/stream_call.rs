@@ -10,11 +10,10 @@ use foreread_core::policy::{
     Access, Budget, Decision, Device, Done, Feedback, Kind, Limits, Memory, Near, Policy, State,
     Streams,
 };
-
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::planner::Planner;
-use super::text::{disk, file, hex, unhex};
+use super::text::{disk, file, hex};
 use crate::stream::FileKey;
 
 /// The policy of streams.
@@ -91,38 +90,35 @@ pub struct Decided {
     pub decision: Decision,
 }
 
-/// What a line has of an access: what people read of it, and the bytes from which the call is made
-/// again.
-#[derive(Serialize)]
+/// An access in a line: fields for people, which are not read again, and the bytes from which the
+/// call is made again.
+#[derive(Serialize, Deserialize)]
 struct AccessLine {
     #[serde(with = "file")]
     file: FileKey,
+    #[serde(skip_deserializing)]
     thread: u32,
+    #[serde(skip_deserializing)]
     how: &'static str,
+    #[serde(skip_deserializing)]
     page: u64,
+    #[serde(skip_deserializing)]
     pages: u64,
+    #[serde(skip_deserializing)]
     missed: bool,
+    #[serde(skip_deserializing)]
     reason: &'static str,
+    #[serde(skip_deserializing)]
     windows: Vec<String>,
     is_new: bool,
     ra_pages: u32,
     thrashed: bool,
-    access: String,
-    limits: String,
-    decision: String,
-}
-
-/// What is read of that.
-#[derive(Deserialize)]
-struct AccessRead {
-    #[serde(with = "file")]
-    file: FileKey,
-    is_new: bool,
-    ra_pages: u32,
-    thrashed: bool,
-    access: String,
-    limits: String,
-    decision: String,
+    #[serde(with = "hex")]
+    access: Access,
+    #[serde(with = "hex")]
+    limits: Limits,
+    #[serde(with = "hex")]
+    decision: Decision,
 }
 
 impl Serialize for Decided {
@@ -149,9 +145,9 @@ impl Serialize for Decided {
             is_new: self.is_new,
             ra_pages: self.ra_pages,
             thrashed: self.has_thrashed,
-            access: hex(access.bytes()),
-            limits: hex(limits.bytes()),
-            decision: hex(decision.bytes()),
+            access: *access,
+            limits: *limits,
+            decision: *decision,
         };
         line.serialize(to)
     }
@@ -159,20 +155,20 @@ impl Serialize for Decided {
 
 impl<'de> Deserialize<'de> for Decided {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let line = AccessRead::deserialize(from)?;
+        let line = AccessLine::deserialize(from)?;
         Ok(Self {
             file: line.file,
             is_new: line.is_new,
             ra_pages: line.ra_pages,
             has_thrashed: line.thrashed,
-            access: unhex(&line.access, Access::from_bytes)?,
-            limits: unhex(&line.limits, Limits::from_bytes)?,
-            decision: unhex(&line.decision, Decision::from_bytes)?,
+            access: line.access,
+            limits: line.limits,
+            decision: line.decision,
         })
     }
 }
 
-/// A request that is done, in the same way.
+/// A request in a line, in the same way.
 mod done {
     use super::*;
 
@@ -182,20 +178,21 @@ mod done {
         pages: u32,
         #[serde(skip_deserializing)]
         took_ns: u64,
-        done: String,
+        #[serde(with = "hex")]
+        done: Done,
     }
 
     pub fn serialize<S: Serializer>(done: &Done, to: S) -> Result<S::Ok, S::Error> {
         let line = Line {
             pages: done.pages,
             took_ns: done.took_ns,
-            done: hex(done.bytes()),
+            done: *done,
         };
         line.serialize(to)
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Done, D::Error> {
-        unhex(&Line::deserialize(from)?.done, Done::from_bytes)
+        Ok(Line::deserialize(from)?.done)
     }
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::escape::{escaped, unescaped};
 use super::long;
 use crate::stream::FileKey;
+use crate::walk::Above;
 
 /// Names and paths of any bytes, [`escaped`].
 pub mod bytes {
@@ -55,8 +56,6 @@ pub mod bytes_list {
 pub mod above {
     use super::*;
 
-    type Above = (Vec<u8>, [Vec<u8>; 2]);
-
     #[derive(Serialize, Deserialize)]
     struct Line {
         #[serde(with = "bytes")]
@@ -67,7 +66,7 @@ pub mod above {
 
     pub fn serialize<S: Serializer>(above: &Above, to: S) -> Result<S::Ok, S::Error> {
         let (top, names) = above.clone();
-        let names = names.to_vec();
+        let names = names.into();
         Line { top, names }.serialize(to)
     }
 
@@ -85,8 +84,6 @@ pub mod above {
 pub mod above_or_none {
     use super::*;
 
-    type Above = (Vec<u8>, [Vec<u8>; 2]);
-
     #[derive(Serialize, Deserialize)]
     struct Line(#[serde(with = "above")] Above);
 
@@ -102,10 +99,8 @@ pub mod above_or_none {
 /// The entries of directories, each list as [one text](long::list_text).
 pub mod lists {
     use super::*;
-    use crate::order::Entry;
+    use crate::order::{Entry, Lists};
     use std::collections::BTreeMap;
-
-    type Lists = BTreeMap<Vec<u8>, Vec<Entry>>;
 
     pub fn serialize<S: Serializer>(lists: &Lists, to: S) -> Result<S::Ok, S::Error> {
         let list =
@@ -225,6 +220,58 @@ pub mod file {
     }
 }
 
+/// A structure of the policy core, as the hexadecimal digits of its bytes.
+pub mod hex {
+    use super::*;
+    use foreread_core::policy::{Access, Decision, Done, Limits};
+
+    /// A structure that the kernel wrote, and its bytes.
+    pub trait Structure: Sized {
+        /// The bytes.
+        fn bytes(&self) -> &[u8];
+        /// The structure, if these can be the bytes of one.
+        fn of(bytes: &[u8]) -> Option<Self>;
+    }
+
+    macro_rules! structures {
+        ($($name:ident),*) => {
+            $(impl Structure for $name {
+                fn bytes(&self) -> &[u8] {
+                    $name::bytes(self)
+                }
+
+                fn of(bytes: &[u8]) -> Option<Self> {
+                    $name::from_bytes(bytes)
+                }
+            })*
+        };
+    }
+    structures!(Access, Limits, Decision, Done);
+
+    pub fn serialize<T: Structure, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digits = value.bytes().iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let text: String = digits
+            .map(|digit| char::from(DIGITS[usize::from(digit)]))
+            .collect();
+        to.serialize_str(&text)
+    }
+
+    pub fn deserialize<'de, T: Structure, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+        let text = String::deserialize(from)?;
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let pairs = text.as_bytes().chunks(2);
+        let bytes: Option<Vec<u8>> = pairs
+            .map(|pair| match pair {
+                [high, low] => u8::try_from(digit(*high)? << 4 | digit(*low)?).ok(),
+                _ => None,
+            })
+            .collect();
+        let value = bytes.and_then(|bytes| T::of(&bytes));
+        value.ok_or_else(|| Error::custom(format!("`{text}` are not the bytes of one")))
+    }
+}
+
 /// Numbers with colons between them.
 fn parts<const COUNT: usize>(text: &str) -> Option<[u64; COUNT]> {
     let numbers: Option<Vec<u64>> = text.split(':').map(|part| part.parse().ok()).collect();
@@ -233,30 +280,4 @@ fn parts<const COUNT: usize>(text: &str) -> Option<[u64; COUNT]> {
 
 fn bytes_of<E: Error>(text: &str) -> Result<Vec<u8>, E> {
     unescaped(text).ok_or_else(|| Error::custom(format!("`{text}` is escaped wrongly")))
-}
-
-/// The bytes of a structure of the core, as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits
-        .map(|digit| char::from(DIGITS[usize::from(digit)]))
-        .collect()
-}
-
-/// The structure of which these are the digits.
-///
-/// # Errors
-/// `from` has no use for them, or they are no digits.
-pub fn unhex<T, E: Error>(text: &str, from: impl Fn(&[u8]) -> Option<T>) -> Result<T, E> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let pairs = text.as_bytes().chunks(2);
-    let bytes: Option<Vec<u8>> = pairs
-        .map(|pair| match pair {
-            [high, low] => u8::try_from(digit(*high)? << 4 | digit(*low)?).ok(),
-            _ => None,
-        })
-        .collect();
-    let value = bytes.and_then(|bytes| from(&bytes));
-    value.ok_or_else(|| Error::custom(format!("`{text}` are not the bytes of one")))
 }

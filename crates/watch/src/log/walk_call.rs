@@ -4,20 +4,12 @@
 //! What a [`Walk`] answers follows from its calls alone, so that whoever makes the same ones in the
 //! same order gets the same answers.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::planner::Planner;
 use super::text::{above, above_or_none, bytes, bytes_list, lists, numbers, small};
-use crate::order::{Entry, Order};
-use crate::walk::{Decision, FileToFetch, Met, Walk, Why};
-
-/// Directories, and the entries of each as they are listed.
-pub type Lists = BTreeMap<Vec<u8>, Vec<Entry>>;
-
-/// A directory, and the names there that lead to an old place and to a new one.
-pub type Above = (Vec<u8>, [Vec<u8>; 2]);
+use crate::order::{Lists, Order};
+use crate::walk::{Above, Decision, FileToFetch, Met, Walk, Why};
 
 /// A call of a walk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

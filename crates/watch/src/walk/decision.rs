@@ -71,6 +71,9 @@ impl Why {
     }
 }
 
+/// A directory, and the names there that lead to an old place and to a new one.
+pub type Above = (Vec<u8>, [Vec<u8>; 2]);
+
 /// Where a file that was read lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -21,7 +21,7 @@ use crate::paths::{child_below, common, depth};
 use crate::tally::Tally;
 use crate::window::Window;
 
-pub use decision::{Decision, FileToFetch, Met, Why};
+pub use decision::{Above, Decision, FileToFetch, Met, Why};
 use steps::Steps;
 
 /// Levels that the top may rise at once.
@@ -63,7 +63,7 @@ pub struct Walk {
     unplaced: VecDeque<u64>,
     /// The directory of the file that was come to last.
     last_directory: Option<Arc<[u8]>>,
-    jump: Option<(Vec<u8>, [Vec<u8>; 2])>,
+    jump: Option<Above>,
     /// What was looked at before it was listed.
     looked_before: HashSet<u64>,
     /// Files of which data was missed, while only inodes are fetched.
@@ -150,7 +150,7 @@ impl Walk {
     /// Where its top may rise to, when the program reads in this directory outside of it; with the
     /// names there, of the old top and of the new place.
     #[must_use]
-    pub fn rise(&self, directory: &[u8]) -> Option<(Vec<u8>, [Vec<u8>; 2])> {
+    pub fn rise(&self, directory: &[u8]) -> Option<Above> {
         let above = common(&self.top, directory);
         // From there a program may go down to any depth before it comes to a file.
         if depth(&self.top) > depth(above) + RISE_LEVELS {

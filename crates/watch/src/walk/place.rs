@@ -9,7 +9,7 @@ use crate::order::Entry;
 use crate::paths::{child_below, common};
 
 use super::steps::Step;
-use super::{State, Walk};
+use super::{Above, State, Walk};
 
 /// Steps behind the program that are kept, for programs that don't go quite in order.
 pub(super) const STEPS_BEHIND: usize = 4096;
@@ -119,7 +119,7 @@ impl Walk {
 
     /// Where the program has gone on far from where it was: the directory that holds both, and the
     /// names there that lead to the old place and to the new one. Told once.
-    pub fn jumped(&mut self) -> Option<(Vec<u8>, [Vec<u8>; 2])> {
+    pub fn jumped(&mut self) -> Option<Above> {
         self.jump.take()
     }
 }
