@@ -32,6 +32,20 @@ const SYS_CACHESTAT: libc::c_long = 451;
 /// # Errors
 /// `ENOSYS` before Linux 6.5; `EPERM` for files of others since 6.12, to hide what they read.
 pub fn cached_pages(file: impl AsFd, start_page: u64, pages: u64) -> io::Result<u64> {
+    Ok(stat(file, start_page, pages)?.cached.min(pages))
+}
+
+/// How many of these pages the kernel has reclaimed, where they are still missing: those for which
+/// it keeps a shadow entry. Pages that were dropped on request leave none.
+///
+/// # Errors
+/// Those of [`cached_pages`].
+pub fn reclaimed_pages(file: impl AsFd, start_page: u64, pages: u64) -> io::Result<u64> {
+    Ok(stat(file, start_page, pages)?.evicted.min(pages))
+}
+
+/// The state of these pages, in pages of ours.
+fn stat(file: impl AsFd, start_page: u64, pages: u64) -> io::Result<Stat> {
     let range = Range {
         offset_bytes: start_page * PAGE_BYTES,
         length_bytes: pages * PAGE_BYTES,
@@ -52,7 +66,9 @@ pub fn cached_pages(file: impl AsFd, start_page: u64, pages: u64) -> io::Result<
     }
     // The kernel counts in its own pages.
     let kernel_page = rustix::param::page_size() as u64;
-    Ok((stat.cached * kernel_page / PAGE_BYTES).min(pages))
+    stat.cached = stat.cached * kernel_page / PAGE_BYTES;
+    stat.evicted = stat.evicted * kernel_page / PAGE_BYTES;
+    Ok(stat)
 }
 
 /// Whether this kernel has cachestat and lets us use it.

@@ -2,7 +2,7 @@
 //! A modelled disk with a tree on it, and what tests ask of it.
 
 use std::cell::Cell;
-use std::fs;
+use std::fs::{self, File};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use foreread_linux_prefetcher::{Executor, Options, Report};
 use foreread_model::DiskParameters;
 use foreread_prefetch::plan::ReadPlan;
-use foreread_profile::Profile;
+use foreread_profile::{PAGE_BYTES, Profile};
+use foreread_sys::cache;
+use foreread_testbed::workload::files_below;
 use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
 
 /// Dropping caches concerns the whole machine: one test at a time.
@@ -82,13 +84,27 @@ impl Bed {
                 Err(panic) => {
                     // The kernel counts a drop when it is done with it.
                     sleep(Duration::from_secs(2));
-                    if !self.disturbed.get() && Evictions::now() == self.evictions.get() {
+                    let evicted = Evictions::now() != self.evictions.get();
+                    if !self.disturbed.get() && !evicted && self.reclaimed_pages() == 0 {
                         resume_unwind(panic);
                     }
                 }
             }
         }
         panic!("others keep emptying the page cache of this machine");
+    }
+
+    /// Pages of the files here that the kernel reclaimed, and that nobody has read since. DAMON's
+    /// reclaim is in no count of vmstat.
+    fn reclaimed_pages(&self) -> u64 {
+        let files = files_below(&self.root).unwrap();
+        let pages = files.iter().map(|path| {
+            let file = File::open(path).unwrap();
+            let pages = file.metadata().unwrap().len().div_ceil(PAGE_BYTES);
+            // Kernels without cachestat(2) don't tell.
+            cache::reclaimed_pages(&file, 0, pages).unwrap_or(0)
+        });
+        pages.sum()
     }
 
     /// Sets parameters of the disk, as `key=value`.
@@ -113,8 +129,10 @@ impl Bed {
 struct Evictions {
     /// Caches dropped: page cache and slabs count each.
     drops: u64,
-    /// File pages reclaimed, for want of memory or because they seemed idle (DAMON).
+    /// File pages reclaimed for want of memory.
     reclaimed: u64,
+    /// Reclaimed file pages that were read again.
+    refaulted: u64,
 }
 
 impl Evictions {
@@ -127,6 +145,7 @@ impl Evictions {
         Self {
             drops: number("drop_pagecache ") + number("drop_slab "),
             reclaimed: number("pgsteal_file "),
+            refaulted: number("workingset_refault_file "),
         }
     }
 }
