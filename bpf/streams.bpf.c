@@ -6,6 +6,11 @@
  * Programs at misses are always attached, since a miss waits for a device. Programs at hits are
  * attached with the first miss, and detached after a while without misses. They return early for
  * threads that have not missed.
+ *
+ * A lock for each disk guards its state and that of its files: who reads one disk, or completes a
+ * request of it, doesn't wait for readers of another. A decision is put together in scratch memory
+ * of its processor, with a copy of the budget that all disks share; its changes are added to the
+ * budget afterwards.
  */
 #include "block_kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -30,22 +35,26 @@ extern void bpf_preempt_enable(void) __weak __ksym;
 #define FILE_PAGES_MIN 64
 /* Sequential hits are passed to the policy in pieces of so many pages. */
 #define TELL_PAGES 16
-/* As long as the longest decision on another processor; then the access is skipped. */
+/* As long as the longest decision about the same disk; then the access is skipped. */
 #define LOCK_TRIES_MAX 65536
 /* A program that interrupts the lock's holder on its processor must not wait for it. */
 #define LOCK_TRIES_INTERRUPT 256
 
-/* The state of a file's streams. Under the lock. */
+/* The state of a file's streams. Under the lock of its disk. */
 struct stream_file {
 	struct fr_state state;
 	struct fr_streams streams;
+	u64 disk; /* a key of the map of disks */
 };
 
 struct disk {
 	struct streams_load load; /* its pages in flight are atomic, as below */
 	s64 in_flight; /* atomic: what is taken on is also taken off, lock or no lock */
 	u64 episode; /* in which these were begun */
+	u32 lock_word; /* 1 while somebody has the lock */
+	u32 is_known; /* whether the policy was told what it says of itself; under the lock */
 	u64 end_sector; /* of the last request; under the lock */
+	u64 events; /* of this disk that were counted, for the log; under the lock */
 	struct fr_device device; /* under the lock */
 };
 
@@ -89,12 +98,31 @@ struct {
 	__type(value, struct stream_file);
 } fr_str_files SEC(".maps");
 
+/* Entries stay, so that a lock is never reused for another disk. The accesses of one too many are
+ * skipped. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 256);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u64); /* major number in the upper half; 0 for all that isn't known */
 	__type(value, struct disk);
 } fr_str_disks SEC(".maps");
+
+/* A decision that is being made on this processor. */
+struct deciding {
+	u32 is_busy; /* 1 while somebody has this; only a thread that was preempted is met here */
+	u32 reserved;
+	struct streams_event event; /* the call that is put together */
+	struct fr_budget budget; /* the copy that the decision changes */
+	struct fr_budget budget_before;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct deciding);
+} fr_str_deciding SEC(".maps");
 
 /* Disks that claim to be rotational and are not; user space fills it. Numbers as above. */
 struct {
@@ -158,16 +186,16 @@ u64 episode;
 
 /* User space reads these. */
 u64 lost; /* records that found no room */
-u64 untold; /* accesses that the policy wasn't told of, since it was at work elsewhere */
+u64 untold; /* accesses that the policy wasn't told of, since it was at work on the disk */
 u64 misses; /* accesses that missed */
 u64 accesses;
 u32 has_begun; /* STREAMS_BEGIN was told; user space takes it back */
 
 static u32 files_seen; /* wraps */
 
-static u32 lock_word;
+/* Taken inside of a disk's lock, for a few stores only, and never in an interrupt. */
+static u32 budget_lock_word;
 struct fr_budget budget; /* not static: clang would take it apart */
-static u64 event_number;
 static const struct stream_file FRESH_FILE;
 static const struct disk FRESH_DISK;
 static const u32 ZERO = 0;
@@ -176,37 +204,56 @@ _Static_assert(sizeof(((struct streams_file *)0)->path) == PATH_UP_ROOM, "names 
 
 KNOWN_STRUCT(streams_ask);
 
-/* A call of the core is put together here, under the lock. */
-struct streams_event call_now;
 struct fr_near nothing_near;
 
-static long try_lock(u64 try, u32 *has_it)
+/* A lock that is being taken. */
+struct taking {
+	u32 *lock_word;
+	bool has_it;
+};
+
+static long try_lock(u64 try, struct taking *taking)
 {
-	*has_it = __sync_val_compare_and_swap(&lock_word, 0, 1) == 0;
-	return *has_it;
+	taking->has_it = __sync_val_compare_and_swap(taking->lock_word, 0, 1) == 0;
+	return taking->has_it;
 }
 
-static __always_inline bool lock(u32 tries)
+static __always_inline bool take_word(u32 *lock_word, u32 tries)
 {
-	u32 has_it;
+	struct taking taking = { .lock_word = lock_word };
 
+	if (__sync_val_compare_and_swap(lock_word, 0, 1) == 0)
+		return true;
+	bpf_loop(tries, try_lock, &taking, 0);
+	return taking.has_it;
+}
+
+static __always_inline bool lock(struct disk *disk, u32 tries)
+{
 	if (stays_on_cpu)
 		bpf_preempt_disable();
-	has_it = __sync_val_compare_and_swap(&lock_word, 0, 1) == 0;
-	if (!has_it)
-		bpf_loop(tries, try_lock, &has_it, 0);
-	if (has_it)
+	if (take_word(&disk->lock_word, tries))
 		return true;
 	if (stays_on_cpu)
 		bpf_preempt_enable();
 	return false;
 }
 
-static __always_inline void unlock(void)
+static __always_inline void unlock(struct disk *disk)
 {
-	__sync_lock_test_and_set(&lock_word, 0);
+	__sync_lock_test_and_set(&disk->lock_word, 0);
 	if (stays_on_cpu)
 		bpf_preempt_enable();
+}
+
+static __always_inline struct deciding *deciding_here(void)
+{
+	return bpf_map_lookup_elem(&fr_str_deciding, &ZERO);
+}
+
+static __always_inline struct disk *disk_by_number(u64 number)
+{
+	return bpf_map_lookup_elem(&fr_str_disks, &number);
 }
 
 static __always_inline void lose(void)
@@ -214,14 +261,35 @@ static __always_inline void lose(void)
 	__sync_fetch_and_add(&lost, 1);
 }
 
-/* The call that was just made goes into the log. */
-static __always_inline void log_call(void)
+/* The call that was just made goes into the log. Under the lock of the disk. */
+static __always_inline void log_call(struct disk *disk, struct streams_event *event)
 {
 	if (!is_logged)
 		return;
 	/* A number that is missing tells of itself. */
-	call_now.number = ++event_number;
-	bpf_ringbuf_output(&fr_str_events, &call_now, sizeof(call_now), BPF_RB_NO_WAKEUP);
+	event->number = ++disk->events;
+	bpf_ringbuf_output(&fr_str_events, event, sizeof(*event), BPF_RB_NO_WAKEUP);
+}
+
+/*
+ * Room in the log for a call that wasn't put together in scratch memory, all zero but for this;
+ * none where nothing is logged. Under the lock of the disk.
+ */
+static __always_inline struct streams_event *log_room(struct disk *disk, u64 number, u32 kind)
+{
+	struct streams_event *event;
+
+	if (!is_logged)
+		return NULL;
+	disk->events++;
+	event = bpf_ringbuf_reserve(&fr_str_events, sizeof(*event), 0);
+	if (!event)
+		return NULL;
+	__builtin_memset(event, 0, sizeof(*event));
+	event->number = disk->events;
+	event->kind = kind;
+	event->disk = number;
+	return event;
 }
 
 static __always_inline bool has_missed(u32 kind, u32 flags)
@@ -270,20 +338,30 @@ static __always_inline bool turns(u64 number, struct gendisk *disk)
 	return says_it_turns(disk) && !bpf_map_lookup_elem(&fr_str_headless, &number);
 }
 
-/* Resets the state of a disk. Under the lock. */
-static __always_inline void add_disk(u64 number, struct gendisk *gendisk)
+/* The entry of a disk; none if there are too many disks. */
+static __always_inline struct disk *entry_of(u64 number)
 {
-	struct disk *disk;
+	struct disk *disk = disk_by_number(number);
 
+	if (disk)
+		return disk;
 	bpf_map_update_elem(&fr_str_disks, &number, &FRESH_DISK, BPF_NOEXIST);
-	disk = bpf_map_lookup_elem(&fr_str_disks, &number);
-	if (!disk || !gendisk || !turns(number, gendisk))
+	return disk_by_number(number);
+}
+
+/* Tells the policy what a new disk says of itself. Under its lock. */
+static __always_inline void know_disk(struct disk *disk, u64 number, struct gendisk *gendisk)
+{
+	struct streams_event *event;
+
+	disk->is_known = 1;
+	if (!gendisk || !turns(number, gendisk))
 		return;
 	disk->load.turns = 1;
-	call_now.kind = STREAMS_TURNS;
-	call_now.disk = number;
 	fr_device_turns(&disk->device);
-	log_call();
+	event = log_room(disk, number, STREAMS_TURNS);
+	if (event)
+		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
 
 static __always_inline u32 larger(u32 a, u32 b)
@@ -327,14 +405,23 @@ __noinline int tell_file(void)
  */
 __noinline int ask(u32 number)
 {
-	const struct fr_window *window = &call_now.decision.window[number & 1];
-	const struct fr_access *access = &call_now.access;
-	u64 start = window->start, pages = window->read_pages;
-	u64 needed_end = access->index + access->req_pages;
-	u64 number_of_disk = call_now.disk;
-	struct disk *disk = bpf_map_lookup_elem(&fr_str_disks, &number_of_disk);
+	const struct deciding *deciding = deciding_here();
+	const struct fr_decision *decision;
+	const struct fr_window *window;
+	const struct fr_access *access;
 	struct streams_ask *asked;
+	u64 start, pages, needed_end;
+	struct disk *disk;
 
+	if (!deciding)
+		return 0;
+	decision = &deciding->event.decision;
+	window = &decision->window[number & 1];
+	access = &deciding->event.access;
+	start = window->start;
+	pages = window->read_pages;
+	needed_end = access->index + access->req_pages;
+	disk = disk_by_number(deciding->event.disk);
 	if (has_missed(access->kind, access->flags) && start >= access->index + access->hit_pages &&
 	    start < needed_end) {
 		if (pages <= needed_end - start)
@@ -348,18 +435,18 @@ __noinline int ask(u32 number)
 		return 0;
 	}
 	asked->kind = STREAMS_ASK;
-	asked->process = call_now.process;
-	asked->key = call_now.key;
+	asked->process = deciding->event.process;
+	asked->key = deciding->event.key;
 	asked->thread = access->thread;
 	asked->even_pages = fr_device_even_pages(disk ? &disk->device : NULL, 0);
 	asked->busy_pages = fr_device_busy_pages(disk ? &disk->device : NULL, asked->even_pages);
-	asked->disk = number_of_disk;
+	asked->disk = deciding->event.disk;
 	asked->start_page = start;
 	asked->pages = pages;
-	asked->step_pages = call_now.decision.step_pages;
-	asked->repeats = number + 1 == call_now.decision.windows ? call_now.decision.repeats : 0;
-	asked->down = (call_now.decision.flags & FR_DECIDED_DOWN) != 0 ||
-		      call_now.decision.reason == FR_REASON_REVERSE;
+	asked->step_pages = decision->step_pages;
+	asked->repeats = number + 1 == decision->windows ? decision->repeats : 0;
+	asked->down = (decision->flags & FR_DECIDED_DOWN) != 0 ||
+		      decision->reason == FR_REASON_REVERSE;
 	/*
 	 * By default a ring wakes its consumer only if that has read all records before. The record
 	 * with a file's name does not wake it, so the first window must.
@@ -369,58 +456,93 @@ __noinline int ask(u32 number)
 }
 
 /* The arguments of the call that is put together; false when what they are about was evicted. */
-static __always_inline bool call_of_now(struct fr_call *call)
+static __always_inline bool call_of(struct deciding *deciding, struct disk *disk,
+				    struct fr_call *call)
 {
-	struct stream_file *file = bpf_map_lookup_elem(&fr_str_files, &call_now.key);
-	u64 number = call_now.disk;
-	struct disk *disk = bpf_map_lookup_elem(&fr_str_disks, &number);
+	struct stream_file *file = bpf_map_lookup_elem(&fr_str_files, &deciding->event.key);
 
 	if (!file || !disk)
 		return false;
 	call->state = &file->state;
-	call->access = &call_now.access;
+	call->access = &deciding->event.access;
 	call->near = &nothing_near;
-	call->limits = &call_now.limits;
+	call->limits = &deciding->event.limits;
 	call->streams = &file->streams;
 	call->device = &disk->device;
-	call->budget = &budget;
+	call->budget = &deciding->budget;
 	return true;
 }
 
-/* Calls the policy with call_now. */
+/* Calls the policy with the access that was put together. */
 __noinline int decide(void)
 {
+	struct deciding *deciding = deciding_here();
+	struct streams_event *event;
 	struct fr_call call;
+	struct disk *disk;
 
-	if (!call_of_now(&call))
+	if (!deciding)
 		return 0;
-	if (call_now.is_new)
-		fr_open(call.state, &call_now.limits);
-	call.state->ra_pages = call_now.state_ra_pages;
-	if (call_now.state_flags)
+	event = &deciding->event;
+	disk = disk_by_number(event->disk);
+	if (!disk || !call_of(deciding, disk, &call))
+		return 0;
+	if (event->is_new)
+		fr_open(call.state, &event->limits);
+	call.state->ra_pages = event->state_ra_pages;
+	if (event->state_flags)
 		fr_feedback(FR_FOREREAD, call.state, FR_FEEDBACK_THRASHED, 1);
-	fr_foreread_decide(&call, &call_now.decision);
-	log_call();
+	fr_foreread_decide(&call, &event->decision);
+	log_call(disk, event);
 	return 0;
 }
 
 /* Tells the policy how long the current thread has waited. */
 __noinline int tell_waited(u64 waited_ns, u32 asked)
 {
+	struct deciding *deciding = deciding_here();
 	struct fr_call call;
+	struct disk *disk;
 
-	if (!call_of_now(&call))
+	if (!deciding)
 		return 0;
-	call_now.kind = STREAMS_WAITED;
-	call_now.access.time_ns = waited_ns;
-	call_now.access.flags = asked;
+	disk = disk_by_number(deciding->event.disk);
+	if (!disk || !call_of(deciding, disk, &call))
+		return 0;
+	deciding->event.kind = STREAMS_WAITED;
+	deciding->event.access.time_ns = waited_ns;
+	deciding->event.access.flags = asked;
 	fr_foreread_waited(&call, waited_ns, asked);
-	log_call();
+	log_call(disk, &deciding->event);
+	return 0;
+}
+
+/* Copies the shared budget for a decision. */
+static __always_inline bool copy_budget(struct deciding *deciding)
+{
+	if (!take_word(&budget_lock_word, LOCK_TRIES_MAX))
+		return false;
+	deciding->budget = budget;
+	__sync_lock_test_and_set(&budget_lock_word, 0);
+	deciding->budget_before = deciding->budget;
+	deciding->event.budget = deciding->budget;
+	return true;
+}
+
+/* Adds what a decision has changed to the shared budget. */
+__noinline int merge_budget(void)
+{
+	struct deciding *deciding = deciding_here();
+
+	if (!deciding || !take_word(&budget_lock_word, LOCK_TRIES_MAX))
+		return 0;
+	fr_budget_merge(&budget, &deciding->budget_before, &deciding->budget);
+	__sync_lock_test_and_set(&budget_lock_word, 0);
 	return 0;
 }
 
 /*
- * Fills call_now with the access of the current thread. Under the lock. Not inlined into decide(),
+ * Puts the access of the current thread together. Under the lock. Not inlined into decide(),
  * so that it has a stack frame of its own: before Linux 6.13 a chain of calls has 512 bytes of
  * stack in all.
  */
@@ -428,63 +550,102 @@ __noinline int put_call(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct reader *reader = bpf_task_storage_get(&fr_str_readers, task, 0, 0);
+	struct deciding *deciding = deciding_here();
 	u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct stream_file *file;
+	struct streams_event *event;
 	struct found found = {};
 	struct inode *inode;
 	bool missed, is_new = false;
 	u32 device_ra_pages;
-	struct gendisk *disk;
-	u64 number;
 
-	if (!reader)
+	if (!reader || !deciding)
 		return 0;
+	event = &deciding->event;
 	missed = has_missed(reader->kind_now & 0xff, reader->kind_now >> 8);
 	inode = (struct inode *)reader->inode_now;
-	disk = disk_of(inode);
-	number = disk ? disk_number(disk) : 0;
 	device_ra_pages = BPF_CORE_READ(inode, i_sb, s_bdi, ra_pages);
 	if (!bpf_map_lookup_elem(&fr_str_files, &reader->key_now)) {
-		files_seen++;
+		__sync_fetch_and_add(&files_seen, 1);
 		is_new = bpf_map_update_elem(&fr_str_files, &reader->key_now, &FRESH_FILE,
 					     BPF_NOEXIST) == 0;
 		tell_file();
 	}
-	call_now.process = pid_tgid >> 32;
-	call_now.disk = number;
-	if (!bpf_map_lookup_elem(&fr_str_disks, &number))
-		add_disk(number, disk);
-	accesses++;
-	misses += missed;
-	call_now.key = reader->key_now;
-	call_now.is_new = 0;
-	call_now.access.thread = (u32)pid_tgid;
+	file = bpf_map_lookup_elem(&fr_str_files, &reader->key_now);
+	if (file)
+		file->disk = event->disk;
+	__sync_fetch_and_add(&accesses, 1);
+	if (missed)
+		__sync_fetch_and_add(&misses, 1);
+	event->process = pid_tgid >> 32;
+	event->key = reader->key_now;
+	event->is_new = 0;
+	event->access.thread = (u32)pid_tgid;
 	if (reader->waited_ns && reader->inode == reader->inode_now)
 		tell_waited(reader->waited_ns, !reader->missed);
 	reader->waited_ns = 0;
-	call_now.kind = STREAMS_ACCESS;
-	call_now.is_new = is_new;
-	call_now.access.index = reader->index_now;
-	call_now.access.req_pages = reader->pages_now;
-	call_now.access.hit_pages = missed ? reader->hit_pages_now : 0;
+	event->kind = STREAMS_ACCESS;
+	event->is_new = is_new;
+	event->access.index = reader->index_now;
+	event->access.req_pages = reader->pages_now;
+	event->access.hit_pages = missed ? reader->hit_pages_now : 0;
 	reader->hit_pages_now = 0;
-	call_now.access.time_ns = bpf_ktime_get_ns();
-	call_now.access.kind = reader->kind_now & 0xff;
-	call_now.access.flags = reader->kind_now >> 8 & 0xffff;
-	call_now.limits.file_pages = file_pages(inode);
-	call_now.limits.memory_pages = memory_pages;
-	call_now.limits.reclaim_pages = reclaim_pages;
-	call_now.limits.ra_pages = device_ra_pages;
-	call_now.limits.io_pages = BPF_CORE_READ(inode, i_sb, s_bdi, io_pages);
-	call_now.limits.pages_max = budget_pages;
+	event->access.time_ns = bpf_ktime_get_ns();
+	event->access.kind = reader->kind_now & 0xff;
+	event->access.flags = reader->kind_now >> 8 & 0xffff;
+	event->limits.file_pages = file_pages(inode);
+	event->limits.memory_pages = memory_pages;
+	event->limits.reclaim_pages = reclaim_pages;
+	event->limits.ra_pages = device_ra_pages;
+	event->limits.io_pages = BPF_CORE_READ(inode, i_sb, s_bdi, io_pages);
+	event->limits.pages_max = budget_pages;
 	/* Of a stream that has not come far, the kernel reads ahead well. */
-	call_now.limits.min_pages = device_ra_pages * 2;
-	call_now.state_ra_pages = reader->ra_pages_now ? reader->ra_pages_now : device_ra_pages;
-	call_now.state_flags = 0;
+	event->limits.min_pages = device_ra_pages * 2;
+	event->state_ra_pages = reader->ra_pages_now ? reader->ra_pages_now : device_ra_pages;
+	event->state_flags = 0;
+	/* Should the file be evicted before the decision, nothing is asked for. */
+	event->decision.windows = 0;
 	if (missed &&
 	    !cached_folio((u64)BPF_CORE_READ(inode, i_mapping), reader->index_now, &found) &&
 	    (found.folio & 1))
-		call_now.state_flags = FR_STATE_THRASHED;
+		event->state_flags = FR_STATE_THRASHED;
 	return 0;
+}
+
+/* Sends the windows of the decision that was made. Around a fault the kernel reads by itself. */
+static __always_inline void ask_for(const struct deciding *deciding)
+{
+	if (deciding->event.decision.reason == FR_REASON_AROUND)
+		return;
+	if (deciding->event.decision.windows > 0)
+		ask(0);
+	if (deciding->event.decision.windows > 1)
+		ask(1);
+}
+
+/*
+ * Makes a decision about the current thread's access of a file on this disk, and sends its windows.
+ * Returns whether it could. Under the lock of the disk.
+ */
+static __always_inline bool decide_here(struct disk *disk, u64 number, struct gendisk *gendisk)
+{
+	struct deciding *deciding = deciding_here();
+	bool has_budget;
+
+	if (!deciding || __sync_val_compare_and_swap(&deciding->is_busy, 0, 1) != 0)
+		return false;
+	if (!disk->is_known)
+		know_disk(disk, number, gendisk);
+	has_budget = copy_budget(deciding);
+	if (has_budget) {
+		deciding->event.disk = number;
+		put_call();
+		decide();
+		ask_for(deciding);
+		merge_budget();
+	}
+	__sync_lock_test_and_set(&deciding->is_busy, 0);
+	return has_budget;
 }
 
 /*
@@ -494,8 +655,11 @@ __noinline int tell_policy(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct reader *reader = bpf_task_storage_get(&fr_str_readers, task, 0, 0);
+	struct gendisk *gendisk;
 	struct inode *inode;
-	bool missed;
+	struct disk *disk;
+	bool missed, is_told = false;
+	u64 number;
 
 	if (!reader)
 		return 0;
@@ -511,20 +675,17 @@ __noinline int tell_policy(void)
 		reader->idle_files = files_seen;
 		return 0;
 	}
-	if (!lock(LOCK_TRIES_MAX)) {
+	gendisk = disk_of(inode);
+	number = gendisk ? disk_number(gendisk) : 0;
+	disk = entry_of(number);
+	if (disk && lock(disk, LOCK_TRIES_MAX)) {
+		is_told = decide_here(disk, number, gendisk);
+		unlock(disk);
+	}
+	if (!is_told) {
 		__sync_fetch_and_add(&untold, 1);
 		return 0;
 	}
-	put_call();
-	decide();
-	/* Around a fault the kernel reads by itself. */
-	if (call_now.decision.reason != FR_REASON_AROUND) {
-		if (call_now.decision.windows > 0)
-			ask(0);
-		if (call_now.decision.windows > 1)
-			ask(1);
-	}
-	unlock();
 	reader->missed = missed;
 	reader->inode = reader->inode_now;
 	return 0;
@@ -793,8 +954,8 @@ int BPF_PROG(fr_str_issued, struct request *request)
 		return 0;
 	number = disk_number(gendisk);
 	/* Disks without a followed stream are not in the map. */
-	disk = bpf_map_lookup_elem(&fr_str_disks, &number);
-	if (!disk || !lock(LOCK_TRIES_INTERRUPT))
+	disk = disk_by_number(number);
+	if (!disk || !lock(disk, LOCK_TRIES_INTERRUPT))
 		return 0;
 	sector = BPF_CORE_READ(request, __sector);
 	flight.asked_ns = BPF_CORE_READ(request, start_time_ns);
@@ -818,14 +979,31 @@ int BPF_PROG(fr_str_issued, struct request *request)
 		__sync_fetch_and_add(&disk->in_flight, 1);
 		__sync_fetch_and_add(&disk->load.in_flight_pages, flight.pages);
 	}
-	unlock();
+	unlock(disk);
 	return 0;
+}
+
+/* A request of the disk is done. Under its lock. */
+static __always_inline void tell_done(struct disk *disk, u64 number, const struct fr_done *done)
+{
+	struct streams_event *event;
+
+	fr_device_done(&disk->device, done);
+	disk->load.page_ns = disk->device.busy_ns;
+	disk->load.latency_ns = disk->device.latency_ns;
+	disk->load.least_ns = disk->device.least_ns;
+	event = log_room(disk, number, STREAMS_DONE);
+	if (event) {
+		event->done = *done;
+		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	}
 }
 
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(fr_str_completed, struct request *request, u8 status, unsigned int bytes)
 {
 	u64 key = (u64)request, number;
+	struct fr_done done = {};
 	struct gendisk *gendisk;
 	struct flight *flight;
 	struct disk *disk;
@@ -838,31 +1016,21 @@ int BPF_PROG(fr_str_completed, struct request *request, u8 status, unsigned int 
 	if (!flight || !gendisk)
 		return 0;
 	number = disk_number(gendisk);
-	disk = bpf_map_lookup_elem(&fr_str_disks, &number);
+	disk = disk_by_number(number);
 	if (disk && disk->episode == flight->episode) {
 		in_flight = __sync_fetch_and_add(&disk->in_flight, -1) - 1;
 		__sync_fetch_and_add(&disk->load.in_flight_pages, -(u64)flight->pages);
 	}
-	if (!disk || !lock(LOCK_TRIES_INTERRUPT)) {
-		bpf_map_delete_elem(&fr_str_flights, &key);
-		return 0;
+	if (disk && !status && lock(disk, LOCK_TRIES_INTERRUPT)) {
+		done.now_ns = bpf_ktime_get_ns();
+		done.took_ns = done.now_ns - flight->asked_ns;
+		done.pages = bytes >> 12;
+		done.first = flight->first;
+		done.left = in_flight > 0;
+		done.next = flight->next;
+		tell_done(disk, number, &done);
+		unlock(disk);
 	}
-	call_now.done.now_ns = bpf_ktime_get_ns();
-	call_now.done.took_ns = call_now.done.now_ns - flight->asked_ns;
-	call_now.done.pages = bytes >> 12;
-	call_now.done.first = flight->first;
-	call_now.done.left = in_flight > 0;
-	call_now.done.next = flight->next;
-	if (!status) {
-		call_now.kind = STREAMS_DONE;
-		call_now.disk = number;
-		fr_device_done(&disk->device, &call_now.done);
-		log_call();
-		disk->load.page_ns = disk->device.busy_ns;
-		disk->load.latency_ns = disk->device.latency_ns;
-		disk->load.least_ns = disk->device.least_ns;
-	}
-	unlock();
 	bpf_map_delete_elem(&fr_str_flights, &key);
 	return 0;
 }
@@ -887,18 +1055,25 @@ SEC("raw_tp")
 int fr_str_tell_issued(void *context)
 {
 	struct stream_file *file = bpf_map_lookup_elem(&fr_str_files, &issued_now.key);
+	struct streams_event *event;
+	struct disk *disk;
 
-	if (!file || !lock(LOCK_TRIES_MAX))
+	if (!file)
+		return 0;
+	disk = disk_by_number(file->disk);
+	if (!disk || !lock(disk, LOCK_TRIES_MAX))
 		return 0;
 	fr_foreread_issued(&file->streams, issued_now.thread, issued_now.pages,
 			   issued_now.read_pages);
-	call_now.kind = STREAMS_ISSUED;
-	call_now.key = issued_now.key;
-	call_now.access.thread = issued_now.thread;
-	call_now.access.req_pages = issued_now.pages;
-	call_now.access.hit_pages = issued_now.read_pages;
-	log_call();
-	unlock();
+	event = log_room(disk, file->disk, STREAMS_ISSUED);
+	if (event) {
+		event->key = issued_now.key;
+		event->access.thread = issued_now.thread;
+		event->access.req_pages = issued_now.pages;
+		event->access.hit_pages = issued_now.read_pages;
+		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	}
+	unlock(disk);
 	return 0;
 }
 
@@ -920,14 +1095,18 @@ struct {
 SEC("raw_tp")
 int fr_str_copy_streams(void *context)
 {
-	struct stream_file *file;
+	struct stream_file *file = bpf_map_lookup_elem(&fr_str_files, &to_copy);
 	bool is_copied = false;
+	struct disk *disk;
 
-	if (!lock(LOCK_TRIES_MAX))
+	if (!file)
+		return 0;
+	disk = disk_by_number(file->disk);
+	if (!disk || !lock(disk, LOCK_TRIES_MAX))
 		return 0;
 	file = bpf_map_lookup_elem(&fr_str_files, &to_copy);
 	if (file)
 		is_copied = bpf_map_update_elem(&fr_str_copied, &ZERO, file, BPF_ANY) == 0;
-	unlock();
+	unlock(disk);
 	return is_copied;
 }

@@ -66,7 +66,7 @@ enum streams_event_kind {
 
 /* A call of the core: its arguments without the state, and its answer. */
 struct streams_event {
-	fr_u64 number; /* from 1, in the order of the calls: one that is missing was lost */
+	fr_u64 number; /* of the disk, from 1, in the order of its calls: a missing one was lost */
 	fr_u32 kind; /* enum streams_event_kind */
 	fr_u32 process;
 	struct streams_key key; /* none for STREAMS_DONE and STREAMS_TURNS */
@@ -78,6 +78,7 @@ struct streams_event {
 	struct fr_access access;
 	struct fr_limits limits;
 	struct fr_done done;
+	struct fr_budget budget; /* before the call */
 	struct fr_decision decision;
 };
 

@@ -94,6 +94,12 @@ void foreread_device_done(struct fr_device *device, const struct fr_done *done)
 	fr_device_done(device, done);
 }
 
+void foreread_budget_merge(struct fr_budget *budget, const struct fr_budget *before,
+			   const struct fr_budget *after)
+{
+	fr_budget_merge(budget, before, after);
+}
+
 fr_u32 foreread_device_even_pages(const struct fr_device *device, fr_u32 alone)
 {
 	return fr_device_even_pages(device, alone);

@@ -30,6 +30,8 @@ void foreread_issued(fr_u32 policy, struct fr_streams *streams, fr_u32 thread, f
 		     fr_u64 read_pages);
 void foreread_device_turns(struct fr_device *device);
 void foreread_device_done(struct fr_device *device, const struct fr_done *done);
+void foreread_budget_merge(struct fr_budget *budget, const struct fr_budget *before,
+			   const struct fr_budget *after);
 fr_u32 foreread_device_even_pages(const struct fr_device *device, fr_u32 alone);
 fr_u32 foreread_decision_window(const struct fr_decision *decision, const struct fr_limits *limits,
 				fr_u32 number, struct fr_window *window);

@@ -142,4 +142,50 @@ FR_ONCE fr_u64 fr_budget_share(struct fr_budget *budget, fr_u64 total_pages, fr_
 	return all / 4;
 }
 
+/**
+ * fr_budget_merge() - add the changes of a decision that was made on a copy
+ * @budget: shared; other decisions may have changed it since it was copied
+ * @before: the copy as the decision began with it
+ * @after: the copy as the decision left it
+ *
+ * So decisions on different devices need not wait for each other. Where no other decision came
+ * between, @budget becomes @after. Otherwise pages and weights of both count, an epoch that both
+ * have ended ends once, and of the two times for a page the later one stands: each differs from
+ * the average of both by one sample.
+ */
+FR_INLINE void fr_budget_merge(struct fr_budget *budget, const struct fr_budget *before,
+			       const struct fr_budget *after)
+{
+	fr_u64 sum, count;
+
+	budget->asked_pages =
+		fr_add(budget->asked_pages, fr_sub(after->asked_pages, before->asked_pages));
+	budget->ahead_pages =
+		fr_sub(fr_add(budget->ahead_pages, after->ahead_pages), before->ahead_pages);
+	if (after->consume_ns != before->consume_ns)
+		budget->consume_ns = after->consume_ns;
+	if (budget->epoch_ns == 0)
+		budget->epoch_ns = after->epoch_ns;
+	if (after->epoch == before->epoch) {
+		sum = fr_sub(after->sum, before->sum);
+		count = fr_sub(after->count, before->count);
+	} else {
+		sum = after->sum;
+		count = after->count;
+	}
+	if (after->epoch != before->epoch && budget->epoch == before->epoch) {
+		budget->sum_before = budget->sum;
+		budget->count_before = budget->count;
+		budget->epoch_pages_before = budget->epoch_pages;
+		budget->epoch_pages = after->epoch_pages;
+		budget->epoch_ns = after->epoch_ns;
+		budget->life_ns = after->life_ns;
+		budget->epoch = after->epoch;
+		budget->sum = 0;
+		budget->count = 0;
+	}
+	budget->sum = fr_add(budget->sum, sum);
+	budget->count = fr_u32_of(fr_add(budget->count, count));
+}
+
 #endif /* FOREREAD_BUDGET_H */

@@ -21,7 +21,7 @@ static struct fr_wants wants;
 static struct fr_decision decision;
 static struct fr_streams streams;
 static struct fr_device device;
-static struct fr_budget budget;
+static struct fr_budget budget, budget_before, budget_after;
 
 static void any_input(void)
 {
@@ -82,6 +82,9 @@ static void remember(fr_u32 policy)
 	fr_device_turns(&device);
 	fr_device_done(&device, &done);
 	any32 = fr_device_even_pages(&device, any32);
+	any_bytes((fr_u8 *)&budget_before, sizeof(budget_before));
+	any_bytes((fr_u8 *)&budget_after, sizeof(budget_after));
+	fr_budget_merge(&budget, &budget_before, &budget_after);
 }
 
 static void iterate(void)

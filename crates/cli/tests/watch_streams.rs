@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -168,6 +169,52 @@ fn the_decisions_of_a_log_are_made_again_bit_for_bit() {
         assert_fails_in_one_line(&replay(other_text), said);
     }
     assert_fails_in_one_line(&replay("/nowhere"), "/nowhere");
+}
+
+/// Reads two files from their ends to their starts at once, each on its disk.
+const TWO_BACKWARD: &str = "import os, sys, threading
+def read(path):
+    fd = os.open(path, os.O_RDONLY)
+    for at in range(int(sys.argv[3]) - 1, -1, -1):
+        os.pread(fd, 65536, at * 65536)
+threads = [threading.Thread(target=read, args=[path]) for path in sys.argv[1:3]]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]";
+
+#[test]
+fn decisions_about_two_disks_at_once_are_made_again_disk_by_disk() {
+    let (Some(one), Some(other)) = (Cold::file(), Cold::file()) else {
+        return;
+    };
+    let log = one.world.path("log");
+    let log_text = log.to_str().expect("text");
+    let mut reader = one.reader(TWO_BACKWARD, CHUNKS);
+    reader.insert(4, other.file.to_str().expect("text").to_owned());
+    make_cold(&other.testbed);
+    let mut watch = one.world.foreread(&["watch", "--log", log_text, "--"]);
+    one.run(watch.args(reader));
+
+    let replay = |log: &str| {
+        let output = one.world.output(&["sim", "--replay", log, "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
+        document["decisions"].as_u64().expect("a count")
+    };
+    let lines = common::watched::lines(&log);
+    let calls = lines.iter().filter(|line| line["disk"].is_string());
+    let disks: BTreeSet<&str> = calls.filter_map(|line| line["disk"].as_str()).collect();
+    let of_disk = |disk: &&str| {
+        let of_it = lines.iter().filter(|line| line["disk"] == **disk);
+        let text: Vec<String> = of_it.map(Value::to_string).collect();
+        let path = one.world.path("of-disk");
+        fs::write(&path, text.join("\n")).expect("it is written");
+        replay(path.to_str().expect("text"))
+    };
+    let decisions: Vec<u64> = disks.iter().map(of_disk).collect();
+    assert_eq!(decisions.iter().sum::<u64>(), replay(log_text));
+    let followed = decisions.iter().filter(|decisions| **decisions > 100);
+    // The disk of the programs may be a third one.
+    assert!(followed.count() >= 2, "{disks:?}: {decisions:?}");
 }
 
 #[test]

@@ -95,6 +95,11 @@ mod raw {
         );
         pub fn foreread_device_turns(device: *mut Device);
         pub fn foreread_device_done(device: *mut Device, done: *const Done);
+        pub fn foreread_budget_merge(
+            budget: *mut Budget,
+            before: *const Budget,
+            after: *const Budget,
+        );
         pub fn foreread_device_even_pages(device: *const Device, alone: u32) -> u32;
         pub fn foreread_decision_window(
             decision: *const Decision,
@@ -169,6 +174,7 @@ safe! {
     );
     device_turns = foreread_device_turns(device: &mut Device);
     device_done = foreread_device_done(device: &mut Device, done: &Done);
+    budget_merge = foreread_budget_merge(budget: &mut Budget, before: &Budget, after: &Budget);
     device_even_pages = foreread_device_even_pages(device: &Device, alone: u32) -> u32;
     probe_begin = foreread_probe_begin(
         probe: &mut Probe, wants: &Wants, near: &Near, index: u64

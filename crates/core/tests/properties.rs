@@ -204,3 +204,87 @@ proptest! {
         }
     }
 }
+
+/// A reader of its own file, whose decisions share a budget with others.
+#[derive(Clone)]
+struct Sharing {
+    limits: Limits,
+    state: State,
+    streams: Streams,
+    thread: u32,
+    page: u64,
+}
+
+impl Sharing {
+    fn new(thread: u32) -> Self {
+        let limits = Limits {
+            reclaim_pages: 2048,
+            ..Limits::new(1 << 20, 32)
+        };
+        Self {
+            limits,
+            state: State::open(&limits),
+            streams: Streams::new(),
+            thread,
+            page: 0,
+        }
+    }
+
+    /// Reads on, and misses where `missed`; returns the pages that were asked for.
+    fn read(&mut self, pages: u64, time_ns: u64, missed: bool, budget: &mut Budget) -> u64 {
+        let asked_before = budget.asked_pages;
+        let mut access = Access::read_look(self.page, pages);
+        (access.thread, access.time_ns) = (self.thread, time_ns);
+        access.flags = if missed { Access::MISSED } else { 0 };
+        self.page += pages;
+        let memory = Memory {
+            streams: Some(&mut self.streams),
+            device: None,
+            budget: Some(budget),
+        };
+        let near = Near::default();
+        let _ = Policy::Foreread.decide_with(&mut self.state, &access, &near, &self.limits, memory);
+        budget.asked_pages - asked_before
+    }
+}
+
+proptest! {
+    #[test]
+    fn decisions_on_copies_of_a_budget_add_up(
+        reads in prop::collection::vec((0usize..4, 1u64..64, any::<bool>()), 1..200),
+    ) {
+        // One after the other, a decision on a copy is as good as one on the budget itself.
+        let (mut direct, mut merged) = (Budget::default(), Budget::default());
+        let mut readers: Vec<_> = (1..5).map(Sharing::new).collect();
+        let mut others = readers.clone();
+        for (at, (reader, pages, missed)) in reads.iter().copied().enumerate() {
+            let time_ns = (at as u64 + 1) * 1_000_000;
+            readers[reader].read(pages, time_ns, missed, &mut direct);
+            let before = merged;
+            let mut after = before;
+            others[reader].read(pages, time_ns, missed, &mut after);
+            merged.merge(&before, &after);
+            prop_assert_eq!(merged, direct);
+        }
+
+        // Two at once: no page is lost, and an epoch ends once.
+        let mut budget = Budget::default();
+        let mut asked_pages = 0;
+        for (at, two) in reads.chunks_exact(2).enumerate() {
+            let time_ns = (at as u64 + 1) * 1_000_000;
+            let before = budget;
+            let mut copies = [before; 2];
+            for (copy, (reader, pages, missed)) in copies.iter_mut().zip(two) {
+                asked_pages += readers[*reader].read(*pages, time_ns, *missed, copy);
+            }
+            copies.iter().for_each(|after| budget.merge(&before, after));
+            prop_assert_eq!(budget.asked_pages, before.asked_pages
+                + copies.iter().map(|copy| copy.asked_pages - before.asked_pages).sum::<u64>());
+            let epochs = copies.map(|copy| copy.epoch() - before.epoch());
+            prop_assert!(epochs.iter().all(|epochs| *epochs <= 1));
+            let ended = epochs.iter().max().copied().unwrap_or(0);
+            prop_assert_eq!(budget.epoch(), before.epoch() + ended);
+        }
+        prop_assert_eq!(budget.asked_pages, asked_pages);
+    }
+}

@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 
 use foreread_core::Device;
-use foreread_core::policy::{Access, Decision, Done, Limits};
+use foreread_core::policy::{Access, Budget, Decision, Done, Limits};
 use foreread_watch::detect::{Missed, Passed, Suspicion};
 use foreread_watch::log::detect_call::{DetectCall, DetectCalled};
 use foreread_watch::log::replay::{Made, Replay};
@@ -230,6 +230,7 @@ fn stream_calls() -> Vec<Call> {
         has_thrashed: false,
         access: Access::read_look(0, 4),
         limits,
+        budget: Budget::default(),
         decision: Decision::from_bytes(&[0; 96]).expect("a decision"),
     };
     let call = |what| Call {
@@ -371,7 +372,10 @@ fn a_replay_finds_what_differs_and_what_is_lost() {
     let Made::Lost(lost) = replay.take(&line(9, &access)).expect("a line") else {
         panic!("calls 2 to 4 are not there");
     };
-    assert_eq!((lost.number, lost.who.as_str()), (2, "the streams"));
+    assert_eq!(
+        (lost.number, lost.who.as_str()),
+        (2, "the streams of disk 7:1")
+    );
     let counts: Vec<_> = replay
         .replayed()
         .into_iter()

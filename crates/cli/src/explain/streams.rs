@@ -27,7 +27,8 @@ pub struct Streams<'a> {
     /// For whom a page was asked for that nobody has come to yet.
     ahead: HashMap<FileKey, BTreeMap<u64, u32>>,
     ahead_pages: usize,
-    calls: u64,
+    /// The number of the last call of each disk.
+    calls: HashMap<u64, u64>,
     lost: bool,
 }
 
@@ -39,7 +40,7 @@ impl<'a> Streams<'a> {
             stories: BTreeMap::new(),
             ahead: HashMap::new(),
             ahead_pages: 0,
-            calls: 0,
+            calls: HashMap::new(),
             lost: false,
         }
     }
@@ -48,15 +49,15 @@ impl<'a> Streams<'a> {
     pub fn take(&mut self, header: &Header<'_>, line: &Value) -> Result<()> {
         if header.is_start() {
             self.watch += 1;
-            self.calls = 0;
+            self.calls.clear();
             self.ahead.clear();
             self.ahead_pages = 0;
         }
         let Some(call) = header.call::<Remembered>(line)? else {
             return Ok(());
         };
-        self.lost |= call.number != self.calls + 1;
-        self.calls = call.number;
+        let last = self.calls.insert(call.disk, call.number).unwrap_or(0);
+        self.lost |= call.number != last + 1;
         match call.what {
             Called::Access(decided) => self.access(call.process, &decided),
             Called::Waited {

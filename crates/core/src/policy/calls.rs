@@ -4,7 +4,7 @@
 
 use super::decision::{Decision, Reason, Window};
 use super::limits::Limits;
-use super::memory::{Device, Done};
+use super::memory::{Budget, Device, Done};
 use super::nearby::{Near, Nearby, Wants};
 use super::state::{Advice, State};
 use crate::ffi;
@@ -81,6 +81,13 @@ impl Device {
     #[must_use]
     pub fn even_pages(&self) -> u32 {
         ffi::device_even_pages(self, 0)
+    }
+}
+
+impl Budget {
+    /// Adds the changes of a decision that was made on a copy: `before` and `after` it.
+    pub fn merge(&mut self, before: &Self, after: &Self) {
+        ffi::budget_merge(self, before, after);
     }
 }
 

@@ -175,6 +175,15 @@ pub struct Budget {
     reserved: u32,
 }
 
+impl Budget {
+    /// The number of the present epoch; it wraps. An epoch ends when all of the budget was asked
+    /// for.
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+}
+
 /// What a decision may use and change besides the state of the open file. What is not there is
 /// taken to be unknown, or unbounded.
 #[derive(Debug, Default)]

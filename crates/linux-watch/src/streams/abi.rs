@@ -4,12 +4,12 @@
 use std::mem::offset_of;
 
 use foreread_bpf::skeletons::streams::types::{
-    fr_access, fr_decision, fr_done, fr_limits, streams_ask, streams_event, streams_file,
-    streams_key,
+    fr_access, fr_budget, fr_decision, fr_done, fr_limits, streams_ask, streams_event,
+    streams_file, streams_key,
 };
 use foreread_bpf::{field, put};
 use foreread_core::Device;
-use foreread_core::policy::{Access, Decision, Done, Limits};
+use foreread_core::policy::{Access, Budget, Decision, Done, Limits};
 use foreread_watch::log::stream_call::{Call, Called, Decided};
 use foreread_watch::stream::{Ask, FileKey};
 
@@ -81,6 +81,7 @@ const _: () = {
     assert!(size_of::<Access>() == size_of::<fr_access>());
     assert!(size_of::<Limits>() == size_of::<fr_limits>());
     assert!(size_of::<Done>() == size_of::<fr_done>());
+    assert!(size_of::<Budget>() == size_of::<fr_budget>());
     assert!(size_of::<Decision>() == size_of::<fr_decision>());
 };
 
@@ -111,6 +112,7 @@ pub(super) fn call_from_bytes(bytes: &[u8]) -> Option<Call> {
             has_thrashed: field!(bytes, streams_event, state_flags)? != 0,
             access,
             limits: part!(bytes, limits, Limits)?,
+            budget: part!(bytes, budget, Budget)?,
             decision: part!(bytes, decision, Decision)?,
         })),
         WAITED => Called::Waited {

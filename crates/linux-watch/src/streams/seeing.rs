@@ -52,7 +52,8 @@ pub(super) struct Counted {
     pub accesses: u64,
     /// Of those, with something missing.
     pub misses: u64,
-    /// Accesses that were skipped, since the policy was busy on another processor.
+    /// Accesses that were skipped, since the policy was busy with the same disk on another
+    /// processor.
     pub untold: u64,
     /// Records that found no room.
     pub lost: u64,
@@ -274,7 +275,8 @@ impl Seeing {
         }
         let copied = &self.skel.maps.fr_str_copied;
         let bytes = copied.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
-        Streams::from_bytes(bytes.get(offset_of!(stream_file, streams)..)?)
+        let streams = bytes.get(offset_of!(stream_file, streams)..)?;
+        Streams::from_bytes(streams.get(..size_of::<Streams>())?)
     }
 
     /// Tells the policy what became of its windows.

@@ -13,7 +13,7 @@ use foreread_core::policy::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::planner::Planner;
-use super::text::{disk, file, hex};
+use super::text::{device_of, disk, file, hex};
 use crate::stream::FileKey;
 
 /// The policy of streams.
@@ -22,7 +22,7 @@ pub const POLICY: Policy = Policy::Foreread;
 /// A call of the core.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
-    /// From 1, in the order of the calls: one that is missing was lost.
+    /// From 1, in the order of the calls of the disk: one that is missing was lost.
     pub number: u64,
     /// The process that read, or 0.
     pub process: u32,
@@ -86,6 +86,8 @@ pub struct Decided {
     pub access: Access,
     /// The limits that held.
     pub limits: Limits,
+    /// The budget that all disks share, before the decision.
+    pub budget: Budget,
     /// The answer.
     pub decision: Decision,
 }
@@ -118,6 +120,8 @@ struct AccessLine {
     #[serde(with = "hex")]
     limits: Limits,
     #[serde(with = "hex")]
+    budget: Budget,
+    #[serde(with = "hex")]
     decision: Decision,
 }
 
@@ -147,6 +151,7 @@ impl Serialize for Decided {
             thrashed: self.has_thrashed,
             access: *access,
             limits: *limits,
+            budget: self.budget,
             decision: *decision,
         };
         line.serialize(to)
@@ -163,6 +168,7 @@ impl<'de> Deserialize<'de> for Decided {
             has_thrashed: line.thrashed,
             access: line.access,
             limits: line.limits,
+            budget: line.budget,
             decision: line.decision,
         })
     }
@@ -196,12 +202,12 @@ mod done {
     }
 }
 
-/// What the core remembers, call after call.
+/// The memory of the core for one disk, call after call: the disk and its files. A decision has a
+/// copy of the budget with it, which all disks share.
 #[derive(Debug, Default)]
 pub struct Remembered {
     files: HashMap<FileKey, Box<(State, Streams)>>,
-    disks: HashMap<u64, Device>,
-    budget: Budget,
+    disk: Device,
 }
 
 impl Remembered {
@@ -214,7 +220,7 @@ impl Remembered {
     /// Makes a call. Returns the decision, where it is about one.
     pub fn make(&mut self, call: &Call) -> Option<Decision> {
         match &call.what {
-            Called::Access(decided) => return Some(self.decide(call.disk, decided)),
+            Called::Access(decided) => return Some(self.decide(decided)),
             Called::Waited {
                 file,
                 thread,
@@ -224,8 +230,8 @@ impl Remembered {
                 if let Some(remembered) = self.files.get_mut(file) {
                     let memory = Memory {
                         streams: Some(&mut remembered.1),
-                        device: Some(self.disks.entry(call.disk).or_default()),
-                        budget: Some(&mut self.budget),
+                        device: Some(&mut self.disk),
+                        budget: None,
                     };
                     POLICY.waited(memory, *thread, *waited_ns, *asked);
                 }
@@ -240,15 +246,14 @@ impl Remembered {
                     POLICY.issued(&mut remembered.1, *thread, *pages, *read_pages);
                 }
             }
-            Called::Done(done) => self.disks.entry(call.disk).or_default().done(done),
-            Called::Turns => {
-                self.disks.insert(call.disk, Device::that_turns());
-            }
+            Called::Done(done) => self.disk.done(done),
+            Called::Turns => self.disk = Device::that_turns(),
         }
         None
     }
 
-    fn decide(&mut self, disk: u64, decided: &Decided) -> Decision {
+    fn decide(&mut self, decided: &Decided) -> Decision {
+        let mut budget = decided.budget;
         let limits = &decided.limits;
         if decided.is_new {
             let fresh = Box::new((State::open(limits), Streams::new()));
@@ -265,8 +270,8 @@ impl Remembered {
         }
         let memory = Memory {
             streams: Some(streams),
-            device: Some(self.disks.entry(disk).or_default()),
-            budget: Some(&mut self.budget),
+            device: Some(&mut self.disk),
+            budget: Some(&mut budget),
         };
         POLICY.decide_with(state, &decided.access, &Near::default(), limits, memory)
     }
@@ -274,8 +279,8 @@ impl Remembered {
 
 impl Planner for Remembered {
     type Call = Call;
-    /// The machine's streams share a budget.
-    type Key = ();
+    /// The disk.
+    type Key = u64;
 
     const NAME: &'static str = "streams";
     const WHATS: &'static [&'static str] = &["access", "waited", "issued", "done", "turns"];
@@ -286,10 +291,12 @@ impl Planner for Remembered {
         call.number
     }
 
-    fn key(_: u32, _: &Call) {}
+    fn key(_: u32, call: &Call) -> u64 {
+        call.disk
+    }
 
-    fn words((): &()) -> String {
-        "the streams".to_owned()
+    fn words(disk: &u64) -> String {
+        format!("the streams of disk {}", device_of(*disk))
     }
 
     fn begin(_: &Call) -> Option<Self> {
@@ -338,6 +345,7 @@ mod tests {
             has_thrashed: false,
             access,
             limits,
+            budget: Budget::default(),
             decision: Remembered::new().decide_nothing(&limits),
         };
         Call {

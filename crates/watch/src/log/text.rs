@@ -182,14 +182,19 @@ pub mod disk {
     use super::*;
 
     pub fn serialize<S: Serializer>(disk: &u64, to: S) -> Result<S::Ok, S::Error> {
-        let (major, minor) = ((disk >> 32) as u32, *disk as u32);
-        device::serialize(&Device { major, minor }, to)
+        device::serialize(&device_of(*disk), to)
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
         let Device { major, minor } = device::deserialize(from)?;
         Ok(u64::from(major) << 32 | u64::from(minor))
     }
+}
+
+/// The device with a number that has the major one in its upper half.
+pub fn device_of(disk: u64) -> Device {
+    let (major, minor) = ((disk >> 32) as u32, disk as u32);
+    Device { major, minor }
 }
 
 /// `MAJOR:MINOR:INODE:GENERATION`.
@@ -223,7 +228,7 @@ pub mod file {
 /// A structure of the policy core, as the hexadecimal digits of its bytes.
 pub mod hex {
     use super::*;
-    use foreread_core::policy::{Access, Decision, Done, Limits};
+    use foreread_core::policy::{Access, Budget, Decision, Done, Limits};
 
     /// A structure that the kernel wrote, and its bytes.
     pub trait Structure: Sized {
@@ -246,7 +251,7 @@ pub mod hex {
             })*
         };
     }
-    structures!(Access, Limits, Decision, Done);
+    structures!(Access, Budget, Limits, Decision, Done);
 
     pub fn serialize<T: Structure, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
