@@ -78,6 +78,7 @@ struct reader {
 	u64 waited_ns; /* how long it has waited, and it wasn't told yet */
 	/* The access that is told. */
 	u64 inode_now;
+	u64 disk_now; /* of that file; 0 unknown */
 	u64 index_now;
 	u64 pages_now;
 	u64 hit_pages_now; /* of these, those at the start that were in memory */
@@ -111,7 +112,7 @@ struct {
 /* A decision that is being made on this processor. */
 struct deciding {
 	u32 is_busy; /* 1 while somebody has this; only a thread that was preempted is met here */
-	u32 reserved;
+	u32 is_made; /* whether the policy was called */
 	struct streams_event event; /* the call that is put together */
 	struct fr_budget budget; /* the copy that the decision changes */
 	struct fr_budget budget_before;
@@ -228,6 +229,11 @@ static __always_inline bool take_word(u32 *lock_word, u32 tries)
 	return taking.has_it;
 }
 
+static __always_inline void drop_word(u32 *lock_word)
+{
+	__sync_lock_test_and_set(lock_word, 0);
+}
+
 static __always_inline bool lock(struct disk *disk, u32 tries)
 {
 	if (stays_on_cpu)
@@ -241,7 +247,7 @@ static __always_inline bool lock(struct disk *disk, u32 tries)
 
 static __always_inline void unlock(struct disk *disk)
 {
-	__sync_lock_test_and_set(&disk->lock_word, 0);
+	drop_word(&disk->lock_word);
 	if (stays_on_cpu)
 		bpf_preempt_enable();
 }
@@ -251,9 +257,9 @@ static __always_inline struct deciding *deciding_here(void)
 	return bpf_map_lookup_elem(&fr_str_deciding, &ZERO);
 }
 
-static __always_inline struct disk *disk_by_number(u64 number)
+static __always_inline struct disk *disk_by_number(const u64 *number)
 {
-	return bpf_map_lookup_elem(&fr_str_disks, &number);
+	return bpf_map_lookup_elem(&fr_str_disks, number);
 }
 
 static __always_inline void lose(void)
@@ -338,28 +344,17 @@ static __always_inline bool turns(u64 number, struct gendisk *disk)
 	return says_it_turns(disk) && !bpf_map_lookup_elem(&fr_str_headless, &number);
 }
 
-/* The entry of a disk; none if there are too many disks. */
-static __always_inline struct disk *entry_of(u64 number)
-{
-	struct disk *disk = disk_by_number(number);
-
-	if (disk)
-		return disk;
-	bpf_map_update_elem(&fr_str_disks, &number, &FRESH_DISK, BPF_NOEXIST);
-	return disk_by_number(number);
-}
-
 /* Tells the policy what a new disk says of itself. Under its lock. */
-static __always_inline void know_disk(struct disk *disk, u64 number, struct gendisk *gendisk)
+static __always_inline void know_disk(struct disk *disk, const u64 *number, struct gendisk *gendisk)
 {
 	struct streams_event *event;
 
 	disk->is_known = 1;
-	if (!gendisk || !turns(number, gendisk))
+	if (!gendisk || !turns(*number, gendisk))
 		return;
 	disk->load.turns = 1;
 	fr_device_turns(&disk->device);
-	event = log_room(disk, number, STREAMS_TURNS);
+	event = log_room(disk, *number, STREAMS_TURNS);
 	if (event)
 		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
@@ -421,7 +416,7 @@ __noinline int ask(u32 number)
 	start = window->start;
 	pages = window->read_pages;
 	needed_end = access->index + access->req_pages;
-	disk = disk_by_number(deciding->event.disk);
+	disk = disk_by_number(&deciding->event.disk);
 	if (has_missed(access->kind, access->flags) && start >= access->index + access->hit_pages &&
 	    start < needed_end) {
 		if (pages <= needed_end - start)
@@ -473,27 +468,24 @@ static __always_inline bool call_of(struct deciding *deciding, struct disk *disk
 	return true;
 }
 
-/* Calls the policy with the access that was put together. */
+/*
+ * Calls the policy with the access that was put together. Nothing is needed after the call, so that
+ * the policy has almost all of the stack.
+ */
 __noinline int decide(void)
 {
 	struct deciding *deciding = deciding_here();
-	struct streams_event *event;
 	struct fr_call call;
-	struct disk *disk;
 
-	if (!deciding)
+	if (!deciding || !call_of(deciding, disk_by_number(&deciding->event.disk), &call))
 		return 0;
-	event = &deciding->event;
-	disk = disk_by_number(event->disk);
-	if (!disk || !call_of(deciding, disk, &call))
-		return 0;
-	if (event->is_new)
-		fr_open(call.state, &event->limits);
-	call.state->ra_pages = event->state_ra_pages;
-	if (event->state_flags)
+	deciding->is_made = 1;
+	if (deciding->event.is_new)
+		fr_open(call.state, &deciding->event.limits);
+	call.state->ra_pages = deciding->event.state_ra_pages;
+	if (deciding->event.state_flags)
 		fr_feedback(FR_FOREREAD, call.state, FR_FEEDBACK_THRASHED, 1);
-	fr_foreread_decide(&call, &event->decision);
-	log_call(disk, event);
+	fr_foreread_decide(&call, &deciding->event.decision);
 	return 0;
 }
 
@@ -506,7 +498,7 @@ __noinline int tell_waited(u64 waited_ns, u32 asked)
 
 	if (!deciding)
 		return 0;
-	disk = disk_by_number(deciding->event.disk);
+	disk = disk_by_number(&deciding->event.disk);
 	if (!disk || !call_of(deciding, disk, &call))
 		return 0;
 	deciding->event.kind = STREAMS_WAITED;
@@ -523,22 +515,19 @@ static __always_inline bool copy_budget(struct deciding *deciding)
 	if (!take_word(&budget_lock_word, LOCK_TRIES_MAX))
 		return false;
 	deciding->budget = budget;
-	__sync_lock_test_and_set(&budget_lock_word, 0);
+	drop_word(&budget_lock_word);
 	deciding->budget_before = deciding->budget;
 	deciding->event.budget = deciding->budget;
 	return true;
 }
 
 /* Adds what a decision has changed to the shared budget. */
-__noinline int merge_budget(void)
+static __always_inline void merge_budget(const struct deciding *deciding)
 {
-	struct deciding *deciding = deciding_here();
-
-	if (!deciding || !take_word(&budget_lock_word, LOCK_TRIES_MAX))
-		return 0;
+	if (!take_word(&budget_lock_word, LOCK_TRIES_MAX))
+		return;
 	fr_budget_merge(&budget, &deciding->budget_before, &deciding->budget);
-	__sync_lock_test_and_set(&budget_lock_word, 0);
-	return 0;
+	drop_word(&budget_lock_word);
 }
 
 /*
@@ -603,8 +592,7 @@ __noinline int put_call(void)
 	event->limits.min_pages = device_ra_pages * 2;
 	event->state_ra_pages = reader->ra_pages_now ? reader->ra_pages_now : device_ra_pages;
 	event->state_flags = 0;
-	/* Should the file be evicted before the decision, nothing is asked for. */
-	event->decision.windows = 0;
+	deciding->is_made = 0;
 	if (missed &&
 	    !cached_folio((u64)BPF_CORE_READ(inode, i_mapping), reader->index_now, &found) &&
 	    (found.folio & 1))
@@ -612,82 +600,123 @@ __noinline int put_call(void)
 	return 0;
 }
 
-/* Sends the windows of the decision that was made. Around a fault the kernel reads by itself. */
-static __always_inline void ask_for(const struct deciding *deciding)
-{
-	if (deciding->event.decision.reason == FR_REASON_AROUND)
-		return;
-	if (deciding->event.decision.windows > 0)
-		ask(0);
-	if (deciding->event.decision.windows > 1)
-		ask(1);
-}
-
 /*
- * Makes a decision about the current thread's access of a file on this disk, and sends its windows.
- * Returns whether it could. Under the lock of the disk.
+ * Begins an access of the current thread: notes its file and its disk. Returns whether the policy
+ * is to be told of it.
  */
-static __always_inline bool decide_here(struct disk *disk, u64 number, struct gendisk *gendisk)
-{
-	struct deciding *deciding = deciding_here();
-	bool has_budget;
-
-	if (!deciding || __sync_val_compare_and_swap(&deciding->is_busy, 0, 1) != 0)
-		return false;
-	if (!disk->is_known)
-		know_disk(disk, number, gendisk);
-	has_budget = copy_budget(deciding);
-	if (has_budget) {
-		deciding->event.disk = number;
-		put_call();
-		decide();
-		ask_for(deciding);
-		merge_budget();
-	}
-	__sync_lock_test_and_set(&deciding->is_busy, 0);
-	return has_budget;
-}
-
-/*
- * Tells the policy of the current thread's access, and sends its windows to user space.
- */
-__noinline int tell_policy(void)
+__noinline int begin_access(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct reader *reader = bpf_task_storage_get(&fr_str_readers, task, 0, 0);
 	struct gendisk *gendisk;
 	struct inode *inode;
-	struct disk *disk;
-	bool missed, is_told = false;
-	u64 number;
 
 	if (!reader)
 		return 0;
-	missed = has_missed(reader->kind_now & 0xff, reader->kind_now >> 8);
 	inode = (struct inode *)reader->inode_now;
 	reader->key_now.inode = BPF_CORE_READ(inode, i_ino);
 	reader->key_now.device = BPF_CORE_READ(inode, i_sb, s_dev);
 	reader->key_now.generation = BPF_CORE_READ(inode, i_generation);
 	/* All that it reads may be in memory. */
-	if (!missed && reader->ahead_inode != reader->inode_now &&
+	if (!has_missed(reader->kind_now & 0xff, reader->kind_now >> 8) &&
+	    reader->ahead_inode != reader->inode_now &&
 	    !bpf_map_lookup_elem(&fr_str_files, &reader->key_now)) {
 		reader->idle_mapping = reader->mapping_now;
 		reader->idle_files = files_seen;
 		return 0;
 	}
 	gendisk = disk_of(inode);
-	number = gendisk ? disk_number(gendisk) : 0;
-	disk = entry_of(number);
-	if (disk && lock(disk, LOCK_TRIES_MAX)) {
-		is_told = decide_here(disk, number, gendisk);
-		unlock(disk);
-	}
-	if (!is_told) {
-		__sync_fetch_and_add(&untold, 1);
+	reader->disk_now = gendisk ? disk_number(gendisk) : 0;
+	/* It is there already, or now. Without room for it there is no lock to take. */
+	if (!disk_by_number(&reader->disk_now))
+		bpf_map_update_elem(&fr_str_disks, &reader->disk_now, &FRESH_DISK, BPF_NOEXIST);
+	return 1;
+}
+
+/*
+ * Takes the lock of the disk and the scratch memory of this processor for the current thread's
+ * access, and copies the budget there. Returns whether it has all of them.
+ */
+__noinline int take_access(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct reader *reader = bpf_task_storage_get(&fr_str_readers, task, 0, 0);
+	struct deciding *deciding = deciding_here();
+	struct disk *disk;
+
+	if (!reader || !deciding)
 		return 0;
+	disk = disk_by_number(&reader->disk_now);
+	if (!disk || !take_word(&disk->lock_word, LOCK_TRIES_MAX))
+		return 0;
+	if (!disk->is_known)
+		know_disk(disk, &reader->disk_now, disk_of((struct inode *)reader->inode_now));
+	if (__sync_val_compare_and_swap(&deciding->is_busy, 0, 1) == 0) {
+		if (copy_budget(deciding)) {
+			deciding->event.disk = reader->disk_now;
+			return 1;
+		}
+		drop_word(&deciding->is_busy);
 	}
-	reader->missed = missed;
+	drop_word(&disk->lock_word);
+	return 0;
+}
+
+/*
+ * Ends an access after its decision: logs it, sends its windows, adds its changes to the budget,
+ * and gives back what take_access() took.
+ */
+__noinline int end_access(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct reader *reader = bpf_task_storage_get(&fr_str_readers, task, 0, 0);
+	struct deciding *deciding = deciding_here();
+	struct disk *disk;
+
+	if (!reader || !deciding)
+		return 0;
+	disk = disk_by_number(&deciding->event.disk);
+	if (disk && deciding->is_made)
+		log_call(disk, &deciding->event);
+	/* Around a fault the kernel reads by itself. */
+	if (deciding->is_made && deciding->event.decision.reason != FR_REASON_AROUND) {
+		if (deciding->event.decision.windows > 0)
+			ask(0);
+		if (deciding->event.decision.windows > 1)
+			ask(1);
+	}
+	merge_budget(deciding);
+	reader->missed = has_missed(reader->kind_now & 0xff, reader->kind_now >> 8);
 	reader->inode = reader->inode_now;
+	drop_word(&deciding->is_busy);
+	if (disk)
+		drop_word(&disk->lock_word);
+	return 0;
+}
+
+/*
+ * Tells the policy of the current thread's access, and sends its windows to user space. Its steps
+ * are functions, so that none of their stack is in use while the policy runs. What disables
+ * preemption must be enabled by the same function.
+ */
+__noinline int tell_policy(void)
+{
+	int is_told;
+
+	if (!begin_access())
+		return 0;
+	if (stays_on_cpu)
+		bpf_preempt_disable();
+	is_told = take_access();
+	if (is_told) {
+		put_call();
+		decide();
+		end_access();
+	}
+	if (stays_on_cpu)
+		bpf_preempt_enable();
+	if (!is_told)
+		__sync_fetch_and_add(&untold, 1);
 	return 0;
 }
 
@@ -954,7 +983,7 @@ int BPF_PROG(fr_str_issued, struct request *request)
 		return 0;
 	number = disk_number(gendisk);
 	/* Disks without a followed stream are not in the map. */
-	disk = disk_by_number(number);
+	disk = disk_by_number(&number);
 	if (!disk || !lock(disk, LOCK_TRIES_INTERRUPT))
 		return 0;
 	sector = BPF_CORE_READ(request, __sector);
@@ -1016,7 +1045,7 @@ int BPF_PROG(fr_str_completed, struct request *request, u8 status, unsigned int 
 	if (!flight || !gendisk)
 		return 0;
 	number = disk_number(gendisk);
-	disk = disk_by_number(number);
+	disk = disk_by_number(&number);
 	if (disk && disk->episode == flight->episode) {
 		in_flight = __sync_fetch_and_add(&disk->in_flight, -1) - 1;
 		__sync_fetch_and_add(&disk->load.in_flight_pages, -(u64)flight->pages);
@@ -1060,7 +1089,7 @@ int fr_str_tell_issued(void *context)
 
 	if (!file)
 		return 0;
-	disk = disk_by_number(file->disk);
+	disk = disk_by_number(&file->disk);
 	if (!disk || !lock(disk, LOCK_TRIES_MAX))
 		return 0;
 	fr_foreread_issued(&file->streams, issued_now.thread, issued_now.pages,
@@ -1101,7 +1130,7 @@ int fr_str_copy_streams(void *context)
 
 	if (!file)
 		return 0;
-	disk = disk_by_number(file->disk);
+	disk = disk_by_number(&file->disk);
 	if (!disk || !lock(disk, LOCK_TRIES_MAX))
 		return 0;
 	file = bpf_map_lookup_elem(&fr_str_files, &to_copy);
