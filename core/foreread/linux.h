@@ -194,7 +194,7 @@ FR_INLINE void fr_linux_ondemand(const struct fr_call *call, fr_u64 req,
 	const struct fr_access *access = call->access;
 	fr_u32 max = fr_max_pages(call->state, call->limits, req);
 	fr_u32 is_mark = access->kind == FR_READ_MARK || access->kind == FR_FAULT_MARK;
-	fr_u64 more;
+	fr_u64 more, both;
 
 	decision->max_pages = max;
 	if (access->index != 0 && fr_linux_goes_on(call->state, access)) {
@@ -215,9 +215,10 @@ FR_INLINE void fr_linux_ondemand(const struct fr_call *call, fr_u64 req,
 	/* The read would reach the mark of its own window: the next one is merged with it. */
 	if (access->index == window.start && window.size == window.async_size) {
 		more = fr_next_size(window.size, max);
-		if (fr_add(window.size, more) <= max) {
+		both = fr_add(window.size, more);
+		if (both <= max) {
 			window.async_size = (fr_u32)more;
-			window.size = (fr_u32)fr_add(window.size, more);
+			window.size = (fr_u32)both;
 		} else {
 			window.size = max;
 			window.async_size = max / 2;
