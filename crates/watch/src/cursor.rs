@@ -26,7 +26,7 @@ pub struct Cursor {
     moved: u64,
 }
 
-/// What a move meant.
+/// The effect of a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
     /// Steps that were passed over.

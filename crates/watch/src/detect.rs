@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether a process that misses file after file may be walking a directory tree.
 //!
-//! What is said here is a suspicion: [`Orders`](crate::order::Orders) confirm it with the list
-//! of the directory.
+//! The result is a suspicion: [`Orders`](crate::order::Orders) confirm it with the list of the
+//! directory.
 
 use std::collections::{HashMap, VecDeque};
 

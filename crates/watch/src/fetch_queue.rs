@@ -47,16 +47,16 @@ const PIECE_RANGES_MAX: usize = 16;
 /// many times as much could have arrived.
 const PATIENCE: u32 = 4;
 
-/// What is asked for of a file, and what is left of that. `R` is how the file is reached.
+/// Requested pages of a file, and those of them that are left. `R` is the means to reach the file.
 #[derive(Clone, Debug)]
 pub struct Window<R> {
-    /// How its file is reached.
+    /// The means to reach the file.
     pub reached: R,
-    /// What was asked for.
+    /// The requests.
     pub asks: Vec<Ask>,
-    /// What was fetched of it so far.
+    /// The ranges fetched so far.
     pub fetched: Vec<FetchedRange>,
-    /// As (first page, pages), upward.
+    /// Ranges left to fetch, as (first page, pages), ascending.
     left: VecDeque<(u64, u64)>,
     /// Whether a part of it was given out.
     is_begun: bool,
@@ -96,7 +96,7 @@ impl<R> Window<R> {
         }
     }
 
-    /// What is next of it.
+    /// Takes the next ranges of the window, at most `pages_max` pages in `ranges_max` ranges.
     fn piece(&mut self, pages_max: u64, ranges_max: usize) -> Vec<(u64, u64)> {
         let is_down = self.is_down();
         let mut piece = Vec::new();
@@ -128,12 +128,12 @@ impl<R> Window<R> {
     }
 }
 
-/// What is in the first and not in the second, of (first page, pages), both upward.
+/// The pages of `ranges` that are not in `others`. Both are (first page, pages), ascending.
 fn without(ranges: &VecDeque<(u64, u64)>, others: &[(u64, u64)]) -> VecDeque<(u64, u64)> {
     let mut left = VecDeque::with_capacity(ranges.len());
     for &(start, pages) in ranges {
         let (mut at, end) = (start, start.saturating_add(pages));
-        // They are few: what waits of one file.
+        // They are few: the waiting ranges of one file.
         for &(other, pages) in others {
             let other_end = other.saturating_add(pages);
             if other_end <= at || other >= end {
@@ -156,11 +156,11 @@ fn without(ranges: &VecDeque<(u64, u64)>, others: &[(u64, u64)]) -> VecDeque<(u6
 pub struct DiskLoad {
     /// Pages that are being read, by any process.
     pub in_flight_pages: u64,
-    /// What a request took at least; 0 unknown.
+    /// Lowest latency of a request, in nanoseconds; 0 if unknown.
     pub least_ns: u64,
-    /// What a page took while it did most; 0 unknown.
+    /// Time per page at the highest throughput, in nanoseconds; 0 if unknown.
     pub page_ns: u64,
-    /// What a request takes besides its pages; 0 unknown.
+    /// Fixed cost of a request besides its pages, in nanoseconds; 0 if unknown.
     pub latency_ns: u64,
     /// Whether it says that it has a head.
     pub turns: bool,
@@ -276,18 +276,18 @@ impl Disk {
 /// Some pages of a window.
 #[derive(Debug)]
 pub struct Piece<R> {
-    /// What they belong to.
+    /// The window of the pages.
     pub window: Window<R>,
-    /// As (first page, pages), in the order of need.
+    /// Ranges as (first page, pages), in the order of need.
     pub ranges: Vec<(u64, u64)>,
 }
 
-/// What to do next.
+/// The next action for the caller.
 #[derive(Debug)]
 pub enum Next<R> {
     /// Queue this, and [give its window back](FetchQueue::back).
     Piece(Piece<R>),
-    /// Ask again after so long, or when a window came or was given back.
+    /// Ask again after this time, or when a window came or was given back.
     Wait(Duration),
     /// Wait for a window.
     Nothing,
@@ -342,7 +342,7 @@ impl<R> FetchQueue<R> {
         self.forgotten
     }
 
-    /// What is next, where disks have so much to do.
+    /// The next piece to queue. `load` returns the load of a disk by its number.
     pub fn next(&mut self, now: Instant, load: impl Fn(u64) -> DiskLoad) -> Next<R> {
         // Disks without room, of which there are few.
         let mut full: Vec<(u64, Room)> = Vec::new();
@@ -432,8 +432,9 @@ impl<R> FetchQueue<R> {
         &mut self.disks[at]
     }
 
-    /// What was given out of a window is queued. It comes back when nothing of it is left; else it
-    /// is in turn again after the windows of other files, and before those of its own.
+    /// Takes a window back after its piece has been queued. Returns the window if none of its pages
+    /// are left. Otherwise it waits again, after the windows of other files and before those of its
+    /// own file.
     pub fn back(&mut self, mut window: Window<R>) -> Option<Window<R>> {
         self.free(&window);
         let mut turn = None;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether seeing hits leads to fetches that help.
+//! Decides whether observing hits leads to useful fetches.
 //!
-//! Seeing costs each such read a tenth of a microsecond, which is worth it for streams, of which
-//! windows are fetched. Where misses show none, seeing rests, for longer each time; misses are seen
-//! all the same, and end a rest when they show a stream.
+//! Observing a hit costs each such read a tenth of a microsecond. This is worth it for streams,
+//! whose windows are fetched. Where misses show no stream, hits are not observed for a pause, which
+//! grows each time. Misses are always observed, and end a pause when they show a stream.
 
 use std::time::Duration;
 
-/// When so many looks in a row show that it brings nothing, it rests.
+/// Checks in a row without benefit after which a pause begins.
 const DULL_LOOKS: u32 = 2;
-/// For so long, and twice as long each time.
+/// The first pause; each further one is twice as long, up to `REST_MAX`.
 const REST_MIN: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(32);
-/// It brings something where one page is fetched for so many misses, or more.
+/// Observing hits helps if at least one page is fetched per this many misses.
 const MISSES_PER_PAGE_MAX: u64 = 8;
-/// So many pages are more than chance: two misses side by side are taken for a stream.
+/// Fewer pages may be chance: two adjacent misses are taken for a stream.
 const PAGES_MIN: u64 = 64;
 
-/// What was missed and fetched, look by look.
+/// Misses and fetched pages since the last check.
 #[derive(Clone, Copy, Debug)]
 pub struct Gain {
     misses: u64,
@@ -38,8 +38,8 @@ impl Default for Gain {
 }
 
 impl Gain {
-    /// Looks at how much was missed and fetched in all so far. Says for how long seeing rests,
-    /// where it brings nothing.
+    /// Compares the totals of misses and fetched pages with those of the last check. Returns a
+    /// pause if observing hits brings nothing.
     pub fn look(&mut self, misses: u64, fetched_pages: u64) -> Option<Duration> {
         let (missed, fetched) = self.since(misses, fetched_pages);
         (self.misses, self.fetched_pages) = (misses, fetched_pages);

@@ -35,7 +35,7 @@ const PATIENCE_LOOKS_MAX: u32 = 1 << 14;
 /// A suspicion that was too early is raised again after so many looks, so many times.
 const EARLY_LOOKS: u32 = 4;
 const EARLY_MAX: u32 = 4;
-/// What explains all but this part of the odds lacks evidence, and isn't wrong.
+/// Odds from `ODDS_MIN / EARLY_PART` on lack evidence, but are not wrong.
 const EARLY_PART: u64 = 32;
 
 /// A call that waited for metadata.
@@ -230,14 +230,15 @@ impl Process {
     }
 }
 
-/// What threads came through that share a list: the first ones began with the first part of it.
+/// Children, by directory, that were passed by threads which share a list: the first threads began
+/// with the first part of it.
 fn passed_by_all(threads: &[&Thread]) -> Vec<Passed> {
     let mut newest: Vec<&Look> = threads.iter().filter_map(|t| t.looks.back()).collect();
     newest.sort_by_key(|look| look.thread);
     passed(newest.into_iter())
 }
 
-/// What a sequence of looks came through, in each directory.
+/// Children, by directory, that a sequence of looks passed.
 fn passed<'a>(looks: impl Iterator<Item = &'a Look>) -> Vec<Passed> {
     let mut passed: Vec<Passed> = Vec::new();
     for look in looks {
@@ -268,18 +269,19 @@ pub fn odds(passed: &[Passed]) -> u64 {
     distinct.map(of).fold(1, u64::saturating_mul)
 }
 
-/// What an order says of a suspicion.
+/// The verdict of an order on a suspicion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// It is no more than chance.
     Chance,
-    /// There will be enough of it, if it goes on like that.
+    /// An order, but with too little evidence so far.
     TooEarly,
     /// It is more than chance.
     Convincing,
 }
 
-/// What an order says that explains these, and not those.
+/// The verdict on an order that explains the directories `explained` and does not explain
+/// `unexplained` more.
 #[must_use]
 pub fn verdict(explained: &[Passed], unexplained: usize) -> Verdict {
     let odds = odds(explained);
@@ -308,7 +310,7 @@ impl Thread {
         newest.is_some_and(|look| look.device == device && are_near(&look.directory, directory))
     }
 
-    /// What it came through, in each directory, since it was elsewhere.
+    /// Children, by directory, that the thread has passed since it was elsewhere.
     fn passed(&self, device: Device) -> Vec<Passed> {
         let Some(newest) = self.looks.back() else {
             return Vec::new();
@@ -512,7 +514,7 @@ mod tests {
         assert_eq!(verdict(&[of("/a", 8)], 0), Verdict::Convincing);
         assert_eq!(verdict(&[of("/a", 7)], 0), Verdict::TooEarly);
         assert_eq!(verdict(&[of("/a", 6)], 0), Verdict::Chance);
-        // What is in no order weighs as much as four that are.
+        // A directory in no order weighs as much as four in order.
         assert_eq!(verdict(&[of("/a", 8)], 1), Verdict::Chance);
         let alike = [four(8).as_slice(), &[of("/e", 2)]].concat();
         assert_eq!(verdict(&alike, 1), Verdict::Convincing);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What all that suspect processes share: how long each is left alone after a wrong suspicion, and
-//! how many are remembered.
+//! State shared by all detectors: how long a process is left alone after a wrong suspicion, and how
+//! many processes are remembered.
 
 use std::collections::HashMap;
 
-/// Events of a process that pass unseen since something wrong was made of the ones before.
+/// Counts the events of a process to ignore after a wrong suspicion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Patience {
     pause: u32,
@@ -12,14 +12,14 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// It was wrong. The first time `least` events pass, which is even, then twice as many each
-    /// time, up to `most`.
+    /// Notes a wrong suspicion. After the first one `least` events are ignored, which is even, then
+    /// twice as many each time, up to `most`.
     pub fn was_wrong(&mut self, least: u32, most: u32) {
         self.patience = (self.patience.max(least / 2) * 2).min(most);
         self.pause = self.patience;
     }
 
-    /// Takes an event; whether it passes.
+    /// Takes an event. Returns whether to ignore it.
     pub fn passes(&mut self) -> bool {
         let passes = self.pause > 0;
         self.pause = self.pause.saturating_sub(1);
@@ -27,8 +27,8 @@ impl Patience {
     }
 }
 
-/// Makes room for one more, where there are `max` or more: the one that was seen last longest ago
-/// is forgotten.
+/// Makes room for one more entry if there are `max` or more: removes the entry with the lowest
+/// `last`.
 pub fn forget_oldest<T>(all: &mut HashMap<u32, T>, max: usize, last: impl Fn(&T) -> u64) {
     if all.len() >= max {
         let oldest = all.iter().min_by_key(|(_, one)| last(one));

@@ -36,10 +36,10 @@ const WINDOW_GROWTH: usize = 4;
 /// The replay ends after so many misses in a row in files that the profile doesn't have.
 const ELSEWHERE_FILES: u32 = 16;
 
-/// What to do next.
+/// The next action for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Carry this plan out, at most so many bytes.
+    /// Carry this plan out, at most this many bytes.
     Fetch(Box<ReadPlan>, u64),
     /// The program has used less than half of the last window, or the budget is full.
     Wait,
@@ -483,7 +483,7 @@ mod tests {
         Rest::new(profile, from_ns, budget_bytes, |_| Some(Device::default()))
     }
 
-    /// What is fetched next: the inodes.
+    /// Inode numbers that are fetched next.
     fn fetched(rest: &mut Rest<'_>) -> Option<Vec<u64>> {
         let Next::Fetch(part, _) = rest.decide() else {
             return None;

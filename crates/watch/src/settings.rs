@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::excluded::Excluded;
 
-/// What may be set.
+/// Keys of the file.
 const KEYS: [&str; 7] = [
     "budget",
     "cgroup",
@@ -21,7 +21,7 @@ const KEYS: [&str; 7] = [
     "profiles",
 ];
 
-/// What a file sets; what it leaves out is as without a file.
+/// Settings from a file. A missing key has the value that holds without a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Most bytes that are in memory ahead of one program.
@@ -34,7 +34,7 @@ pub struct Settings {
     pub log: Option<String>,
     /// Whether profiles are replayed ahead of the programs that follow them.
     pub uses_profiles: bool,
-    /// Whom and what is left alone.
+    /// Programs and paths that are excluded.
     pub excluded: Excluded,
 }
 
@@ -51,13 +51,13 @@ impl Default for Settings {
     }
 }
 
-/// What is wrong with a file of settings: where, and what to write instead.
+/// An error in a settings file: its line, and what to write instead.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("line {line}: {what}")]
 pub struct SettingsError {
     /// The line, from 1.
     pub line: usize,
-    /// What.
+    /// The error and its remedy.
     pub what: String,
 }
 
@@ -244,7 +244,7 @@ mod tests {
     fn the_example_says_what_may_be_set() {
         let example = include_str!("../../../packaging/watch.toml");
         assert_eq!(Settings::parse(example), Ok(Settings::default()));
-        // What is set there by way of example has no blank after its mark.
+        // Example settings have no blank after the comment mark.
         let is_example = |line: &&str| {
             let rest = line.strip_prefix('#');
             rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()))

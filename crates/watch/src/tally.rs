@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What became of what was fetched ahead of a program, by a walk or of a profile.
+//! Use of the files that a walk or a profile replay fetched ahead of a program.
 
 /// Files, and pages of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -149,7 +149,8 @@ impl Matcher {
     }
 }
 
-/// What a step says by which a process comes to the next file but `gap` of `files`.
+/// Evidence, in bits, of a step from a file to the one `gap` places further in a profile of `files`
+/// files.
 fn step_bits(files: u32, gap: u32) -> f64 {
     let files = f64::from(files);
     // All steps upward together are as likely by chance as not.

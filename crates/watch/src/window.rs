@@ -10,7 +10,7 @@ const FILES_MAX: u64 = 8192;
 /// Inodes take less: 256 bytes, sixteen of them a page.
 const INODES_START: u64 = 8192;
 const INODES_MAX: u64 = 65_536;
-/// What a file is taken to have before any has been fetched.
+/// Assumed pages per file until the first files have been fetched.
 const PAGES_PER_FILE_START: u64 = 8;
 
 /// A window counted in files.

@@ -11,16 +11,18 @@ use crate::look::{Look, LookDetector};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename = "detector", from = "Line")]
 pub struct DetectCall {
-    /// From 1, in the order of the calls of both: one that is missing was lost.
+    /// Number from 1, in the order of the calls of both detectors. A gap in the numbers is a lost
+    /// call.
     pub number: u64,
-    /// Of whom.
+    /// The process that the call is about.
     pub process: u32,
-    /// What was called, and what it answered.
+    /// The call and its answer.
     #[serde(flatten)]
     pub what: DetectCalled,
 }
 
-/// A [`DetectCall`] as a line has it: whose files, looks and suspicions are is said once.
+/// A [`DetectCall`] as a line has it: the process of its files, looks and suspicions is written
+/// once.
 #[derive(Deserialize)]
 struct Line {
     number: u64,
@@ -63,7 +65,7 @@ impl From<Line> for DetectCall {
     }
 }
 
-/// What was called, what for, and what it answered.
+/// A call of a detector: its arguments and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case")]
 pub enum DetectCalled {
@@ -72,7 +74,7 @@ pub enum DetectCalled {
         /// Which.
         #[serde(flatten)]
         file: Missed,
-        /// What its process may be walking through.
+        /// The tree that its process may be walking through.
         suspicion: Option<Suspicion>,
     },
     /// A call waited for metadata.
@@ -80,7 +82,7 @@ pub enum DetectCalled {
         /// Which.
         #[serde(flatten)]
         look: Look,
-        /// What its process may be walking through.
+        /// The tree that its process may be walking through.
         suspicion: Option<Suspicion>,
     },
     /// A suspicion was wrong, or following it brought nothing.
@@ -95,7 +97,7 @@ pub enum DetectCalled {
 }
 
 impl DetectCalled {
-    /// What it answered.
+    /// The suspicion that the call was answered with.
     #[must_use]
     pub fn suspicion(&self) -> Option<&Suspicion> {
         match self {

@@ -20,7 +20,7 @@ pub fn escaped(bytes: &[u8]) -> String {
     text
 }
 
-/// What was [`escaped`].
+/// Reverses [`escaped`]; `None` for text that `escaped` doesn't produce.
 pub fn unescaped(text: &str) -> Option<Vec<u8>> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();

@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 use super::text;
 use crate::stream::FileKey;
 
-/// What a line tells of streams.
+/// A line about streams.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what")]
 pub enum Told {
-    /// Those of a file.
+    /// The streams of a file.
     #[serde(rename = "followed")]
     File(FollowedFile),
-    /// Why there is nothing to tell.
+    /// The reason why there are no streams to report.
     #[serde(rename = "streams_unknown")]
     Unknown {
-        /// In a few words.
+        /// The reason in a few words.
         why: String,
     },
 }
 
 impl Told {
-    /// What lines of these have as `what`.
+    /// Values of `what` in these lines.
     pub const WHATS: [&'static str; 2] = ["followed", "streams_unknown"];
 }
 

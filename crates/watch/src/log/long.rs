@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is long in a log of `watch`, as one text each: the entries of a directory, and numbers.
+//! Long values in a log of `watch`, each as one text: the entries of a directory, and numbers.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ pub fn list_text(entries: &[Entry]) -> String {
     entries.iter().map(entry).collect::<Vec<_>>().join("/")
 }
 
-/// What [`list_text`] makes; `None` of anything else.
+/// Parses the output of [`list_text`]; `None` for any other text.
 pub fn list_of(text: &str) -> Option<Vec<Entry>> {
     let mut names = HashSet::new();
     let mut entry = |text: &str| {
@@ -55,7 +55,7 @@ pub fn numbers_text(numbers: &[u64]) -> String {
 /// More files than a window has are none.
 const NUMBERS_MAX: u64 = 1 << 20;
 
-/// What [`numbers_text`] makes; `None` of anything else.
+/// Parses the output of [`numbers_text`]; `None` for any other text.
 pub fn numbers_of(text: &str) -> Option<Vec<u64>> {
     let mut numbers = Vec::new();
     for run in text.split(' ').filter(|run| !run.is_empty()) {

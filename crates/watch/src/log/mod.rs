@@ -116,7 +116,7 @@ pub enum LineError {
     Lacks {
         /// Its name.
         name: &'static str,
-        /// What it must be.
+        /// The kind of value that is required.
         kind: &'static str,
     },
     /// A field is wrong.
@@ -124,7 +124,7 @@ pub enum LineError {
     WrongField {
         /// Its name.
         name: String,
-        /// What is wrong with it.
+        /// The error in it.
         error: serde_json::Error,
     },
     /// A field is missing, or several are wrong.

@@ -21,11 +21,11 @@ pub struct Note {
     /// Whether it began because the process missed data of files, and not only what is known about
     /// them.
     pub began_by_reads: bool,
-    /// What happened to it.
+    /// The event.
     pub what: What,
 }
 
-/// What happened.
+/// An event of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// Files of this directory were missed, but in no order.
@@ -94,7 +94,7 @@ pub enum What {
     Ended {
         /// Why.
         why: Why,
-        /// What it was worth.
+        /// Files and pages that the walk fetched, and their use.
         tally: Tally,
     },
 }
@@ -111,7 +111,7 @@ pub enum PlannerCall {
     Detector(Box<DetectCall>),
 }
 
-/// What happened to a program that follows a profile.
+/// An event of a program that follows a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OfProfile {
     /// It isn't the profile's own, or nothing is to be done.
@@ -147,7 +147,7 @@ pub enum OfProfile {
         profile_file: PathBuf,
         /// Why.
         why: rest::Why,
-        /// What it was worth.
+        /// Files and pages that the replay fetched, and their use.
         tally: Tally,
     },
 }

@@ -21,7 +21,7 @@ pub trait Planner: Sized {
     const NAME: &'static str;
     /// The values of `what` in the lines of its calls.
     const WHATS: &'static [&'static str];
-    /// What a replay counts in its calls: names in the singular and in the plural.
+    /// Names, singular and plural, of the things that a replay counts in the calls.
     const COUNTED: &'static [[&'static str; 2]];
 
     /// The number of a call, from 1, in the order of the planner's calls. A number that is missing

@@ -95,7 +95,7 @@ impl Replay {
         Ok(Made::Same)
     }
 
-    /// What was replayed, kind by kind.
+    /// Results of the replay, one per kind of planner.
     #[must_use]
     pub fn replayed(&self) -> Vec<Replayed> {
         self.0.iter().map(|again| again.replayed()).collect()

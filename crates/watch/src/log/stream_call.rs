@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls of the policy core that the kernel has made, and the same calls made again.
 //!
-//! What the core remembers follows from its calls alone, so that whoever makes the same ones in the
-//! same order comes to the same decisions, bit for bit.
+//! The core's state follows from its calls alone: the same calls in the same order give the same
+//! decisions, bit for bit.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ pub const POLICY: Policy = Policy::Foreread;
 /// A call of the core.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
-    /// From 1, in the order of the calls of the disk: one that is missing was lost.
+    /// Number from 1, in the order of the calls of the disk. A gap in the numbers is a lost call.
     pub number: u64,
     /// The process that read, or 0.
     pub process: u32,
@@ -30,12 +30,12 @@ pub struct Call {
     /// disk isn't known.
     #[serde(with = "disk")]
     pub disk: u64,
-    /// What was called.
+    /// The call.
     #[serde(flatten)]
     pub what: Called,
 }
 
-/// What was called, and what for.
+/// A call of the core with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum Called {
@@ -48,7 +48,7 @@ pub enum Called {
         file: FileKey,
         /// The thread.
         thread: u32,
-        /// How long.
+        /// Time waited, in nanoseconds.
         waited_ns: u64,
         /// Whether the page was on its way when it came to it.
         asked: bool,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls of a walk, as they are noted for a log, and the same calls made again.
 //!
-//! What a [`Walk`] answers follows from its calls alone, so that whoever makes the same ones in the
-//! same order gets the same answers.
+//! The answers of a [`Walk`] follow from its calls alone: the same calls in the same order give the
+//! same answers.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,14 +17,14 @@ use crate::walk::{Above, Decision, FileToFetch, Met, Walk, Why};
 pub struct WalkCall {
     /// Tells the walks of a process apart.
     pub walk: u64,
-    /// From 1, in the order of the walk's calls: one that is missing was lost.
+    /// Number from 1, in the order of the walk's calls. A gap in the numbers is a lost call.
     pub number: u64,
-    /// What was called, and what it answered.
+    /// The call and its answer.
     #[serde(flatten)]
     pub what: WalkCalled,
 }
 
-/// What was called, what for, and what it answered.
+/// A call of a walk: its arguments and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case")]
 pub enum WalkCalled {
@@ -47,7 +47,7 @@ pub enum WalkCalled {
         /// Those that were tried.
         #[serde(with = "bytes_list")]
         tried: Vec<Vec<u8>>,
-        /// What came of it.
+        /// The lists that were read.
         #[serde(with = "lists")]
         lists: Lists,
     },
@@ -171,7 +171,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// What of a decision is noted.
+    /// The part of a decision that is logged.
     #[must_use]
     pub fn of(decision: &Decision) -> Self {
         match decision {

@@ -11,9 +11,10 @@ use super::{State, Walk};
 
 /// Directories that are listed in one go.
 pub(super) const LISTS_MAX: usize = 64;
-/// What is ahead of a program that reads may be lost, should it go elsewhere: so many files, or so
-/// many times as many as it has used already. Three files in order are chance once in twenty times
-/// or so, and whoever reads here and there is looked at often.
+/// Limit of files fetched ahead of a program that reads, since they are wasted if it goes
+/// elsewhere. It is this many, or `AHEAD_FILES_PER_USED` times the files that it has used already,
+/// whichever is more. Three files are in order by chance about once in twenty times, and a program
+/// that reads here and there is checked often.
 pub(super) const AHEAD_FILES_MIN: u64 = 64;
 const AHEAD_FILES_PER_USED: u64 = 4;
 
@@ -25,7 +26,7 @@ struct Files {
 }
 
 impl Walk {
-    /// What to do next.
+    /// Decides the next action.
     pub fn decide(&mut self) -> Decision {
         if let Some(why) = self.over {
             return Decision::End(why);

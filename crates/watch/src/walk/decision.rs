@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a walk answers to whoever carries it out.
+//! The answers of a walk to its caller, which carries them out.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ pub struct FileToFetch {
     pub inode: u64,
 }
 
-/// What to do next.
+/// The next action for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// List these directories, and those below them as far as there is room.
     List(Vec<Vec<u8>>),
-    /// Fetch these files, in this order of need, of so many bytes at most.
+    /// Fetch these files, in this order of need, at most this many bytes.
     Fetch(Vec<FileToFetch>, u64),
     /// The program isn't near enough to the end of what is fetched.
     Wait,
@@ -34,7 +34,7 @@ pub enum Decision {
 pub enum Why {
     /// The program reads elsewhere.
     Left,
-    /// What was fetched was not what it read.
+    /// The program did not read the files that were fetched.
     Unused,
     /// It has read nothing for a while.
     Idle,

@@ -35,7 +35,8 @@ impl Walk {
                 self.read_fetched_files += 1;
                 self.read_files += 1;
             }
-            // What it missed it reads next; what was in memory before all this is no gain.
+            // The program reads a file after it missed it. A file that was in memory before the
+            // walk is no gain either.
             Some(State::Used | State::Missed) => return Met::Known,
             None if self.steps.has_file(inode) => self.read_files += 1,
             None => {}
@@ -134,7 +135,7 @@ impl Walk {
         }
     }
 
-    /// What was fetched ahead isn't there, or isn't of use.
+    /// Restarts fetching at the cursors: the files fetched ahead are gone, or of no use.
     pub(super) fn fetch_from_here(&mut self) {
         for cursor in self.cursors.all() {
             cursor.next = cursor.reached;
@@ -163,7 +164,7 @@ impl Walk {
         }
     }
 
-    /// What was fetched were inodes; from now on it is data.
+    /// Switches from fetching inodes to fetching data.
     fn turn_to_reads(&mut self) {
         self.reads = true;
         self.looked_before = HashSet::new();
@@ -175,7 +176,7 @@ impl Walk {
         // Those that are being fetched just now are not counted yet.
         let fetched = fetched.count() as u64;
         self.tally.fetched_files = self.tally.fetched_files.saturating_sub(fetched);
-        // What was looked at before isn't come to any more.
+        // Files that the program looked at before are not visited again, so their states stay.
         self.states.retain(|_, state| *state != State::Fetched);
         self.fetch_from_here();
     }

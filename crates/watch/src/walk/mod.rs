@@ -27,7 +27,7 @@ use steps::Steps;
 /// Levels that the top may rise at once.
 const RISE_LEVELS: usize = 3;
 
-/// What became of a file.
+/// The state of a file that the walk knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Fetched,
@@ -59,12 +59,12 @@ pub struct Walk {
     /// Files that were come to before and were missed again, in a row.
     gone_files: u32,
     strays: u32,
-    /// What was come to last and isn't listed yet.
+    /// Inode numbers of the files visited last that are not listed yet.
     unplaced: VecDeque<u64>,
-    /// The directory of the file that was come to last.
+    /// The directory of the file visited last.
     last_directory: Option<Arc<[u8]>>,
     jump: Option<Above>,
-    /// What was looked at before it was listed.
+    /// Inode numbers of files that the program looked at before they were listed.
     looked_before: HashSet<u64>,
     /// Files of which data was missed, while only inodes are fetched.
     read_while_looking: u32,
@@ -135,7 +135,7 @@ impl Walk {
         self.budget_bytes
     }
 
-    /// What came of it so far.
+    /// Files and pages fetched so far, and their use.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.tally

@@ -68,7 +68,7 @@ impl Steps {
         })
     }
 
-    /// What is to be listed from this step on.
+    /// Paths of the unlisted directories from this step on.
     pub(super) fn unlisted_from(&self, number: u64) -> impl Iterator<Item = &Vec<u8>> {
         self.from(number).filter_map(|step| match step {
             Step::Unlisted(path) => Some(path),

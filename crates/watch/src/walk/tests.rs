@@ -98,7 +98,7 @@ fn a_program_that_walks_finds_all_but_its_first_files() {
     let tally = walk.tally();
     assert_eq!((tally.missed_files, tally.wasted_files()), (21, 0));
     assert_eq!(tally.used_files, 1560 - 21);
-    // What it came through before the walk is not fetched.
+    // Files that the program passed before the walk are not fetched.
     assert!(!fetched.contains(&files[5]));
 }
 
@@ -134,7 +134,7 @@ fn a_large_file_that_is_missed_again_says_nothing_of_others() {
     let mut fetched = Vec::new();
     for file in &files {
         walk.missed(&file.directory, file.inode);
-        // What lies behind the part that is fetched.
+        // These misses lie beyond the part of the file that is fetched.
         walk.missed(&file.directory, file.inode);
     }
     serve(&mut walk, &lists, &mut fetched);
