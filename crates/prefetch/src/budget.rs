@@ -3,12 +3,12 @@
 
 use foreread_profile::PAGE_BYTES;
 
-/// What the machine has, in bytes.
+/// Memory of the machine, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Memory {
     /// `MemAvailable`: free, or given up without swapping.
     pub available_bytes: u64,
-    /// What the tightest limit of our cgroup and those above it leaves; `None` without a limit.
+    /// Room under the tightest limit of our cgroup and its ancestors; `None` without a limit.
     pub cgroup_left_bytes: Option<u64>,
 }
 

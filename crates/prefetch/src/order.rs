@@ -26,7 +26,7 @@ pub struct Piece {
     pub place_bytes: u64,
 }
 
-/// What a device showed itself to be while metadata was read from it.
+/// How fast a device read metadata, which tells whether it has a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
     /// Mean time for each separate piece, requests under way at once.
@@ -105,11 +105,12 @@ pub struct Queue {
     window_bytes: u64,
     /// The current window, by place; the next one is the last.
     window: Vec<Piece>,
-    /// What comes after it, by need; what is needed first is the last.
+    /// Pieces after the window, by descending need: the piece that is needed first is the last.
     by_need: Vec<Piece>,
-    /// What the program seems to have read by itself. It comes at the end, in case it has not.
+    /// Pieces that the program seems to have read by itself. They are read at the end, in case it
+    /// has not.
     passed: Vec<Piece>,
-    /// Whether that is what is being read.
+    /// Whether `passed` is being read.
     is_last_pass: bool,
     cached_in_a_row: usize,
 }
@@ -187,8 +188,8 @@ impl Queue {
         if self.follows_program() {
             let mut passed = self.passed_by(&mut is_cached);
             if passed > 0 {
-                // What was in memory from the start looks alike. A program that is there has gone
-                // on since.
+                // Pieces that were in memory from the start look the same as pieces that the
+                // program has read. If the program is there, it has gone on since.
                 let next = self.by_need.iter().rev().nth(passed);
                 if next.is_some_and(is_cached) {
                     passed += LEFT_TO_PROGRAM;
@@ -242,7 +243,7 @@ impl Queue {
     }
 }
 
-/// What is needed first, and of several the first on the device.
+/// Sort key by need; pieces of equal need are in the order of the device.
 fn need(piece: &Piece) -> (u64, u64, NodeId, u64) {
     (
         piece.need_ns,
@@ -343,7 +344,7 @@ mod tests {
             assert!(queue.next(|_| false).is_some());
         }
         queue.tell(false);
-        // What is cached from the start is passed; what comes after it is not left out.
+        // Pieces that are cached from the start are passed; the pieces after them are not left out.
         let next = queue.next(|piece| piece.node.0 < 800);
         assert_eq!(next.map(|piece| piece.node.0), Some(800 + 3));
         assert_eq!(queue.rest().count(), 1000 - 5);
@@ -491,7 +492,7 @@ mod tests {
             }).collect();
             let total: u64 = pieces.iter().map(|p| p.pages).sum();
             order(&mut pieces, window_pages * PAGE_BYTES, u64::MAX);
-            // What is needed later delays a piece by less than a window.
+            // Pieces that are needed later delay a piece by less than a window.
             for (at, piece) in pieces.iter().enumerate() {
                 let later = pieces[..at].iter().filter(|p| p.need_ns > piece.need_ns);
                 let delay: u64 = later.map(|p| p.pages).sum();

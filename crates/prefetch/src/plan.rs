@@ -84,7 +84,7 @@ impl ReadPlan {
     /// Where two paths are the same, the later one is found.
     #[must_use]
     pub fn find_all<'p>(&self, paths: impl Iterator<Item = &'p [u8]>) -> Vec<(NodeId, usize)> {
-        // What is looked for below each directory that leads to one of the paths.
+        // Path remainders to look up below each directory that leads to one of the paths.
         let mut below: HashMap<NodeId, Vec<(usize, &[u8])>> = HashMap::new();
         let mut found = Vec::new();
         for (index, path) in paths.enumerate() {

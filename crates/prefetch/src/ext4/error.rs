@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can go wrong while reading the layout.
+//! Errors of reading the layout.
 
 use thiserror::Error;
 
@@ -11,7 +11,7 @@ pub struct BlockReadError {
     pub offset_bytes: u64,
     /// How much.
     pub length_bytes: u64,
-    /// What the system said.
+    /// The system's error message.
     pub reason: String,
 }
 
@@ -28,7 +28,7 @@ pub enum Ext4Error {
          the layout of this file system can't be read"
     )]
     NotExt4 {
-        /// What stood in its place.
+        /// The magic number found.
         magic: u16,
     },
     /// The superblock asks for more than is known here.
@@ -45,7 +45,7 @@ pub enum Ext4Error {
     BadSuperblock {
         /// Name as in the kernel's `struct ext4_super_block` or `ext4_group_desc`.
         field: &'static str,
-        /// What stood there.
+        /// The value found.
         value: u64,
     },
     /// An inode number that this file system doesn't have.
@@ -76,9 +76,9 @@ pub enum Ext4Error {
     /// A block map that contradicts itself.
     #[error("the block map of the inode is damaged: {what} is {value}")]
     BadBlockMap {
-        /// What is wrong.
+        /// The field or rule that is violated.
         what: &'static str,
-        /// What stood there.
+        /// The value found.
         value: u64,
     },
     /// A block number outside the file system.

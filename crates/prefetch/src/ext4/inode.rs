@@ -15,7 +15,7 @@ const INODE_BASE_BYTES: usize = 128;
 const MTIME_EXTRA_AT: usize = 0x88;
 const NS_PER_S: i128 = 1_000_000_000;
 
-/// What an inode is.
+/// The type of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileType {
     /// A regular file.
@@ -71,7 +71,7 @@ pub enum Mapping {
 /// One inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inode {
-    /// What it is.
+    /// The type of the file.
     pub file_type: FileType,
     /// `i_mode`: type and permissions.
     pub mode: u16,

@@ -38,7 +38,7 @@ impl FileExtent {
     }
 }
 
-/// What a node of a block map is.
+/// The kind of a node of a block map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeKind {
     /// Of an extent tree; 0 is a leaf, at most 4.
@@ -58,7 +58,7 @@ pub enum NodeKind {
 pub struct NodeRef {
     /// Where it lies on the device.
     pub block: u64,
-    /// What it must be.
+    /// The kind that it must have.
     pub kind: NodeKind,
     /// The first block of the file that it can map.
     pub logical_start: u64,
@@ -66,7 +66,7 @@ pub struct NodeRef {
     pub logical_end: u64,
 }
 
-/// What a node of the map, or its root in the inode, says.
+/// Content of a node of the map, or of its root in the inode.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct BlockMap {
     /// Extents, in order of the file; neither overlap.

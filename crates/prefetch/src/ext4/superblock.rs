@@ -410,8 +410,8 @@ impl Geometry {
         indexes
     }
 
-    /// What [`Geometry::load_groups`] will read for these inodes, sorted and merged. Inodes that
-    /// don't exist are passed over.
+    /// Extents that [`Geometry::load_groups`] will read for these inodes, sorted and merged. Inodes
+    /// that don't exist are skipped.
     #[must_use]
     pub fn descriptor_extents(&self, inodes: impl Iterator<Item = u64>) -> Vec<Extent> {
         let blocks = self.descriptor_indexes(inodes).into_iter();

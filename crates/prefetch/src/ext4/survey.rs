@@ -45,7 +45,7 @@ impl Default for Limits {
     }
 }
 
-/// What was found out about one inode.
+/// The result of the survey for one inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surveyed {
     /// Its number.
@@ -138,7 +138,7 @@ impl<'g> Survey<'g> {
         }
     }
 
-    /// What the next step will read, sorted and merged; empty when finished.
+    /// Extents that the next step will read, sorted and merged; empty when finished.
     #[must_use]
     pub fn next_extents(&self) -> Vec<Extent> {
         let length_bytes = u64::from(self.geometry.block_bytes());
@@ -184,7 +184,7 @@ impl<'g> Survey<'g> {
         }
     }
 
-    /// What was found, in the order of the inodes given. Complete when [`Survey::is_finished`];
+    /// Results in the order of the inodes given. They are complete when [`Survey::is_finished`];
     /// otherwise inodes not read yet end with an error, and some block maps have nodes left.
     #[must_use]
     pub fn finish(self) -> Vec<Surveyed> {

@@ -70,7 +70,7 @@ fn read_all(image: &[u8]) -> Option<usize> {
     let last = u64::from(geometry.inodes()).min(600);
     let numbers = || 0..=last + 1;
     assert_extents_inside(&geometry.descriptor_extents(numbers()), &geometry);
-    // What could be loaded stays, so go on.
+    // Groups that could be loaded stay loaded, so go on after an error.
     let _ = geometry.load_groups(&mut source, numbers());
     assert_extents_inside(&geometry.inode_table_extents(numbers()), &geometry);
     let wanted = numbers().map(|inode| Wanted {

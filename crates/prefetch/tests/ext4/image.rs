@@ -159,7 +159,7 @@ impl Image {
         run(command.arg(&self.path))
     }
 
-    /// What debugfs says about each path.
+    /// Output of debugfs for each path.
     pub fn stat(&self, paths: &[String]) -> HashMap<String, Stat> {
         let questions: Vec<_> = paths
             .iter()
@@ -201,7 +201,7 @@ impl BlockSource for &Image {
     }
 }
 
-/// What debugfs says about one inode.
+/// Output of debugfs for one inode.
 #[derive(Debug)]
 pub struct Stat {
     pub inode: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel wrote, read through the block device of the mounted file system, compared with
-//! what the kernel says of it (`stat`, FIEMAP). Needs root and a loop device.
+//! Compares a layout that the kernel wrote, read through the block device of the mounted file
+//! system, with the kernel's own answers (`stat`, FIEMAP). Needs root and a loop device.
 
 use std::collections::HashMap;
 use std::fs;
@@ -105,7 +105,7 @@ fn filefrag(table: &str) -> Vec<FileExtent> {
     joined(table.lines().filter_map(extent))
 }
 
-/// What `stat` and `lsattr` say.
+/// Output of `stat` and `lsattr`.
 struct Stat {
     inode: u64,
     mode: u16,

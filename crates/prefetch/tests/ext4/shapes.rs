@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::image::{Image, Stat, Tree, have_e2fsprogs, host_content, joined};
 
-/// What mke2fs takes for more than 512 MiB; smaller ones get blocks of 1 KiB.
+/// Defaults of mke2fs for images above 512 MiB; smaller ones get blocks of 1 KiB.
 const DEFAULT: [&str; 4] = ["-t", "ext4", "-b", "4096"];
 
 const NAMES: usize = 400;
@@ -92,7 +92,7 @@ impl<'a> Recorded<'a> {
         }
     }
 
-    /// What was read was announced, and was read in order of the device.
+    /// Asserts that all reads were announced, and came in the order of the device.
     fn assert_within(&self, announced: &[foreread_prefetch::ext4::Extent]) {
         assert!(self.reads.is_sorted());
         for &(start, end) in &self.reads {
@@ -266,7 +266,7 @@ fn compare_places(image: &Image, geometry: &Geometry, stats: &HashMap<String, St
     assert!(geometry.inode_location(0).is_err());
 }
 
-/// What the extents and the ranges point at is what was put into the file.
+/// Asserts that the extents and the ranges point at the content that was put into the file.
 fn compare_content(image: &Image, tree: &Tree, path: &str, inode: &Inode, geometry: &Geometry) {
     let block_bytes = u64::from(geometry.block_bytes());
     if inode.file_type == FileType::Directory || !matches!(inode.mapping, Mapping::Blocks(_)) {
