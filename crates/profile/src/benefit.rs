@@ -27,7 +27,7 @@ pub const FETCHED_MIN_PAGES: u64 = (4 << 20) / PAGE_BYTES;
 /// While replay is off, one run in this many tries it again.
 pub const RETRY_EVERY: u32 = 16;
 
-/// What to do in the next run.
+/// The decision for the next run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Replay.
@@ -184,7 +184,7 @@ pub const fn is_replayed(run: &Run) -> bool {
     matches!(run.mode, RunMode::Replayed | RunMode::ReplayedRecorded)
 }
 
-/// What is known at one point of the history.
+/// State at one point of the history.
 #[derive(Default)]
 struct Judge<'a> {
     /// Times of cold runs without replay, in ns.

@@ -125,7 +125,7 @@ impl ProfileBuilder {
     /// The root directory, which every builder has.
     pub const ROOT: NodeId = NodeId(0);
 
-    /// What was run; may be changed until the end.
+    /// The program of the recording; may be changed until the end.
     pub fn program_mut(&mut self) -> &mut Program {
         &mut self.program
     }

@@ -90,7 +90,7 @@ pub enum DecodeError {
     Malformed {
         /// Tag of the section; 0 for the list of sections.
         section: u8,
-        /// What is wrong, as the rest of a sentence.
+        /// The error, as the rest of a sentence.
         why: &'static str,
     },
     /// It can be read, and what it says is impossible.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a program reads: build, merge, age, order, validate. No I/O.
+//! Profiles of the files that a program reads: build, merge, age, order, validate. No I/O.
 //!
 //! * [`builder`] makes a [`Profile`] from what a recorder saw;
 //! * [`access`] reads it: paths, ranges, children;

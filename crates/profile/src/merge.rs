@@ -20,19 +20,19 @@ use crate::types::{
 /// Weight of what is seen for the first time by a later run.
 pub const WEIGHT_NEW: u8 = 128;
 
-/// What weighs less leaves: 255 halved five times is 7, 128 halved five times is 4.
+/// Entries of lower weight are removed: 255 halved five times is 7, 128 halved five times is 4.
 pub const WEIGHT_MIN: u8 = 8;
 
-/// More lost events than one for this many entries seen, and unseen says nothing.
+/// If more than one event was lost per this many entries seen, a missing entry proves nothing.
 const ENTRIES_PER_LOST_EVENT: u64 = 100;
 
-/// What the newer profile's run was able to see.
+/// Completeness of the newer profile's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observation {
-    /// A full recording: what it doesn't hold wasn't used, but for its blind spots.
+    /// A full recording: an entry that it doesn't hold wasn't used, apart from its blind spots.
     Full,
-    /// A run that was watched in part. What it holds was used; what it doesn't hold may have been,
-    /// unless its kind was watched completely.
+    /// A run that was watched in part. Its entries were used. Other entries may have been used,
+    /// unless their kind was watched completely.
     Refresh {
         /// Every access to file contents was seen: pages that aren't there decay.
         data: bool,
@@ -43,11 +43,11 @@ pub enum Observation {
 
 /// The profile after one more run.
 ///
-/// What `new` holds is all in the result, with the need, kind, mount and identity that it saw; the
-/// rest is from `old` as far as it hasn't left. Pages of `old` beyond the new size of a file are
-/// dropped, and so is what hung below a path that is no directory any more. The runs of `new` are
-/// appended. Unseen entries don't decay when `new` lost more than one event for every hundred
-/// entries that it holds.
+/// All entries of `new` are in the result, with the need, kind, mount and identity that it saw. The
+/// rest is from `old`, without the entries that were removed. Pages of `old` beyond the new size of
+/// a file are dropped, and so are entries below a path that is no directory any more. The runs of
+/// `new` are appended. Unseen entries don't decay when `new` lost more than one event for every
+/// hundred entries that it holds.
 ///
 /// The size is bounded: over [`NODES_MAX`] paths or [`RANGES_MAX`] ranges, the lowest weights
 /// leave, among equals those needed last, until an eighth of the room is free, so that not every
@@ -195,7 +195,7 @@ impl Limits {
     };
 }
 
-/// What is left of a limit once it had to be enforced.
+/// Entries kept after a cut, for a limit that was exceeded.
 const fn after_cut(limit: usize) -> usize {
     limit - limit / 8
 }
@@ -505,8 +505,8 @@ impl<'a> Union<'a> {
     }
 }
 
-/// What is in a directory. Only a valid profile has it in one place; of an invalid one, what can't
-/// lead the walk astray.
+/// Children of a directory. In a valid profile they are contiguous. Of an invalid profile, only
+/// children that can't lead the traversal astray are returned.
 fn children(profile: &Profile, id: Option<NodeId>) -> Vec<NodeId> {
     let Some(id) = id else { return Vec::new() };
     let below = |at: &usize| id_of(*at) > id && profile.nodes[*at].parent == Some(id);

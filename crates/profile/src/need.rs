@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is needed when: the order that a replay follows.
+//! The order of need, which a replay follows.
 
 use crate::types::{NodeId, PAGE_BYTES, PageRange, Profile};
 
@@ -93,7 +93,8 @@ impl Default for PhaseLimits {
     }
 }
 
-/// A window of need: what a replay may read in any order before it goes on to the next.
+/// A window of need: pages that a replay may read in any order before it goes on to the next
+/// window.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Phase {
     /// When its first pages are needed.
@@ -102,7 +103,7 @@ pub struct Phase {
     pub last_need_ns: u64,
     /// Pages in it.
     pub pages: u64,
-    /// What to read, by need.
+    /// Page ranges to read, by need.
     pub ranges: Vec<Needed>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a profile holds. Plain values; see `docs/profile-format.md` for how they are stored.
+//! Types of a profile. Plain values; see `docs/profile-format.md` for how they are stored.
 
 /// Ranges count pages of this many bytes on every machine, whatever its own page size.
 pub const PAGE_BYTES: u64 = 4096;
@@ -8,7 +8,7 @@ pub const PAGE_BYTES: u64 = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u32);
 
-/// What a program or a boot reads.
+/// Files and pages that a program or a boot reads.
 ///
 /// Nodes form a tree by absolute path: node 0 is the root directory `/` with an empty name. They
 /// stand breadth first, sorted by parent and then by the bytes of their names, so every parent
@@ -19,7 +19,7 @@ pub struct NodeId(pub u32);
 /// all of this.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Profile {
-    /// What was run, for people and for keys.
+    /// The recorded program, for people and for keys.
     pub program: Program,
     /// How it was seen, and what that can't see.
     pub source: Source,
@@ -32,7 +32,7 @@ pub struct Profile {
     pub names: Vec<u8>,
     /// Page ranges of all nodes; see [`Node::ranges`].
     pub ranges: Vec<PageRange>,
-    /// What earlier runs measured, oldest first, at most [`RUNS_MAX`].
+    /// Measurements of earlier runs, oldest first, at most [`RUNS_MAX`].
     pub runs: Vec<Run>,
 }
 
@@ -68,7 +68,7 @@ pub enum Recorder {
     Fanotify = 2,
 }
 
-/// What a recording couldn't see, as a set of bits.
+/// Things that a recording couldn't see, as a set of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BlindSpots(pub u32);
 
@@ -92,7 +92,7 @@ impl BlindSpots {
 pub struct Source {
     /// Which recorder.
     pub recorder: Recorder,
-    /// What it couldn't see.
+    /// Things that the recorder couldn't see.
     pub blind_spots: BlindSpots,
     /// Events that were lost in the recording.
     pub events_lost: u64,
@@ -115,7 +115,7 @@ pub struct Mount {
     pub device_minor: u32,
 }
 
-/// What kind of thing a path names.
+/// The kind of file that a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum NodeKind {
@@ -185,7 +185,7 @@ pub struct Node {
     pub name_start: u32,
     /// Length of its name in bytes, at most 255.
     pub name_length: u8,
-    /// What it is.
+    /// The kind of file.
     pub kind: NodeKind,
     /// How it was used.
     pub uses: Uses,
@@ -216,7 +216,7 @@ pub struct PageRange {
     pub weight: u8,
 }
 
-/// What `run` did with the profile.
+/// How `run` used the profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum RunMode {
@@ -231,12 +231,12 @@ pub enum RunMode {
     Plain = 3,
 }
 
-/// What one run measured. `None` is "not measured".
+/// Measurements of one run. `None` is "not measured".
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Run {
     /// When it started, in seconds since 1970.
     pub started_unix_s: u64,
-    /// What was done.
+    /// How the run used the profile.
     pub mode: RunMode,
     /// From start to exit of the program.
     pub wall_ns: u64,

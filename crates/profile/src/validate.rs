@@ -11,13 +11,13 @@ use crate::limits::{
 };
 use crate::types::{Node, NodeKind, PageRange, Profile, RUNS_MAX};
 
-/// What is wrong with a profile.
+/// A rule that a profile breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Invalid {
     /// There are more of something than a profile may hold.
     #[error("it holds {count} {what}; at most {limit} are allowed")]
     TooMany {
-        /// What there are too many of.
+        /// The things of which there are too many.
         what: &'static str,
         /// How many there are.
         count: usize,
@@ -32,7 +32,7 @@ pub enum Invalid {
     Node {
         /// Index of the node.
         node: usize,
-        /// What is wrong, as the rest of a sentence.
+        /// The error, as the rest of a sentence.
         why: &'static str,
     },
     /// Something is wrong with one range.
@@ -42,7 +42,7 @@ pub enum Invalid {
         node: usize,
         /// Index among the node's ranges.
         range: usize,
-        /// What is wrong, as the rest of a sentence.
+        /// The error, as the rest of a sentence.
         why: &'static str,
     },
     /// Something is wrong with one of the remembered runs.

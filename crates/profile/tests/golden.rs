@@ -19,7 +19,7 @@ fn stored(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// What the golden file holds: each kind of thing once.
+/// The profile in the golden file: each kind of entry once.
 fn example() -> Profile {
     let program = Program {
         executable: b"/usr/bin/grep".to_vec(),

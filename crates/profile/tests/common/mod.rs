@@ -34,7 +34,7 @@ pub fn paths(profile: &Profile) -> Vec<Vec<u8>> {
     profile.iter().map(|(id, _)| profile.path(id)).collect()
 }
 
-/// What one access adds to a builder.
+/// Arguments of one access that is added to a builder.
 #[derive(Clone, Debug)]
 struct Access {
     path: Vec<Vec<u8>>,
@@ -160,7 +160,7 @@ fn source() -> impl Strategy<Value = Source> {
         })
 }
 
-/// What a recorder might have seen.
+/// A profile that a recorder might make.
 pub fn profile() -> impl Strategy<Value = Profile> {
     (program(), source(), vec(access(), 0..30), vec(run(), 0..3)).prop_map(
         |(program, source, accesses, runs)| {
