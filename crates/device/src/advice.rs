@@ -7,12 +7,12 @@ use crate::memory::STREAMS_DEFAULT;
 use crate::others::OtherSetting;
 use crate::source::Source;
 
-/// What advice depends on besides the devices.
+/// The expected use, on which advice depends besides the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// Sequential readers at once.
     pub streams: u32,
-    /// What the devices are used for.
+    /// The main use of the devices.
     pub reading: Reading,
 }
 
@@ -30,13 +30,13 @@ impl Default for Expected {
 pub enum Rule {
     /// A probe found where the throughput stops growing.
     Plateau,
-    /// What the device is made of.
+    /// The members of the device.
     Members,
-    /// What kind of device it is.
+    /// The class of the device.
     Class,
     /// Nothing more is known.
     Default,
-    /// What the device holds.
+    /// The capacity of the device.
     CapacityCap,
     /// Memory for the windows of all streams.
     Streams,
@@ -63,14 +63,15 @@ impl Rule {
     }
 }
 
-/// What a rule says of a device.
+/// The result of one rule for a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// The rule.
     pub rule: Rule,
-    /// The name of the member that it is said of; `None`: of the device itself.
+    /// The name of the member that the reason is about; `None` if it is about the device itself.
     pub of: Option<String>,
-    /// What it says, in KiB: a size, a most or, of the floor, a least. `None`: to leave it alone.
+    /// The size in KiB: the suitable one, a maximum or, for the floor, a minimum. `None`: to leave
+    /// the setting alone.
     pub kib: Option<u64>,
     /// In a few words.
     pub brief: String,
@@ -81,13 +82,13 @@ pub struct Reason {
 /// Somebody else sets another value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// What sets it, and where.
+    /// The conflicting setting: its program, place and value.
     pub other: OtherSetting,
-    /// Whether it is meant for this device for certain.
+    /// Whether it certainly applies to this device.
     pub is_certain: bool,
 }
 
-/// What a device should be set to.
+/// The advised setting of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
     /// The device.
@@ -96,13 +97,13 @@ pub struct Advice {
     pub now_kib: Option<u64>,
     /// Where that came from.
     pub source: Source,
-    /// What it should be, in KiB; `None`: to be left alone.
+    /// The advised value, in KiB; `None`: to be left alone.
     pub advised_kib: Option<u64>,
-    /// What was weighed, in order.
+    /// The results of the rules, in order.
     pub reasons: Vec<Reason>,
-    /// The rule that had the last word.
+    /// The rule that decided.
     pub bound: Rule,
-    /// Who else sets another value.
+    /// Settings elsewhere that set another value.
     pub conflicts: Vec<Conflict>,
 }
 

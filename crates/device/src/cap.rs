@@ -18,10 +18,10 @@ pub fn capacity_cap(capacity_bytes: Option<u64>) -> Option<KiB> {
     Pages::new(pages.into()).to_floor().ok()
 }
 
-/// What to set for a capacity cap. A cap of one page means that nothing is read but what is asked
-/// for, and that takes a setting of 0: since Linux 4.10 a read that is larger than the window is
-/// taken for a stream of requests of the largest size, with as much again read ahead of it. Of 17
-/// KiB for a label probe a device with 4 KiB was asked for 32, with 0 for 20 (`make bench
+/// The setting for a capacity cap. A cap of one page means that only requested pages are read. That
+/// takes a setting of 0: since Linux 4.10 a read that is larger than the window is taken for a
+/// stream of requests of the largest size, with as much again read ahead of it. For a label probe
+/// of 17 KiB, a device set to 4 KiB was asked for 32 KiB, one set to 0 for 20 KiB (`make bench
 /// BENCH_ARGS="--only small-device"`, Linux 6.18).
 #[must_use]
 pub fn setting_of_cap(cap: KiB) -> KiB {

@@ -21,7 +21,7 @@ pub trait Knobs {
     ) -> Result<Option<Self::Knob>, KnobError>;
 }
 
-/// What a setting is opened for.
+/// The purpose for which a setting is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// To see what is set.
@@ -36,7 +36,7 @@ pub trait Knob {
     /// Which device has it.
     fn identity(&self) -> &Identity;
 
-    /// What is set, in KiB.
+    /// The current value, in KiB.
     ///
     /// # Errors
     /// When it can't be read.
@@ -71,40 +71,40 @@ pub struct KeepError(pub String);
 /// A value that a setting is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// What has the setting.
+    /// The device that has the setting.
     pub number: DeviceNumber,
-    /// Which device is meant.
+    /// Identity of the device that is meant.
     pub identity: Identity,
     /// In KiB, of whole pages.
     pub kib: u64,
     /// Why, in words.
     pub reason: String,
-    /// Who wants it.
+    /// The origin of the wish.
     pub origin: Origin,
     /// Whether a value that somebody else has set since is to be changed all the same.
     pub take_over: bool,
 }
 
-/// What came of a wish.
+/// The outcome of a wish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Applied {
     /// Changed, from and to KiB; the kernel rounds to its pages.
     Changed {
         /// Before.
         from_kib: u64,
-        /// What is set now.
+        /// The value now, in KiB.
         to_kib: u64,
     },
     /// It has that value already.
     AlreadySo,
     /// Somebody else has set this many KiB since, and that stays.
     Foreign {
-        /// What is set.
+        /// The value now, in KiB.
         now_kib: u64,
     },
     /// A person has named a size, which advice doesn't change.
     Manual {
-        /// What is set.
+        /// The value now, in KiB.
         now_kib: u64,
     },
     /// There is no such device any more, or another one in its place.
@@ -116,19 +116,19 @@ pub enum Applied {
     Failed(KnobError),
 }
 
-/// What came of a rollback.
+/// The outcome of a rollback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RolledBack {
     /// The first value is back, from and to KiB.
     Restored {
         /// Before.
         from_kib: u64,
-        /// What is set now.
+        /// The value now, in KiB.
         to_kib: u64,
     },
     /// Somebody else has set this many KiB since, and that stays.
     Foreign {
-        /// What is set.
+        /// The value now, in KiB.
         now_kib: u64,
     },
     /// There is no such device any more, or another one in its place: nothing to undo.
@@ -149,7 +149,7 @@ pub fn recover(journal: &mut Journal, knobs: &mut impl Knobs, unix_s: u64) {
         .map(|entry| entry.number)
         .collect();
     for number in numbers {
-        // What can't be looked at now is looked at next time.
+        // A device that can't be looked at now is looked at next time.
         let Ok(present) = look(knobs, number) else {
             continue;
         };
@@ -251,7 +251,7 @@ fn prepare<K: Knobs>(
                 return Err(Applied::Foreign { now_kib });
             }
             Standing::Ours | Standing::Manual => None,
-            // What they have set is what there was before.
+            // For the next change, the foreign value is the original one.
             Standing::Foreign { .. } => Some(Ending::LeftToOthers),
             Standing::Gone { .. } => Some(Ending::Gone),
         };
@@ -375,10 +375,10 @@ fn undo(entry: &Entry, (mut knob, from_kib): (impl Knob, u64)) -> RolledBack {
     }
 }
 
-/// What is there now under a number: the device, and its value in KiB.
+/// The device that has a number now, and its value in KiB.
 ///
 /// # Errors
-/// When something is there and can't be looked at.
+/// When the device is there and can't be looked at.
 pub fn look(
     knobs: &mut impl Knobs,
     number: DeviceNumber,

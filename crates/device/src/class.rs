@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a device is good at, where nobody has measured it, and the size that suits it. Each size
-//! rests on a documented value or a measured table; `docs/advise.md` has the list.
+//! The class of a device that nobody has measured, and the size that suits it. Each size rests on a
+//! documented value or a measured table; `docs/advise.md` has the list.
 
 use foreread_core::grouped;
 
@@ -16,7 +16,7 @@ const STREAMING_KIB: u64 = 4096;
 /// Requests of a window on NFS: the kernel's own choice until Linux 5.4.
 const NFS_REQUESTS: u64 = 15;
 
-/// What the device is mostly used for.
+/// The main use of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reading {
     /// Large files from start to end, and little else.
@@ -30,7 +30,7 @@ pub enum Reading {
     Random,
 }
 
-/// What a device is good at.
+/// The class of a device, by its performance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// A local NVMe disk.
@@ -69,14 +69,14 @@ pub enum Class {
     Unknown,
 }
 
-/// What suits a class.
+/// The size that suits a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suited {
-    /// The size in KiB; `None`: to be left alone.
+    /// The size in KiB; `None` if the setting is to be left alone.
     pub kib: Option<u64>,
     /// In a few words.
     pub brief: String,
-    /// As the rest of a sentence that begins with what the device is.
+    /// The rest of a sentence that begins with the device.
     pub why: String,
 }
 
@@ -159,7 +159,7 @@ impl Class {
         }
     }
 
-    /// What people call it.
+    /// The common name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is known of whatever has a readahead setting, as the kernel tells it. Nothing here is
-//! judged; `class.rs` does that.
+//! Facts about each device that has a readahead setting, as the kernel reports them. They are not
+//! judged here; `class.rs` does that.
 
 use crate::identity::{DeviceNumber, Identity};
 use crate::transport::Transport;
@@ -11,7 +11,7 @@ use crate::transport::Transport;
 pub struct Device {
     /// Of a mount, the number of its superblock.
     pub number: DeviceNumber,
-    /// What tells it from others that bear its name.
+    /// Properties that tell it from others of the same name.
     pub identity: Identity,
     /// The name of its directory in `/sys/class/bdi`: mostly its number, of some file systems a
     /// name such as `btrfs-1`.
@@ -20,8 +20,8 @@ pub struct Device {
     pub kind: DeviceKind,
     /// The largest window of readahead now, in KiB; `None` when it can't be read.
     pub read_ahead_kib: Option<u64>,
-    /// What it reads from: disks of an array or a volume, disks under a file system, the device of
-    /// a loop device's file. Partitions stand here as their disks.
+    /// Devices that it reads from: disks of an array or a volume, disks under a file system, the
+    /// device of a loop device's file. Partitions stand here as their disks.
     pub members: Vec<DeviceNumber>,
     /// Where file systems on it, or on its partitions, are mounted.
     pub mount_points: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Device {
     pub unseen: Vec<String>,
 }
 
-/// What kind of thing reads ahead.
+/// The kind of device that reads ahead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
     /// A block device.
@@ -39,7 +39,7 @@ pub enum DeviceKind {
     Mount(Mount),
 }
 
-/// What a block device tells of itself.
+/// Properties that a block device reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     /// How the kernel reaches it.
@@ -57,7 +57,7 @@ pub struct Block {
     pub io_opt_bytes: Option<u64>,
     /// Largest request that the kernel gives it, in KiB.
     pub max_sectors_kib: Option<u64>,
-    /// What it is stacked on.
+    /// The devices that it is stacked on.
     pub stack: Stack,
 }
 
@@ -69,7 +69,7 @@ pub enum Stack {
     None,
     /// A mapping of the device mapper.
     Mapper {
-        /// What made it.
+        /// The program that made it.
         maker: MapperMaker,
         /// The name under `/dev/mapper`.
         mapping: String,
@@ -92,7 +92,7 @@ pub enum Stack {
     Bcache,
 }
 
-/// Who made a mapping, from the prefix of its UUID.
+/// The maker of a mapping, from the prefix of its UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapperMaker {
     /// A logical volume.
@@ -122,12 +122,12 @@ impl MapperMaker {
     }
 }
 
-/// What is known of a mount.
+/// Properties of a mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mount {
     /// Type, such as `nfs4` or `fuse.sshfs`.
     pub fs_type: String,
-    /// What is mounted, such as `server:/export`.
+    /// The mounted source, such as `server:/export`.
     pub source: String,
     /// Options of the superblock, such as `rw,vers=4.2,rsize=1048576`.
     pub options: String,
@@ -154,7 +154,7 @@ impl Mount {
 }
 
 impl Device {
-    /// What is known of it as a block device; `None` of a mount.
+    /// Its properties as a block device; `None` for a mount.
     #[must_use]
     pub fn block(&self) -> Option<&Block> {
         match &self.kind {
@@ -163,7 +163,7 @@ impl Device {
         }
     }
 
-    /// What is known of it as a mount; `None` of a block device.
+    /// Its properties as a mount; `None` for a block device.
     #[must_use]
     pub fn mount(&self) -> Option<&Mount> {
         match &self.kind {
@@ -203,7 +203,7 @@ pub struct Machine {
     pub partitions: Vec<Partition>,
     /// Memory of the machine in bytes; `None` when it can't be read.
     pub memory_bytes: Option<u64>,
-    /// What couldn't be seen of the machine as a whole, each with why.
+    /// Properties of the whole machine that couldn't be read, each with the reason.
     pub unseen: Vec<String>,
 }
 
@@ -214,7 +214,7 @@ impl Machine {
         self.devices.iter().find(|device| device.number == number)
     }
 
-    /// What a person means: a name (`sda`), a path (`/dev/sda`, `/dev/mapper/home`), a partition of
+    /// Finds a device by a name (`sda`), a path (`/dev/sda`, `/dev/mapper/home`), a partition of
     /// either form, which is its disk, a number (`8:0`), a mount point or the source of a mount.
     #[must_use]
     pub fn find(&self, what: &str) -> Option<&Device> {
@@ -263,7 +263,7 @@ impl Device {
 }
 
 impl Device {
-    /// What to type for it: its name, or its number where the name would have to be quoted.
+    /// Text to type for it: its name, or its number where the name would have to be quoted.
     #[must_use]
     pub fn handle(&self) -> String {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:!".contains(c);

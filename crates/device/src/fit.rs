@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a sweep says of the device: a cost per request, and a bandwidth.
+//! The model of a device that a sweep yields: a cost per request, and a bandwidth.
 
 use foreread_core::KiB;
 
@@ -8,10 +8,10 @@ use crate::estimate::Estimate;
 /// A device whose requests cost the same whatever their size, besides the transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fit {
-    /// What a request costs a sequential reader, in nanoseconds: what the device hides by working
-    /// on several at once is not in it.
+    /// Cost of a request for a sequential reader, in nanoseconds, without the part that the device
+    /// hides by working on several requests at once.
     pub request_cost_ns: f64,
-    /// What the transfer of the bytes reaches, in bytes a second.
+    /// Bandwidth of the transfer alone, in bytes a second.
     pub bandwidth_bytes_per_s: f64,
 }
 

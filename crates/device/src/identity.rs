@@ -63,7 +63,7 @@ impl From<DeviceNumber> for String {
     }
 }
 
-/// What tells a device from others that bear its name.
+/// Properties that tell a device from others of the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Identity {
@@ -76,8 +76,7 @@ pub struct Identity {
     /// Vendor and model, as the device tells them.
     pub model: Option<String>,
     /// Size in bytes; `None` where it isn't known, as of a mount, or of a multipath device that
-    /// says
-    /// 0.
+    /// says 0.
     pub capacity_bytes: Option<u64>,
     /// The kernel's count of disks that appeared since the boot (`diskseq`, Linux 5.15): the one
     /// thing that tells a stick from its successor of the same model without a serial number.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was changed: old value, new value, reason, time. A change is written down before it is
-//! made, so that whatever happens in between, it is known what to look for.
+//! Journal of changes: old value, new value, reason, time. A change is written down before it is
+//! made, so that an interrupted change can be found.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ const CLOSED_MAX: usize = 1000;
 /// Steps remembered of an open entry, the oldest go first: what it began with is kept apart.
 const STEPS_MAX: usize = 100;
 
-/// Who wanted a value.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -28,13 +28,13 @@ pub enum Origin {
 /// One change of one setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// What was set before, in KiB.
+    /// The value before, in KiB.
     pub from_kib: u64,
-    /// What it was changed to, in KiB.
+    /// The value after, in KiB.
     pub to_kib: u64,
     /// Why, in words.
     pub reason: String,
-    /// Who wanted it.
+    /// The origin of the new value.
     pub origin: Origin,
     /// When, in seconds since 1970.
     pub unix_s: u64,
@@ -55,16 +55,16 @@ pub enum Ending {
     Gone,
 }
 
-/// What was done to one attachment of a device since somebody else last set it.
+/// All changes of one attachment of a device since somebody else last set it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Counts up through the journal.
     pub id: u64,
-    /// What has the setting.
+    /// The device that has the setting.
     pub number: DeviceNumber,
     /// Which device it was.
     pub identity: Identity,
-    /// What was set before the first step, in KiB: what a rollback restores.
+    /// The value before the first step, in KiB. A rollback restores it.
     pub original_kib: u64,
     /// The changes, oldest first; at least one.
     pub steps: Vec<Step>,
@@ -85,7 +85,7 @@ impl Entry {
             .map_or(self.original_kib, |step| step.to_kib)
     }
 
-    /// Who wanted that.
+    /// The origin of that value.
     #[must_use]
     pub fn origin(&self) -> Option<Origin> {
         self.steps.last().map(|step| step.origin)
@@ -98,8 +98,8 @@ impl Entry {
         self.identity.name == plain || self.identity.name == name || name.parse() == Ok(self.number)
     }
 
-    /// What became of it, seen against what is there now: the device under that number with its
-    /// value in KiB, if there is one.
+    /// The standing of the change, given the device that has the number now with its value in KiB;
+    /// `None` if there is no such device.
     #[must_use]
     pub fn standing(&self, present: Option<(&Identity, u64)>) -> Standing {
         match present {
@@ -125,7 +125,7 @@ impl Entry {
     }
 }
 
-/// What became of a change.
+/// The standing of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// In force, as advised.
@@ -212,12 +212,12 @@ impl Journal {
         })
     }
 
-    /// What is in force or should be, oldest first.
+    /// Entries that are in force or should be, oldest first.
     pub fn open(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.ended.is_none())
     }
 
-    /// What has ended, oldest first.
+    /// Entries that have ended, oldest first.
     pub fn closed(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.ended.is_some())
     }

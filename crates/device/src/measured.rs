@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What probes have measured, kept from one to the next, for advice.
+//! Results of probes, kept from one to the next, for advice.
 
 use foreread_core::KiB;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub struct SweepPoint {
     pub passes: u64,
 }
 
-/// What one probe found.
+/// The result of one probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The device that was read.
@@ -37,9 +37,9 @@ pub struct Measured {
     pub sweep: Vec<SweepPoint>,
     /// The smallest size within 2 % of the best.
     pub plateau_kib: u64,
-    /// What a request costs besides the transfer of its bytes, in nanoseconds, fitted.
+    /// Cost of a request besides the transfer of its bytes, in nanoseconds, fitted.
     pub request_cost_ns: f64,
-    /// What the device transfers, in bytes a second, fitted.
+    /// Bandwidth of the device, in bytes a second, fitted.
     pub bandwidth_bytes_per_s: f64,
     /// Median time of a single small read at queue depth 1, in nanoseconds.
     pub latency_ns: Option<f64>,

@@ -12,14 +12,14 @@ pub const PLATEAU_SHARE: f64 = 0.98;
 /// a disturbed machine they are wide enough for sizes that are far below.
 const AS_GOOD_SHARE: f64 = 0.985;
 
-/// What a sweep says of the plateau.
+/// The plateau that a sweep shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plateau {
     /// The smallest size within 2 % of the best.
     pub read_ahead: KiB,
     /// The size with the best throughput.
     pub best: KiB,
-    /// Sizes that can't be told from the best. What they have in common is what the device can do:
+    /// Sizes that can't be told from the best. Their common level is the capability of the device:
     /// the highest of several noisy numbers is too high.
     pub as_good: Vec<KiB>,
     /// Sizes of which the intervals leave open whether they are within 2 % of the best, and whose
@@ -65,7 +65,7 @@ impl Plateau {
     }
 }
 
-/// What the device can do.
+/// The throughput that the device is capable of.
 struct Level {
     bytes_per_s: f64,
     half_width: f64,
@@ -90,7 +90,7 @@ impl Level {
     /// Whether the interval of the share has the border in it.
     fn leaves_open(&self, one: &Estimate) -> bool {
         let share = self.share(one);
-        // What the device can do is within 2 % of what it can do.
+        // The level itself is within 2 % of the level.
         if share >= 1.0 {
             return false;
         }

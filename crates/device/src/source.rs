@@ -10,7 +10,7 @@ use crate::others::{Meant, OtherSetting, OtherValue, Setter};
 
 /// The kernel's default where nothing says otherwise, in KiB.
 const KERNEL_DEFAULT_KIB: u64 = 128;
-/// What btrfs takes at least, in KiB.
+/// The least readahead of btrfs, in KiB.
 const BTRFS_KIB: u64 = 4096;
 
 /// Where the present value came from.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What suits a device that is made of others: it can't do better than they, and a striped one only
-//! does as well when a window keeps all of its disks busy.
+//! The size that suits a device made of others. It can't do better than its members. A striped one
+//! only does as well when a window keeps all of its disks busy.
 
 use foreread_core::grouped;
 
@@ -17,14 +17,14 @@ pub enum Spread {
     One,
     /// In stripes.
     Striped {
-        /// What a stripe holds, in bytes, without parity; `None` where it can't be read.
+        /// Data in a stripe, in bytes, without parity; `None` where it can't be read.
         stripe_bytes: Option<u64>,
         /// Disks that a stripe lies on, without parity.
         disks: u64,
     },
 }
 
-/// What follows from the members.
+/// The size that follows from the members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Combined {
     /// The size in KiB.
@@ -33,7 +33,7 @@ pub struct Combined {
     pub brief: String,
     /// As a sentence without its end.
     pub why: String,
-    /// It is what suits one member.
+    /// Whether it is the size that suits one member.
     pub is_as_member: bool,
 }
 
@@ -91,7 +91,8 @@ fn mapped_stripes(block: &Block, members: u64) -> Spread {
     }
 }
 
-/// What suits a device whose members are suited by these sizes; `None` without any.
+/// The size that suits a device whose members are suited by these sizes, in KiB; `None` without
+/// any.
 #[must_use]
 pub fn combined(device: &Device, members_kib: &[u64], reading: Reading) -> Option<Combined> {
     let largest = members_kib.iter().copied().max()?;

@@ -9,7 +9,7 @@ use crate::estimate::{Estimate, NOISE_MIN, median, spread};
 use crate::measured::SweepPoint;
 use crate::plateau::Plateau;
 
-/// What is swept unless sizes are asked for: 4 KiB to 16 MiB.
+/// Readahead sizes of a sweep unless others are asked for: 4 KiB to 16 MiB.
 pub const SIZES_KIB: [u64; 13] = [
     4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384,
 ];
@@ -108,7 +108,7 @@ pub struct Sweep {
     rows: Vec<Row>,
     /// How much the parts of one pass differed, each a share.
     noises: Vec<f64>,
-    /// What a first, short pass said, in bytes a second.
+    /// Throughput of the first, short pass, in bytes a second.
     hint_bytes_per_s: f64,
 }
 
@@ -136,7 +136,7 @@ impl Sweep {
         self.survey(left).or_else(|| self.refine(left))
     }
 
-    /// What a pass gave: the time of each of its parts, which are of the same length.
+    /// Records a pass: the time of each of its parts, which are of the same length.
     pub fn record(&mut self, pass: Pass, part_bytes: u64, parts: &[Duration]) {
         let time: Duration = parts.iter().sum();
         let Some(row) = self
@@ -280,7 +280,8 @@ impl Sweep {
             .iter()
             .position(|point| point.0 == plateau.read_ahead)?;
         let around = found.saturating_sub(DECIDING_BELOW)..=found.saturating_add(1);
-        // What all that are as good have in common is known from several, if they are several.
+        // The level of the sizes that are as good as the best is known from several of them, if
+        // there are several.
         let alone = plateau.as_good.len() == 1;
         let wanted = |place: usize, point: &(KiB, Estimate)| {
             let is_near = around.contains(&place) || (alone && point.0 == plateau.best);

@@ -44,7 +44,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// What people call it.
+    /// The common name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

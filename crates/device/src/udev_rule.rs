@@ -9,7 +9,7 @@ pub const UDEV_RULE_PATH: &str = "etc/udev/rules.d/59-foreread-read-ahead.rules"
 /// The first words of the line that tells whether the rest was edited.
 const MARK: &str = "# foreread ";
 
-/// What is in a rule file.
+/// The content of a rule file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UdevRuleState {
     /// As it was written.
@@ -72,7 +72,7 @@ fn checksum(rules: &str) -> u32 {
     crc32fast::hash(rules.as_bytes())
 }
 
-/// What `apply --udev` tells udev, for its database: `udevadm info` shows it.
+/// The property that `apply --udev` stores in udev's database: `udevadm info` shows it.
 #[must_use]
 pub fn udev_property(kib: u64) -> String {
     format!("FOREREAD_READ_AHEAD_KB={kib}")

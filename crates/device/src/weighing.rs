@@ -22,7 +22,7 @@ const DEPTH_MAX: u32 = 16;
 /// A page, in KiB.
 const PAGE_KIB: u64 = 4;
 
-/// What suits a device before memory is looked at.
+/// The size that suits a device, before the memory rule.
 #[derive(Clone, Debug)]
 struct Suits {
     /// Of the device.
@@ -30,15 +30,15 @@ struct Suits {
     kib: Option<u64>,
     bound: Rule,
     reasons: Vec<Reason>,
-    /// Of the device, or of what it is made of.
+    /// Whether the device, or a member, has a floor.
     has_floor: bool,
-    /// It reads from one member at a time.
+    /// Whether it reads from one member at a time.
     is_as_member: bool,
 }
 
 impl Suits {
-    /// What a device over this one is told of: the rule with the last word, and where that is "as
-    /// what is below", what is said of that.
+    /// The reason that is passed on to a device stacked on this one: that of the deciding rule.
+    /// Where the size is that of a member, it is the member's reason.
     fn to_pass_on(&self) -> Option<Reason> {
         let is_last = |reason: &&Reason| reason.rule == self.bound && reason.of.is_none();
         let own = self.reasons.iter().rev().find(is_last)?;
@@ -136,7 +136,7 @@ impl<'a> Weighing<'a> {
         if let Some(limited) = of_members {
             suits.reasons.insert(0, limited);
         }
-        // What a volume holds says nothing about the speed of the disk that it is a part of.
+        // The size of a volume says nothing about the speed of the disk that it is a part of.
         let is_part = has_members && !is_loop(device);
         if !is_part {
             cap(device, &mut suits);
@@ -144,7 +144,7 @@ impl<'a> Weighing<'a> {
         suits
     }
 
-    /// What suits the members, those that are known.
+    /// The suitable sizes of the known members.
     fn members(&mut self, device: &Device, depth: u32) -> Vec<Suits> {
         if depth >= DEPTH_MAX {
             return Vec::new();
@@ -182,7 +182,7 @@ impl<'a> Weighing<'a> {
         })
     }
 
-    /// What the members come to, and what limits the largest of them.
+    /// The size that follows from the members, and the reason that limits the largest of them.
     fn of_members(
         &self,
         device: &Device,
@@ -268,7 +268,7 @@ impl<'a> Weighing<'a> {
                 }
             }
         }
-        // Who reads at random asked for less than the floor.
+        // The suitable size of a random reader may be below the floor.
         let floor = match self.expected.reading {
             _ if !has_floor => PAGE_KIB.min(suited),
             Reading::Mixed | Reading::Sequential => FLOOR.count(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is advised: for the devices of documented values, for stacks, small devices, small
+//! Tests of advice: for the devices of documented values, for stacks, small devices, small
 //! memories, and for facts that make no sense.
 
 use std::slice::from_ref;
@@ -279,7 +279,7 @@ fn stacks_are_as_good_as_their_disks() {
     let all = [&disks[..], &[stripes, volume, top.clone()]].concat();
     assert_eq!(last(&all, Expected::default()).advised_kib, Some(3072));
     assert_eq!(last(&all, reading(Reading::Mapped)).advised_kib, Some(128));
-    // What is said of the array, which isn't only as one of its disks, reaches the top.
+    // A rule of the array itself, not just "as one of its disks", reaches the top.
     let advice = last(&all, Expected::default());
     assert_eq!(advice.reasons[0].of.as_deref(), Some("sd12"));
     assert_eq!(advice.brief(), "sd12: 3 x its disks");

@@ -241,7 +241,7 @@ fn what_somebody_else_has_set_stays() {
     let mut taken = wish(1024);
     taken.take_over = true;
     machine.apply(&[taken]).unwrap();
-    // What they had set is what there was before.
+    // The foreign value is the original value of the next change.
     machine.roll_back(&[0]).unwrap();
     assert_eq!(machine.kib(0), Some(64));
 
@@ -358,7 +358,8 @@ proptest! {
                 }
                 Event::Boot => machine.boot_again(),
             }
-            // What somebody else has set is never touched but by who asks for that.
+            // Values that somebody else has set are never changed, except by a wish that takes
+            // over.
             for device in machine.0.borrow().devices.values() {
                 prop_assert!(device.ours || device.kib == device.theirs_kib, "{device:?}");
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who else sets readahead: udev rules, TuneD, nfsrahead, options of mounts. Pure functions from
-//! the text of their files; whatever the text is, there is an answer.
+//! Other programs that set readahead: udev rules, TuneD, nfsrahead, options of mounts. Pure
+//! functions from the text of their files; every text has an answer.
 
 mod fstab;
 mod glob;
@@ -16,7 +16,7 @@ pub use nfs_conf::nfs_conf;
 pub use tuned::{ProfileText, tuned};
 pub use udev::udev_rules;
 
-/// Who it is.
+/// The program that sets readahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setter {
     /// A rule of udev.
@@ -30,7 +30,7 @@ pub enum Setter {
 }
 
 impl Setter {
-    /// What people call it.
+    /// The common name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Setter {
     }
 }
 
-/// What it sets.
+/// The value that it sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherValue {
     /// So many KiB.
@@ -56,20 +56,20 @@ pub enum OtherValue {
 /// One place that sets readahead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherSetting {
-    /// Who it is.
+    /// The program that sets it.
     pub setter: Setter,
-    /// Where it says so, such as `/etc/udev/rules.d/60-disk.rules:3`.
+    /// File and line, such as `/etc/udev/rules.d/60-disk.rules:3`.
     pub place: String,
-    /// What it sets.
+    /// The value that it sets.
     pub value: OtherValue,
-    /// What has to hold of a device.
+    /// Conditions on the device.
     pub conditions: Vec<Condition>,
 }
 
-/// What has to hold of a device.
+/// A condition on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// What of the device.
+    /// The property of the device.
     pub what: Subject,
     /// Patterns between `|`.
     pub patterns: String,
@@ -77,7 +77,7 @@ pub struct Condition {
     pub is_negated: bool,
 }
 
-/// What of a device a condition looks at.
+/// A property of a device that a condition checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The kernel's name: of a disk its own, of a setting (`bdi`) its directory's.
@@ -96,7 +96,7 @@ pub enum Subject {
     MountPoint,
     /// The type of the file system.
     FsType,
-    /// What TuneD tunes at all: disks that stay, of buses that it knows.
+    /// Whether TuneD tunes the device at all: disks that stay, of buses that it knows.
     TunedDisk,
     /// Something that isn't looked at here.
     Other,

@@ -3,7 +3,7 @@
 
 use super::{Condition, OtherSetting, OtherValue, Setter, Subject, kib_of};
 
-/// What nfsrahead sets where its section says nothing, in KiB.
+/// The size that nfsrahead sets where its section names none, in KiB.
 const DEFAULT_KIB: u64 = 128;
 
 /// The settings of a file. `place` is its path. Without the section there are none: nfsrahead then

@@ -28,7 +28,7 @@ struct Entry {
 type Section = BTreeMap<String, Entry>;
 type Sections = BTreeMap<String, Section>;
 
-/// What the active profiles set. `active` is the text of `active_profile`: names with blanks
+/// Settings of the active profiles. `active` is the text of `active_profile`: names with blanks
 /// between; `profile` finds one by its name.
 #[must_use]
 pub fn tuned(
@@ -46,7 +46,7 @@ pub fn tuned(
         .collect()
 }
 
-/// What a profile includes comes first, so that it says more itself.
+/// Included profiles come first, so that the including profile overrides them.
 fn merge(
     name: &str,
     profile: &mut impl FnMut(&str) -> Option<ProfileText>,
