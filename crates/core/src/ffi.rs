@@ -202,7 +202,7 @@ pub fn decision_window(decision: &Decision, limits: &Limits, number: u32) -> Opt
     }
 }
 
-/// What a policy wants to know.
+/// Facts about the page cache that a policy needs for this access.
 pub fn wants(policy: u32, state: &State, access: &Access, limits: &Limits) -> Wants {
     let mut wants = MaybeUninit::uninit();
     // SAFETY: as above; the core writes every field of what it is given to fill.
@@ -212,8 +212,8 @@ pub fn wants(policy: u32, state: &State, access: &Access, limits: &Limits) -> Wa
     }
 }
 
-/// What a policy decides. Filled in place: a decision is 96 bytes, and to copy what was just
-/// written in small pieces costs more than to decide.
+/// The decision of a policy. It is filled in place: a decision is 96 bytes, and copying them just
+/// after they were written in small pieces costs more than deciding.
 pub fn decide(policy: u32, call: &Call<'_>) -> Decision {
     let mut decision = MaybeUninit::uninit();
     // SAFETY: as above; and the reason that it writes is one of its constants, which are those of

@@ -33,7 +33,7 @@ const UNITS: [(&str, u64); 19] = [
     ("TB", 1_000_000_000_000),
 ];
 
-/// What to type, for messages.
+/// Units that may be typed, for messages.
 const UNITS_HELP: &str = "K, M, G or T (powers of 1,024), KB, MB, GB or TB (powers of 1,000), \
                           s (sectors of 512 bytes), p (pages of 4,096) or B (bytes)";
 
@@ -52,7 +52,7 @@ pub enum SizeError {
     NoUnit {
         /// As typed.
         number: String,
-        /// What it could mean.
+        /// Texts with a unit that it could stand for.
         readings: String,
     },
     /// A unit that is none of ours.
@@ -86,7 +86,7 @@ pub enum SizeError {
     Unit {
         /// As typed.
         text: String,
-        /// What is wrong with it.
+        /// The error of the conversion.
         source: UnitError,
     },
 }

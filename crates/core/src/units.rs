@@ -31,7 +31,7 @@ pub enum UnitError {
     },
 }
 
-/// What all units have in common.
+/// Common interface of all units.
 ///
 /// Every count from 0 to `u64::MAX` is a value; whether it can be said in bytes is checked when
 /// it is asked for.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What holds of every decision, through the Rust face and over whole readings.
+//! Properties of every decision, through the Rust interface and over whole readings.
 #![forbid(unsafe_code)]
 
 mod support;
@@ -45,7 +45,7 @@ proptest! {
                 reader.cache.evict(*start, *pages);
             }
             reader.read(page * PAGE, pages * PAGE);
-            // What was asked for is there, whatever was decided.
+            // Requested pages are in the cache, whatever was decided.
             for page in page..(page + pages).min(limits.file_pages) {
                 prop_assert!(reader.cache.is_cached(page), "page {}", page);
             }

@@ -60,7 +60,7 @@ impl Play {
         self.text.push('\n');
     }
 
-    /// What the disk has done by now.
+    /// Reports the requests that the disk has done by now.
     fn deliver(&mut self) {
         while self
             .requests

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One access of a program.
 
-/// What happened.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -51,7 +51,7 @@ pub struct Access {
     pub hit_pages: u64,
     /// When, by any clock that does not go back; 0 where there is none.
     pub time_ns: u64,
-    /// What happened.
+    /// The kind of the access.
     pub kind: Kind,
     /// Order of the folio that was found; 0 for misses.
     pub folio_order: u8,

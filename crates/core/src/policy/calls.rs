@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the C core does with a state, a decision and a device, as methods of these types. The types
-//! themselves know nothing of the core's functions, which know them.
+//! Functions of the C core on a state, a decision or a device, as methods of these types. The
+//! modules of the types do not depend on the core's functions, which depend on them.
 
 use super::decision::{Decision, Reason, Window};
 use super::limits::Limits;
@@ -91,7 +91,7 @@ impl Budget {
     }
 }
 
-/// What the core wants to know, from a cache.
+/// Answers the core's questions from a cache.
 pub(super) fn answer<N: Nearby + ?Sized>(wants: &Wants, index: u64, nearby: &N) -> Near {
     let mut near = Near::default();
     if wants.before_max > 0 {

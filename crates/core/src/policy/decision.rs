@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was decided, and why.
+//! The decision of a policy, and its reason.
 
 use std::fmt;
 
@@ -89,7 +89,7 @@ macro_rules! reasons {
             /// All reasons, in the order of their numbers.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// What it means, as the end of the sentence "it decided so because ...".
+            /// The meaning, as the end of the sentence "it decided so because ...".
             #[must_use]
             pub fn meaning(self) -> &'static str {
                 match self {
@@ -136,7 +136,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What to do: `struct fr_decision`.
+/// A decision of a policy: `struct fr_decision`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
@@ -148,12 +148,12 @@ pub struct Decision {
     retain_pages: u32,
     /// The maximum window that held.
     pub max_pages: u32,
-    /// What was found in the cache: pages of history before the access, or pages cached ahead of a
+    /// Pages found in the cache: pages of history before the access, or pages cached ahead of a
     /// foreign mark.
     pub saw_pages: u32,
     pub(crate) repeats: u32,
     count: u8,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
     flags: u8,
     reserved: u8,
@@ -211,7 +211,7 @@ impl Decision {
         (self.flags & Self::RETAIN != 0).then_some((self.retain_start, self.retain_pages))
     }
 
-    /// What was decided and why, in one sentence for people.
+    /// The decision and its reason, in one sentence for people.
     #[must_use]
     pub fn explain(&self) -> String {
         let mut text = match self.windows() {

@@ -62,7 +62,7 @@ pub struct Kernel {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("no kernel `{name}` is modelled; there are: {}", Kernel::ALL.map(|k| k.name).join(", "))]
 pub struct NoSuchKernel {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
 }
 

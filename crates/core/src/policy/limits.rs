@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a decision must respect, and what it may use.
+//! Limits that a decision must respect, and parameters that it may use.
 
 /// The kernel's default maximum window: 128 KiB.
 pub const DEFAULT_PAGES: u32 = 32;

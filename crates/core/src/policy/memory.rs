@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a policy remembers beyond the state of an open file: the streams of the file, what its
-//! device costs, and the memory that all share.
+//! The state that a policy keeps beyond that of an open file: the streams of the file, the measured
+//! costs of its device, and the memory budget that all files share.
 
 use std::fmt;
 
@@ -70,19 +70,19 @@ impl Done {
         }
     }
 
-    /// What was said by [`Done::first`].
+    /// Whether [`Done::first`] was called.
     #[must_use]
     pub fn is_first(&self) -> bool {
         self.first != 0
     }
 
-    /// What was said by [`Done::left`].
+    /// The argument of [`Done::left`].
     #[must_use]
     pub fn is_left(&self) -> bool {
         self.left != 0
     }
 
-    /// What was said by [`Done::next`].
+    /// Whether [`Done::next`] was called.
     #[must_use]
     pub fn is_next(&self) -> bool {
         self.next != 0
@@ -116,8 +116,8 @@ impl Done {
     }
 }
 
-/// What a device costs, as measured, and how long runs from the start of a file on it are:
-/// `struct fr_device`.
+/// Measured costs of a device, and the length of runs from the start of a file on it: `struct
+/// fr_device`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Device {
@@ -184,8 +184,8 @@ impl Budget {
     }
 }
 
-/// What a decision may use and change besides the state of the open file. What is not there is
-/// taken to be unknown, or unbounded.
+/// State that a decision may use and change besides that of the open file. A missing part is taken
+/// to be unknown, or unbounded.
 #[derive(Debug, Default)]
 pub struct Memory<'a> {
     /// Of the file.

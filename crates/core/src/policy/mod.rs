@@ -84,7 +84,7 @@ const LINUX_6_18: &str = "linux-6.18";
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("no policy is called `{name}`; there are: {}", list())]
 pub struct NoSuchPolicy {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
 }
 
@@ -165,7 +165,7 @@ impl Policy {
         self.decide_near(state, access, &near, limits)
     }
 
-    /// What it needs to know of the page cache to decide on an access.
+    /// Facts about the page cache that it needs to decide on an access.
     #[must_use]
     pub fn wants(self, state: &State, access: &Access, limits: &Limits) -> Wants {
         ffi::wants(self as u32, state, access, limits)

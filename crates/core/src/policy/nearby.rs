@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is cached around an access.
+//! The state of the page cache around an access.
 
 /// Answers a policy's questions about the page cache of one file.
 ///
@@ -75,8 +75,8 @@ impl<F: Fn(u64) -> bool> Nearby for Cached<F> {
     }
 }
 
-/// What a policy needs to know of the page cache for a decision: `struct fr_wants`. A maximum of 0
-/// means that it does not.
+/// Facts about the page cache that a policy needs for a decision: `struct fr_wants`. A maximum of 0
+/// means that it does not need the fact.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wants {

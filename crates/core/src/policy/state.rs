@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a policy remembers of one open file.
+//! The state that a policy keeps for one open file.
 
-/// What posix_fadvise(2) says of a whole file. `WILLNEED` is an access.
+/// Advice of posix_fadvise(2) for a whole file. `WILLNEED` is an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Advice {
@@ -13,7 +13,7 @@ pub enum Advice {
     Random = 2,
 }
 
-/// What became of pages that a policy asked for.
+/// Events of pages that a policy asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Feedback {
@@ -32,7 +32,7 @@ pub enum Feedback {
     Error = 5,
 }
 
-/// What a policy remembers of one open file: `struct fr_state`, 64 bytes of plain data.
+/// The state that a policy keeps for one open file: `struct fr_state`, 64 bytes of plain data.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State {

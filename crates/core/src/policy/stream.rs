@@ -53,20 +53,20 @@ impl Course {
 /// A stream. Pages are of 4 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// Who began it; others may read it by now.
+    /// The thread that began the stream; others may read it by now.
     pub thread: u32,
-    /// Where it goes.
+    /// Its direction, or its steps.
     pub course: Course,
     /// From the start of one piece to the start of the next; 0 without steps.
     pub step_pages: u64,
-    /// Where it is: upward the page after the last one read, downward that page; with steps
-    /// where the last piece starts.
+    /// The current page. Upward: the page after the last one read. Downward: the last page read.
+    /// With steps: the first page of the last piece.
     pub page: u64,
-    /// Pages from there to the end of what was asked for.
+    /// Pages from there to the end of the requested pages.
     pub ahead_pages: u64,
-    /// How far ahead was decided last.
+    /// The distance that was decided last.
     pub distance_pages: u32,
-    /// What was asked for last; 0 with steps, or where nothing was yet.
+    /// Size of the last requested window; 0 with steps, or before the first window.
     pub window_pages: u32,
     /// No further ahead than this, since pages were evicted unread; 0 no such bound.
     pub ceiling_pages: u32,
@@ -160,7 +160,7 @@ mod tests {
 
     const THREAD: u32 = 7;
 
-    /// What is remembered after these reads, each of so many pages.
+    /// The streams that are remembered after these reads, each of this many pages.
     fn after(starts: impl Iterator<Item = u64>, pages: u64) -> Streams {
         let limits = Limits {
             reclaim_pages: 1 << 18,

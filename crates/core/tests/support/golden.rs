@@ -62,14 +62,14 @@ const KINDS: [&str; 7] = [
     "force",
 ];
 
-/// What came of a decision, with the state after it.
+/// A decision, with the state after it, as text.
 pub fn outcome(decision: &Decision, after: &State) -> String {
     let mut text = format!("=> {} | state", decided(decision));
     write_state(&mut text, after);
     text
 }
 
-/// What came of a decision.
+/// A decision as text.
 pub fn decided(decision: &Decision) -> String {
     let mut text = decision.reason.to_string();
     for window in decision.windows() {

@@ -16,7 +16,7 @@ pub const PAGE: u64 = 4096;
 /// Folios that `filemap_get_pages()` collects at a time.
 const BATCH_FOLIOS: usize = 31;
 
-/// What a page is part of.
+/// The state of a cached page: its folio, and whether it was read.
 #[derive(Clone, Copy, Debug)]
 struct Page {
     folio: u64,

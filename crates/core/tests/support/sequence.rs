@@ -16,7 +16,7 @@ use super::golden;
 /// Files of sequences, one a policy.
 pub const POLICIES: [Policy; 3] = [Policy::Leap, Policy::Distance, Policy::Foreread];
 
-/// What a policy is told besides accesses.
+/// Events besides accesses that are reported to a policy.
 #[derive(Clone, Copy, Debug)]
 pub enum Told {
     Done(Done),
@@ -33,7 +33,7 @@ pub enum Told {
     Feedback(Feedback, u64),
 }
 
-/// Who makes the decisions: the core on the host, or in the kernel.
+/// The core that makes the decisions: on the host, or in the kernel.
 pub trait Core {
     /// A file just opened on a device of which nothing is known.
     fn open(&mut self, policy: Policy, limits: &Limits);
