@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What all policies share: setting a window, reading as asked, forced readahead,
- * and the faults of mappings.
+ * Functions that all policies share: setting a window, reading as asked, forced readahead, and the
+ * faults of mappings.
  */
 #ifndef FOREREAD_COMMON_H
 #define FOREREAD_COMMON_H
@@ -237,8 +237,8 @@ FR_INLINE fr_u32 fr_file_max_pages(const struct fr_call *call)
  * @lots: bound of mmap_miss
  * @max_pages: the window
  *
- * What the policies of 2005 to 2010 do with a mapping that no advice describes: hits
- * and misses are weighed, and misses are read around without a mark.
+ * The rule of the policies of 2005 to 2010 for a mapping without advice: hits and misses are
+ * weighed, and misses are read around without a mark.
  *
  * Return: 1 when the access was a fault and is answered.
  */

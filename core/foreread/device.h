@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a device costs, as measured on its own requests: so long for a request of
- * any size, so long for each page of it.
+ * Costs of a device, as measured on its own requests: a time for each request of any size, and a
+ * time for each of its pages.
  *
  * A request of n pages that finds the device idle takes latency + n * page_ns. The
  * line through such requests is found by least squares over moving averages, which
@@ -228,7 +228,7 @@ FR_INLINE void fr_device_busy(struct fr_device *device, const struct fr_done *do
 		device->busy_since_ns = 0;
 }
 
-/* What a request and a page of it cost, by what was measured so far. */
+/* Fits the costs of a request and of a page to the measurements so far. */
 FR_INLINE void fr_device_fit(struct fr_device *device)
 {
 	const struct fr_line *line = &device->idle;
@@ -246,7 +246,10 @@ FR_INLINE void fr_device_fit(struct fr_device *device)
 		idle_ns = fr_line_page_ns(&device->idle);
 	if (idle_ns != 0)
 		page_ns = idle_ns;
-	/* What requests of different sizes have shown holds while they are of one size. */
+	/*
+	 * The time of a page, found from requests of different sizes, holds while all requests are
+	 * of one size.
+	 */
 	if (page_ns != 0)
 		device->line_ns = page_ns;
 	device->page_ns = device->line_ns;
@@ -267,8 +270,8 @@ FR_INLINE void fr_device_fit(struct fr_device *device)
 }
 
 /*
- * What a request takes at least. One that found the device idle and is no larger tells also when
- * that has become more.
+ * Lowest latency of a request. A request that found the device idle and is no larger also shows
+ * when the latency has grown.
  */
 FR_INLINE void fr_device_least(struct fr_device *device, const struct fr_done *done, fr_u64 size,
 			       fr_u64 took)
@@ -386,7 +389,7 @@ FR_ONCE fr_u32 fr_device_busy_pages(const struct fr_device *device, fr_u32 even)
 				even);
 }
 
-/* What a request costs now, in pages. */
+/* Cost of a request now, in pages. */
 FR_INLINE fr_u32 fr_device_cost_pages(const struct fr_device *device, fr_u32 even)
 {
 	if (!device || device->busy_since_ns == 0)

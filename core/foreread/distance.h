@@ -20,9 +20,9 @@
 #define FR_DISTANCE_REQUESTS 16U
 
 /*
- * What the fields of struct fr_state hold here: @start where the next access is expected,
- * @ahead_start the page after the last one asked for, @ahead_size the distance, @size
- * the pages of a request, @cache_hit_pages what is left of the hold-off.
+ * Use of the fields of struct fr_state: @start is where the next access is expected, @ahead_start
+ * the page after the last requested one, @ahead_size the distance, @size the pages of a request,
+ * @cache_hit_pages the rest of the hold-off.
  */
 FR_INLINE fr_u32 fr_distance_max(const struct fr_call *call)
 {
@@ -39,7 +39,7 @@ FR_INLINE void fr_distance_waited(struct fr_state *state, fr_u32 most)
 	state->cache_hit_pages = most;
 }
 
-/* What was there in time takes the distance back, after the hold-off. */
+/* Pages that were there in time reduce the distance, after the hold-off. */
 FR_INLINE void fr_distance_in_time(struct fr_state *state, fr_u64 pages)
 {
 	fr_u64 left = fr_sub(pages, state->cache_hit_pages);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What happens to an open file besides accesses that need a decision.
+ * Events of an open file besides accesses that need a decision.
  */
 #ifndef FOREREAD_FILE_H
 #define FOREREAD_FILE_H

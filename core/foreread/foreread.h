@@ -47,7 +47,7 @@
 /* Runs that must be known before the first page of one inside a file is read ahead of. */
 #define FR_FOREREAD_RUNS_MIN 8U
 
-/* What a stream that goes up or down has ahead of it. */
+/* Pages ahead of a stream that goes up or down. */
 FR_INLINE fr_u64 fr_foreread_have(const struct fr_stream *stream)
 {
 	return stream->course == FR_COURSE_DOWN ? fr_sub(stream->end, stream->ahead) :
@@ -104,7 +104,7 @@ FR_INLINE fr_u64 fr_foreread_request(const struct fr_call *call, const struct fr
 	return fr_max(pages, fr_max(stream->piece_pages, 1));
 }
 
-/* What memory allows a stream. */
+/* Upper bound, by memory, of the pages ahead of a stream. */
 FR_INLINE fr_u64 fr_foreread_memory(const struct fr_call *call, struct fr_stream *stream,
 				    fr_u64 want)
 {
@@ -132,7 +132,7 @@ FR_INLINE fr_u64 fr_foreread_memory(const struct fr_call *call, struct fr_stream
 	return fr_budget_share(call->budget, half, pages, fr_root(rate), &stream->epoch);
 }
 
-/* How far ahead: what latency and rate ask for, and every bound allows. */
+/* Distance ahead of a stream: as much as latency and rate require, within every bound. */
 FR_INLINE fr_u64 fr_foreread_distance(const struct fr_call *call, struct fr_stream *stream,
 				      fr_u64 request, fr_u64 worth, fr_u32 even)
 {
@@ -278,7 +278,7 @@ FR_INLINE void fr_foreread_ask_pieces(const struct fr_call *call, struct fr_stre
 	fr_u64 each = through ? step : piece;
 	fr_u64 have, most, pieces;
 
-	/* What was left out, or was never asked for, is behind. */
+	/* Pieces that were left out, or were never asked for, are behind. */
 	if (down ? stream->ahead > key : stream->ahead < key)
 		stream->ahead = key;
 	have = fr_div(fr_apart(stream->ahead, key), step);
@@ -320,7 +320,7 @@ FR_INLINE void fr_foreread_measure(const struct fr_call *call, struct fr_stream 
 	fr_u64 now_ns = call->access->time_ns;
 	fr_u64 took_ns = fr_sub(fr_sub(fr_add(now_ns, 1), stream->used_ns), stream->waited_ns);
 
-	/* What it did since its last access, it did with the pages of that. */
+	/* The time since the last access was spent on the pages of that access. */
 	if (stream->used_ns != 0) {
 		took_ns = fr_min(fr_div(took_ns, fr_max(stream->piece_pages, 1)), FR_U32_MAX);
 		stream->consume_ns = fr_u32_of(fr_learned(stream->consume_ns, took_ns, 3));
@@ -924,7 +924,7 @@ FR_INLINE void fr_foreread_waited(const struct fr_call *call, fr_u64 waited_ns, 
 	fr_u32 own = fr_stream_of(streams, thread);
 	struct fr_stream *stream;
 
-	/* Who reads a stream waits for its own readahead, however late it came. */
+	/* A thread that reads a stream waits for its own readahead, however late that came. */
 	if (call->device && !asked && fr_stream_left(streams, thread))
 		fr_device_waited(call->device, waited_ns, thread);
 	if (own == 0 || own > streams->count)
@@ -932,7 +932,7 @@ FR_INLINE void fr_foreread_waited(const struct fr_call *call, fr_u64 waited_ns, 
 	stream = &streams->stream[(own - 1) & (FR_STREAMS - 1)];
 	stream->waited_ns = fr_add(stream->waited_ns, waited_ns);
 	stream->flags |= FR_STREAM_NEWS;
-	/* What it waited for elsewhere says nothing of its requests. */
+	/* A wait away from its stream says nothing about the stream's requests. */
 	if (fr_stream_left(streams, thread))
 		return;
 	fr_foreread_boost(stream, call->device);

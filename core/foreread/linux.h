@@ -118,7 +118,7 @@ FR_INLINE void fr_linux_fold(const struct fr_call *call, struct fr_decision *dec
 		decision->window[0].flags |= FR_WINDOW_END_UNMARKED;
 }
 
-/* What the cache says of a miss that nothing else explains: whether it goes on a stream. */
+/* Decides from the page cache whether a miss that nothing else explains continues a stream. */
 FR_INLINE fr_u32 fr_linux_context(const struct fr_call *call, fr_u64 req, fr_u32 max,
 				  struct fr_decision *decision, struct fr_window *window)
 {

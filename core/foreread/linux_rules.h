@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What differs between the readahead of Linux 6.1, 6.12, 6.18 and 7.3.
+ * Differences between the readahead of Linux 6.1, 6.12, 6.18 and 7.3.
  *
  * Each of the four has a policy of its own, and each rule that is not the same in all
  * of them has a bit here; the code asks for the bit, never for the version. The bits

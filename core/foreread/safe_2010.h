@@ -90,7 +90,7 @@ FR_INLINE void fr_2010_alone(const struct fr_call *call, struct fr_decision *dec
 		size = (fr_u32)fr_min(fr_max(state->size / 2, fr_2010_min(call->limits, max)), max);
 		state->flags |= FR_STATE_THRASHED;
 		decision->reason = FR_REASON_THRASHED;
-		/* What is left of the window would go the same way. */
+		/* The rest of the window would be evicted in the same way. */
 		decision->flags |= FR_DECIDED_RETAIN;
 		decision->retain_start = index;
 		decision->retain_pages = fr_u32_of(fr_min((fr_u64)max * 2, fr_sub(end, index)));

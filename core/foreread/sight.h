@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the policies that are told of every access share: what an access is to them, and
- * the accesses that they all answer alike.
+ * Functions shared by the policies that are told of every access: their view of an access, and the
+ * accesses that they all answer alike.
  */
 #ifndef FOREREAD_SIGHT_H
 #define FOREREAD_SIGHT_H
@@ -52,7 +52,7 @@ FR_INLINE fr_u32 fr_see(const struct fr_call *call, struct fr_decision *decision
 	case FR_FAULT_MARK:
 		break;
 	case FR_READ_MISS:
-		/* What a look had asked for was evicted before it was used. */
+		/* Pages that a look had asked for were evicted before their use. */
 		decision->reason = FR_REASON_RANDOM;
 		fr_read_ahead(call, decision, access->index, fr_u32_of(access->req_pages));
 		return 0;

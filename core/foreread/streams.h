@@ -35,7 +35,7 @@
 /* ... but at least so many pages, and at most so many (16 MiB, as ZFS has it). */
 #define FR_STREAMS_NEAR_MIN 64U
 #define FR_STREAMS_NEAR_MAX 4096U
-/* What a stream remembers of its past: runs longer than this are halved. */
+/* Limit of a stream's remembered run, in pages: longer runs are halved. */
 #define FR_STREAM_SPAN_MAX 8192U
 #define FR_STREAM_NONE 0xffU
 /* With the slack of a fault: its page is there, or is being read. */
@@ -324,7 +324,7 @@ FR_ONCE fr_u32 fr_streams_find(const struct fr_streams *streams, fr_u64 index, f
 	return fr_streams_scan(streams, index, near, slack);
 }
 
-/* What the single accesses say of one more. */
+/* The match of a new access with the earlier unmatched accesses. */
 struct fr_kin {
 	fr_u64 step;
 	fr_u64 pages;
@@ -445,7 +445,7 @@ FR_INLINE fr_u32 fr_streams_lone(struct fr_streams *streams, fr_u64 index, fr_u6
 {
 	fr_u32 at = streams->lone_at & (FR_STREAMS_LONE - 1), own;
 
-	/* What makes room went no further. */
+	/* The access that makes room for this one went no further: its run has ended. */
 	if (streams->lone_at >= FR_STREAMS_LONE && !(streams->lone[at].thread & FR_LONE_GREW))
 		fr_runs_end(&streams->runs, streams->lone[at].pages);
 	streams->lone[at].start = index;
