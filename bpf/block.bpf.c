@@ -24,7 +24,7 @@ struct {
 
 KNOWN_STRUCT(block_event);
 
-/* What an event is about. */
+/* The request that an event is about. */
 struct subject {
 	struct gendisk *disk;
 	u64 sector;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What readahead does to one file, folio by folio, and what the kernel remembers
- * of a descriptor: for `foreread check-kernel`.
+ * Reports the readahead of one file, folio by folio, and the kernel's readahead state of a
+ * descriptor: for `foreread check-kernel`.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>

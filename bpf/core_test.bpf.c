@@ -26,7 +26,7 @@ struct {
 	struct fr_device device;
 	struct fr_budget budget;
 	struct fr_done done;
-	/* What core_waited(), core_issued() and core_feedback() tell. */
+	/* The arguments of core_waited(), core_issued() and core_feedback(). */
 	fr_u64 waited_ns;
 	fr_u64 pages;
 	fr_u64 read_pages;

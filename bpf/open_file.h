@@ -22,7 +22,7 @@ static __always_inline struct file *file_of(struct task_struct *task, long fd)
 	return file;
 }
 
-/* What a request of io_uring has read when it is done, in bytes; false when it read nothing. */
+/* The range that a finished io_uring request has read, in bytes; false when it read nothing. */
 static __always_inline bool ring_has_read(void *request, s32 result, struct file **file, u64 *start,
 					  u64 *end)
 {

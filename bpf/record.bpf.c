@@ -233,7 +233,7 @@ int BPF_PROG(fr_rec_page_added, struct folio *folio)
 	return 0;
 }
 
-/* What a task of the program is about to wait for. */
+/* Whether a task of the program that is about to wait does so for a read that isn't counted yet. */
 static __always_inline bool waits_for_read(struct task_struct *task, struct recent *recent,
 					   struct counts *c)
 {
@@ -331,7 +331,7 @@ int BPF_PROG(fr_rec_forked, struct task_struct *parent, struct task_struct *chil
 		return 0;
 	if (adopt_pid && (u32)parent->pid == adopt_pid) {
 		adopt_pid = 0;
-		/* What runs between fork and exec is still Foreread. */
+		/* The child is still Foreread between fork and exec. */
 		state = TRACED_UNTIL_EXEC;
 	} else if (!tgid_is_traced(parent_tgid)) {
 		return 0;
@@ -415,7 +415,7 @@ int BPF_PROG(fr_rec_call_done, struct pt_regs *regs, long ret)
 			send_mapping_advice(task, regs);
 		return 0;
 	}
-	/* What a call that looks names up waited for is none of the next access's. */
+	/* The wait of a call that looks up names doesn't belong to the next access. */
 	if (sends_accesses) {
 		send_opened(task, class, ret);
 		send_mere(ACCESS_CALL);

@@ -105,7 +105,7 @@ enum access_kind {
 	ACCESS_BLOCK = 9, /* a block of metadata that isn't read yet is asked for, in its page */
 };
 
-/* What is known of the mapping that a fault is in. */
+/* Flags of the mapping that a fault is in. */
 #define MAPPING_KNOWN (1u << 0) /* and the first page is the one that faulted */
 #define MAPPING_EXEC (1u << 1)
 #define MAPPING_SEQUENTIAL (1u << 2)

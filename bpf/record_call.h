@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a system call that returns tells of files: of its arguments and its result. */
+/* Accesses to files that a returning system call shows by its arguments and its result. */
 #ifndef FOREREAD_RECORD_CALL_H
 #define FOREREAD_RECORD_CALL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a page fault maps besides its own page: a large folio at once. */
+/* Pages that a page fault maps besides its own: a large folio at once. */
 #ifndef FOREREAD_RECORD_FAULT_H
 #define FOREREAD_RECORD_FAULT_H
 

@@ -306,14 +306,14 @@ static __always_inline int on_fault(void *context, struct address_space *mapping
 		end_pages(inode, number, bits, END_LATE);
 		return 0;
 	}
-	/* What of its folio is mapped with it, survey() finds. */
+	/* survey() finds the other pages of its folio that are mapped with it. */
 	end_pages(inode, number, bits, END_ON_TIME);
 	return 0;
 }
 
 HOOK_FAULT("tp_btf", fr_stat_fault, on_fault)
 
-/* What a thread is about to wait for: the file, 0 when it isn't for a read. */
+/* The file for which a thread is about to wait; 0 when it doesn't wait for a read. */
 static __always_inline u64 waited_for(struct task_struct *task, struct task_state *t)
 {
 	struct span span = {};
@@ -453,7 +453,7 @@ int BPF_PROG(fr_stat_block_touched, struct buffer_head *buffer)
 	return 0;
 }
 
-/* What io_uring read without an event, because a part of it wasn't ready when it began. */
+/* Counts an io_uring read that had no event, because a part of it wasn't ready when it began. */
 static __always_inline int on_ring_done(void *request, s32 result)
 {
 	u64 start, end;

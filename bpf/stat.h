@@ -31,7 +31,7 @@ enum stat_kind {
 	STAT_DEMAND = 7, /* the page that was missing, without readahead */
 };
 
-/* What an account is of. What isn't told apart is 0. */
+/* Key of an account. Properties that accounts aren't told apart by are 0. */
 struct stat_key {
 	__u64 inode;
 	__u64 cgroup;
@@ -81,7 +81,7 @@ struct stat_chunk {
 	__u16 owner[STAT_CHUNK_PAGES]; /* account */
 };
 
-/* What could not be noted. */
+/* Counts of everything that could not be noted. */
 struct stat_losses {
 	__u64 unfollowed_pages; /* brought in, but the table of pages was full */
 	__u64 shared_accounts; /* accounts that found no room and share account 0 */

@@ -118,7 +118,7 @@ static long use_chunk(u64 step, struct use_span *span)
 	if (unready)
 		span->unused_left = 1;
 	if (span->use == USE_UNTIL_WAIT && unready)
-		/* What is behind the page that is waited for hasn't been come to. */
+		/* The reader has not yet reached the pages behind the one that it waits for. */
 		ready &= (unready & -unready) - 1;
 	if (ready)
 		end_pages(span->inode, number, ready, END_ON_TIME);

@@ -28,7 +28,7 @@ struct stat_losses losses;
 u32 accounts_used;
 /* Raised by each sweep(). */
 u32 sweeps;
-/* What survey() found: chunks in the table, and how many of them may go. */
+/* Results of survey(): chunks in the table, and how many of them may be removed. */
 u64 chunk_count;
 u64 chunks_dead;
 /* Raised by each window: pages may have come in anywhere. */
@@ -73,7 +73,7 @@ struct {
 	__type(value, struct stat_name);
 } fr_stat_scratches SEC(".maps");
 
-/* What a CPU has looked through last, and found no unused page of. */
+/* The range that a CPU has searched last without finding an unused page. */
 struct clean {
 	u64 inode;
 	u64 start_page;
@@ -111,7 +111,7 @@ struct task_state {
 	/* Readahead that is being issued. */
 	struct span window;
 	u32 window_account;
-	/* What the thread asked for and didn't find. */
+	/* Pages that the thread asked for and didn't find. */
 	struct span miss;
 	u64 fault_inode;
 	u64 fault_ns;
