@@ -53,7 +53,7 @@ impl Key {
         }
     }
 
-    /// What it is of, when accounts are told apart so.
+    /// The subject of the account, by the properties that accounts are told apart by.
     pub fn subject(&self, by: By) -> Subject {
         let device = Device {
             major: self.device >> 20,

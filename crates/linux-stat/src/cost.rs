@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What following pages costs the machine, as the kernel measures it.
+//! Cost of following pages, as the kernel measures it.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -11,18 +11,18 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::error::StatError;
 
-/// What one program cost.
+/// Cost of one BPF program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramCost {
     /// Its hook, which is named after a tracepoint or near it.
     pub name: String,
-    /// How often it ran.
+    /// Number of calls.
     pub calls: u64,
-    /// How long, all calls together.
+    /// Run time of all calls together, in nanoseconds.
     pub run_ns: u64,
 }
 
-/// What all of it cost since the start.
+/// Total cost since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// The programs in the kernel, dearest first.

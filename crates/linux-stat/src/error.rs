@@ -15,7 +15,7 @@ pub enum StatError {
     Unbalanced,
 }
 
-/// What libbpf says, as the reason behind it where that can be found out.
+/// Converts an error of libbpf, with its underlying reason where that can be found out.
 pub(super) fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> StatError {
     move |error| foreread_bpf::refused(step)(error).into()
 }

@@ -47,7 +47,7 @@ const PAGES: [&str; 10] = [
     "sync_ra",
 ];
 const LIVES: [&str; 3] = ["executed", "exited", "forked"];
-/// What isn't seen without them.
+/// Optional hooks, each with the events that aren't seen without it.
 const EXTRAS: [(&str, &str); 3] = [
     ("block_touched", "uses of metadata that was read ahead"),
     ("ring_read_done", "a part of what io_uring reads"),
@@ -68,7 +68,7 @@ fn wanted(following: Following, sight: Sight) -> Vec<Wanted> {
     wanted
 }
 
-/// What names say, as they come from the ring buffer.
+/// Names of accounts and processes, as they come from the ring buffer.
 #[derive(Default)]
 struct Inbox {
     accounts: HashMap<u32, Subject>,
@@ -159,20 +159,20 @@ impl Accounting {
         Ok(())
     }
 
-    /// What is seen.
+    /// The events that are seen.
     #[must_use]
     pub fn sight(&self) -> Sight {
         let all = EXTRAS.iter().all(|(hook, _)| self.served.has(hook));
         if all { Sight::Full } else { Sight::PagesOnly }
     }
 
-    /// What isn't seen on this kernel, and why.
+    /// Events that aren't seen on this kernel, and why.
     #[must_use]
     pub fn lacking(&self) -> &[MissingHook] {
         self.served.lacking()
     }
 
-    /// What accounts are told apart by.
+    /// Properties that accounts are told apart by.
     #[must_use]
     pub fn by(&self) -> By {
         self.following.by
@@ -192,7 +192,7 @@ impl Accounting {
         Ok(())
     }
 
-    /// What became of pages until now. In each account, fetched pages are in exactly one place.
+    /// Counts of pages up to now. In each account, every fetched page is in exactly one place.
     ///
     /// # Errors
     /// When the kernel refuses to run a program, or counters contradict each other.
@@ -233,7 +233,7 @@ impl Accounting {
         look(&mut self.inbox.borrow_mut().names)
     }
 
-    /// What the programs cost until now; `None` when that isn't measured.
+    /// Cost of the programs up to now; `None` when it isn't measured.
     #[must_use]
     pub fn cost(&self) -> Option<Cost> {
         let measured = self.measured.as_ref()?;

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is to be followed, and what comes of it.
+//! Options and results of following pages.
 
 use foreread_accounting::{By, Counts, Subject};
 
 /// Chunks of 64 pages that are followed at once; more are counted as not followed.
 const CHUNKS_MAX: u32 = 1 << 18;
 
-/// What to follow.
+/// Options of following pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Following {
-    /// What accounts are told apart by; kinds always are.
+    /// Properties that accounts are told apart by; kinds always are.
     pub by: By,
-    /// Only what the next child of this thread and its own children bring in.
+    /// Whether only pages are followed that the next child of this thread and its own children
+    /// bring in.
     pub only_next_child: bool,
     /// Chunks of 64 pages at once.
     pub chunks_max: u32,
-    /// Whether what it costs is measured, which costs a little itself.
+    /// Whether the cost is measured, which costs a little itself.
     pub measure: bool,
 }
 
@@ -30,7 +31,7 @@ impl Default for Following {
     }
 }
 
-/// What the programs see here.
+/// The events that the programs see on this kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
     /// All.
@@ -39,7 +40,7 @@ pub enum Sight {
     PagesOnly,
 }
 
-/// What found no room, since the start.
+/// Events since the start that found no room in a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Pages that were brought in and are not in any account.
@@ -54,11 +55,11 @@ pub struct Losses {
     pub missed_events: u64,
 }
 
-/// What became of pages until now.
+/// Counts of pages up to now.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Accounts in no order. None of them is of the same subject as another.
     pub accounts: Vec<(Subject, Counts)>,
-    /// What found no room.
+    /// Events that found no room.
     pub losses: Losses,
 }

@@ -143,7 +143,7 @@ impl Watched {
     }
 }
 
-/// What became of a file's pages, by what brought them in: this process only.
+/// Counts of a file's pages, by the kind that brought them in: this process only.
 pub fn of_file(snapshot: &Snapshot, inode: u64) -> Vec<(Kind, Counts)> {
     let mut found = Vec::new();
     for (subject, counts) in &snapshot.accounts {

@@ -26,12 +26,12 @@ fn programs() -> u64 {
     asked.map_or(340, |text| text.parse().expect("a number of programs"))
 }
 
-/// What residency and the page table show of one program's file.
+/// The state of one program's file, from residency and the page table.
 struct Reference {
     ledger: Ledger<u64>,
     cached: BTreeSet<u64>,
     mapped: BTreeSet<u64>,
-    /// Where each descriptor stands, in bytes.
+    /// Position of each descriptor, in bytes.
     positions: [Option<u64>; DESCRIPTORS],
     file_bytes: u64,
 }
@@ -164,13 +164,13 @@ fn counted(accounting: &mut Accounting, inode: u64, base: &Counts) -> ([u64; 4],
     (four, change.used_late)
 }
 
-/// What a run of a program has shown.
+/// The result of a run of a program.
 enum Shown {
-    /// That all is counted right.
+    /// All counts are right.
     Right,
-    /// Nothing: something else dropped pages meanwhile.
+    /// No result: something else dropped pages meanwhile.
     Nothing,
-    /// That something is counted otherwise, or that something else dropped pages unseen.
+    /// A count differs, or something else dropped pages unseen.
     Otherwise(String),
 }
 

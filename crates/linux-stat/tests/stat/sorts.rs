@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What lines are told apart by, what is followed, and what finds no room.
+//! Tests of the properties that lines are told apart by, of the pages that are followed, and of
+//! full tables.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -197,7 +198,7 @@ fn room_is_made_for_what_comes_next() {
         let fetched: u64 = files.iter().map(|f| of(f.inode).counters().fetched).sum();
         let used: u64 = files.iter().map(|f| of(f.inode).used()).sum();
         assert_eq!(fetched, used);
-        // What didn't find room, on a machine that was too slow, is counted.
+        // Pages that didn't find room, on a machine that was too slow, are counted.
         assert!(fetched + snapshot.losses.unfollowed_pages >= ALL_PAGES);
         assert!(fetched > 48 * 64, "{fetched}: nothing was ever removed");
     });

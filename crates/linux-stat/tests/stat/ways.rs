@@ -13,14 +13,14 @@ use crate::bed::{
     start_by_file, sum,
 };
 
-/// What is to come out for a file: the pages, and those that each kind fetched.
+/// The expected counts of a file: its pages, and the pages that each kind fetched.
 struct Expected {
     five: [u64; 5],
     kinds: Vec<(Kind, u64)>,
 }
 
-/// Does something with each of 23 files on each file system, and holds every counter against what
-/// is to come out.
+/// Does something with each of 23 files on each file system, and compares every counter with the
+/// expected one.
 fn check(way: impl Fn(&Watched, &mut Accounting) -> Expected) {
     for file_system in FileSystem::ALL {
         on_bed(file_system, |bed| {
