@@ -83,7 +83,7 @@ impl Counts {
         self.0.used_on_time + self.0.used_late
     }
 
-    /// What changed since `earlier`, an earlier reading of the same counters.
+    /// The change since `earlier`, an earlier reading of the same counters.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Change {
         let (now, then) = (&self.0, &earlier.0);
@@ -132,7 +132,7 @@ impl std::iter::Sum for Counts {
     }
 }
 
-/// What happened between two readings. What is held may have become less.
+/// The change between two readings. Current amounts may have become less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// Pages asked for.

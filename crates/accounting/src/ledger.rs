@@ -66,7 +66,7 @@ impl<Page: Hash + Eq> Ledger<Page> {
         }
     }
 
-    /// What became of all of them.
+    /// The counts of all pages.
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts::new(self.counters).unwrap_or_default()

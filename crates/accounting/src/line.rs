@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What accounts are of, and lines: the accounts that aren't told apart, put together.
+//! Subjects of accounts, and lines: sums of the accounts that aren't told apart.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use foreread_core::Device;
 
 use crate::account::Counts;
 
-/// What brought pages in: how the kernel came to its window.
+/// The kind of readahead that brought pages in, by the origin of its window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Nothing: only waits.
@@ -24,7 +24,7 @@ pub enum Kind {
     Context,
     /// Around a fault of a mapping.
     Around,
-    /// What was asked for and no more: no stream was found, or the file is to be read at random.
+    /// Only the requested pages: no stream was found, or the file is to be read at random.
     Random,
     /// `posix_fadvise`, `readahead(2)`, `madvise`.
     Forced,
@@ -61,7 +61,7 @@ impl Kind {
     }
 }
 
-/// What lines are told apart by; none of it is one line for the machine.
+/// Properties that lines are told apart by; with none there is one line for the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct By {
     /// The device that a file is on.
@@ -72,7 +72,7 @@ pub struct By {
     pub file: bool,
     /// The cgroup of the process.
     pub cgroup: bool,
-    /// What brought them in.
+    /// The kind of readahead that brought them in.
     pub kind: bool,
 }
 
@@ -145,7 +145,7 @@ pub struct FileOf {
     pub generation: u32,
 }
 
-/// What an account or a line is of; `None` of what isn't told apart.
+/// The subject of an account or a line; `None` for properties that aren't told apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subject {
     /// The device.
@@ -156,9 +156,10 @@ pub struct Subject {
     pub file: Option<FileOf>,
     /// The number of the cgroup.
     pub cgroup: Option<u64>,
-    /// What brought pages in.
+    /// The kind of readahead that brought pages in.
     pub kind: Option<Kind>,
-    /// What found no room in the table of accounts: all else is `None` then.
+    /// Whether it stands for everything without room in the table of accounts: all else is `None`
+    /// then.
     pub is_other: bool,
 }
 
@@ -177,10 +178,10 @@ impl Subject {
     }
 }
 
-/// A line: what it is of, and its counts.
+/// A line: its subject and its counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// What it is of.
+    /// Its subject.
     pub subject: Subject,
     /// Since the beginning.
     pub counts: Counts,

@@ -8,12 +8,12 @@ use crate::account::Counts;
 /// The type of the text, as HTTP wants it.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What a metric's value is.
+/// The type of a metric.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Type {
-    /// It only grows.
+    /// A total that only grows.
     Counter,
-    /// It is so much now.
+    /// A current value.
     Gauge,
 }
 
