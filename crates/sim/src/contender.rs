@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who may be simulated: a policy, or the oracle that policies are measured against.
+//! Contenders of a simulation: a policy, or the oracle that policies are measured against.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::engine::Foresight;
 /// The name of [`Contender::Oracle`].
 pub const ORACLE: &str = "oracle";
 
-/// Who decides what is read ahead.
+/// The decider on readahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contender {
     /// A policy of the core, which knows what was read.
@@ -28,7 +28,7 @@ pub enum Contender {
     list()
 )]
 pub struct NoSuchContender {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
 }
 

@@ -16,7 +16,7 @@ pub struct Logged {
     pub access: Access,
     /// The state before.
     pub before: State,
-    /// What was decided, and why.
+    /// The decision and its reason.
     pub decision: Decision,
     /// The runs of pages that it read, in order.
     pub batches: Vec<Range<u64>>,
@@ -44,7 +44,7 @@ pub struct Untimed {
     open: OpenFile,
 }
 
-/// What one access gives.
+/// The results of one access.
 #[derive(Default)]
 struct Told {
     log: Vec<Logged>,
@@ -87,12 +87,12 @@ impl Untimed {
         }
     }
 
-    /// What the policy remembers.
+    /// The state of the policy.
     pub fn state_mut(&mut self) -> &mut State {
         &mut self.open.state
     }
 
-    /// What holds; a change reaches the next decision.
+    /// The limits; a change applies from the next decision on.
     pub fn limits_mut(&mut self) -> &mut Limits {
         &mut self.open.limits
     }

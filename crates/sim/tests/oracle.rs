@@ -12,7 +12,7 @@ use foreread_sim::scenario::Overrides;
 use foreread_sim::trace::Survey;
 use foreread_sim::{Contender, Scenario};
 
-/// What a policy may be better by: one part in so many.
+/// Margin by which a policy may be better: one part in this many.
 const LESS_PART: u64 = 50;
 
 fn tests() -> PathBuf {

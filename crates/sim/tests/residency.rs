@@ -175,7 +175,7 @@ fn a_run_that_was_disturbed_is_taken_again_and_confirms_nothing() {
 #[test]
 fn each_departure_of_a_kernel_shows_in_residency() {
     for (name, quirk) in Limits::QUIRKS {
-        // What it changes is in the state only, and behind the end of the file.
+        // This quirk changes only the state, and only behind the end of the file.
         if quirk == Limits::QUIRK_PAST_END {
             continue;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a scenario can't say: the error names file, line and field, and what would be right.
+//! Tests of invalid scenarios: the error names file, line and field, and what would be right.
 #![forbid(unsafe_code)]
 
 use foreread_sim::Scenario;

@@ -110,7 +110,7 @@ fn played(events: &[Event], time_is: TimeIs, device: &str) -> Outcome {
     simulation.run_trace().expect("a run")
 }
 
-/// What is compared of two runs.
+/// The compared numbers of a run.
 fn numbers(outcome: &Outcome) -> impl PartialEq + std::fmt::Debug {
     let total = outcome.total.clone();
     (outcome.elapsed_ns, total, outcome.programs[0].read_bytes)
@@ -313,7 +313,7 @@ fn metadata_is_read_as_it_was_and_no_policy_is_asked() {
         access(Kind::Readahead, 64, 5, MS),
         access(Kind::Readahead, 70, 2, MS),
         access(Kind::Read, 69, 1, MS),
-        // What was brought in is there.
+        // Pages that were brought in are cached.
         access(Kind::Read, 64, 8, 900 * MS),
         access(Kind::Read, 200, 1, 1000 * MS),
     ];

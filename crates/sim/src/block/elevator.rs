@@ -22,7 +22,7 @@ pub enum Elevator {
     },
 }
 
-/// Whose turn it is.
+/// The process that is served, and the end of its turn.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     process: u32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What lies between the page cache and a disk: plug, merge, elevator, queue depth.
+//! The layers between the page cache and a disk: plug, merge, elevator, queue depth.
 
 mod elevator;
 mod plug;
@@ -30,8 +30,8 @@ pub struct QueueRules {
     pub depth: u64,
     /// The largest request (`max_sectors_kb`), at least a page.
     pub request_bytes_max: u64,
-    /// What the machine itself adds to each request: driver, interrupt, waking who waits. The disk
-    /// goes on meanwhile.
+    /// Time that the machine itself adds to each request: driver, interrupt, waking the waiting
+    /// thread. The disk works meanwhile.
     pub host_ns: u64,
 }
 
@@ -58,7 +58,7 @@ pub struct Piece {
     pub pages: Range<u64>,
 }
 
-/// What is submitted at one time: pages that lie next to each other on the disk.
+/// Pages that are submitted at one time and lie next to each other on the disk.
 #[derive(Clone, Debug)]
 pub struct Submission {
     /// Where it starts on the disk.
@@ -67,7 +67,7 @@ pub struct Submission {
     pub length_bytes: u64,
     /// Which pages these are.
     pub piece: Piece,
-    /// For whom.
+    /// The stream that they are for.
     pub stream: StreamId,
     /// Which process submits it; the elevator may keep them apart.
     pub process: u32,
@@ -89,9 +89,9 @@ struct Pending {
 /// A request that is done.
 #[derive(Clone, Debug)]
 pub struct Done {
-    /// What arrived.
+    /// The pages that arrived.
     pub pieces: Vec<Piece>,
-    /// Who had submitted its first part.
+    /// The stream that submitted its first part.
     pub stream: StreamId,
     /// Where it starts.
     pub offset_bytes: u64,
@@ -143,7 +143,7 @@ impl BlockQueue {
         }
     }
 
-    /// What the disk counted.
+    /// Counters of the disk.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.disk.counters()

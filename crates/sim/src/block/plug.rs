@@ -19,7 +19,7 @@ pub enum PlugRules {
     OnStack,
     /// Before: a plug of the device, closed when the first request comes to an empty queue.
     Device {
-        /// What else releases it.
+        /// The other event that releases it.
         unplug: Unplug,
         /// So many waiting requests release it.
         threshold_requests: u64,

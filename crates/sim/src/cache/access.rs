@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What programs find in the cache, and the use they make of it.
+//! Lookups of programs in the cache, and the use that they make of its pages.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What became of fetched pages.
+//! Counts of fetched pages: used, wasted and others.
 
 use std::ops::AddAssign;
 

@@ -13,7 +13,7 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Folio {
     pub index: u64,
     pub file: u32,
-    /// Who fetched it.
+    /// The stream that fetched it.
     pub stream: u32,
     pub previous: u32,
     pub next: u32,

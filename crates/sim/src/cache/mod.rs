@@ -74,7 +74,7 @@ pub struct NewFolio {
     pub marked: bool,
 }
 
-/// What is known of a folio.
+/// Properties of a folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FolioInfo {
     /// First page.
@@ -167,13 +167,13 @@ impl PageCache {
         StreamId((self.accounts.len() - 1) as u32)
     }
 
-    /// What became of the pages that a stream fetched.
+    /// Counts of the pages that a stream fetched.
     #[must_use]
     pub fn account(&self, stream: StreamId) -> Account {
         self.accounts[stream.0 as usize]
     }
 
-    /// What became of all pages.
+    /// Counts of all pages.
     #[must_use]
     pub fn total(&self) -> Account {
         let mut total = Account::default();
@@ -183,7 +183,7 @@ impl PageCache {
         total
     }
 
-    /// What is cached around an access, for a policy.
+    /// The cached pages around an access, for a policy.
     #[must_use]
     pub fn view(&self, file: FileId) -> FileView<'_> {
         FileView::new(&self.files[file.0 as usize], &self.lists.folios)
@@ -237,7 +237,7 @@ impl PageCache {
         start..start + index.run_after(start, left, false)
     }
 
-    /// What is known of a folio.
+    /// Properties of a folio.
     #[must_use]
     pub fn info(&self, id: FolioId) -> FolioInfo {
         let folio = self.lists.folios.get(id.0);

@@ -16,7 +16,7 @@ const TRIES: u64 = 12;
 /// Pages that are remembered and forgotten together, at most, where their folios allow it.
 const SHADOW_RUN_MAX: u32 = 64;
 
-/// What reclaim does with the oldest folio of the inactive list.
+/// The decision of reclaim on the oldest folio of the inactive list.
 enum Verdict {
     Evict,
     /// To the head of the inactive list again.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a policy may ask of the cache of one file.
+//! The view of the cache of one file that a policy may query.
 
 use foreread_core::policy::{Limits, Nearby};
 

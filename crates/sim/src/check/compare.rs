@@ -8,7 +8,7 @@ use super::modelled::{Model, Modelled};
 use super::program::Program;
 use super::seen::{Placed, Run, Seen, Sight};
 
-/// What differs.
+/// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum What {
     /// The folios that went into the page cache.
@@ -17,9 +17,9 @@ pub enum What {
     Removed,
     /// The pages that are in it.
     Cached,
-    /// What is mapped.
+    /// The mapped pages.
     Mapped,
-    /// What a descriptor remembers.
+    /// The readahead state of a descriptor.
     Remembered(usize),
 }
 
@@ -40,11 +40,11 @@ impl fmt::Display for What {
 pub struct Difference {
     /// The number of the step, from 0.
     pub step: usize,
-    /// What differs.
+    /// The kind of the difference.
     pub what: What,
-    /// What the kernel did, step by step up to this one.
+    /// The results of the kernel, step by step up to this one.
     pub kernel: Vec<Seen>,
-    /// What the model did.
+    /// The results of the model.
     pub model: Vec<Seen>,
 }
 
@@ -58,7 +58,8 @@ impl Difference {
 }
 
 impl Difference {
-    /// What another run has to show alike. What is mapped depends on what was late.
+    /// The properties that another run has to show again. Mapped pages are left out: they depend on
+    /// which pages were late.
     fn shown(&self) -> (usize, What, Vec<Run>) {
         let last = self.kernel.last();
         let cached = last.map(|seen| seen.cached.clone());
@@ -119,7 +120,7 @@ fn line(what: What, seen: &Seen) -> String {
     }
 }
 
-/// What comparing a program gave.
+/// The result of comparing a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Where they part, if they do.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What carries out programs: the running kernel, or a model of one.
+//! Machines that carry out programs: the running kernel, or a model of one.
 
 use super::program::{Program, Step};
 use super::seen::{Facts, Seen, Sight};

@@ -91,7 +91,7 @@ enum Holder {
     Closed(Box<OpenFile>),
 }
 
-/// What a step gives.
+/// The results of a step.
 #[derive(Default)]
 struct Told {
     batches: Vec<Range<u64>>,
@@ -150,7 +150,7 @@ impl Modelled {
         }
     }
 
-    /// What holds on the machine that the next program is compared with.
+    /// Sets the facts of the machine that the next program is compared with.
     #[must_use]
     pub fn with_facts(self, facts: Facts) -> Self {
         Self { facts, ..self }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a program does.
+//! Programs: sequences of steps on a file.
 
 use std::fmt;
 
@@ -77,7 +77,7 @@ pub enum Step {
     Advise {
         /// Which descriptor.
         descriptor: usize,
-        /// What it says.
+        /// The advice.
         advice: Advice,
     },
     /// `POSIX_FADV_WILLNEED`.
@@ -129,7 +129,7 @@ pub enum Step {
     },
     /// madvise(2) on the whole mapping.
     MapAdvise {
-        /// What it says.
+        /// The advice.
         advice: MapAdvice,
     },
     /// `MADV_WILLNEED`, on pages of the file.
@@ -218,9 +218,9 @@ pub struct Program {
     pub number: u64,
     /// Which of [`FILE_BYTES`] it reads.
     pub file: usize,
-    /// What to set the device's read_ahead_kb to, where that may be set.
+    /// The value for the device's read_ahead_kb, where that may be set.
     pub read_ahead_kib: u64,
-    /// What it does.
+    /// Its steps.
     pub steps: Vec<Step>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What arrived when, told by what is mapped: for machines of which only residency is seen.
+//! Derives late arrivals from the mapped pages: for machines on which only residency is seen.
 
 use std::collections::BTreeSet;
 

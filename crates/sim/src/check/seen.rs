@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a machine says of a step.
+//! Observations of a machine after a step.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,7 +16,7 @@ pub enum Sight {
     Residency,
 }
 
-/// What holds for a file on a machine.
+/// Facts about a file on a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Maximum window of the device, in pages.
@@ -57,7 +57,7 @@ impl fmt::Display for Placed {
     }
 }
 
-/// What a descriptor remembers: `struct file_ra_state`.
+/// The readahead state of a descriptor: `struct file_ra_state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remembered {
     /// First page of the window issued last.
@@ -118,7 +118,7 @@ pub fn runs(pages: impl IntoIterator<Item = u64>) -> Vec<Run> {
     runs
 }
 
-/// What a machine did in a step, and how things stand after it.
+/// Observations of a step, and of the state after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Folios that went into the page cache, in order; none by [`Sight::Residency`].
@@ -131,7 +131,7 @@ pub struct Seen {
     pub cached: Vec<Run>,
     /// Pages of the file that are mapped.
     pub mapped: Vec<Run>,
-    /// What each descriptor remembers; `None` for one that is not open, and by
+    /// The readahead state of each descriptor; `None` for one that is not open, and by
     /// [`Sight::Residency`].
     pub remembered: [Option<Remembered>; DESCRIPTORS],
     /// When a fault was taken again after its wait: the first pages of folios that had been
@@ -141,7 +141,7 @@ pub struct Seen {
     /// Whether the step proves nothing: more of them may have arrived than `late` says, or somebody
     /// else dropped pages of the file.
     pub is_unsure: bool,
-    /// What happened, for people.
+    /// The events of the step, for people.
     pub events: Vec<Event>,
     /// `Limits::QUIRK_*`, or-ed: known defects of the kernel that changed what was decided.
     pub misled: u8,

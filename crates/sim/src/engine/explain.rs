@@ -23,15 +23,15 @@ pub struct Explained {
     pub stream: StreamId,
     /// The access.
     pub access: Access,
-    /// What the policy remembered.
+    /// The state of the policy before.
     pub before: State,
-    /// What it decided.
+    /// The decision of the policy.
     pub decision: Decision,
     /// Pages that were not cached and were read.
     pub fetched_pages: u64,
 }
 
-/// What one call did.
+/// The course of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// Its number, from 1.
@@ -42,7 +42,7 @@ pub struct Call {
     pub start_ns: u64,
     /// How long it took.
     pub took_ns: u64,
-    /// How much of that it waited.
+    /// Time of that spent waiting, in nanoseconds.
     pub stall_ns: u64,
     /// Its first byte.
     pub offset_bytes: u64,
@@ -91,7 +91,7 @@ pub struct RequestSeen {
     pub length_bytes: u64,
 }
 
-/// What to keep.
+/// Parts of a run to keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
     /// How many of the first requests of the disks are wanted.
@@ -102,7 +102,7 @@ pub struct Keep {
     pub windows: bool,
 }
 
-/// What was kept.
+/// The parts that were kept.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
     keep: Keep,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How the [oracle](super::oracle) reads ahead: what a setup says of it.
+//! Settings of the [oracle](super::oracle)'s readahead.
 
-/// Whose pages come first.
+/// The order in which threads get their pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
     /// Those needed first, by the pace of each thread.
     ByNeed,
-    /// Those of the thread that costs a disk least in all, then those of the next one: as long as
-    /// disks are what all wait for, this halves what many wait together.
+    /// Pages of the thread that costs a disk least in all, then those of the next one. As long as
+    /// all threads wait for disks, this halves the total time that many of them wait.
     OneByOne,
 }
 
@@ -20,12 +20,12 @@ pub struct Foresight {
     /// Pages that are asked for together at once when a thread finds one missing, at most, besides
     /// those of its access.
     pub miss_pages: u64,
-    /// Whose pages come first.
+    /// The order in which threads get their pages.
     pub turns: Turns,
 }
 
 impl Foresight {
-    /// What is tried; the run with the least stall counts.
+    /// The settings that are tried; the run with the least stall counts.
     pub const ALL: [Self; 4] = [
         Self::new(16, 0, Turns::ByNeed),
         Self::new(64, 0, Turns::ByNeed),

@@ -47,7 +47,7 @@ use oracle::Oracle;
 use program::Process;
 use traced::Replay;
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Disk(usize),
@@ -67,7 +67,7 @@ pub struct Simulation {
     unfinished: usize,
     /// The trace that threads follow, if they do.
     replay: Option<Replay>,
-    /// Who reads ahead, where it is no policy.
+    /// The oracle, where it reads ahead in place of a policy.
     oracle: Option<Oracle>,
     /// By program: where its threads start in `processes`.
     first_threads: Vec<usize>,
@@ -181,7 +181,8 @@ impl Simulation {
         }
     }
 
-    /// What is cached of a file before anything runs is nobody's.
+    /// Fills the cache with the pages of a file that are cached before anything runs. They belong
+    /// to no stream.
     fn fill_cache(&mut self, file: usize) {
         let setup = &self.setup.files[file];
         let Some(cached) = setup.cached else {

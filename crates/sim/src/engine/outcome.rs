@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run gave.
+//! The outcome of a run.
 
 use foreread_model::Counters;
 
@@ -14,7 +14,7 @@ pub struct StreamOutcome {
     pub program: usize,
     /// Its file, as a number of [`super::Setup::files`].
     pub file: usize,
-    /// What happened.
+    /// Its counts.
     pub stats: Stats,
 }
 
@@ -29,7 +29,7 @@ pub struct ProgramOutcome {
     pub read_bytes: u64,
 }
 
-/// What a run gave.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// When the last program ended, or the run was ended.
@@ -40,7 +40,7 @@ pub struct Outcome {
     pub programs: Vec<ProgramOutcome>,
     /// The streams, in the order in which they were opened.
     pub streams: Vec<StreamOutcome>,
-    /// What each disk counted.
+    /// Counters of each disk.
     pub disks: Vec<Counters>,
     /// The call that was asked for, when there was one of that number.
     pub explanation: Option<Explanation>,
@@ -63,7 +63,7 @@ impl Outcome {
         bytes as f64 * 1e9 / self.elapsed_ns as f64
     }
 
-    /// What happened to the streams that `wanted` picks by program and file.
+    /// Counts of the streams that `wanted` picks by program and file.
     #[must_use]
     pub fn part(&self, wanted: impl Fn(usize, usize) -> bool) -> Stats {
         let mut stats = Stats::default();
@@ -76,7 +76,7 @@ impl Outcome {
 }
 
 impl Simulation {
-    /// What it gave so far.
+    /// The outcome so far.
     #[must_use]
     pub fn outcome(mut self) -> Outcome {
         let streams = self.stream_outcomes();

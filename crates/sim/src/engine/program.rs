@@ -28,7 +28,7 @@ pub(super) struct Process {
     call: u64,
     call_start_ns: u64,
     call_stall_ns: u64,
-    /// What the call takes besides waiting, of a trace.
+    /// Time of the call besides waiting, of a trace.
     busy_ns: u64,
     /// When a thread of a trace did something first.
     pub started_ns: Option<u64>,

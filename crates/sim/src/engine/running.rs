@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a thread is at: a system call, or a way through a mapping.
+//! The current activity of a thread: a system call, or steps through a mapping.
 
 use crate::cache::PageCache;
 use crate::path::{FaultCall, GivenCall, Host, OpenFile, ReadCall, Step};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is simulated: a machine, its disks, its files, and the programs on it.
+//! The simulated system: a machine, its disks, its files, and the programs on it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ pub struct Setup {
     pub disks: usize,
     /// The queue before each disk.
     pub queue: QueueRules,
-    /// Who decides.
+    /// The policy that decides.
     pub policy: Policy,
     /// How the oracle reads ahead, where there is one; `policy` only reads what is asked for then.
     pub foresight: Option<Foresight>,
-    /// What holds for each file, but for its size.
+    /// Limits of each file, except for its size.
     pub limits: Limits,
     /// The files.
     pub files: Vec<FileSetup>,
@@ -54,16 +54,17 @@ pub struct FileSetup {
     pub extent_step_bytes: u64,
     /// Where its parts are, by offset in the file; empty where the two above say so.
     pub extents: Arc<[Extent]>,
-    /// What of it is cached before anything runs.
+    /// The part of it that is cached before anything runs.
     pub cached: Option<Cached>,
 }
 
-/// What of a file is cached before anything runs: all of it, but for one block in so many.
+/// The part of a file that is cached before anything runs: all of it, except for one block in every
+/// `missing_one_in`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cached {
     /// It was in use, and is on the active list; else it was read once.
     pub is_active: bool,
-    /// Of so many blocks one is missing; 0: none is.
+    /// One block in this many is missing; 0: none is.
     pub missing_one_in: u64,
     /// Pages of a block, at least 1.
     pub block_pages: u64,
@@ -104,7 +105,7 @@ pub enum Through {
     Mapping(u16),
 }
 
-/// What posix_fadvise(2) a program calls when it has opened a file.
+/// Advice that a program gives with posix_fadvise(2) when it has opened a file.
 pub use foreread_core::policy::Advice;
 
 /// One program: one or more threads that do the same, each on its part of the files.
@@ -116,7 +117,7 @@ pub struct ProgramSetup {
     pub is_victim: bool,
     /// The files it reads, one after the other, as numbers of [`Setup::files`].
     pub files: Vec<usize>,
-    /// What it does with each, one after the other.
+    /// Its phases on each file, one after the other.
     pub phases: Vec<Phase>,
     /// So many threads, at least 1, on one open file (one `struct file`, one mapping).
     pub threads: u64,
@@ -172,7 +173,7 @@ impl ProgramSetup {
     }
 }
 
-/// What a program does for a while.
+/// A phase of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
     /// Where it reads.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is counted of each stream besides its pages.
+//! Counts of each stream besides its pages.
 
 use foreread_core::Latencies;
 use foreread_core::policy::Reason;
 
 use crate::cache::Account;
 
-/// What happened to one stream, or to several together.
+/// Counts of one stream, or of several together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Its pages.

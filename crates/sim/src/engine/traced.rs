@@ -26,7 +26,7 @@ pub(super) const TABLE: usize = 0;
 /// A thread of the trace.
 #[derive(Clone, Debug, Default)]
 struct Thread {
-    /// What it does next, once it has thought or somebody has ended.
+    /// Its next action, which follows after it has thought or another thread has ended.
     next: Option<Item>,
     /// When its thinking is over; `None` until that is known.
     ready_ns: Option<u64>,
@@ -276,7 +276,7 @@ impl Simulation {
         }
     }
 
-    /// What an access does; whether it is a call that may have to wait.
+    /// Carries out an access. Returns whether it is a call that may have to wait.
     fn do_access(&mut self, number: usize, time_ns: u64, access: &Access, busy_ns: u64) -> bool {
         let survey = self.replay.as_ref().map(|replay| &replay.survey);
         let Some(file) = survey.and_then(|survey| survey.file_number(access.file)) else {

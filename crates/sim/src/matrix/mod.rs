@@ -13,7 +13,7 @@ use crate::engine::{Outcome, Setup};
 use crate::random::Random;
 use crate::scenario::{Combination, Overrides, Scenario, SetupError};
 
-/// What policies are held against.
+/// The policy that others are compared with.
 pub const BASE: &str = "linux";
 
 /// Stalls that are this near to each other, in nanoseconds or as a part of the larger one, are
@@ -30,7 +30,7 @@ const HELD_OUT_PART: usize = 4;
 pub struct Workload {
     /// As in tables: the name of its file.
     pub name: String,
-    /// What it is.
+    /// Its scenario.
     pub scenario: Scenario,
 }
 
@@ -40,11 +40,11 @@ pub struct Workload {
 pub struct WorkloadError {
     /// Its name.
     pub workload: String,
-    /// What is wrong with the values.
+    /// The error in the values.
     pub source: SetupError,
 }
 
-/// What one run gave, as far as it is compared.
+/// The compared numbers of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
     /// How long programs waited for pages, all of them together.
@@ -126,7 +126,7 @@ pub struct Cell {
     pub workload: usize,
     /// Where it is but for the policy, which is that of the first run.
     pub run: Combination,
-    /// What it gave under each of [`Matrix::policies`].
+    /// The results under each of [`Matrix::policies`].
     pub numbers: Vec<Numbers>,
 }
 

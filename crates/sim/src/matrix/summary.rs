@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a policy is worth over many cells.
+//! Summary of a policy's results over many cells.
 
 use super::{BASE, Cell, Matrix, ORACLE, ratio, way};
 use crate::contender::Contender;
@@ -45,7 +45,7 @@ pub struct Summary {
 }
 
 impl Matrix {
-    /// What the policy at `place` is worth over those cells that `wanted` picks.
+    /// Summary of the policy at `place` over those cells that `wanted` picks.
     #[must_use]
     pub fn summary(&self, place: usize, wanted: impl Fn(&Cell) -> bool) -> Summary {
         let cells: Vec<&Cell> = self.cells.iter().filter(|cell| wanted(cell)).collect();

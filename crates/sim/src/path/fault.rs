@@ -48,7 +48,7 @@ impl Mapping {
         address % TABLE_PAGES
     }
 
-    /// What a fault at a page maps with it (do_fault_around).
+    /// Pages that a fault at a page maps with it (do_fault_around).
     fn around(&self, page: u64) -> Range<u64> {
         let slot = self.slot(page);
         let in_mapping = page.saturating_sub(self.pages.start);
@@ -240,8 +240,8 @@ impl FaultCall {
         cache.any_mapped(open.file, first..end)
     }
 
-    /// What fault-around maps of a folio: all of it, since Linux 6.18 (commit 357b92761d94), unless
-    /// it is taken to cross the end of the file.
+    /// Pages of a folio that fault-around maps: all of it, since Linux 6.18 (commit 357b92761d94),
+    /// unless it is taken to cross the end of the file.
     fn mapped_of(&self, info: &FolioInfo, part: Range<u64>, open: &OpenFile) -> Range<u64> {
         if !open.rules.has(Rules::MAPS_FOLIOS) {
             return part;

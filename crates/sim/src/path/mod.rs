@@ -48,13 +48,13 @@ pub struct Batch {
 pub struct Decided<'a> {
     /// Of which file.
     pub file: FileId,
-    /// Whose access.
+    /// The stream of the access.
     pub stream: StreamId,
     /// The access, as the policy saw it.
     pub access: &'a Access,
     /// The state before.
     pub before: &'a State,
-    /// What was decided, and why.
+    /// The decision and its reason.
     pub decision: &'a Decision,
     /// Pages of its windows that were not cached and are read now.
     pub fetched_pages: u64,
@@ -77,7 +77,7 @@ pub trait Host {
         0
     }
 
-    /// What is remembered of a file, its device and the machine.
+    /// The state that is kept of a file, its device and the machine.
     fn memory(&mut self, file: FileId) -> Memory<'_> {
         let _ = file;
         Memory::default()
@@ -101,19 +101,19 @@ const CORE_QUIRKS: [u8; 3] = [
 pub struct OpenFile {
     /// The file.
     pub file: FileId,
-    /// Who reads it.
+    /// The stream that reads it.
     pub stream: StreamId,
-    /// Who decides.
+    /// The policy that decides.
     pub policy: Policy,
     /// The kernel's rules around decisions: those of the policy's own kernel, else of Linux 6.18.
     pub rules: Rules,
-    /// What holds. Memory is filled in for each decision when the cache has a capacity.
+    /// The limits. Memory is filled in for each decision when the cache has a capacity.
     pub limits: Limits,
-    /// What the policy remembers.
+    /// The state of the policy.
     pub state: State,
     /// Size of the file. A read at its end leaves the position there, within the last page.
     pub file_bytes: u64,
-    /// What it was advised last.
+    /// The advice that was given last.
     pub(crate) advised: Option<Advice>,
     /// Pages read since the last window.
     hit_pages: u64,
@@ -139,7 +139,8 @@ impl OpenFile {
         }
     }
 
-    /// What its stream wasted before it was opened again is no news.
+    /// Skips the waste of its stream before the file was opened again: the policy is not told of
+    /// that.
     pub(crate) fn begin_at(&mut self, cache: &PageCache) {
         self.wasted_told = cache.account(self.stream).wasted;
     }
@@ -167,7 +168,7 @@ impl OpenFile {
         access.thread = host.thread();
         let before = self.state;
         let (near, misled) = self.look_around(cache, &access);
-        // What the view has answered with its error is not to be corrected for it again.
+        // The answers of the view already contain the error, so the policy must not apply it again.
         let limits = Limits {
             quirks: self.limits.quirks & !FileView::QUIRKS,
             ..self.limits
@@ -225,8 +226,8 @@ impl OpenFile {
         self.policy.waited(memory, thread, waited_ns, asked);
     }
 
-    /// What is cached around an access, as the kernel sees it, and the quirks that made it see
-    /// something else than what is there.
+    /// The cached pages around an access as the kernel sees them, and the quirks by which that view
+    /// differs from the real one.
     fn look_around(&self, cache: &PageCache, access: &Access) -> (Near, u8) {
         let (policy, state, limits) = (self.policy, &self.state, &self.limits);
         let view = cache.view(self.file);

@@ -37,7 +37,7 @@ pub struct ReadCall {
     next_look: u64,
     /// For policies that see every access: whether they have seen this one.
     is_seen: bool,
-    /// What they saw missing, from there on.
+    /// Where the missing pages begin that they saw.
     missed_from: u64,
 }
 

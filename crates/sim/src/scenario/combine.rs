@@ -26,7 +26,7 @@ pub struct Overrides {
 /// One run: its coordinates.
 #[derive(Clone, Debug)]
 pub struct Combination {
-    /// Who decides.
+    /// The policy, or the oracle.
     pub policy: Contender,
     /// The disk.
     pub device: Device,
@@ -105,7 +105,7 @@ impl Scenario {
         all
     }
 
-    /// What a combination simulates.
+    /// The simulated system of a combination.
     #[must_use]
     pub fn setup(&self, combination: &Combination) -> Setup {
         let capacity = combination.device.parameters.capacity_bytes;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was measured elsewhere, for a run or for two of them, and how near a run comes to it.
+//! Values that were measured elsewhere, for a run or for two of them, and the distance of a run
+//! from them.
 
 use super::text::{Field, Section};
 use super::{Combination, Scenario, ScenarioError};
@@ -7,7 +8,7 @@ use crate::contender::{Contender, NoSuchContender};
 use crate::engine::Outcome;
 use crate::path::PAGE_BYTES;
 
-/// What is compared.
+/// The compared quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Millions of bytes that programs read, per second.
@@ -117,11 +118,11 @@ pub struct Checked {
     pub run: usize,
     /// The run it is held against.
     pub against: Option<usize>,
-    /// What is compared.
+    /// The compared quantity.
     pub metric: Metric,
-    /// What was measured.
+    /// The measured value.
     pub expected: f64,
-    /// What the run gave.
+    /// The value of the run.
     pub got: f64,
     /// How near is near enough.
     pub tolerance: Tolerance,
@@ -162,7 +163,7 @@ impl Selector {
         })
     }
 
-    /// What this one says, else what the other one does.
+    /// The fields of this selector, and where it has none, those of the other one.
     fn over(&self, other: &Self) -> Self {
         Self {
             policy: self.policy.or(other.policy),

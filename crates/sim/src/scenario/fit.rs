@@ -13,7 +13,7 @@ const LAST_STEP: f64 = 1.003;
 /// Rounds over all parameters.
 const ROUNDS_MAX: u32 = 60;
 
-/// What is fitted, and how it was.
+/// The fitted parameters, and the method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fit {
     /// Keys of `[device]`, or `cpu_per_page` of all programs.
@@ -36,7 +36,7 @@ pub enum FitError {
     NoNumber(String),
 }
 
-/// What fitting found.
+/// The result of fitting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fitted {
     /// The parameters, with values as a scenario has them.
@@ -62,7 +62,7 @@ impl Fit {
 }
 
 impl Scenario {
-    /// What is fitted, and how.
+    /// The fitted parameters, and the method.
     #[must_use]
     pub fn fit_notes(&self) -> Option<&Fit> {
         self.fit.as_ref()

@@ -88,7 +88,7 @@ struct ProgramGroup {
 pub struct Scenario {
     /// The file it is from, as it was named.
     pub file: String,
-    /// What it shows.
+    /// The point of the scenario.
     pub about: String,
     /// Which of the workloads that tell policies apart it is, such as `W5`; empty when none.
     pub workload: String,

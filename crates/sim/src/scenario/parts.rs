@@ -16,9 +16,9 @@ type Result<T> = std::result::Result<T, ScenarioError>;
 
 /// Files and blocks beyond this are a slip of the pen.
 const COUNT_MAX: u64 = 1_000_000;
-/// What is cached at the start is put there page by page.
+/// Limit of the pages cached at the start, since they are put there one by one.
 const CACHED_BYTES_MAX: u64 = 64 << 30;
-/// What is tracked of a file grows with it.
+/// Limit of a file's size, since the tracked state of a file grows with it.
 const FILE_BYTES_MAX: u64 = 1 << 50;
 /// Places on a disk stay far from overflow.
 const DISK_BYTES_MAX: u64 = 1 << 60;
@@ -301,7 +301,7 @@ pub(super) fn files(top: &Section<'_>) -> Result<Vec<FileGroup>> {
     Ok(files)
 }
 
-/// What is in the cache before anything runs.
+/// The part of the file that is in the cache before anything runs.
 fn cached(section: &Section<'_>, all_bytes: u64) -> Result<Option<Cached>> {
     let words = [("none", None), ("all", Some(false)), ("active", Some(true))];
     let Some(is_active) = section.word("cached", &words)?.flatten() else {

@@ -95,7 +95,7 @@ fn program(section: &Section<'_>, groups: &[FileGroup]) -> Result<ProgramGroup> 
     Ok(parsed)
 }
 
-/// What it does with each file: the fields of the program, or several `[[program.phase]]`.
+/// The phases of a program on each file: the fields of the program, or several `[[program.phase]]`.
 fn phases(section: &Section<'_>, group: &FileGroup) -> Result<Vec<Phase>> {
     let sections = section.sections("phase")?;
     if sections.is_empty() {

@@ -98,7 +98,7 @@ fn read(top: &Section<'_>) -> Result<Scenario, ScenarioError> {
 }
 
 impl Scenario {
-    /// What can't be: windows and files larger than the device.
+    /// Rejects impossible sizes: windows and files larger than the device.
     fn check_sizes(&self, top: &Section<'_>) -> Result<(), ScenarioError> {
         for device in &self.devices {
             let capacity = device.parameters.capacity_bytes;

@@ -7,7 +7,7 @@ use foreread_core::{Bytes, Unit, parse_size};
 use thiserror::Error;
 use toml::de::{DeTable, DeValue};
 
-/// What is wrong with a scenario: where, and what to write instead.
+/// An error in a scenario: its place, and what to write instead.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{file}:{line}: {field}{}{what}", if field.is_empty() { "" } else { ": " })]
 pub struct ScenarioError {
@@ -17,7 +17,7 @@ pub struct ScenarioError {
     pub line: usize,
     /// The field, with its section; empty where the text is no TOML.
     pub field: String,
-    /// What is wrong.
+    /// The error, and its remedy.
     pub what: String,
 }
 

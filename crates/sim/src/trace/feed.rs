@@ -20,10 +20,10 @@ const KEPT_MAX: usize = 1 << 16;
 /// With fewer than so many kept, more are read to look ahead.
 const LOOKED_MAX: usize = KEPT_MAX / 4;
 
-/// What a thread does next.
+/// The next action of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// An access, and what it takes besides waiting.
+    /// An access, and its time besides waiting, in nanoseconds.
     Access(Access, u64),
     /// It ends.
     End,
@@ -40,7 +40,7 @@ pub(crate) struct Item {
     pub after_ends: Vec<(u32, u64)>,
 }
 
-/// What a thread is given.
+/// The feed's answer to a thread.
 #[derive(Debug)]
 pub(crate) enum Next {
     Item(Item),

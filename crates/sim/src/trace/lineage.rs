@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who started whom, and how far the one had come when the other began.
+//! Ancestry of threads, and the progress of the parent when the child began.
 
 use foreread_trace::ThreadId;
 

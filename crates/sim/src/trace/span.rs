@@ -8,7 +8,7 @@ use foreread_trace::{Access, TimeIs};
 pub(super) struct Span {
     pub begin_ns: u64,
     pub end_ns: u64,
-    /// What it took besides waiting; 0 where the trace does not tell the two apart.
+    /// Its time besides waiting; 0 where the trace does not tell the two apart.
     pub busy_ns: u64,
 }
 

@@ -14,7 +14,7 @@ use super::span::Span;
 use super::{ACCESS_BYTES_MAX, is_played};
 use crate::path::PAGE_BYTES;
 
-/// What is tracked of a file grows with its size; larger ones are cut.
+/// Limit of a file's size, since the tracked state of a file grows with it; larger files are cut.
 const FILE_BYTES_MAX: u64 = 1 << 50;
 /// Places on a disk stay far from overflow.
 const DISK_BYTES_MAX: u64 = 1 << 60;
@@ -23,7 +23,7 @@ const DISKS_MAX: usize = 64;
 /// A number that no file and no thread has.
 const NONE: u32 = u32::MAX;
 
-/// What a trace holds, but for its accesses.
+/// Contents of a trace without its accesses.
 #[derive(Clone, Debug)]
 pub struct Survey {
     /// Where the trace comes from.

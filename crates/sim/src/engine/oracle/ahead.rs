@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one thread will read, and when it will come to it if nothing makes it wait.
+//! The future reads of one thread, and the times at which it comes to them if nothing makes it
+//! wait.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -63,7 +64,7 @@ pub(super) struct Ahead {
     pub program: usize,
     /// The requests beyond what was looked at.
     requests: Requests,
-    /// What is looked at next.
+    /// The access that is looked at next.
     pub coming: Option<Coming>,
     looked: Clock,
     done: Clock,
@@ -98,8 +99,8 @@ impl Ahead {
         }
     }
 
-    /// What all that the thread reads costs a disk, as far as it is counted, in pages: with so many
-    /// more wherever it does not go on where it was, and each file once at the most.
+    /// Cost of all reads of the thread for a disk, in pages, for the requests that are counted.
+    /// Each jump costs `jump_pages` more, and each file is counted once at most.
     pub fn cost_pages(&self, program: &ProgramSetup, files: &[FileSetup], jump_pages: u64) -> u64 {
         let mut requests = self.requests.clone();
         let next = || requests.next(program, |at| program.file_bytes(files, at));

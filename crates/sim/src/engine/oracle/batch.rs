@@ -18,7 +18,7 @@ pub(super) struct Run {
     pub pages: Range<u64>,
 }
 
-/// What is read ahead together, in the order of need.
+/// Runs of pages that are read ahead together, in the order of need.
 #[derive(Debug)]
 pub(super) struct Batch {
     runs: Vec<Run>,
@@ -48,7 +48,7 @@ impl Batch {
         self.runs.is_empty()
     }
 
-    /// What was added last.
+    /// The run that was added last.
     pub fn last(&self) -> Option<&Run> {
         self.runs.last()
     }

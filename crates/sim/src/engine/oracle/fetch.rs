@@ -121,7 +121,7 @@ impl Simulation {
         pages.end
     }
 
-    /// Whose pages these are, even before the program has opened the file.
+    /// The stream that these pages belong to, even before the program has opened the file.
     fn early_stream(&mut self, oracle: &mut Oracle, program: usize, file: usize) -> StreamId {
         if self.replay.is_some() {
             return self.traced_stream(program, file);

@@ -163,7 +163,7 @@ impl Simulation {
         true
     }
 
-    /// What a thread waits for, of the one whose turn comes first; whether there is any.
+    /// Submits the held batch of the thread whose turn comes first. Returns whether there was one.
     fn submit_held(&mut self, oracle: &mut Oracle) -> bool {
         let Some((_, batch)) = oracle.held.pop_first() else {
             return false;
@@ -194,7 +194,7 @@ impl Simulation {
         true
     }
 
-    /// What is needed next, of which thread.
+    /// The access that is needed next, with the number of its thread.
     fn next_coming(&mut self, oracle: &mut Oracle, pages_max: u64) -> Option<(usize, Coming)> {
         if self.replay.is_some() {
             return self.next_traced(oracle);

@@ -57,13 +57,13 @@ pub(super) struct Oracle {
     /// By thread: its turn, and its entry in `looking`.
     turns: Vec<u64>,
     entries: Vec<Option<(u64, u64, usize)>>,
-    /// What of a trace is looked at next, and by which thread.
+    /// The access of a trace that is looked at next, and its thread.
     traced: Option<(usize, Coming)>,
     /// Pages read ahead that their threads have not come past.
     ahead_pages: u64,
-    /// By turn and thread: what threads wait for that it is not the turn of.
+    /// By turn and thread: batches that threads wait for out of turn.
     held: BTreeMap<(u64, usize), Batch>,
-    /// What was asked for last.
+    /// The run that was requested last.
     last: Option<Run>,
     /// Threads that want something of a disk that has enough to do.
     blocked: Vec<usize>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the oracle may ask of a disk and of memory, and what a request costs there.
+//! Limits of the oracle's use of a disk and of memory, and the cost of a request there.
 
 use foreread_model::{DiskModel, DiskParameters};
 
@@ -11,7 +11,7 @@ use crate::path::PAGE_BYTES;
 const AHEAD_PAGES_MAX: u64 = 1 << 16;
 /// The part of the memory that pages read now pass through, which pages read ahead may fill.
 const MEMORY_PART: u64 = 2;
-/// What is asked of a disk at the least before the oracle waits for an answer.
+/// Least number of bytes outstanding on a disk before the oracle waits for an answer.
 const LOW_BYTES_MIN: u64 = 64 << 10;
 
 /// When a disk is given more, and which holes are worth reading.
