@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is odd about an access, whatever format it comes from.
+//! Checks for oddities of an access, in any format.
 
 use crate::findings::{Findings, Place};
 use crate::types::{Access, File, FileId, Kind, Source};

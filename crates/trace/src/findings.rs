@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a reader met that a person should know, each told once with a count.
+//! Findings of a reader that a person should know, each reported once with a count.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ impl fmt::Display for Place {
 pub struct BadRecord {
     /// Where.
     pub place: Place,
-    /// What is wrong with it, as a clause.
+    /// The error in it, as a clause.
     pub why: &'static str,
 }
 
@@ -77,7 +77,7 @@ impl Counted {
     }
 }
 
-/// What a reader met.
+/// Findings of a reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// Records that could not be understood.
@@ -94,7 +94,7 @@ pub struct Findings {
     pub over_limits: u64,
     /// The input ended in the middle of something; everything before it was read.
     pub cut_off: Option<Place>,
-    /// What the trace does not hold.
+    /// Events that the trace does not hold.
     pub left_out: LeftOutCounts,
 }
 

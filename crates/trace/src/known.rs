@@ -3,7 +3,7 @@
 
 use crate::types::{Event, Extent, File, FileId, Thread, ThreadId};
 
-/// What the events so far have defined. Readers and writers of traces keep to
+/// The files and threads that the events so far have defined. Readers and writers of traces keep to
 /// [`limits`](crate::limits), and so does the memory that this takes.
 #[derive(Clone, Debug, Default)]
 pub struct Known {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a trace holds, in numbers.
+//! A summary of a trace, in numbers.
 
 use std::collections::HashMap;
 
@@ -116,11 +116,11 @@ impl Summary {
             self.waited += u64::from(waited_ns > 0);
             self.waited_ns = self.waited_ns.saturating_add(waited_ns);
         }
-        // What readahead asked for, no program has used.
+        // No program has used the pages that readahead asked for.
         if !access.kind.uses_pages() || access.flags.contains(Flags::AHEAD) {
             return;
         }
-        // What a read asked for behind the end of its file, it did not get.
+        // A read beyond the end of its file returned only the bytes before it.
         let size_bytes = self.sizes_bytes.get(access.file.0 as usize).copied();
         let left_bytes = size_bytes.and_then(|size| size.checked_sub(access.offset_bytes));
         let length_bytes = match left_bytes {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a trace says: a header, then events.
+//! Types of a trace: a header, then events.
 //!
 //! Files and threads have ids, defined by an event before their first use; an id is never defined
 //! twice. Ids need not be dense, but are below [`FILES_MAX`](crate::limits::FILES_MAX) and
@@ -15,14 +15,14 @@ pub struct FileId(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadId(pub u32);
 
-/// What a whole trace has in common.
+/// Properties of a whole trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Page size of the machine that was traced, in bytes: a power of two, 512 to 1 MiB.
     pub page_bytes: u32,
     /// Where the accesses come from.
     pub source: Source,
-    /// What the time of an access means.
+    /// The meaning of an access's time.
     pub time_is: TimeIs,
     /// Wall clock at time 0, in nanoseconds since 1970; `None` when the source doesn't say.
     pub started_unix_ns: Option<u64>,
@@ -57,9 +57,9 @@ pub enum Source {
     FioIologV2 = 1,
     /// fio's iolog, version 3.
     FioIologV3 = 2,
-    /// What `strace` printed.
+    /// The output of `strace`.
     Strace = 3,
-    /// What `blkparse` printed.
+    /// The output of `blkparse`.
     Blkparse = 4,
     /// The access log of JuiceFS.
     JuiceFs = 5,
@@ -100,7 +100,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// What the time of an access means.
+/// The meaning of an access's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TimeIs {
@@ -166,7 +166,7 @@ pub struct Thread {
     pub name: Vec<u8>,
 }
 
-/// What was done.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -241,7 +241,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What else is known of an access, as a set of bits.
+/// Further properties of an access, as a set of bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u8);
 
@@ -304,7 +304,7 @@ pub struct Access {
     pub length_bytes: u64,
     /// What.
     pub kind: Kind,
-    /// What else is known of it.
+    /// Its further properties.
     pub flags: Flags,
     /// How long the thread waited for the device in it: 0 is not at all, `None` not known.
     pub waited_ns: Option<u64>,
@@ -320,7 +320,7 @@ impl Access {
     }
 }
 
-/// What a trace does not hold though its source did, or would have.
+/// Events that a trace does not hold though its source did, or would have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum LeftOut {

@@ -29,7 +29,7 @@ fn samples() -> Vec<Vec<u8>> {
     ]
 }
 
-/// What happens to a sample.
+/// Damage to a sample.
 #[derive(Clone, Debug)]
 enum Damage {
     Set(prop::sample::Index, u8),

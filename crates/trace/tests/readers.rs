@@ -9,7 +9,7 @@ use std::io::Write;
 use common::accesses;
 use foreread_trace::*;
 
-/// What a reader gave.
+/// The result of a reader.
 struct Got {
     header: Header,
     events: Vec<Event>,

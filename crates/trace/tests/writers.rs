@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What other formats are written as, and that it is read again.
+//! Tests of the other formats: their text, and that it can be read again.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -31,7 +31,7 @@ pub(super) const SPANS_MAX: usize = 1 << 15;
 /// Longest index: each of the seven numbers of a span at its longest.
 pub(super) const INDEX_BYTES_MAX: usize = SPANS_MAX * 70 + 16;
 
-/// What is in a block.
+/// The content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum BlockKind {
@@ -112,7 +112,7 @@ impl BlockHeader {
             BlockKind::Index => INDEX_BYTES_MAX,
             BlockKind::Definitions | BlockKind::Accesses => BLOCK_BYTES_MAX,
         };
-        // What doesn't become shorter is stored as it is, so this bounds both.
+        // Content that doesn't become shorter is stored as it is, so this bounds both sizes.
         let fits = header.stored_bytes <= header.plain_bytes && header.plain_bytes <= most;
         let same = method == Method::Zstd || header.stored_bytes == header.plain_bytes;
         (fits && same && header.first_ns <= header.last_ns).then_some(header)

@@ -22,8 +22,8 @@ use crate::types::{Event, Header};
 
 /// Reads a trace in the order in which it was written.
 ///
-/// What is damaged is left out and counted; what is cut off ends where it ends. It takes memory for
-/// one block and a bit for each file and thread.
+/// Damaged parts are left out and counted; a truncated trace ends where it was cut. A reader takes
+/// memory for one block and a bit for each file and thread.
 pub struct Reader<R: Read> {
     input: R,
     /// Where the input can seek.
@@ -88,13 +88,13 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// What the trace says of itself.
+    /// The header of the trace.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// What was met so far.
+    /// Findings so far.
     #[must_use]
     pub fn findings(&self) -> &Findings {
         &self.findings
@@ -410,7 +410,7 @@ impl<R: Read + Seek> Reader<R> {
 
 const COUNTS_WRONG: Fault = "does not have as many records as it says";
 
-/// What a record gives.
+/// The content of a record.
 enum Taken {
     Event(Event),
     LeftOut(crate::types::LeftOut, u64),

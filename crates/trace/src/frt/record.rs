@@ -185,7 +185,7 @@ pub(super) enum Record {
 /// Slots of what is remembered by file.
 const SLOTS: usize = 256;
 
-/// What a record is a difference to. It starts afresh in each block.
+/// The values that a record is a difference to. They start afresh in each block.
 #[derive(Clone, Debug)]
 pub(super) struct Before {
     time_ns: u64,

@@ -48,7 +48,7 @@ struct Block {
     times_ns: Option<(u64, u64)>,
 }
 
-/// What was written.
+/// Size of a written trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Bytes of the whole trace.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `blkparse` prints by default: device, CPU, number, seconds, process, action, kind, first
-//! sector `+` sectors, name.
+//! Default output of `blkparse`: device, CPU, number, seconds, process, action, kind, first sector
+//! `+` sectors, name.
 //!
 //! A read that was queued (`Q`) becomes an access of a file that is the device. How long it took is
 //! the time until a completed request (`C`) covers it; what was merged completes with what it was
@@ -190,7 +190,7 @@ impl LineReader for Blkparse {
     }
 }
 
-/// What is wrong with a line, as a clause.
+/// The error in a line, as a clause.
 fn why(error: &LineError) -> &'static str {
     match error {
         LineError::Form(_) => "is no event with device, CPU, number, time, process and action",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a reader of a foreign format gives: events whose files and threads have ids, within the
+//! Output of a reader of a foreign format: events whose files and threads have ids, within the
 //! limits, and findings.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};

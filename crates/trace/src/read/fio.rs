@@ -105,7 +105,7 @@ impl Fio {
     }
 }
 
-/// Who and what.
+/// The thread and the file of an access.
 #[derive(Clone, Copy)]
 struct Place {
     thread: ThreadId,

@@ -159,7 +159,7 @@ impl JuiceFs {
 
 impl LineReader for JuiceFs {
     fn line(&mut self, line: &[u8], emit: &mut Emit) -> Result<(), &'static str> {
-        // What it prints when there is nothing to say.
+        // JuiceFS prints these lines when it has nothing to report.
         if line.is_empty() || line == b"#" {
             return Ok(());
         }
@@ -219,7 +219,7 @@ impl LineReader for JuiceFs {
     }
 }
 
-/// What lookups said of inodes.
+/// Names and sizes of inodes, from lookups.
 #[derive(Default)]
 struct Names {
     entries: HashMap<u64, Entry>,
@@ -286,7 +286,7 @@ impl Names {
     }
 }
 
-/// What is before the last `byte`; all when there is none.
+/// The text before the last `byte`; all of it when there is none.
 fn upto_last(text: &[u8], byte: u8) -> &[u8] {
     let last = text.iter().rposition(|other| *other == byte);
     &text[..last.unwrap_or(text.len())]

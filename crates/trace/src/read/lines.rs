@@ -11,7 +11,7 @@ use crate::types::{Event, Header};
 
 /// Longest line, in bytes. A call with the longest path and its annotations stays far below it.
 const LINE_BYTES_MAX: u64 = 1 << 16;
-/// What is asked of the input at once.
+/// Bytes requested from the input at once.
 const BUFFER_BYTES: usize = 1 << 17;
 
 /// Understands lines, one after another.

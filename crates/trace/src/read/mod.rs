@@ -29,9 +29,9 @@ pub enum Format {
     Frt,
     /// fio's iolog, version 2 or 3 as its first line says.
     Fio,
-    /// What `strace -f` prints.
+    /// The output of `strace -f`.
     Strace,
-    /// What `blkparse` prints by default.
+    /// The default output of `blkparse`.
     Blkparse,
     /// The access log of JuiceFS.
     JuiceFs,
@@ -64,7 +64,7 @@ impl Format {
     }
 }
 
-/// What an object of oracleGeneral is.
+/// The meaning of an object of oracleGeneral.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Objects {
     /// A file of its own that is read whole.
@@ -83,13 +83,13 @@ pub enum Objects {
 pub struct ReadOptions {
     /// The format; when `None`, it is told from the content.
     pub format: Option<Format>,
-    /// What objects of oracleGeneral are.
+    /// The meaning of objects of oracleGeneral.
     pub objects: Objects,
 }
 
 /// A trace that is being read: its header, then its events.
 pub trait Events {
-    /// What the trace says of itself.
+    /// The header of the trace.
     fn header(&self) -> &Header;
 
     /// The next event, or `None` at the end.
@@ -98,7 +98,7 @@ pub trait Events {
     /// [`ReadError`] when reading has to stop.
     fn next_event(&mut self) -> Result<Option<Event>, ReadError>;
 
-    /// What was met so far; complete when [`Events::next_event`] has given `None`.
+    /// Findings so far; complete when [`Events::next_event`] has given `None`.
     fn findings(&self) -> &Findings;
 }
 

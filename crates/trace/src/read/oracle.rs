@@ -17,7 +17,7 @@ use crate::types::{
 const RECORD_BYTES: usize = 24;
 /// Larger objects than this are not in any data set; a text would have them.
 const OBJECT_BYTES_MAX: u32 = 1 << 30;
-/// What is asked of the input at once.
+/// Bytes requested from the input at once.
 const BUFFER_BYTES: usize = 1 << 17;
 
 struct Record {
@@ -114,7 +114,7 @@ impl<R: Read> OracleGeneral<R> {
             thread,
             file,
             stream: 0,
-            // What is beyond any file is refused as such.
+            // Offsets beyond any file are refused later.
             offset_bytes: offset_bytes.unwrap_or(u64::MAX),
             length_bytes: u64::from(record.size_bytes),
             kind: Kind::Read,

@@ -105,7 +105,7 @@ impl<W: Write> Fio<W> {
             line(&name.text, &format!("wait {wait_us} 0"))?;
             self.waited_us = time_us;
         }
-        // What a read asked for behind the end of its file, it did not get.
+        // A read beyond the end of its file returned only the bytes before it.
         let left_bytes = name
             .size_bytes
             .and_then(|size| size.checked_sub(access.offset_bytes));

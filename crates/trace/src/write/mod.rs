@@ -55,12 +55,12 @@ impl Target {
     }
 }
 
-/// What became of a trace that was written.
+/// The result of writing a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wrote {
     /// Accesses that were written.
     pub accesses: u64,
-    /// What the format has no word for.
+    /// Accesses that the format can't express.
     pub left_out: LeftOutCounts,
     /// Files whose names had to be changed for the format.
     pub renamed_files: u64,

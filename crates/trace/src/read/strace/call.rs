@@ -10,7 +10,7 @@ const ARGUMENTS_MAX: usize = 6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Call<'a> {
     arguments: [&'a [u8]; ARGUMENTS_MAX],
-    /// What follows the equals sign, without the duration.
+    /// Text after the equals sign, without the duration.
     pub result: &'a [u8],
     pub duration_ns: Option<u64>,
 }
@@ -38,7 +38,7 @@ impl<'a> Call<'a> {
         self.arguments.get(at).copied().unwrap_or(b"")
     }
 
-    /// What it returned, if that is a number and no error.
+    /// The returned value, if that is a number and no error.
     pub fn returned(&self) -> Option<u64> {
         let end = self.result.iter().position(|byte| !byte.is_ascii_digit());
         decimal(&self.result[..end.unwrap_or(self.result.len())])

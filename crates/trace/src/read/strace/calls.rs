@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each call means for descriptors, positions and the trace.
+//! The effect of each call on descriptors, positions and the trace.
 
 use super::super::emit::Emit;
 use super::super::find::contains;
@@ -67,7 +67,7 @@ fn writes(name: &[u8]) -> bool {
     )
 }
 
-/// What an access is of.
+/// The kind and the range of an access.
 pub(super) struct Of {
     pub kind: Kind,
     /// `None` is the position of the descriptor, which goes on.

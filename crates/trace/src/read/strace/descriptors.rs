@@ -8,7 +8,7 @@ use crate::types::{FileId, Flags};
 /// Most descriptors of all processes together; more than that, and a fork starts with none.
 const DESCRIPTORS_MAX: usize = 1 << 20;
 
-/// What a descriptor stands for.
+/// The object behind a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Open {
     /// A pipe, a socket, a terminal.
@@ -107,7 +107,8 @@ impl Descriptors {
         self.dropped(entries.into_values())
     }
 
-    /// What exec closes; whoever shared the table gets one of its own before.
+    /// Closes the descriptors that exec closes. If the table is shared, the caller gets its own
+    /// copy before.
     pub fn exec(&mut self, table: TableId) -> (TableId, Vec<OpenFile>) {
         let table = self.unshare(table);
         let entries = &mut self.tables[table.0 as usize].entries;
@@ -206,7 +207,7 @@ impl Descriptors {
             .collect()
     }
 
-    /// What a descriptor stands for.
+    /// The object behind a descriptor.
     pub fn get(&mut self, table: TableId, fd: i32) -> Option<&mut Open> {
         let entry = self.tables[table.0 as usize].entries.get(&fd)?;
         Some(&mut self.opens[entry.open as usize].open)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What stands in front of a call: process and time, in any of the forms that strace has.
+//! Parses the text in front of a call: process and time, in any of the forms that strace has.
 
 use super::super::number::{decimal, seconds_ns, time_of_day_ns};
 
@@ -30,7 +30,7 @@ pub(super) struct Line<'a> {
     pub what: What<'a>,
 }
 
-/// What a line tells.
+/// The content of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What<'a> {
     /// A call: its name, and what follows the opening bracket.

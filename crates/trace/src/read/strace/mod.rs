@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `strace` prints, of one process or, with `-f`, of many.
+//! Output of `strace`, of one process or, with `-f`, of many.
 //!
 //! Which file a descriptor stands for follows from the calls that open, duplicate, share and close
 //! it; `-y` says it as well, and helps where the opening is not in the trace. Positions follow from
@@ -46,7 +46,7 @@ pub(super) struct Strace {
     unfinished_bytes: usize,
 }
 
-/// What the time in front of a line is.
+/// The meaning of the time in front of a line.
 #[derive(Clone, Copy)]
 enum At {
     /// When the call began.

@@ -25,7 +25,7 @@ struct Task {
     starts: Option<Sharing>,
 }
 
-/// What a new thread has in common with the one that started it.
+/// Properties that a new thread shares with the one that started it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sharing {
     descriptors: bool,
@@ -50,7 +50,7 @@ fn starts_another(name: &[u8]) -> bool {
 #[derive(Default)]
 pub(super) struct Tasks {
     tasks: BTreeMap<u32, Task>,
-    /// Who entered a call that starts another, the latest last.
+    /// Tasks that have entered a call which starts another task, the latest last.
     starting: Vec<u32>,
     pub descriptors: Descriptors,
 }
