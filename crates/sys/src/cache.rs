@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What of a file is in the page cache.
+//! The pages of a file that are in the page cache.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};

@@ -42,7 +42,7 @@ pub struct Running {
     child: Child,
     pidfd: OwnedFd,
     status: Option<ExitStatus>,
-    /// What children of this process had disks read before.
+    /// Bytes that earlier children of this process had disks read.
     read_before_bytes: Option<u64>,
     read_bytes: Option<u64>,
     signals: Signals,
@@ -151,9 +151,9 @@ impl Running {
         Ok(self.status)
     }
 
-    /// What the program, and all of its processes that were waited for, had disks read; known once
-    /// it has ended, and only to kernels that account for it. Metadata that they had to wait for
-    /// counts, what others brought in for them doesn't.
+    /// Bytes that the program, and all of its processes that were waited for, had disks read. Known
+    /// once it has ended, and only to kernels that account for it. Metadata that they had to wait
+    /// for counts; data that other processes brought in for them doesn't.
     #[must_use]
     pub fn read_bytes(&self) -> Option<u64> {
         self.read_bytes

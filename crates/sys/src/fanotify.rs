@@ -25,9 +25,9 @@ pub enum FanotifyError {
          (CAP_SYS_ADMIN) and a kernel with CONFIG_FANOTIFY"
     )]
     Refused {
-        /// What was attempted.
+        /// The step that was attempted.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         reason: io::Error,
     },
     /// Nothing to watch.
@@ -39,7 +39,7 @@ pub enum FanotifyError {
 pub struct Opened<'a> {
     /// The file, opened for reading.
     pub fd: BorrowedFd<'a>,
-    /// Who opened it.
+    /// The process that opened it.
     pub pid: i32,
     /// Whether it is being executed.
     pub executed: bool,

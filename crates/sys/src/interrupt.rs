@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// What somebody wants of us.
+/// A request by signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// To end: SIGINT or SIGTERM.

@@ -17,7 +17,7 @@ pub fn has_lru_generations() -> bool {
     u32::from_str_radix(digits, 16).is_ok_and(|bits| bits & 1 != 0)
 }
 
-/// What the machine and our cgroups leave now. Without `/proc`, nothing.
+/// Memory available on the machine and under the limits of our cgroups. Without `/proc`, nothing.
 #[must_use]
 pub fn memory() -> Memory {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();

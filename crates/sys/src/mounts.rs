@@ -25,7 +25,7 @@ pub struct MountPoint {
     pub mount_point: Vec<u8>,
     /// Type, such as `ext4`.
     pub fs_type: Vec<u8>,
-    /// What is mounted, such as `/dev/sda1`.
+    /// The mounted source, such as `/dev/sda1`.
     pub source: Vec<u8>,
     /// Options of the superblock.
     pub super_options: Vec<u8>,
@@ -205,7 +205,7 @@ impl MountPoint {
     }
 }
 
-/// What of `path` is below the directory `top`: empty or starting with a slash.
+/// The part of `path` below the directory `top`: empty or starting with a slash.
 fn below<'a>(top: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
     if top == b"/" {
         return Some(if path == b"/" { b"" } else { path });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who has files of a device open. An open file keeps the readahead size that its device had when
-//! it was opened (`file_ra_state_init`), so a changed one reaches it only when it is opened again.
+//! Finds processes that have files of a device open. An open file keeps the readahead size that its
+//! device had when it was opened (`file_ra_state_init`), so a changed one reaches it only when it
+//! is opened again.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +25,7 @@ pub struct Holder {
     pub mapped: u64,
 }
 
-/// What was found, and what could not be looked at.
+/// The processes found, and the number of those that could not be looked into.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenFiles {
     /// Processes with files of these devices, in order of their numbers.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is at the other end of a UNIX socket.
+//! The process at the other end of a UNIX socket.
 
 use std::io;
 use std::os::fd::AsFd;

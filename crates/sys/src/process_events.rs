@@ -26,7 +26,7 @@ const IGNORE: u32 = 2;
 /// Room for some 100,000 events between two reads.
 static QUEUE_BYTES: libc::c_int = 8 << 20;
 
-/// What became of a process.
+/// An event of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A process, not a thread, came to be.

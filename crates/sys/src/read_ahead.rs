@@ -11,7 +11,7 @@ use rustix::fs::{Access, Dev, FileType, access, fstat, fstatfs, major, minor};
 /// `f_type` of btrfs.
 const BTRFS_MAGIC: u64 = 0x9123_683e;
 
-/// Whose setting it is.
+/// The kind of device or mount that has the setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingOf {
     /// A disk's, which its partitions share.
@@ -25,9 +25,9 @@ pub enum SettingOf {
 /// A readahead setting and what else sysfs says of the device.
 #[derive(Clone, Debug)]
 pub struct ReadAheadSetting {
-    /// Whose it is.
+    /// The kind of its owner.
     pub of: SettingOf,
-    /// The kernel's name of what it belongs to: `sda`, a UUID on btrfs, `0:52` of a mount.
+    /// The kernel's name of its owner: `sda`, a UUID on btrfs, `0:52` of a mount.
     pub name: String,
     /// The file with the number of KiB.
     path: PathBuf,

@@ -77,7 +77,7 @@ impl ReadPool {
         self.waiting.changed.notify_all();
     }
 
-    /// What is done, at least `least` reads.
+    /// Waits for at least `least` reads. Returns all that are done.
     pub fn wait(&self, least: usize) -> io::Result<Vec<Done>> {
         let mut finished = Vec::new();
         while finished.len() < least {

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
-/// Who started us and wants to know.
+/// The service manager that started us and wants to be notified, if any.
 #[derive(Debug, Default)]
 pub struct ServiceManager {
     socket: Option<(UnixDatagram, SocketAddr)>,
@@ -67,7 +67,7 @@ impl ServiceManager {
         self.alive_every
     }
 
-    /// What was begun is done, also after [`reloading`](Self::reloading).
+    /// Reports that the start is complete, or a reload, after [`reloading`](Self::reloading).
     pub fn ready(&mut self) {
         self.tell("READY=1");
         self.alive();

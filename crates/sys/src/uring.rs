@@ -32,13 +32,13 @@ pub const BATCH_READS_MAX: usize = 64;
 /// One finished read.
 #[derive(Debug)]
 pub struct Finished<T> {
-    /// What was given with the read.
+    /// The token that was given with the read.
     pub token: T,
     /// Bytes that arrived, or the error.
     pub result: io::Result<u32>,
 }
 
-/// What a slot holds: what was given with the read, and the read, to make it again.
+/// The content of a slot: the token that was given with the read, and the read, to repeat it.
 struct Slot<T> {
     token: T,
     read: QueuedRead,
@@ -57,7 +57,7 @@ pub struct BatchReader<T> {
     asks_first: bool,
 }
 
-/// Who makes the reads.
+/// The implementation that makes the reads.
 enum Engine {
     Ring(Box<Ring>),
     Pool(ReadPool),
