@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What lies beside the directories that are asked for: all that ext4 has put into their groups.
+//! Fetches the neighbours of the requested directories: all directories that ext4 has put into
+//! their groups.
 //!
-//! Whoever goes through a tree level by level learns the inode numbers of one level from the blocks
-//! of the one above. Each level is then two sweeps of the disk, one for inodes and one for blocks,
-//! and each sweep waits for the program, which reads as well. But ext4 keeps a directory in the
-//! group of the one above it, as long as there is room. So the table of a group has the directories
-//! of all levels, and tells where their blocks are: two sweeps for the whole tree.
+//! A program that goes through a tree level by level learns the inode numbers of one level from the
+//! blocks of the one above. Each level is then two sweeps of the disk, one for inodes and one for
+//! blocks, and each sweep waits for the program, which reads as well. But ext4 keeps a directory in
+//! the group of the one above it, as long as there is room. So the table of a group has the
+//! directories of all levels, and tells where their blocks are: two sweeps for the whole tree.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -75,8 +76,8 @@ pub(super) fn fetch(
     fetcher.fetch_pieces(&tables, TABLE_PIECE_BYTES, |piece| {
         let found = directories_in(piece, &places, geometry, device, &mut left_bytes);
         blocks.extend(found);
-        // What wasn't in memory has brought the head here. It goes on from here to the nearest of
-        // the directories, when it is through, and from that to the others.
+        // A piece that wasn't in memory has brought the head here. When the piece is done, the head
+        // goes on to the nearest of the directories, and from that to the others.
         if all_at_once && moved_head(began) {
             let _ = ask_for(device, &merge_extents(blocks[asked..].to_vec(), 0));
             asked = blocks.len();

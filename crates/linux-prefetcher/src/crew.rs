@@ -12,7 +12,7 @@ use super::IDLE;
 /// They wait for a device and call little: no deep stacks.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// What each thread of a task does. Says whether all of the task is done, so that no further
+/// The work of each thread of a task. Returns whether all of the task is done, so that no further
 /// thread needs to begin with it.
 type Work = dyn Fn() -> bool + Send + Sync;
 
@@ -147,7 +147,7 @@ impl Inner {
         }
     }
 
-    /// What a thread does all its life.
+    /// The main loop of a thread.
     fn work_on_tasks(&self) {
         let mut last = 0;
         let mut state = self.lock();

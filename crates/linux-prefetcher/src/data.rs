@@ -46,8 +46,8 @@ impl Ask {
         }
     }
 
-    /// What of these pages isn't cached; all of them where that can't be told. `own` is whether the
-    /// kernel tells us the truth about a mapping of the file.
+    /// Finds those of these pages that aren't cached; all of them where that can't be told. `own`
+    /// is whether the kernel tells us the truth about a mapping of the file.
     fn missing(
         self,
         fd: BorrowedFd<'_>,
@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
             return false;
         };
         let mut missing = Vec::new();
-        // Whose file it is isn't asked here.
+        // The owner of the file isn't looked up here.
         let own = self.user.is_root();
         self.ask
             .missing(fd.as_fd(), own, piece.start_page, piece.pages, &mut missing);

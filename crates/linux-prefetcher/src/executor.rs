@@ -179,7 +179,7 @@ impl Dispatcher {
             match orders.recv_timeout(limit) {
                 Ok(order) => self.divide(order),
                 Err(RecvTimeoutError::Timeout) if self.under_way.is_empty() => {
-                    // Who sends holds the lock.
+                    // Senders hold this lock: once it is taken, no further order can arrive.
                     let mut own = lock(&self.own);
                     let Ok(order) = orders.try_recv() else {
                         *own = None;
@@ -292,7 +292,7 @@ impl Dispatcher {
     }
 }
 
-/// What each file system may bring in: the budget goes by need, wherever it is.
+/// Budget of each file system: it is shared by need, across file systems.
 fn budgets(plan: &ReadPlan, targets: &[Target], budget_bytes: u64) -> Vec<u64> {
     let needs = targets.iter().enumerate().flat_map(|(group, target)| {
         let ranges = target.nodes.iter().flat_map(|id| plan.ranges(*id));
@@ -305,7 +305,7 @@ fn budgets(plan: &ReadPlan, targets: &[Target], budget_bytes: u64) -> Vec<u64> {
     shares(needs, targets.len(), budget_bytes)
 }
 
-/// What a worker does all its life.
+/// The main loop of a worker.
 fn work(parts: &Receiver<Part>, is_taken: &Arc<AtomicBool>, crew: Crew) {
     let mut means = Means {
         crew,

@@ -120,7 +120,7 @@ impl<'a> Fetcher<'a> {
         self.pump.fill();
     }
 
-    /// What made the reads, for the next plan.
+    /// Returns the reader, for the next plan.
     pub fn into_reader(self) -> Option<pump::Reader<Extent>> {
         self.pump.into_reader()
     }
@@ -172,7 +172,7 @@ impl<'a> Fetcher<'a> {
         Ok(())
     }
 
-    /// What is to be read to have these: those that weren't fetched yet, merged.
+    /// Extents to read in order to have these: those that weren't fetched yet, merged.
     fn unread(&mut self, extents: &[Extent]) -> io::Result<Vec<Extent>> {
         let mut merged = merge_extents(extents.to_vec(), GAP_BYTES_MAX);
         merged.retain(|one| self.fetched.get(&one.offset_bytes) != Some(&one.length_bytes));

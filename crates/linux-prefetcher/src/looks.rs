@@ -204,7 +204,8 @@ fn look(
             | (NodeKind::Directory, FileType::Directory)
             | (NodeKind::Symlink, FileType::Symlink)
     );
-    // What a directory is, its path says; overlays and network file systems number them anew.
+    // A directory is identified by its path: overlays and network file systems number directories
+    // anew.
     let same = node.kind == NodeKind::Directory || stat.st_ino == node.identity.inode;
     if !same_kind || !same {
         shared.tally.add(|t| &t.replaced_files, 1);

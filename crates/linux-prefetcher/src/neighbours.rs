@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is known of a disk from one plan to the next, where plans ask for neighbours.
+//! Knowledge about a disk that is kept from one plan to the next, where plans ask for neighbours.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -25,7 +25,7 @@ const UNDER_WAY_BYTES_START: u64 = 4 << 20;
 const UNDER_WAY_BYTES_MAX: u64 = 16 << 20;
 const AHEAD: Duration = Duration::from_millis(40);
 
-/// What makes the reads of one thread, from one plan to the next.
+/// The reader of one thread, kept from one plan to the next.
 pub(super) struct Reader<T> {
     batch: BatchReader<T>,
     no_ring: bool,

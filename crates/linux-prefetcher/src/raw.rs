@@ -22,7 +22,7 @@ use super::targets::Target;
 use super::under_way::Shared;
 use super::{beside, pages_of};
 
-/// What the layout tells about the data.
+/// The location of the data, from the layout.
 pub(super) struct Found {
     pub pieces: Vec<Piece>,
     /// Nodes whose inode isn't the one recorded, makes no sense, or has none of the pages named: to
@@ -77,7 +77,7 @@ pub(super) fn metadata(
         service: fetcher.service(),
     };
     if shared.stopped() {
-        // What wasn't surveyed is not gone.
+        // Nodes that weren't surveyed don't count as gone.
         return Ok(found);
     }
     let mut blocks = Vec::new();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What carrying out a plan came to, counted by several threads.
+//! Report on a plan, counted by several threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! report {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What came of a plan. Pages are of 4 KiB.
+        /// The results of a plan. Pages are of 4 KiB.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Report {
             $($(#[$doc])* pub $name: u64,)*

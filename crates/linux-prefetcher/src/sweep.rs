@@ -75,7 +75,7 @@ pub(super) fn sweep(
                 break;
             }
             for (number, generation) in group {
-                // What is stale is met again, and counted, by path.
+                // Stale inodes are met again, and counted, by path.
                 let _ = handles.open(*number, *generation, libc::O_PATH);
             }
         }

@@ -18,14 +18,14 @@ use super::{Neighbours, Options, is_shrunk};
 /// machine (20 to 30 ms).
 const HOLD_MAX: Duration = Duration::from_millis(50);
 
-/// How long a plan that was stopped is waited for: what a device that isn't slow needs for what is
-/// under way.
+/// Time to wait for a stopped plan: as long as a device that isn't slow needs for the reads under
+/// way.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// What is called when nothing of a plan is under way any more.
+/// Called when no read of a plan is under way any more.
 pub(super) type OnEnd = Box<dyn FnOnce() + Send>;
 
-/// What all threads of a plan share.
+/// State shared by all threads of a plan.
 pub(super) struct Shared {
     is_stopped: AtomicBool,
     state: Mutex<State>,
@@ -206,11 +206,11 @@ impl Drop for Working {
     }
 }
 
-/// A plan under way. Stopped when dropped: what nobody holds isn't wanted any more.
+/// A plan under way. Stopped when dropped.
 pub struct Fetch {
     pub(super) shared: Arc<Shared>,
     pub(super) started: Instant,
-    /// What carries it out, which lives as long.
+    /// The executor of the plan, kept alive as long as the plan.
     pub(super) _executor: Arc<dyn Any + Send + Sync>,
 }
 
@@ -239,7 +239,7 @@ impl Fetch {
         self.shared.lock().patience().is_none()
     }
 
-    /// What it has done so far.
+    /// The report so far.
     #[must_use]
     pub fn report(&self) -> Report {
         self.shared.tally.report()

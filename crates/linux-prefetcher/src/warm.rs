@@ -43,7 +43,7 @@ fn weight(profile: &Profile, id: NodeId) -> u64 {
     ranges.fold(1, |sum, range| sum.saturating_add(range.pages))
 }
 
-/// What of some nodes is cached, and all that they weigh.
+/// Cached weight and total weight of some nodes.
 fn cached_among<'a>(
     profile: &Profile,
     nodes: impl Iterator<Item = &'a (u64, NodeId)>,
@@ -113,7 +113,7 @@ mod tests {
         let mut builder = ProfileBuilder::new(Program::default(), Source::default());
         for path in paths {
             let id = builder.node(path.as_os_str().as_bytes()).unwrap();
-            // What is gone has been there once.
+            // A file that is gone was there once.
             let stat = fs::symlink_metadata(path);
             let file_type = stat.as_ref().map(fs::Metadata::file_type);
             let kind = match file_type {

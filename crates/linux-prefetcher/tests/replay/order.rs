@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the disk sees: few, large requests, in the order of their places.
+//! Tests of the requests at the disk: few and large ones, in the order of their places.
 
 use std::collections::BTreeMap;
 use std::fs::File;

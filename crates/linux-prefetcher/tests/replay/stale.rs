@@ -66,7 +66,7 @@ impl Case {
     }
 }
 
-/// What a replay counted besides pages.
+/// Counts of a replay besides pages.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Stale {
     gone: u64,
@@ -132,7 +132,7 @@ fn case(
 
 fn nothing(_: &Case) {}
 
-/// Who in a directory is opened, seen by inotify (which `O_PATH` isn't).
+/// Names of the files in a directory that are opened, seen by inotify (which doesn't see `O_PATH`).
 struct Opened(std::os::fd::OwnedFd);
 
 impl Opened {
@@ -233,7 +233,7 @@ fn grown() {
     };
     case(grow, nothing, &expected, |case, report| {
         assert_eq!(report.skipped_pages, 0);
-        // What is new isn't named.
+        // The new pages aren't in the profile.
         assert_eq!(tree::resident(&case.b), (0..B_PAGES).collect::<Vec<_>>());
     });
 }
@@ -395,7 +395,7 @@ fn another_file_system_mounted_over() {
         tree::write(&case.c, C_PAGES * PAGE_BYTES);
     };
     let undo = |case: &Case| unmount(&case.sub, UnmountFlags::empty()).unwrap();
-    // What is in memory anyway isn't even looked at.
+    // Files that are in memory anyway aren't even looked at.
     case(over, undo, &Stale::default(), |_, report| {
         assert_eq!(report.skipped_pages, C_PAGES)
     });

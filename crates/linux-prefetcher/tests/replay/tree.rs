@@ -48,7 +48,7 @@ pub fn write(path: &Path, length_bytes: u64) {
     file.sync_all().unwrap();
 }
 
-/// What a program needs of a tree: page ranges by file, in order of need.
+/// Pages of a tree that a program needs: page ranges by file, in order of need.
 pub type Needs = Vec<(PathBuf, Vec<(u64, u64)>)>;
 
 /// Every page of every file.

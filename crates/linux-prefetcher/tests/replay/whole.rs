@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is named is in memory afterwards, nothing else of these files is, and the program reads
-//! nothing any more.
+//! Pages in the plan are in memory afterwards, no other pages of these files are, and the program
+//! reads nothing any more.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
