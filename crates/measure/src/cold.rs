@@ -31,7 +31,7 @@ pub struct ColdPlan {
     pub trace: bool,
 }
 
-/// What is being done, for whoever shows progress.
+/// The current stage, for a display of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Finding out what the program needs.
@@ -55,11 +55,11 @@ pub struct Start {
     pub processor_ns: u64,
     /// When it began, in the clock of the trace.
     pub began_ns: u64,
-    /// What the disk did meanwhile.
+    /// Counters of the disk meanwhile.
     pub disk: Counters,
     /// The disk's requests in order of their ends, if asked for.
     pub trace: Vec<TraceEntry>,
-    /// What `foreread run` said, unless the kernel was alone.
+    /// The report of `foreread run`, unless the kernel was alone.
     pub report: Option<RunReport>,
 }
 

@@ -19,7 +19,7 @@ const MOUNT_OPTIONS: &str = "noatime";
 /// Times that something is done before a disturbance is taken as it is.
 const ATTEMPTS: usize = 5;
 
-/// What the programs' files are on.
+/// The file system with the programs' files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
     /// ext4.

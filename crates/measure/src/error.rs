@@ -28,9 +28,9 @@ pub enum MeasureError {
     /// A system call or a file failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The step that was tried.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A measured program ended badly, so its time means nothing.
@@ -60,7 +60,7 @@ impl MeasureError {
         }
     }
 
-    /// What the machine lacks, if that is the reason.
+    /// The thing that the machine lacks, if that is the reason.
     pub fn lacking(&self) -> Option<&Lacking> {
         match self {
             Self::Testbed(TestbedError::Lacking(lacking)) => Some(lacking),

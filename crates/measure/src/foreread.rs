@@ -69,7 +69,7 @@ impl Foreread {
         command.env("FOREREAD_STATE_DIR", self.state());
     }
 
-    /// What the last run said of itself.
+    /// The report of the last run.
     ///
     /// # Errors
     /// It left no report, or an unreadable one.
@@ -87,7 +87,7 @@ impl Foreread {
     }
 }
 
-/// What `foreread run --json` said.
+/// The report of `foreread run --json`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunReport {
     /// The whole document, schema `foreread.run`.
@@ -101,13 +101,13 @@ impl RunReport {
         value.and_then(Value::as_u64).unwrap_or(0)
     }
 
-    /// What was done: `recorded`, `replayed`, `plain` or another.
+    /// The mode of the run: `recorded`, `replayed`, `plain` or another.
     pub fn mode(&self) -> &str {
         let mode = self.document.get("mode").and_then(Value::as_str);
         mode.unwrap_or("unknown")
     }
 
-    /// What didn't work, in words.
+    /// The problems of the run, in words.
     pub fn trouble(&self) -> Vec<&str> {
         let list = self.document.get("trouble").and_then(Value::as_array);
         list.into_iter()

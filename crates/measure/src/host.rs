@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the measured programs need from the machine's own disk.
+//! Files that the measured programs need from the machine's own disk.
 //!
 //! Dropping caches drops the whole machine's, so a measured start would also wait for its own disk
 //! to bring in executables and shared libraries: 6 ms for `grep` and 25 ms for `foreread` on one
@@ -40,7 +40,7 @@ impl HostFiles {
     /// Reads them all into memory.
     pub fn read(&self) {
         for path in &self.paths {
-            // What has gone can't be waited for either.
+            // A file that is gone can't be waited for either.
             let _ = fs::read(path);
         }
     }

@@ -19,7 +19,7 @@ pub struct Ended {
     pub elapsed: Duration,
     /// Processor time of it and of all that it has waited for, in whole ticks of the clock.
     pub processor: Duration,
-    /// What it wrote to its standard error.
+    /// Its standard error.
     pub stderr: String,
 }
 
@@ -60,7 +60,7 @@ pub fn run_to(command: &mut Command, good_ends: &[i32]) -> Result<Ended, Measure
     }
 }
 
-/// What a command prints that is to succeed.
+/// Standard output of a command that must succeed.
 ///
 /// # Errors
 /// It can't be started, or fails.
@@ -134,7 +134,7 @@ impl Stderr {
         let read = |mut stderr: ChildStderr| {
             thread::spawn(move || {
                 let mut bytes = Vec::new();
-                // What can't be read is lost to the message only.
+                // Bytes that can't be read are lost to the message only.
                 let _ = stderr.read_to_end(&mut bytes);
                 String::from_utf8_lossy(&bytes).into_owned()
             })
@@ -142,7 +142,7 @@ impl Stderr {
         Self(child.stderr.take().map(read))
     }
 
-    /// What was written, once nobody can write more.
+    /// The written text, once nobody can write more.
     pub fn wait(self) -> String {
         let text = self.0.and_then(|reader| reader.join().ok());
         text.unwrap_or_default()

@@ -158,7 +158,7 @@ impl Program {
         self.name
     }
 
-    /// What it does, in a few words.
+    /// Its work, in a few words.
     pub fn title(&self) -> &str {
         &self.title
     }
@@ -207,9 +207,10 @@ impl Program {
         }
     }
 
-    /// What it needs of the machine's own disk besides [`Program::host_files`], such as the modules
-    /// of an interpreter, is in memory after this has run: the same with a small file in
-    /// `directory` in place of that on the disk. `None` where there is nothing of that kind.
+    /// A command that brings into memory the files of the machine's own disk that the program needs
+    /// besides [`Program::host_files`], such as the modules of an interpreter. It is the same
+    /// command with a small file in `directory` in place of that on the disk. `None` where there is
+    /// nothing of that kind.
     ///
     /// # Errors
     /// The small file can't be written.
@@ -232,7 +233,7 @@ impl Program {
         Ok(Some(command))
     }
 
-    /// What it and `foreread` need from the machine's own disk.
+    /// Files that it and `foreread` need from the machine's own disk.
     pub fn host_files(&self, foreread: &Foreread, disk: &ModelledDisk) -> HostFiles {
         let mut executables = vec![foreread.executable().to_owned()];
         match &self.kind {
