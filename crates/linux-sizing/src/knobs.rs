@@ -58,8 +58,8 @@ impl Knobs for SysfsKnobs {
             Err(error) if is_gone(&error) => return Ok(None),
             Err(error) => return Err(refused("open", &path, &device, &error)),
         };
-        // What was opened is of the device that was there before and is there after: the kernel
-        // gives each a new number in the sequence of disks.
+        // The opened setting belongs to the device that was there before and is there after: the
+        // kernel gives each device a new number in the sequence of disks.
         let after = devices::device(&self.sysroot, number);
         Ok(after
             .filter(|after| after.identity == device.identity)
@@ -110,7 +110,7 @@ fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODEV)
 }
 
-/// What failed, why, and what to do.
+/// The error: what failed, why, and what to do.
 fn refused(act: &str, path: &Path, device: &Device, error: &io::Error) -> KnobError {
     let name = &device.identity.name;
     let why = match error.raw_os_error() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is read of devices: from trees as the kernel shows them, from broken ones, and here.
+//! Tests of reading devices: from trees as the kernel shows them, from broken ones, and here.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -14,7 +14,7 @@ use super::attribute::{Attributes, read_text, reason};
 
 /// Between a disk and its USB device are block, target, host and interface.
 const USB_LEVELS_MAX: usize = 8;
-/// What udev has noted of a device is some lines.
+/// Limit of udev's record of a device, which is a few lines.
 const UDEV_DATA_BYTES_MAX: u64 = 64 << 10;
 
 /// All disks with their partitions, in the order of their names.
@@ -317,7 +317,7 @@ fn partitions(all: &mut Attributes, name: &str, disk: DeviceNumber) -> Vec<Parti
         .collect()
 }
 
-/// What is written into the device and stays with it.
+/// The identification that is written into the device and stays with it.
 fn serial(all: &Attributes, transport: Transport) -> Option<String> {
     let names: &[&str] = match transport {
         Transport::Nvme | Transport::NvmeFabric => &["wwid", "device/serial"],
@@ -367,7 +367,7 @@ fn model(all: &Attributes, transport: Transport) -> Option<String> {
     let words: Vec<String> = names
         .iter()
         .filter_map(|name| all.text_if_any(name))
-        // What virtio and SATA have in the place of a vendor says nothing.
+        // The text that virtio and SATA have in the place of a vendor says nothing.
         .filter(|word| !word.starts_with("0x") && word != "ATA")
         .collect();
     (!words.is_empty()).then(|| words.join(" "))

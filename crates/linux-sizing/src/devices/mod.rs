@@ -38,8 +38,8 @@ pub fn read(sysroot: &Path) -> Machine {
     }
 }
 
-/// What a person means by a name: as [`Machine::find`] has it, and for this machine's own devices
-/// every other path of theirs too, such as `/dev/disk/by-id/...`.
+/// Finds the device that a person names: as [`Machine::find`] does, and for this machine's own
+/// devices also by every other path of theirs, such as `/dev/disk/by-id/...`.
 #[must_use]
 pub fn find<'a>(machine: &'a Machine, sysroot: &Path, what: &str) -> Option<&'a Device> {
     machine.find(what).or_else(|| {
@@ -75,8 +75,8 @@ pub fn read_below(sysroot: &Path, name: &str) -> Option<Machine> {
     })
 }
 
-/// What has this number now. Of a disk only itself is looked at, not what it is stacked on, nor
-/// where it is mounted: for who it is and where its setting is that isn't needed.
+/// The device that has this number now. Only the disk itself is read, not the devices that it is
+/// stacked on, nor its mount points: its identity and its setting don't need them.
 #[must_use]
 pub fn device(sysroot: &Path, number: DeviceNumber) -> Option<Device> {
     if number.major == 0 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who else sets readahead: the files of udev, TuneD, nfs-utils and fstab.
+//! Other programs that set readahead: the files of udev, TuneD, nfs-utils and fstab.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -9,7 +9,7 @@ use foreread_sys::read_ahead::ReadAheadSetting;
 
 use crate::devices;
 
-/// What tells the device of a setting from others of its name.
+/// The identity of the device of a setting, which tells it from others of its name.
 #[must_use]
 pub fn identity(setting: &ReadAheadSetting) -> Identity {
     let root = Path::new("/");

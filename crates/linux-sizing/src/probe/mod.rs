@@ -2,8 +2,8 @@
 //! Reads a device as programs do, to time it: sequentially through the page cache with the kernel's
 //! own readahead, past the cache, and at random.
 //!
-//! What was in the page cache before stays there: only regions of which nothing is cached are read,
-//! and only what was read is dropped again.
+//! Pages that were in the page cache before stay there: only regions without cached pages are read,
+//! and only the pages that were read are dropped again.
 
 mod direct;
 mod identity;
@@ -37,10 +37,10 @@ pub enum ProbeError {
     Read {
         /// Where.
         offset_bytes: u64,
-        /// What it said.
+        /// The kernel's error.
         error: io::Error,
     },
-    /// What was read had come into memory meanwhile, so its time says nothing.
+    /// The region had come into memory meanwhile, so its time says nothing.
     #[error("somebody else reads it, too")]
     Warm,
     /// The device is gone, or became shorter.
@@ -55,9 +55,9 @@ pub enum ProbeError {
     /// A system call failed.
     #[error("cannot {what}: {error}")]
     System {
-        /// What was attempted.
+        /// The step that was attempted.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
 }

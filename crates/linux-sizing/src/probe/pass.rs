@@ -25,7 +25,7 @@ const ARRIVAL_PAUSE: Duration = Duration::from_micros(500);
 /// How much longer than a window takes it may take.
 const ARRIVAL_PATIENCE: Duration = Duration::from_millis(20);
 
-/// What a pass gave: times of parts of equal length, one after the other.
+/// The result of a pass: times of parts of equal length, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassTimes {
     /// How much was read in each part.
@@ -62,7 +62,7 @@ impl Reader {
         }
     }
 
-    /// What is read.
+    /// The file that is read.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
@@ -244,7 +244,8 @@ impl Reader {
     }
 }
 
-/// What this thread has had read from disks so far; `None` where the kernel doesn't count that.
+/// Bytes that this thread has had read from disks so far; `None` where the kernel doesn't count
+/// that.
 fn bytes_from_disk() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/io").ok()?;
     let line = text

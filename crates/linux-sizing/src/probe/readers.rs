@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::pass::{read_all, reopened};
 use super::{ProbeError, READ_BYTES, Reader, Stop, failed};
 
-/// What readers got together.
+/// Results of several readers together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Readers {
     /// All of them together, in bytes a second.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is read to probe a device: the device itself, a file, or a file made for it.
+//! The target of a probe: the device itself, a file, or a file made for it.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -36,7 +36,7 @@ const OWN_SHARE_OF_FREE: u64 = 10;
 /// Pieces of a file that are looked at.
 const RUNS_MAX: usize = 4096;
 
-/// What is read.
+/// The kind of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The device itself.
@@ -52,7 +52,7 @@ pub enum Kind {
 /// Something to read, and the setting that governs it.
 #[derive(Debug)]
 pub struct Target {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Open for reading.
     pub file: File,
@@ -100,7 +100,7 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// What to read for a block device (a path or a name in `/dev`), a file, or a directory.
+    /// The target for a block device (a path or a name in `/dev`), a file, or a directory.
     ///
     /// # Errors
     /// There is nothing there to probe.

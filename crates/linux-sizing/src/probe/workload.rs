@@ -21,7 +21,7 @@ use super::Stop;
 /// How often it is looked how much is held in memory.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What one run came to. Pages are of 4 KiB, and those that readahead brought in.
+/// The result of one run. Pages are of 4 KiB, and those that readahead brought in.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkloadRun {
     /// From its start to its end, in nanoseconds.
@@ -32,11 +32,11 @@ pub struct WorkloadRun {
     pub fetched_pages: u64,
     /// Of these, used by its end.
     pub used_pages: u64,
-    /// Most that were in memory, or on their way there, and not yet used.
+    /// Most pages that were in memory, or on their way there, and not yet used.
     pub held_pages_max: u64,
     /// How it ended.
     pub status: ExitStatus,
-    /// What could not be followed.
+    /// Events that could not be followed.
     pub losses: Losses,
 }
 
@@ -49,7 +49,7 @@ pub enum WorkloadError {
     /// It was started, and the kernel doesn't say more of it.
     #[error("cannot wait for it: {0}")]
     Wait(io::Error),
-    /// What it reads can't be followed.
+    /// Its reads can't be followed.
     #[error("what it reads can't be followed: {0}")]
     Account(#[from] StatError),
     /// Somebody wants it to end.
@@ -64,7 +64,7 @@ pub fn forget(profile: &Profile) -> u64 {
     let mut failures = 0;
     for (id, _) in profile.files() {
         match opener.open(id, false) {
-            // What can't be dropped stays; the times tell.
+            // Pages that can't be dropped stay; they show in the times.
             Ok(file) => drop(fadvise(&file, 0, None, Advice::DontNeed)),
             Err(_) => failures += 1,
         }
@@ -113,7 +113,7 @@ pub fn run(command: &[OsString], stop: &Stop) -> Result<WorkloadRun, WorkloadErr
     })
 }
 
-/// What the kernel's readahead brought in, without what was asked for one by one.
+/// Counts of the kernel's readahead, without pages that were requested one by one.
 fn read_ahead(accounts: &[(foreread_accounting::Subject, Counts)]) -> Counts {
     const AHEAD: [Kind; 5] = [
         Kind::Initial,
