@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every case of the matrix needs: the lab, the program under test, sizes, and rows.
+//! Everything that each case of the matrix needs: the lab, the program under test, sizes, and rows.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::verifier::Baseline;
 
-/// What a case runs with.
+/// The environment of a case.
 pub struct Context<'lab> {
     /// QEMU, kernels and the root image.
     pub lab: &'lab Lab,
@@ -28,11 +28,11 @@ pub struct Context<'lab> {
     pub package: Option<(PathBuf, String)>,
     /// The tests of `stat`, if they are built.
     pub stat_tests: Option<PathBuf>,
-    /// What the verifier counted for each BPF program when the baseline was written.
+    /// The verifier's counts for each BPF program when the baseline was written.
     pub verifier: Baseline,
-    /// What it counts now, of the kernels that were asked.
+    /// The verifier's counts now, for the kernels that were asked.
     pub verifier_now: Mutex<Baseline>,
-    /// What `foreread doctor` said under the kernels that were asked.
+    /// Reports of `foreread doctor` under the kernels that were asked.
     pub doctor_reports: Mutex<HashMap<String, Value>>,
 }
 
@@ -51,7 +51,7 @@ impl Context<'_> {
         now.replace(found);
     }
 
-    /// What `foreread doctor` said under a kernel, if that was noted.
+    /// The report of `foreread doctor` under a kernel, if that was noted.
     pub fn doctor_report(&self, kernel: &str) -> Option<Value> {
         self.doctor_reports().get(kernel).cloned()
     }
@@ -101,11 +101,11 @@ pub enum Verdict {
 /// One cell of the table: what one case found out under one kernel.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What it is, the same under each kernel.
+    /// Its name, the same under each kernel.
     pub name: String,
-    /// What it should be; empty when nothing is asserted.
+    /// The target; empty when nothing is asserted.
     pub target: String,
-    /// What it was, in a few words.
+    /// The result, in a few words.
     pub value: String,
     /// Whether that is enough.
     pub verdict: Verdict,

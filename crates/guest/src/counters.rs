@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Sub;
 
-/// What a guest's disk was asked for since the guest started, or between two points.
+/// Requests to a guest's disk since the guest started, or between two points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskCounters {
     /// Read requests that reached the device, after merging.
@@ -65,7 +65,7 @@ impl Counters {
         of_prefix.map(|(_, disk)| disk.reads).sum()
     }
 
-    /// What was counted since `before`.
+    /// The counts since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let since =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can go wrong, in words for people.
+//! Errors, in words for people.
 
 use std::io;
 use std::path::Path;
@@ -58,7 +58,7 @@ pub enum GuestError {
     /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The step that was tried.
         what: String,
         /// Why it failed.
         source: io::Error,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What guests are made of: QEMU, kernels and an image, built by `tests/guest/lab.sh`.
+//! The parts of a guest: QEMU, kernels and an image, built by `tests/guest/lab.sh`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::error::GuestError;
 /// One kernel that guests can boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// What people call it: `6.1`.
+    /// The common name: `6.1`.
     pub name: String,
     /// Its release, as `uname -r` prints it.
     pub release: String,

@@ -12,7 +12,7 @@ use crate::context::{Row, Verdict};
 const BEGIN: &str = "<!-- guests table -->";
 const END: &str = "<!-- end of guests table -->";
 
-/// What came of each case under each kernel, by (case, kernel).
+/// Results of each case under each kernel, by (case, kernel).
 pub type Cells = BTreeMap<(String, String), Result<Vec<Row>, String>>;
 
 /// Targets that are known to be missed, by (kernel, case, row), each with its reason.
@@ -148,7 +148,7 @@ impl Report {
         }
     }
 
-    /// What makes the matrix fail, a line each.
+    /// Reasons for which the matrix fails, a line each.
     pub fn wrong(&self) -> Vec<String> {
         let failures = self.failures.iter().map(|(kernel, case, error)| {
             format!(

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the verifier of each kernel counted for each BPF program: the baseline in
-//! `tests/guest/verifier.list`, and what is counted now.
+//! Counts of each kernel's verifier for each BPF program: the baseline in
+//! `tests/guest/verifier.list`, and the counts of now.
 
 use std::collections::BTreeMap;
 
 use foreread_guest::GuestError;
 use serde_json::Value;
 
-/// What the verifier counted for one program.
+/// Counts of the verifier for one program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// That it looked at.
+    /// Instructions that it looked at.
     pub instructions: u64,
     /// As the verifier prints it: bytes of each function.
     stack: String,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What foreread itself reads from a cold disk.
+//! Reads of foreread itself from a cold disk.
 
 use std::path::Path;
 

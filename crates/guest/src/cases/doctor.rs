@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `foreread doctor` says of this kernel.
+//! The report of `foreread doctor` on this kernel.
 
 use foreread_guest::GuestError;
 

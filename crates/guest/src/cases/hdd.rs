@@ -126,7 +126,7 @@ const MORE_PAIRS: &str = "for pair in 2 3; do
 done
 ";
 
-/// What a guest says in which these commands are measured.
+/// Output of a guest in which these commands are measured.
 fn measured(context: &Context<'_>, kernel: &str, commands: &str) -> Result<Outcome, GuestError> {
     context
         .guest(kernel)?

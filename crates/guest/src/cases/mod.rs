@@ -24,17 +24,17 @@ use crate::context::{Context, Row, document};
 
 /// One case.
 pub struct Case {
-    /// What `--case` selects it by.
+    /// The name by which `--case` selects it.
     pub name: &'static str,
-    /// What it shows, for the page.
+    /// The point of the case, for the page.
     pub about: &'static str,
-    /// What else may run on this machine meanwhile.
+    /// The load that may run on this machine meanwhile.
     pub beside: Beside,
     /// Boots the guest with this kernel. An error fails the case under this kernel only.
     pub run: fn(&Context<'_>, &str) -> Result<Vec<Row>, GuestError>,
 }
 
-/// What else may run on this machine while a case runs.
+/// The load that may run on this machine while a case runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
     /// Another guest.
@@ -61,7 +61,7 @@ pub const CASES: [&Case; 12] = [
     &check_kernel::CASE,
 ];
 
-/// What scripts that run foreread begin with: a folder for profiles, and the modules that foreread
+/// The beginning of scripts that run foreread: a folder for profiles, and the modules that foreread
 /// does not load by itself.
 const PREPARE: &str = "set -u
 export FOREREAD_STATE_DIR=/run/foreread-state
