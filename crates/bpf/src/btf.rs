@@ -292,7 +292,7 @@ impl Subset {
         self.strings.push(0);
         self.string_places.insert(0, 0);
         let numbers: HashMap<u32, u32> = wanted.iter().copied().zip(1..).collect();
-        // What isn't there lies behind a pointer: void.
+        // A type that isn't in the subset is only reached through a pointer, so it becomes void.
         let number = |id: u32| numbers.get(&id).copied().unwrap_or(0);
         for id in wanted {
             let one = whole.get(*id)?;

@@ -36,7 +36,7 @@ pub enum BpfError {
         release: String,
         /// The program, as in `bpf/`.
         program: String,
-        /// What was looked for.
+        /// The place that was looked for.
         reason: String,
     },
     /// The kernel's verifier refuses a program that can't be done without.
@@ -49,20 +49,20 @@ pub enum BpfError {
         release: String,
         /// The program, and what it was to be attached to.
         program: String,
-        /// What the verifier said, and of which line.
+        /// The verifier's message, with the source line.
         reason: String,
     },
     /// The kernel or its policy refuses something else.
     #[error("the kernel refused BPF ({step}): {reason}")]
     Refused {
-        /// What was attempted.
+        /// The step that was attempted.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         reason: String,
     },
 }
 
-/// What libbpf says, as a refusal of a step.
+/// Converts an error of libbpf into the refusal of a step.
 pub fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> BpfError {
     move |error| {
         lacking_here().unwrap_or_else(|| BpfError::Refused {
@@ -72,8 +72,8 @@ pub fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> BpfError 
     }
 }
 
-/// What this process or its kernel lacks for any program to be loaded; looked for when the kernel
-/// has refused one, and says less.
+/// Something that this process or its kernel lacks for any program to be loaded. It is looked for
+/// when the kernel has refused a program with a less specific error.
 pub(super) fn lacking_here() -> Option<BpfError> {
     let is_filtered = super::bpf_is_filtered();
     lacking(

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::btf::{FUNC, FUNC_PROTO, PTR, TYPEDEF, Types};
 
-/// What a program is attached to.
+/// The place that a program is attached to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Place {
     /// A tracepoint, with so many arguments where that matters.

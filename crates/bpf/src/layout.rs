@@ -7,7 +7,7 @@
 //! field, it is read from there, and where it takes it away or changes its width, what reads it
 //! doesn't compile.
 
-/// What a field holds: a number, or bytes.
+/// The content of a field: a number, or bytes.
 pub trait Plain: Sized {
     /// As it lies in memory; `None` when that is of another length.
     fn from_memory(bytes: &[u8]) -> Option<Self>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What all BPF programs need to be loaded, to tell what they see, and to be attached.
+//! Common functions of all BPF programs: loading, listing what they see, attaching.
 
 mod btf;
 mod error;

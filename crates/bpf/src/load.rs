@@ -28,11 +28,11 @@ use super::verifier_log::{Refusal, listening};
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     hook: &'static str,
-    /// What isn't seen without it; `None` when nothing is worth anything without it.
+    /// Events that aren't seen without it; `None` when nothing works without it.
     loss: Option<&'static str>,
 }
 
-/// A hook without which nothing is worth anything.
+/// A hook without which nothing works.
 pub const fn needs(hook: &'static str) -> Wanted {
     Wanted { hook, loss: None }
 }
@@ -49,13 +49,13 @@ pub const fn likes(hook: &'static str, loss: &'static str) -> Wanted {
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     programs: BTreeMap<&'static str, String>,
-    /// What isn't seen without those that can be done without.
+    /// Optional hooks, each with the events that aren't seen without it.
     losses: BTreeMap<&'static str, &'static str>,
     lacking: Vec<MissingHook>,
 }
 
 impl Served {
-    /// What isn't seen here, with the reasons.
+    /// Events that aren't seen here, with the reasons.
     pub fn lacking(&self) -> &[MissingHook] {
         &self.lacking
     }

@@ -8,7 +8,7 @@ use std::fmt;
 pub struct MissingHook {
     /// Its name in `bpf/`, without the prefix of the object.
     pub hook: &'static str,
-    /// What isn't seen for that.
+    /// Events that aren't seen without it.
     pub loss: &'static str,
     /// Why.
     pub reason: String,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What libbpf-cargo makes of each program file in `bpf/` at build time.
+//! Skeletons that libbpf-cargo generates from each program file in `bpf/` at build time.
 
 macro_rules! skeletons {
     ($($(#[$doc:meta])* $name:ident $file:literal,)*) => {$(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each BPF program meets on this kernel: what it is attached to, and what the verifier
-//! counted.
+//! The state of each BPF program on this kernel: its place of attachment, and the counts of the
+//! verifier.
 //!
 //! A survey loads and attaches programs as their users do, and listens. It is what `foreread doctor
 //! --programs` prints, and what the verifier's baseline of each kernel is made of.
@@ -24,7 +24,7 @@ thread_local! {
 pub struct ProgramMet {
     /// Its name in `bpf/`.
     pub program: String,
-    /// What it is attached to, in words; `None` when user space or another program runs it.
+    /// The place where it is attached, in words; `None` when user space or another program runs it.
     pub place: Option<String>,
     /// Instructions that the verifier looked at.
     pub instructions: u64,
@@ -32,14 +32,14 @@ pub struct ProgramMet {
     pub stack_bytes: Vec<u64>,
 }
 
-/// What became of the programs of one verb.
+/// The result for the programs of one verb.
 #[derive(Debug)]
 pub struct Survey {
     /// The verb, and which of its objects.
     pub subject: &'static str,
     /// Programs that this kernel has taken.
     pub programs: Vec<ProgramMet>,
-    /// What isn't seen; or why nothing is.
+    /// Events that aren't seen, or the reason why none are.
     pub outcome: Result<Vec<MissingHook>, String>,
 }
 
@@ -59,7 +59,8 @@ impl Survey {
     }
 }
 
-/// What was loaded until now is of something else that the survey's subject needs.
+/// Leaves out the programs loaded until now: they belong to another part that the survey's subject
+/// needs.
 pub fn leave_out_so_far() {
     MET.with_borrow_mut(|met| {
         if let Some(met) = met {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What libbpf and the kernel's verifier say while programs are loaded.
+//! Messages of libbpf and of the kernel's verifier while programs are loaded.
 //!
 //! libbpf prints the verifier's log of a refused program between two lines that name the program.
 //! The last lines of that log say what is wrong, and the last source line that it quotes says
@@ -11,16 +11,16 @@ use std::fmt;
 use libbpf_rs::{PrintLevel, set_print};
 
 thread_local! {
-    /// What libbpf printed on this thread, while somebody listens.
+    /// Output of libbpf on this thread, while somebody listens.
     static HEARD: RefCell<Option<Heard>> = const { RefCell::new(None) };
 }
 
-/// What libbpf printed, by level.
+/// Output of libbpf, by level.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
-    /// Of what went wrong; a refused program's log is among it.
+    /// Messages of failures; a refused program's log is among them.
     pub warnings: String,
-    /// Of what went well; the log of a program that was loaded with statistics is among it.
+    /// Messages of successes; the log of a program that was loaded with statistics is among them.
     pub details: String,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn listening<T>(act: impl FnOnce() -> T) -> (T, Heard) {
 pub(super) struct Refusal {
     /// Its name.
     pub program: String,
-    /// What the verifier said, or the error that the kernel gave without a word.
+    /// The verifier's message, or the error that the kernel gave without a message.
     pub reason: String,
     /// The source line that it was at, as `file:line: text`.
     pub line: Option<String>,
@@ -104,7 +104,7 @@ fn source_line(line: &str) -> Option<String> {
     })
 }
 
-/// What the verifier counted of one program.
+/// Counts of the verifier for one program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verified {
     /// The program.

@@ -119,7 +119,7 @@ struct Kernel<'a, 'b> {
     skel: &'a mut CoreTestSkel<'b>,
 }
 
-/// What the programs share with user space.
+/// Variables that the programs share with user space.
 macro_rules! shared {
     ($kernel:expr) => {
         $kernel.skel.maps.bss_data.as_mut().expect("variables").test
@@ -204,7 +204,7 @@ fn sequences_come_to_the_same_in_the_kernel() {
     for policy in sequence::POLICIES {
         let there = sequence::play(policy, &mut Kernel { skel: &mut skel });
         let here = sequence::play(policy, &mut Host::new());
-        // What is remembered, too: it decides what comes after.
+        // The remembered state is compared, too: it decides later answers.
         for (number, (there, here)) in there.iter().zip(&here).enumerate() {
             assert!(there == here, "{policy}: memory after sequence {number}");
         }
