@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What this machine allows. Each probe does the thing itself, as far as that changes nothing, and
-//! gives what the kernel said; what to make of it is the caller's business.
+//! Capabilities of this machine. Each probe does the thing itself, as far as that changes nothing,
+//! and returns the kernel's answer; the caller interprets it.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -63,7 +63,7 @@ pub fn surveys() -> Vec<Survey> {
     ]
 }
 
-/// What the tracefs recorder can't see here. Its instance is made and removed again.
+/// Events that the tracefs recorder can't see here. Its instance is made and removed again.
 ///
 /// # Errors
 /// As [`TracefsRecorder::start`].
@@ -71,7 +71,7 @@ pub fn tracefs_recorder() -> Result<BlindSpots, TracefsError> {
     Ok(TracefsRecorder::start()?.blind_spots())
 }
 
-/// What the fanotify recorder can't see, and how many mounts it can't watch.
+/// Events that the fanotify recorder can't see, and how many mounts it can't watch.
 ///
 /// # Errors
 /// As [`FanotifyRecorder::start`].
