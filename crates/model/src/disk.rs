@@ -32,7 +32,7 @@ pub struct Completion {
     pub done_ns: u64,
 }
 
-/// What a disk did. Requests are counted when they arrive.
+/// Counters of a disk. Requests are counted when they arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Requests that arrived, writes included.
@@ -108,7 +108,7 @@ impl Disk {
         }
     }
 
-    /// What the disk is like now.
+    /// The current parameters of the disk.
     pub fn parameters(&self) -> &DiskParameters {
         &self.parameters
     }
@@ -163,7 +163,7 @@ impl Disk {
         (self.by_arrival.len() + self.in_service.len()) as u64
     }
 
-    /// What it did since the start or the last [`Disk::reset_counters`].
+    /// The counters since the start or the last [`Disk::reset_counters`].
     pub fn counters(&self) -> Counters {
         let mut counters = self.counters;
         if !self.in_service.is_empty() {

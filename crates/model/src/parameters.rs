@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a modelled disk is like.
+//! Parameters of a modelled disk.
 
 use crate::quantity::{self, COUNT, SIZE, TIME};
 use crate::transfer::TransferTimes;
@@ -44,7 +44,7 @@ pub struct DiskParameters {
     /// The distance of a full-stroke seek. 0 stands for the size of the device: the testbed puts
     /// its own size in its place. Used by [`DiskModel::Head`].
     pub capacity_bytes: u64,
-    /// What all transfers together can reach. At least 1.
+    /// Bandwidth of all transfers together. At least 1.
     pub bandwidth_bytes_per_s: u64,
     /// How long a transfer takes by the size of its request, where the bandwidth doesn't say it.
     pub transfer_times: TransferTimes,
@@ -62,7 +62,7 @@ pub struct DiskParameters {
     pub half_turn_ns: u64,
     /// A forward gap below this is read over and not sought over.
     pub gap_limit_bytes: u64,
-    /// What reading over a gap costs besides the gap's transfer.
+    /// Cost of reading over a gap besides the gap's transfer.
     pub gap_ns: u64,
 }
 
@@ -77,9 +77,9 @@ pub enum ParameterError {
     BadValue {
         /// The parameter.
         key: String,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What it takes.
+        /// The kind of value that it takes.
         wanted: &'static str,
     },
     /// Not of the form `key=value`.
@@ -201,7 +201,7 @@ impl DiskParameters {
     }
 }
 
-/// What kind of number a parameter takes. The unit at the end of its name says so.
+/// The kind of number that a parameter takes. The unit at the end of its name tells it.
 #[derive(Clone, Copy)]
 enum Kind {
     Time,
