@@ -11,14 +11,14 @@ use crate::order::Order;
 use crate::request::Request;
 use crate::summary::{Group, Groups, Stats};
 
-/// What to look at.
+/// Options of an analysis.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Only these devices; all when there are none.
     pub devices: Vec<Device>,
     /// Only requests with a bio of these threads, by name or number; all when there are none.
     pub processes: Vec<String>,
-    /// What counts as held back.
+    /// Least wait that counts as held back, in nanoseconds.
     pub held_over_ns: u64,
     /// How many of those that waited longest are kept.
     pub worst: usize,
@@ -38,12 +38,12 @@ impl Default for Options {
     }
 }
 
-/// What came out.
+/// The results.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Time of the first event and of the last; `None` without any.
     pub span_ns: Option<(u64, u64)>,
-    /// What was counted beside requests.
+    /// Counts of events besides requests.
     pub counts: Counts,
     /// Events that came too late to be put in order.
     pub late_events: u64,

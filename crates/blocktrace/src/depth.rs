@@ -18,8 +18,8 @@ pub struct Depth {
     in_flight: u64,
     max: u64,
     clocks: Clocks,
-    /// What the clocks showed when a request was done that had been issued before the trace: until
-    /// then, nobody can say that the device had nothing to do.
+    /// The clocks when the last request was done that had been issued before the trace. Until then,
+    /// nobody can say that the device had nothing to do.
     known: Clocks,
     busy_ns: u64,
     /// Requests times nanoseconds.
@@ -85,7 +85,7 @@ impl Depth {
         self.clocks
     }
 
-    /// What passed between two readings, as far as it is sure.
+    /// The time between two readings, as far as it is certain.
     #[must_use]
     pub fn between(&self, from: Clocks, to: Clocks) -> Clocks {
         let sure = |from: u64, known: u64, to: u64| to.saturating_sub(from.max(known));

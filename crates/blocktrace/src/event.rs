@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the block layer tells: one event each.
+//! Events of the block layer.
 
 use std::fmt;
 use std::str::FromStr;
@@ -98,8 +98,8 @@ impl fmt::Debug for Letters {
     }
 }
 
-/// What is to be done, in the letters of `blkparse`: `R` a read, `RA` a readahead, `WS` a
-/// synchronous write.
+/// The operation, in the letters of `blkparse`: `R` a read, `RA` a readahead, `WS` a synchronous
+/// write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rwbs(pub Letters);
 
@@ -123,7 +123,7 @@ impl Rwbs {
     }
 }
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// `Q`: a bio came in.
@@ -224,13 +224,13 @@ pub struct Event {
     pub time_ns: u64,
     /// The thread that ran; for a completion, whichever was interrupted.
     pub pid: u32,
-    /// What happened.
+    /// The kind of the event.
     pub action: Action,
-    /// What is to be done.
+    /// The operation.
     pub rwbs: Rwbs,
-    /// Where.
+    /// First sector.
     pub sector: u64,
-    /// How much; 0 for what has no data.
+    /// Number of sectors; 0 for events without data.
     pub sectors: u32,
     /// Time since the step before, where `blkparse -t` says it: for a completion, since its issue.
     pub elapsed_ns: Option<u64>,

@@ -21,7 +21,7 @@ pub const BIOS_MAX: usize = 1024;
 /// Devices that are followed.
 pub const DEVICES_MAX: usize = 256;
 
-/// What was counted beside requests.
+/// Counts of events besides requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Events.
@@ -92,7 +92,7 @@ impl Follower {
         }
     }
 
-    /// What was counted.
+    /// The counts.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the block layer did with each request, from its events: who asked, what was merged, how
-//! long it waited in a plug, in the scheduler and at the device, and what let it go. No system
-//! calls.
+//! Follows each request through the block layer, from its events: the thread that asked, the bios
+//! that were merged, the waits in a plug, in the scheduler and at the device, and the event that
+//! ended each wait. No system calls.
 //!
 //! ```
 //! use foreread_blocktrace::{Analysis, Leg, Options, Reader};

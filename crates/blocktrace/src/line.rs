@@ -23,7 +23,7 @@ use crate::event::{Action, Device, Event, Letters, Rwbs};
 /// How much of a bad line a message quotes.
 const QUOTED_CHARS: usize = 60;
 
-/// What marks a note about lost events among `blkparse`'s messages.
+/// The prefix of a note about lost events among `blkparse`'s messages.
 const LOST_PREFIX: &str = "foreread: ";
 const LOST_SUFFIX: &str = " events lost";
 
@@ -114,7 +114,7 @@ fn begins_sums(line: &[u8]) -> bool {
     line.starts_with(b"CPU") || line.starts_with(b"Total (")
 }
 
-/// What every event has, and what isn't looked at yet.
+/// The fields that every event has, and the rest of the line, not yet parsed.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
     /// Which device.
@@ -127,9 +127,9 @@ pub struct Line<'a> {
     pub time_ns: u64,
     /// The thread that ran.
     pub pid: u32,
-    /// What happened, in the letters of `blkparse`.
+    /// The action, in the letters of `blkparse`.
     pub action: Letters,
-    /// What is to be done.
+    /// The operation.
     pub rwbs: Rwbs,
     rest: Rest<'a>,
     whole: &'a [u8],

@@ -30,7 +30,7 @@ struct LastBio {
     quiet_ns: u64,
 }
 
-/// What a thread has got and not yet let go.
+/// The plug of a thread: requests that it has taken and not yet released.
 #[derive(Debug, Default)]
 struct Plug {
     opened_ns: Option<u64>,
@@ -57,7 +57,7 @@ pub struct Coming<'a> {
 pub struct Released {
     /// Which.
     pub requests: BTreeSet<Id>,
-    /// What let them go.
+    /// The event that released them.
     pub release: Release,
 }
 

@@ -25,7 +25,7 @@ pub enum ReadError {
     Line {
         /// Its number, from 1.
         line: u64,
-        /// What is bad.
+        /// The error in it.
         error: LineError,
     },
     /// It is no such text; nothing more comes.

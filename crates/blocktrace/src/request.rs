@@ -16,24 +16,24 @@ pub enum Joined {
     WithRequest,
 }
 
-/// What one thread asked for in one go.
+/// A bio: sectors that one thread asked for in one go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bio {
     /// The thread.
     pub pid: u32,
     /// Its name.
     pub process: Box<str>,
-    /// Where.
+    /// First sector.
     pub sector: u64,
-    /// How much.
+    /// Number of sectors.
     pub sectors: u32,
-    /// When; `None` from before the trace.
+    /// Time when it was queued; `None` from before the trace.
     pub queued_ns: Option<u64>,
     /// How it came into the request.
     pub joined: Joined,
 }
 
-/// What let the requests of a plug go.
+/// The event that released the requests of a plug.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Release {
     /// A later read or write was merged with one that had lain there untouched for most of the
@@ -106,7 +106,7 @@ pub struct PlugHold {
     pub until_ns: u64,
     /// How long of it the device had nothing else to do, as far as the trace shows.
     pub idle_ns: u64,
-    /// What ended it.
+    /// The event that ended it.
     pub release: Release,
 }
 
@@ -211,13 +211,13 @@ impl Leg {
 pub struct Request {
     /// Which device.
     pub device: Device,
-    /// What is to be done.
+    /// The operation.
     pub rwbs: Rwbs,
     /// Where it begins.
     pub sector: u64,
     /// How much it is, with all that was merged.
     pub sectors: u64,
-    /// What it consists of; the first [`BIOS_MAX`](crate::follow::BIOS_MAX) of them.
+    /// The bios that it consists of; the first [`BIOS_MAX`](crate::follow::BIOS_MAX) of them.
     pub bios: Vec<Bio>,
     /// How many bios it consists of.
     pub bio_count: u64,
@@ -229,7 +229,7 @@ pub struct Request {
     pub issued_ns: Option<u64>,
     /// When it was done.
     pub completed_ns: Option<u64>,
-    /// What the device said, 0 for success.
+    /// The status that the device reported, 0 for success.
     pub error: i32,
     /// How often the driver gave it back.
     pub requeues: u32,
@@ -294,7 +294,7 @@ impl Request {
         issued.saturating_sub(self.begin_ns())
     }
 
-    /// Who asked for it first; `None` when no bio of it is in the trace.
+    /// The bio that asked for it first; `None` when no bio of it is in the trace.
     #[must_use]
     pub fn asker(&self) -> Option<&Bio> {
         let first = self.bios.iter().find(|bio| bio.joined == Joined::First);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happened to a request, in a sentence.
+//! The story of a request, in a sentence.
 
 use crate::request::{Later, Leg, PlugHold, QueueWait, Release, Request};
 
@@ -25,8 +25,8 @@ fn scaled(value: f64, unit: &str) -> String {
     }
 }
 
-/// What is known of its life: how long it took to the device and there, what held it back for
-/// `over_ns` or longer and what let it go.
+/// The known life of a request: its time to the device and there, the waits of `over_ns` or longer,
+/// and the events that ended them.
 #[must_use]
 pub fn story(request: &Request, over_ns: u64) -> String {
     let mut parts = vec![times(request)];

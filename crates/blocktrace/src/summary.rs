@@ -122,7 +122,7 @@ impl Stats {
     }
 }
 
-/// Whose requests are summed.
+/// The source of the requests that are summed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
     /// Of one thread, by name and number.

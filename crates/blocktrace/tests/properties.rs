@@ -35,7 +35,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// What a line doesn't say comes back empty.
+/// The event as it is read back: fields that a line doesn't have come back empty.
 fn written(mut event: Event) -> Event {
     match event.action {
         Action::Plugged | Action::Unplugged { .. } | Action::TimerUnplugged { .. } => {

@@ -262,8 +262,8 @@ impl Disk {
         }
     }
 
-    /// What comes in with a merge that isn't a bio of its own: a whole request, or something queued
-    /// before the trace.
+    /// The bios of a merge that isn't a bio of its own: those of a whole request, or one that was
+    /// queued before the trace.
     fn absorb(&mut self, event: &Event, target: Id, joined: Joined) -> Vec<Bio> {
         let other = self.waiting.starting(event.sector, |followed| {
             u8::from(followed.request.sectors == u64::from(event.sectors))
@@ -307,7 +307,7 @@ impl Disk {
         let Some(mut followed) = self.waiting.remove(id) else {
             return;
         };
-        // What is done of it already stays a part of it.
+        // The part that is done already stays a part of the request.
         followed.request.sectors = followed.left_from - followed.request.sector + sectors;
         followed.holder = None;
         followed.issued = self.depth.clocks();

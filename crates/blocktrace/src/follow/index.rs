@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 /// How many that begin at one sector are looked at.
 const LOOKED_AT: usize = 64;
 
-/// What lies in an [`Index`].
+/// An entry of an [`Index`].
 pub trait Placed {
     /// First sector.
     fn start(&self) -> u64;

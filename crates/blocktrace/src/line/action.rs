@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What differs from action to action: sectors, where a bio was cut or came from, an error, a name.
+//! Fields that differ from action to action: sectors, where a bio was cut or came from, an error, a
+//! name.
 
 use super::rest::{Rest, digits, signed};
 use super::{LOST_PREFIX, LOST_SUFFIX};
 use crate::event::{Action, Device, Event, Letters};
 
-/// What differs from action to action; an error names the part that is wrong.
+/// Reads the fields that differ from action to action; an error names the part that is wrong.
 pub(super) fn fill(
     event: &mut Event,
     letters: Letters,

@@ -3,11 +3,11 @@
 
 use foreread_core::decimal;
 
-/// What is left of a line; it never begins with a blank.
+/// The rest of a line; it never begins with a blank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rest<'a>(pub &'a [u8]);
 
-/// What most actions are about.
+/// The sectors of most actions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sectors {
     pub sector: u64,
@@ -69,8 +69,8 @@ impl<'a> Rest<'a> {
         digits(inside[..close].trim_ascii())
     }
 
-    /// What stands in the last brackets, and behind them; takes both off. A thread may be called
-    /// anything, so they reach from the first that opens to the last that closes.
+    /// Takes the last brackets off. Returns the text in them, and the text behind them. A thread
+    /// may be called anything, so they reach from the first that opens to the last that closes.
     pub fn bracketed(&mut self) -> Option<(&'a [u8], &'a [u8])> {
         let open = self.0.iter().position(|byte| *byte == b'[')?;
         let close = self.0.iter().rposition(|byte| *byte == b']');
@@ -80,7 +80,7 @@ impl<'a> Rest<'a> {
         Some(found)
     }
 
-    /// What stands before `<-`, and behind it.
+    /// The text before `<-`, and the text behind it.
     pub fn split_at_arrow(self) -> Option<(Self, Self)> {
         let at = self.0.windows(2).position(|two| two == b"<-")?;
         let (before, behind) = (&self.0[..at], &self.0[at + 2..]);
