@@ -104,7 +104,7 @@ impl fmt::Display for Told {
     }
 }
 
-/// What the kernel says of a descriptor.
+/// The kernel's state of a descriptor.
 pub(super) struct Looked {
     /// Address of its inode.
     pub host: u64,
@@ -144,7 +144,7 @@ impl Watcher {
         })
     }
 
-    /// What isn't seen on this kernel.
+    /// Events that aren't seen on this kernel.
     #[must_use]
     pub fn lacking(&self) -> &[MissingHook] {
         self.served.lacking()
@@ -157,7 +157,7 @@ impl Watcher {
         }
     }
 
-    /// What was told since the last time.
+    /// Events since the last call.
     pub(super) fn drain(&self) -> Vec<Told> {
         // An error here is a damaged ring: what it held shows as pages that nobody inserted.
         let _ = self.ring.consume();

@@ -71,7 +71,7 @@ impl Files {
     }
 }
 
-/// What runs that were killed have left.
+/// Removes directories that killed runs have left.
 fn remove_left_behind(below: &Path) {
     for entry in fs::read_dir(below).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -80,7 +80,7 @@ fn remove_left_behind(below: &Path) {
         };
         let is_number = process.parse::<u32>().is_ok();
         if is_number && !Path::new("/proc").join(process).exists() {
-            // What can't be removed is no worse than before.
+            // A directory that can't be removed is no worse than before.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -116,7 +116,7 @@ fn fill(path: &Path, bytes: u64) -> io::Result<()> {
 
 impl Drop for Files {
     fn drop(&mut self) {
-        // What can't be removed is in a directory that says whose it is.
+        // A directory that can't be removed has a name that says whose it is.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }

@@ -42,7 +42,7 @@ pub enum By {
     Auto,
     /// BPF on the tracepoints of the page cache and of readahead (Linux 6.18).
     Bpf,
-    /// What is cached and what is mapped after each step.
+    /// The cached and the mapped pages after each step.
     Residency,
 }
 
@@ -58,9 +58,9 @@ pub enum CheckError {
     /// A system call failed.
     #[error("cannot {what}: {error}")]
     System {
-        /// What was attempted.
+        /// The step that was attempted.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// Pages come or go on their own.
@@ -119,7 +119,7 @@ pub struct Kernel<'a> {
     running: Option<Running>,
 }
 
-/// What looks at the kernel.
+/// The means by which the kernel is observed.
 enum Eye {
     Bpf(Box<Watched>),
     Residency(Resident),

@@ -16,7 +16,7 @@ const QUIET: Duration = Duration::from_millis(5);
 /// under way for the device then: in a guest with a quarter of a core, in a tenth of the programs.
 const QUIET_IN_DOUBT: Duration = Duration::from_millis(100);
 
-/// What is known of the file of a program.
+/// Observations of the file of a program.
 pub(super) struct Resident {
     has_cachestat: bool,
     quiet: Duration,

@@ -100,7 +100,7 @@ fn btrfs_reads_as_the_model_says() {
     assert_all_equal(FileSystem::Btrfs);
 }
 
-/// What sysfs and dropped pages tell of a file is what BPF reads from the kernel.
+/// The facts from sysfs and dropped pages are the same as those that BPF reads from the kernel.
 #[test]
 fn without_bpf_the_same_is_known_of_a_file() {
     for file_system in FileSystem::ALL {
