@@ -16,9 +16,9 @@ pub enum DiskError {
     /// There is none.
     #[error("cannot look at {path}: {error}")]
     Gone {
-        /// What was asked for.
+        /// The requested path.
         path: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// It is something else.

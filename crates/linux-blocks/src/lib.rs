@@ -107,8 +107,8 @@ impl BlockWatcher {
         Ok(())
     }
 
-    /// What happened since the last time, with times since the start. Events of different
-    /// processors may be slightly out of order. To be called every few milliseconds.
+    /// Events since the last call, with times since the start. Events of different processors may
+    /// be slightly out of order. To be called every few milliseconds.
     pub fn drain(&self) -> Vec<Event> {
         // An error here is a damaged ring: what it held is missing like lost events.
         let _ = self.ring.consume();
