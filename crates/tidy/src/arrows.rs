@@ -65,7 +65,7 @@ pub fn against_the_arrows(path: &str, text: &str) -> Vec<Finding> {
     dependencies(text).into_iter().filter_map(of_line).collect()
 }
 
-/// What a manifest depends on, each with its line.
+/// The dependencies of a manifest, each with its line.
 fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
     let mut in_section = false;
     let mut found = Vec::new();
@@ -89,7 +89,7 @@ fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// What a table of a manifest is about.
+/// The kind of a table of a manifest.
 #[derive(PartialEq, Eq)]
 enum Section<'a> {
     /// Dependencies of the crate or of its build script.

@@ -48,7 +48,7 @@ fn module_of(path: &str) -> Module {
     module
 }
 
-/// What was found in all files.
+/// Uses of modules in all files.
 #[derive(Default)]
 struct Found {
     files: BTreeMap<Module, String>,
@@ -193,7 +193,7 @@ impl Found {
     }
 }
 
-/// What is needed from there, by way of others, too.
+/// Modules that `from` needs, directly or through others.
 fn reach<'a>(
     needs: &BTreeMap<&'a Module, BTreeSet<&'a Module>>,
     from: &Module,
@@ -255,7 +255,7 @@ impl<'ast> Visit<'ast> for Found {
         self.note_tokens(of.tokens.clone());
     }
 
-    /// Who may see an item is not what it needs.
+    /// The visibility of an item is not a need of its module.
     fn visit_vis_restricted(&mut self, _: &'ast VisRestricted) {}
 }
 

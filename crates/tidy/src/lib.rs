@@ -17,7 +17,7 @@ pub struct Finding {
     pub path: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong, and what would be right.
+    /// The error, and the remedy.
     pub what: String,
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub type Tree = BTreeMap<String, Option<String>>;
 
 /// Links in the Markdown file `path` that lead to no tracked file or folder, or to no heading.
-/// What leads out of the tree (`https:` and the like) is not looked at.
+/// Links out of the tree (`https:` and the like) are not checked.
 #[must_use]
 pub fn dead_links(path: &str, text: &str, tree: &Tree) -> Vec<Finding> {
     if !path.ends_with(".md") {
@@ -32,7 +32,7 @@ pub fn dead_links(path: &str, text: &str, tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// What is wrong with one link; `None` when it is good.
+/// The error of one link; `None` when it is good.
 fn dead(path: &str, text: &str, target: &str, tree: &Tree) -> Option<String> {
     let scheme = target.split(['/', '#', '?']).next().unwrap_or("");
     if scheme.contains(':') {

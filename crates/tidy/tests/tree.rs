@@ -31,7 +31,7 @@ fn tracked() -> Result<Tree, String> {
     }
     let paths = String::from_utf8_lossy(&git.stdout).into_owned();
     let paths = paths.split('\0').filter(|path| !path.is_empty());
-    // What is deleted but not yet committed is in the list and not on the disk.
+    // A file that is deleted but not yet committed is in the list and not on the disk.
     let present = paths.filter(|path| top().join(path).symlink_metadata().is_ok());
     Ok(present
         .map(|path| (path.to_owned(), fs::read_to_string(top().join(path)).ok()))
