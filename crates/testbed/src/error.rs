@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can go wrong, in words for people.
+//! Errors, in words for people.
 
 use std::io;
 use std::path::PathBuf;
 
-/// What the machine lacks to run a testbed.
+/// A requirement of a testbed that the machine lacks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lacking {
     /// Not root.
@@ -39,9 +39,9 @@ pub enum TestbedError {
     /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The step that was tried.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A program failed.

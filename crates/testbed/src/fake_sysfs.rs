@@ -28,7 +28,7 @@ pub struct FakeDisk {
     path: String,
     /// Attributes by their path below the disk.
     attributes: Vec<(String, String)>,
-    /// What it is stacked on.
+    /// The devices that it is stacked on.
     slaves: Vec<String>,
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::TestbedError;
 use crate::sys::Mapping;
 
-/// What is mapped is read in units of so many bytes.
+/// Mapped files are read in units of this many bytes.
 pub const PAGE_BYTES: u64 = 4096;
 
 /// A file mapped to be read, shared, without any advice to the kernel.

@@ -10,7 +10,7 @@ use foreread_model::{DiskModel, DiskParameters, Extent, distinct_extents, limit_
 use crate::error::TestbedError;
 use crate::testbed::Testbed;
 
-/// What a program read from a cold device.
+/// Bytes that a program read from a cold device.
 #[derive(Clone, Debug)]
 pub struct Needed {
     /// The distinct bytes, data and metadata, in physical order.

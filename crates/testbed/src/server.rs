@@ -63,7 +63,7 @@ pub struct TraceEntry {
     pub length_bytes: u64,
 }
 
-/// What the server did besides the reads that the disk counts.
+/// Counters of the server besides the reads that the disk counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerCounters {
     /// Writes, which are stored at once.
@@ -107,7 +107,7 @@ struct Core {
     trace: Option<Vec<TraceEntry>>,
     counters: ServerCounters,
     completions: Vec<Completion>,
-    /// What the timer sleeps for; `None` while it is awake or sleeps without end.
+    /// The time until which the timer sleeps, `u64::MAX` without end; `None` while it is awake.
     timer_until_ns: Option<u64>,
     stopping: bool,
     /// Reads that touch these bytes fail.
@@ -215,7 +215,7 @@ impl Server {
 
     pub(crate) fn set_parameters(&self, parameters: DiskParameters) {
         self.lock().disk.set_parameters(now_ns(), parameters);
-        // What waits may now be due at another time.
+        // Waiting requests may now be due at another time.
         self.wake_timer.notify_all();
     }
 

@@ -32,7 +32,7 @@ const EXT4_INODE_READ_AHEAD: &str = "inode_readahead_blks";
 /// A device's size is a multiple of this.
 const CAPACITY_STEP_BYTES: u64 = 4096;
 
-/// What a new testbed is to be like.
+/// Settings of a new testbed.
 #[derive(Clone, Debug)]
 pub struct TestbedConfig {
     /// The disk. A `capacity_bytes` of 0 becomes the size of the device.
@@ -82,7 +82,7 @@ impl Testbed {
     /// Whether this machine can run a testbed.
     ///
     /// # Errors
-    /// What it lacks, with the remedy.
+    /// The missing requirement, with the remedy.
     pub fn available() -> Result<(), Lacking> {
         available::check()
     }
@@ -161,7 +161,7 @@ impl Testbed {
         command
     }
 
-    /// What the disk is like now.
+    /// The current parameters of the disk.
     pub fn parameters(&self) -> DiskParameters {
         self.server.parameters()
     }
@@ -210,7 +210,7 @@ impl Testbed {
         with_capacity(parameters, self.server.capacity_bytes())
     }
 
-    /// What the modelled disk did: reads only, for writes are stored without it.
+    /// Counters of the modelled disk: reads only, for writes are stored without it.
     pub fn counters(&self) -> Counters {
         self.server.counters()
     }
@@ -374,7 +374,7 @@ impl Testbed {
             self.inside(|| File::open(point).and_then(|root| Ok(rustix::fs::syncfs(root)?)))?
                 .map_err(TestbedError::system(format!("sync {}", point.display())))?;
         }
-        // What was written to the device itself belongs to no mounted file system.
+        // Data written to the device itself belongs to no mounted file system.
         let device = self.loop_device()?;
         device
             .file()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a program needs from the device, and the limit that follows.
+//! Tests of the bytes that a program needs from the device, and of the limit that follows.
 
 use std::fs;
 

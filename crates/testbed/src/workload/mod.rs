@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What programs are run over: trees of files that are the same each time they are made.
+//! Workloads that programs are run over: trees of files that are the same each time they are made.
 //!
 //! Fill them in under [`crate::Testbed::instantly`], then [`crate::Testbed::remount`]: a file
 //! system that has just been written to keeps metadata that a cold machine would have to read.

@@ -21,7 +21,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Room for a byte cap that no ordinary tree of some thousand files reaches.
 const TOTAL_BYTES_MAX: u64 = 512 << 20;
 
-/// What [`real_tree`] found.
+/// Result of [`real_tree`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RealTree {
     /// Files copied. Fewer than asked for where the machine has no more.

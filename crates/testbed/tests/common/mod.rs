@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests share.
+//! Code that the tests share.
 
 use std::fs::File;
 use std::os::fd::AsFd;
