@@ -47,11 +47,12 @@ const REQUESTS_MAX: usize = 1 << 20;
 pub struct Agreement {
     /// Cold starts with the kernel alone, its readahead at 128 KiB, the fastest first.
     pub real: Vec<Start>,
-    /// What this machine added to each request of the modelled disk just before the median start.
+    /// Time that this machine added to each request of the modelled disk just before the median
+    /// start.
     pub host_ns: u64,
     /// The cold start that was recorded, which tells what recording cost.
     pub recorded_ns: u64,
-    /// What came of playing its trace.
+    /// The outcome of playing its trace.
     pub simulated: Outcome,
     /// Of the simulation, on the modelled disk alone.
     pub requests: Vec<RequestSeen>,
@@ -133,8 +134,8 @@ pub fn measure(
     })
 }
 
-/// What a program finds in memory: what it needs of other disks, and what whoever starts it has
-/// looked up, which is not in its trace.
+/// Brings into memory everything that a program finds there: files that it needs from other disks,
+/// and paths that its parent process has looked up, which are not in its trace.
 fn warm_up(disk: &ModelledDisk, program: &Program, directory: &Path) -> Result<(), MeasureError> {
     let command = program.command(disk, &[]);
     let paths = [
@@ -151,8 +152,8 @@ fn warm_up(disk: &ModelledDisk, program: &Program, directory: &Path) -> Result<(
     process::run_to(&mut command, &[0]).map(drop)
 }
 
-/// What the machine's own part of a request takes: by how much reads of a page of the device, one
-/// after the other, take longer than the model says, as a median. They are far behind all files.
+/// Time of the machine's own part of a request: the median by which reads of a page of the device,
+/// one after the other, take longer than the model says. They are far behind all files.
 fn own_time_ns(disk: &ModelledDisk, round: u64) -> Result<u64, MeasureError> {
     let testbed = disk.testbed();
     let what = || format!("read {}", testbed.device().display());
@@ -267,7 +268,7 @@ fn setup(disk: &ModelledDisk, survey: &Arc<Survey>) -> Result<Setup, MeasureErro
             continue;
         }
         if traced.metadata {
-            // What is in memory of another disk's own pages is asked of nothing.
+            // Metadata pages of another disk are in memory, so no device is asked for them.
             file.bytes = 0;
         } else {
             file.cached = Some(Cached {

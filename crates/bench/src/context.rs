@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What all sections share: what to measure, how often, and the cold starts measured so far.
+//! State shared by all sections: what to measure, how often, and the cold starts measured so far.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use foreread_measure::process;
 use foreread_measure::programs::Program;
 use foreread_measure::sample::Rounds;
 
-/// What most sections measure on where nothing else was asked for.
+/// Disks that most sections measure on by default.
 const DEVICES: [&str; 4] = ["hdd", "usb", "cloud", "nvme"];
 /// How long `churn` goes on where nothing else is said.
 pub const MINUTES: f64 = 2.0;
@@ -24,7 +24,7 @@ pub const FILES: usize = 1_000_000;
 /// So many processes exist in `many-processes` where nothing else is said.
 pub const PROCESSES: usize = 10_000;
 
-/// What all sections share.
+/// State shared by all sections.
 pub struct Context {
     pub foreread: PathBuf,
     /// This program, which times from inside.
@@ -159,7 +159,7 @@ impl Context {
         Ok(())
     }
 
-    /// What [`Context::cold`] measured.
+    /// Measurements of [`Context::cold`].
     pub fn measured(&self, program: &str, device: &str) -> Option<&(Program, ColdStarts)> {
         self.cold.get(&(program.to_owned(), device.to_owned()))
     }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use clap::Args;
 use foreread_measure::MeasureError;
 
-/// What one read takes.
+/// Bytes of one read.
 const READ_BYTES: usize = 4096;
 
 #[derive(Debug, Args)]

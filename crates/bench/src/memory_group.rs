@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Where systems mount the hierarchy of version 2, and beside it the old memory controller.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// What the files of one version are called.
+/// The cgroup version, which decides the names of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     One,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was measured beside what it should be: tables and one JSON document.
+//! Measurements beside their targets: tables and one JSON document.
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 
-/// What a number should be.
+/// The target of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Target {
     /// This or less.
@@ -29,7 +29,7 @@ impl Target {
     /// looks as if it had not.
     pub fn rounded(self, value: f64, digits: usize) -> String {
         let scale = 10_f64.powi(i32::try_from(digits).unwrap_or(0));
-        // What is exact in these digits stays: 0.29 times 100 is a little more than 29.
+        // A value that is exact in these digits stays: 0.29 times 100 is a little more than 29.
         let shift = 1e-9;
         let rounded = match self {
             Self::AtMost(_) => (value * scale - shift).ceil(),
@@ -53,7 +53,7 @@ impl Target {
 /// One line of a table.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What the columns before the judged number say.
+    /// The cells before the judged number.
     pub cells: Vec<String>,
     /// The number that is judged, in the unit of its column.
     pub value: f64,
@@ -78,12 +78,12 @@ impl Row {
 #[derive(Clone, Debug)]
 pub struct Section {
     pub name: &'static str,
-    /// What is measured, for people, as Markdown.
+    /// The measured quantity, for people, as Markdown.
     pub about: String,
     /// The names of the columns: those of the cells, then that of the judged number.
     pub header: Vec<&'static str>,
     pub rows: Vec<Row>,
-    /// What could not be measured, a sentence each.
+    /// Measurements that could not be made, a sentence each.
     pub notes: Vec<String>,
 }
 

@@ -25,7 +25,7 @@ const SETTLE_MAX: Duration = Duration::from_secs(10);
 /// How often it is looked at for the most that it holds.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What it holds at a time.
+/// Resources that it holds at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Memory that is there, in KiB.
@@ -56,7 +56,7 @@ pub struct Service {
     at: PathBuf,
 }
 
-/// What it said at its end.
+/// The report at its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Said {
     /// The document, schema `foreread.watch`.
@@ -86,7 +86,7 @@ impl Service {
             .set_read_timeout(Some(START_MAX))
             .map_err(MeasureError::system("wait at a socket"))?;
         let mut command = disk.testbed().command(foreread.executable());
-        // What else the machine does would come and go too.
+        // The rest of the machine would come and go, too.
         let ours = std::process::id().to_string();
         command.args(["watch", "--json", "--pid", &ours]);
         foreread.set_environment(&mut command);
@@ -105,7 +105,7 @@ impl Service {
         Ok(service)
     }
 
-    /// What it holds now.
+    /// Resources that it holds now.
     ///
     /// # Errors
     /// It has ended.
@@ -120,7 +120,7 @@ impl Service {
                 .count())
         };
         Ok(Held {
-            // Who has ended has no memory.
+            // A process that has ended has no memory.
             resident_kib: number.ok_or_else(|| MeasureError::Failed {
                 command: "foreread watch".to_owned(),
                 status: "an exit before it was told to".to_owned(),

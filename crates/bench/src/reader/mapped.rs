@@ -15,11 +15,11 @@ use super::{Done, PAGE_BYTES, panicked};
 
 /// A tensor that one thread reads as a whole.
 const TENSOR_BYTES: u64 = 16 << 20;
-/// What one thread reads of each row of a matrix.
+/// Bytes that one thread reads of each row of a matrix.
 const SLICE_BYTES: u64 = 64 << 10;
 
-/// So much is taken at once by who takes his time: 8 ms of it at 500 MB/s, against which a timer
-/// that is late counts for little.
+/// Bytes that a slow reader takes at once: 8 ms at 500 MB/s, against which a timer that is late
+/// counts for little.
 const STEP_BYTES: u64 = 4 << 20;
 
 /// In which order the pages of a mapping are read.

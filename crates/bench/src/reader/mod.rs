@@ -15,7 +15,7 @@ use serde_json::json;
 
 pub use mapped::MapOrder;
 
-/// What is read is counted in units of so many bytes.
+/// Reads are counted in units of this many bytes.
 pub const PAGE_BYTES: u64 = 4096;
 /// Programs that read at random read the same in every run.
 pub const SEED: u64 = 2026;
@@ -93,7 +93,7 @@ enum How {
     },
 }
 
-/// What a program wanted and how long it took.
+/// Bytes that a program wanted, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Done {
     elapsed: Duration,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `foreread watch` holds while programs, files and mounts come and go for some minutes.
+//! Resources that `foreread watch` holds while programs, files and mounts come and go for some
+//! minutes.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -70,7 +71,7 @@ pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     })
 }
 
-/// What comes and goes.
+/// The files, programs and rounds of the churn.
 struct Churn {
     files: Vec<PathBuf>,
     rounds: usize,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::report::{Row, Section, Target};
 
-/// What the second run should be, as a multiple of the limit.
+/// Target of the second run, as a multiple of the limit.
 fn target(program: &str, device: &str) -> Target {
     match (program, device) {
         ("grep", "hdd") => Target::AtMost(1.25),

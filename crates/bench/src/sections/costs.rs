@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the sections on costs share: a disk with programs whose files are in memory, and times with
-//! and without `foreread run`, taken in turn.
+//! Code shared by the sections on costs: a disk with programs whose files are in memory, and times
+//! with and without `foreread run`, taken in turn.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ const HOT_BYTES: u64 = 256 << 20;
 /// names and of the pages of any profile here, from which share on a run counts as cold.
 const COLD_FILES: usize = 1_000;
 const COLD_FILE_BYTES: u64 = 24 << 10;
-/// What a warm run may read from the disk: a block or two that nobody kept.
+/// Limit of a warm run's reads from the disk: a block or two that nobody kept.
 pub const WARM_READ_BYTES_MAX: u64 = 256 << 10;
 /// The same with the cold files, which readahead and metadata may make a little more.
 const COLD_READ_BYTES_MAX: u64 = COLD_FILES as u64 * COLD_FILE_BYTES * 5 / 4 + WARM_READ_BYTES_MAX;
@@ -199,7 +199,7 @@ fn write_c_files(directory: &Path) -> Result<(), MeasureError> {
     )))
 }
 
-/// What to run under `foreread run`, and how.
+/// A program to run under `foreread run`, with the options.
 pub struct Costs<'a> {
     pub context: &'a Context,
     pub bed: &'a Bed,
@@ -209,17 +209,17 @@ pub struct Costs<'a> {
     pub runs_before: usize,
     /// Whether each run begins with files that aren't in memory.
     pub with_cold: bool,
-    /// What a run says it did if it did what is to be measured.
+    /// The mode that a run reports if it did the measured work.
     pub mode: &'a str,
 }
 
-/// What was measured of one program.
+/// Measurements of one program.
 pub struct Cost {
     /// Times from inside.
     pub inner: Pairs,
     /// Times from outside, `foreread`'s start and end included.
     pub outer: Pairs,
-    /// What the runs under `foreread run` said they did, and how many of them.
+    /// Modes that the runs under `foreread run` reported, with the number of runs.
     pub modes: BTreeMap<String, usize>,
 }
 

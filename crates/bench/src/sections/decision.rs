@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one decision of a policy costs.
+//! Cost of one decision of a policy.
 
 use std::hint::black_box;
 
@@ -25,8 +25,8 @@ struct Case {
     near: Near,
 }
 
-/// What reaches a policy: a stream's start, its mark, a mark of another stream, a stream seen in
-/// the cache, a random read, and faults.
+/// Accesses that reach a policy: a stream's start, its mark, a mark of another stream, a stream
+/// seen in the cache, a random read, and faults.
 fn cases() -> Vec<Case> {
     let cached = Near {
         before_pages: 40,

@@ -14,7 +14,7 @@ const GROWTH_MIB: Target = Target::AtMost(16.0);
 /// Lines that it may say however long it runs.
 const LINES: Target = Target::AtMost(5.0);
 
-/// What it held.
+/// Memory, descriptors and threads that the service held at three times.
 #[derive(Clone, Copy)]
 pub struct Times {
     pub first: Held,
@@ -68,7 +68,7 @@ pub fn counted(what: &str, said: &Said, name: &str) -> Row {
     alone(what, said.count(name) as f64, 0, Target::None)
 }
 
-/// What was lost, and what it said.
+/// Lost records, and lines on standard error.
 pub fn troubles(said: &Said) -> Vec<Row> {
     vec![
         counted("records lost", said, "lost"),

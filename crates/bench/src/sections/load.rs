@@ -24,7 +24,7 @@ pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     for _ in 0..rounds {
         let (decoded, ns) = elapsed_ns(|| decode(&bytes));
         let decoded = decoded.map_err(|error| MeasureError::Report("decode", error.to_string()))?;
-        // What it reads has to be what was written, or the time means nothing.
+        // It must read the profile that was written, or the time means nothing.
         if decoded != profile {
             let what = "the profile changed on the way".to_owned();
             return Err(MeasureError::Report("decode", what));

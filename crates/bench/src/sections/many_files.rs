@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `foreread watch` holds while programs go through a tree of very many files, and how long
-//! they take with it and without.
+//! Resources that `foreread watch` holds while programs go through a tree of very many files, and
+//! the time of the programs with it and without.
 
 use std::process::Stdio;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `foreread watch` holds while very many processes exist at once, each of which has missed
-//! some files.
+//! Resources that `foreread watch` holds while very many processes exist at once, each of which has
+//! missed some files.
 
 use foreread_bench::service::Service;
 use foreread_measure::MeasureError;

@@ -66,7 +66,7 @@ pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
             .map_err(MeasureError::system("start foreread"))?;
         let stderr = Stderr::of(&mut child);
         let peak = watch(child)?;
-        // What is saved after the end must be there for the next run.
+        // The profile is saved after the end, and the next run needs it.
         stderr.wait();
         let report = foreread.report()?;
         notes.extend(report.trouble().into_iter().map(str::to_owned));

@@ -38,11 +38,11 @@ pub enum SectionName {
     Cold,
     /// Cold starts on other file systems.
     FileSystems,
-    /// What `run` adds to a command whose files are in memory.
+    /// Cost of `run` for a command whose files are in memory.
     Warm,
-    /// What a full recording costs.
+    /// Cost of a full recording.
     Recording,
-    /// What a later run, which keeps the profile fresh, costs.
+    /// Cost of a later run, which keeps the profile fresh.
     Refresh,
     /// Memory for a profile of 50,000 files.
     Memory,
@@ -52,13 +52,13 @@ pub enum SectionName {
     Simulator,
     /// How near the simulator comes to the same programs on the testbed.
     Agreement,
-    /// What one decision of a policy costs.
+    /// Cost of one decision of a policy.
     Decision,
     /// How fast traces are read, and in how much memory.
     Trace,
     /// How long advice for 1,000 block devices takes.
     Advice,
-    /// What a label probe makes a small slow device read.
+    /// Reads that a label probe causes on a small slow device.
     SmallDevice,
     /// Whether `probe` finds the plateau of ten devices, and how long it takes.
     Sizing,
@@ -68,13 +68,14 @@ pub enum SectionName {
     Together,
     /// Programs that read large files, with `foreread watch` and without.
     Streams,
-    /// What `foreread stat` costs.
+    /// Cost of `foreread stat`.
     Stat,
-    /// What `foreread watch` holds while programs, files and mounts come and go.
+    /// Resources that `foreread watch` holds while programs, files and mounts come and go.
     Churn,
-    /// What it holds while very many processes exist at once.
+    /// Resources that it holds while very many processes exist at once.
     ManyProcesses,
-    /// What it holds while programs go through a tree of very many files; only where asked for.
+    /// Resources that it holds while programs go through a tree of very many files; only where
+    /// asked for.
     ManyFiles,
 }
 

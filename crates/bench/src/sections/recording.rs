@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a full recording costs.
+//! Cost of a full recording.
 
 use std::time::Duration;
 

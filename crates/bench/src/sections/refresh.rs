@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a later run costs, which replays and keeps the profile fresh.
+//! Cost of a later run, which replays and keeps the profile fresh.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use super::costs::elapsed_ns;
 use crate::context::Context;
 use crate::report::{Row, Section, Target};
 
-/// What is played for speed: name, scenario, and millions of page accesses a second.
+/// Scenarios that are played for speed: name, scenario, and millions of page accesses a second.
 const SPEED: [(&str, &str, f64); 3] = [
     (
         "sequential, large folios",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a label probe makes a small slow device read, before and after it has its size.
+//! Reads that a label probe causes on a small slow device, before and after it has its size.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -63,7 +63,7 @@ fn device() -> Result<DiskParameters, MeasureError> {
     Ok(device)
 }
 
-/// What the device did, and how long that took.
+/// Reads of the device, and their time.
 struct Read {
     requests: u64,
     bytes: u64,

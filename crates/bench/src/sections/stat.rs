@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `foreread stat` costs: programs that read from memory while it follows the machine, and the
+//! Cost of `foreread stat`: programs that read from memory while it follows the machine, and the
 //! processors while a cold file is read.
 
 use std::cell::RefCell;
@@ -102,7 +102,7 @@ impl Bed {
                 (0..RUNS).map(|_| self.run_ns(words)).collect();
             Ok(Sample::new(times?).median())
         };
-        // What isn't in memory yet comes into it.
+        // This run brings everything that is missing into memory.
         self.disk.testbed().instantly(|| self.run_ns(words))?;
         let pairs = in_turn(context.few_rounds(), several, || {
             let stat = Follower::start(&self.foreread, &STAT)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `run` adds to a command whose files are in memory.
+//! Cost of `run` for a command whose files are in memory.
 
 use std::ffi::OsString;
 use std::time::Duration;

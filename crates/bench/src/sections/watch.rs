@@ -188,7 +188,7 @@ struct Start {
     processor_ns: u64,
     requests: u64,
     bytes: u64,
-    /// What `foreread watch` said.
+    /// The report of `foreread watch`.
     said: Value,
 }
 
@@ -226,7 +226,7 @@ impl Cold<'_> {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         testbed.drop_caches()?;
         self.host.read();
-        // What is read here is none of its business.
+        // The service must not see the reads before this.
         let service = match watch {
             Watch::Service => Some(Service::start(self.disk, self.foreread)?),
             Watch::Not | Watch::Command => None,

@@ -20,7 +20,7 @@ use sweep::Swept;
 const PUBLISHED: &str = include_str!("devices.tsv");
 /// Those without a published mark: it is what a long sweep finds.
 const STANDARD: [&str; 5] = ["hdd", "usb", "cloud", "nvme", "nfs"];
-/// What isn't written takes no memory.
+/// Parts that aren't written take no memory.
 const CAPACITY_BYTES: u64 = 8 << 30;
 const SLOW_BYTES_PER_S: f64 = 20e6;
 const SECONDS_MAX: f64 = 10.0;

@@ -58,7 +58,7 @@ impl Swept {
         }
         prefer(before)?;
         testbed.set_read_ahead_kib(foreread_testbed::READ_AHEAD_KIB_DEFAULT)?;
-        // What disturbs a round makes it slower.
+        // A disturbance makes a round slower, so the upper quartile counts.
         let rates = all
             .into_iter()
             .map(|rates| Sample::new(rates).quantile(0.75));

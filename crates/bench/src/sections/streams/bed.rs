@@ -23,7 +23,7 @@ pub const EXIT_PARTLY: i32 = 64;
 pub struct Program {
     pub name: &'static str,
     pub words: Vec<OsString>,
-    /// What it reads, where it can't tell itself.
+    /// Bytes that it reads, where it can't tell itself.
     pub bytes: u64,
     /// Its exit status when all is well.
     pub good_end: i32,
@@ -160,7 +160,7 @@ impl Bed {
         let mut command = testbed.command(words[0]);
         command.args(&words[1..]).current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::null());
-        // What an earlier program wrote must not be taken for this one's.
+        // The output of an earlier program must not be taken for this one's.
         let _ = std::fs::remove_file(&self.out);
         testbed.reset_counters();
         let drops = cache_drops();
@@ -220,26 +220,26 @@ impl Bed {
     }
 }
 
-/// What one run came to.
+/// The result of one run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The time of the program itself.
     pub inside_ns: u64,
     /// With `foreread`'s start and end.
     pub wall_ns: u64,
-    /// What the program read.
+    /// Bytes that the program read.
     pub bytes: u64,
     /// Of the disk, to read.
     pub requests: u64,
-    /// What the disk read.
+    /// Bytes that the disk read.
     pub device_bytes: u64,
-    /// What the file system wrote meanwhile, of its own accord.
+    /// Writes that the file system made meanwhile, of its own accord.
     pub write_requests: u64,
     /// Records were lost.
     pub is_partial: bool,
     /// Somebody else dropped the caches of this machine meanwhile.
     pub is_disturbed: bool,
-    /// What `foreread watch` said.
+    /// The report of `foreread watch`.
     pub said: Value,
 }
 

@@ -21,7 +21,7 @@ all: $(SOURCES:.c=.o)
 \t@gcc -O1 -pipe -Wall -c $< -o /dev/null
 ";
 
-/// What is missing where it can't be built.
+/// The missing package, where it can't be built.
 pub const MISSING: &str = "gcc or make is not installed: they come with packages of these names";
 
 /// Makes the sources up.

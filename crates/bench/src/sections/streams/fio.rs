@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use super::bed::Bed;
 
-/// What rows are left out for want of.
+/// The reason for which rows are left out.
 pub const MISSING: &str = "fio is not installed: it comes with the package fio";
 
 pub fn is_there() -> bool {
     executable("fio").is_some()
 }
 
-/// What many large reads at once through the page cache reach on a cold file, in bytes a second.
+/// Throughput of many large reads at once through the page cache of a cold file, in bytes a second.
 pub fn cold_bytes_per_s(bed: &Bed, file: &Path, bytes: u64) -> Result<f64, MeasureError> {
     bed.make_cold()?;
     let size = format!("--size={bytes}");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `foreread watch --all` costs programs whose files are in memory, and a machine that does
-//! nothing.
+//! Cost of `foreread watch --all` for programs whose files are in memory, and for an idle machine.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -114,7 +113,7 @@ fn one(
         let times: Result<Vec<f64>, MeasureError> = (0..runs).map(|_| undisturbed()).collect();
         Ok(Sample::new(times?).median())
     };
-    // What isn't in memory yet comes into it.
+    // This run brings everything that is missing into memory.
     bed.disk.testbed().instantly(once)?;
     let said = RefCell::new(Vec::new());
     let pairs = in_turn(streams.context.few_rounds(), several, || {

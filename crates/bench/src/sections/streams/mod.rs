@@ -67,7 +67,7 @@ pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
 /// The rows of a program on a disk.
 type Measured = Result<Vec<Row>, MeasureError>;
 
-/// What is measured here, and what was.
+/// The tools of the section, and its rows so far.
 struct Streams<'a> {
     context: &'a Context,
     foreread: &'a Foreread,
@@ -132,7 +132,7 @@ impl Streams<'_> {
     }
 }
 
-/// What a row says before its number.
+/// The cells of a row before its number.
 struct Cells<'a> {
     program: &'a str,
     disk: &'a str,

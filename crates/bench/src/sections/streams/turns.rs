@@ -55,17 +55,17 @@ impl Turns {
         Ok(turns)
     }
 
-    /// What the kernel alone reads in a second.
+    /// Bytes that the kernel alone reads in a second.
     pub fn alone_bytes_per_s(&self) -> f64 {
         bytes_per_s(&self.alone)
     }
 
-    /// What is read in a second with `foreread watch`.
+    /// Bytes read in a second with `foreread watch`.
     pub fn watched_bytes_per_s(&self) -> f64 {
         bytes_per_s(&self.watched)
     }
 
-    /// What `foreread watch` takes before and after the program.
+    /// Time of `foreread watch` before and after the program.
     pub fn start_and_end(&self) -> String {
         let around = |runs: &[Run]| median(runs, |run| run.wall_ns.saturating_sub(run.inside_ns));
         milliseconds(around(&self.watched) - around(&self.alone))

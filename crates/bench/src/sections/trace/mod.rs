@@ -119,7 +119,7 @@ fn speed(what: &str, of: String, records: u64, times: Vec<f64>) -> Row {
     }
 }
 
-/// What a conversion takes of a stream that nobody could keep.
+/// Memory that a conversion takes, of a stream too large to be kept.
 fn memory(context: &Context) -> Result<Row, MeasureError> {
     let gigabytes = if context.quick { 1 } else { 10 };
     let format: &'static Format = &FIO_V3;
