@@ -174,7 +174,7 @@ const char *foreread_reason_name(fr_u32 reason)
 	return fr_reason_name(reason);
 }
 
-/* Sizes and offsets, for whoever mirrors the types in another language. */
+/* Sizes and offsets, for code that mirrors the types in another language. */
 #define FR_FIELD(type, field) __builtin_offsetof(struct type, field)
 
 /* One a line, so that a change shows as what it is. */

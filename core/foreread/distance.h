@@ -3,13 +3,13 @@
  * distance: grow only on a wait, as modern databases do (PostgreSQL 19's read stream).
  *
  * It believes that how far to read ahead and how much to read at once are two questions.
- * The distance doubles only when the reader had to wait for what was asked for, or for
- * what was not: as long as the device keeps up, more would cost memory and gain nothing.
- * It shrinks by a page for each page that was there in time, but not before a whole
- * maximum distance has been read without a wait. The size of a request doubles with
- * every request, up to the maximum window, because large ones pay whoever waits. It is
- * told by a database what will be read; here it takes a file to be read in order, from
- * wherever the last access was, and starts again where that turns out wrong.
+ * The distance doubles only when the reader had to wait for requested pages, or for pages that were
+ * not requested: as long as the device keeps up, more would cost memory and gain nothing. It
+ * shrinks by a page for each page that was there in time, but not before a whole maximum distance
+ * has been read without a wait. The size of a request doubles with every request, up to the maximum
+ * window, because a waiting reader gains from large ones. A database tells PostgreSQL's read stream
+ * what will be read. This policy takes a file to be read in order, from the place of the last
+ * access, and starts again where that turns out wrong.
  */
 #ifndef FOREREAD_DISTANCE_H
 #define FOREREAD_DISTANCE_H

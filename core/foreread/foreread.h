@@ -161,9 +161,9 @@ FR_INLINE void fr_foreread_asked(const struct fr_call *call, fr_u64 pages)
 }
 
 /*
- * Up to how many pages are read together with those that the reader waits for. One that goes
- * on at once would wait for a request of their own as well, and whoever reads next, too; one
- * that takes its time would wait for nothing but these.
+ * Upper bound of the pages that are read together with those that the reader waits for. A reader
+ * that goes on at once would otherwise wait for a second request, and so would the next reader. A
+ * slow reader would only wait longer, for these pages.
  */
 FR_INLINE fr_u64 fr_foreread_together(const struct fr_call *call, const struct fr_stream *stream,
 				      fr_u32 even)

@@ -2,8 +2,8 @@
 /*
  * The streams of one file: which are known, and to which of them an access belongs.
  *
- * A file has up to 64 streams, whoever reads it through however many descriptors and
- * mappings. Three questions are asked of an access, the cheapest first:
+ * A file has up to 64 streams, for all of its readers, descriptors and mappings together. Three
+ * questions are asked of an access, the cheapest first:
  *
  *   1. Is it where the stream that this thread read last goes on, or the stream that
  *      followed the last one the last time? (Readers that take turns.)
@@ -80,7 +80,7 @@ enum fr_course {
  * @cached_pages: pages asked for in a row that were cached
  * @stamp: when it was last read, in accesses
  * @epoch: of the budget, in which it last acted
- * @thread: who reads it
+ * @thread: the thread that reads it
  * @asks: of the device, when it was last asked for this stream
  * @pieces: with a step, pieces that came as expected
  * @course: enum fr_course

@@ -2,13 +2,13 @@
 /*
  * whole-file: all of it, at once.
  *
- * It believes that who reads a page of a file will read the file. The first page
- * that is missing brings in everything from there to the end, and then what lies
- * before it, up to limits.whole_pages_max in all. It is right for small files, for
- * libraries and models that are mapped and run through, and for what a cold start
- * reads; it is the upper bound of what readahead within one file can do for a
- * reader who does read on, and of what it can waste on one who doesn't. After the
- * first time only misses beyond what was asked for are answered, from there on.
+ * It assumes that a program which reads a page of a file will read the file. The first page that is
+ * missing brings in everything from there to the end, and then the pages before it, up to
+ * limits.whole_pages_max in all. It is right for small files, for libraries and models that are
+ * mapped and run through, and for the reads of a cold start. It is the upper bound of what
+ * readahead within one file can do for a reader who does read on, and of what it can waste on one
+ * who doesn't. After the first time it only answers misses beyond the requested pages, from there
+ * on.
  */
 #ifndef FOREREAD_WHOLE_FILE_H
 #define FOREREAD_WHOLE_FILE_H

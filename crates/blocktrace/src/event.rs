@@ -234,6 +234,6 @@ pub struct Event {
     pub sectors: u32,
     /// Time since the step before, where `blkparse -t` says it: for a completion, since its issue.
     pub elapsed_ns: Option<u64>,
-    /// Name of the thread; empty where it isn't told.
+    /// Name of the thread; empty where the trace doesn't have it.
     pub process: Box<str>,
 }

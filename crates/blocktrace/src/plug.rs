@@ -2,9 +2,9 @@
 //! Plugs: what each holds, and what lets it go.
 //!
 //! Since Linux 2.6.39 a plug belongs to a thread and lies before the scheduler: its requests are
-//! inserted when it ends. Before, it belonged to the device and lay behind the scheduler: what was
-//! inserted waited, whoever had asked, until somebody unplugged the device. The trace tells which
-//! it is: only of a device's plug a request is inserted while it lasts.
+//! inserted when it ends. Before, it belonged to the device and lay behind the scheduler: inserted
+//! requests of all threads waited until one of them unplugged the device. The trace tells which
+//! kind it is: only while a device's plug lasts, requests are inserted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,7 +55,7 @@ pub struct Coming<'a> {
 /// Requests that are let go.
 #[derive(Debug)]
 pub struct Released {
-    /// Which.
+    /// The requests.
     pub requests: BTreeSet<Id>,
     /// The event that released them.
     pub release: Release,

@@ -43,7 +43,7 @@ pub enum Release {
     LaterRequest(Later),
     /// So many requests were waiting: the plug was full.
     Full {
-        /// How many.
+        /// Number of requests.
         requests: u64,
     },
     /// Its process went to sleep.
@@ -91,9 +91,9 @@ pub struct Later {
     pub is_same: bool,
     /// Whether it reads.
     pub is_read: bool,
-    /// Where.
+    /// First sector.
     pub sector: u64,
-    /// How much.
+    /// Number of sectors.
     pub sectors: u32,
 }
 

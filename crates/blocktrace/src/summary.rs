@@ -14,7 +14,7 @@ const GROUPS_MAX: usize = 256;
 /// Requests that were held back, and for how long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
     /// How long together.
     pub held_ns: u64,

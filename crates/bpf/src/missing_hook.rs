@@ -10,7 +10,7 @@ pub struct MissingHook {
     pub hook: &'static str,
     /// Events that aren't seen without it.
     pub loss: &'static str,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 

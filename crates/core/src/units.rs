@@ -112,7 +112,7 @@ macro_rules! unit {
                 Self(count)
             }
 
-            /// How many.
+            /// The count.
             #[must_use]
             pub const fn count(self) -> u64 {
                 self.0

@@ -28,7 +28,7 @@
 //! * Every guest has a time limit. A guest that panics, hangs or loses its root file system is an
 //!   error with the last lines of its console.
 //! * No QEMU outlives the process that started it.
-//! * At most two guests run at once on this machine, whoever starts them.
+//! * At most two guests run at once on this machine, in all processes together.
 //!
 //! Guests run under software emulation, so the machine needs no KVM. Assert on requests and
 //! sectors, which vary by 1 to 2 percent between runs, and never on wall time.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many guests run at once on this machine, whoever starts them: one lock file for each.
+//! Limits the number of guests that run at once on this machine, in all processes together: one
+//! lock file for each guest.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;

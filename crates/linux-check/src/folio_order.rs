@@ -20,7 +20,7 @@ const ORDER_MAX: u8 = 9;
 /// aligned, and its order has grown to the largest.
 const READ_AHEAD_KIB: u64 = 4096;
 const FIRST_PAGE: u64 = 43;
-/// Whoever drops the page cache meanwhile makes folios smaller, never larger.
+/// A process that drops the page cache meanwhile makes folios smaller, never larger.
 const TRIES: usize = 3;
 
 /// Measures it with the readahead that the device has or is given.

@@ -46,8 +46,8 @@ pub struct Options {
     /// Read no data before [`Fetch::release`], until somebody watches what becomes of it; for 50
     /// ms at most.
     pub hold_data: bool,
-    /// With a directory, bring in those beside it on the disk, but for groups that are known: for
-    /// whoever goes through a tree level by level.
+    /// With a directory, bring in those beside it on the disk, except for groups that are known:
+    /// for programs that go through a tree level by level.
     pub with_neighbours: Option<Neighbours>,
     /// End when a program has overtaken it, and everything that is left is cached.
     pub stops_when_overtaken: bool,

@@ -115,7 +115,8 @@ impl Shared {
 
     /// Waits until data may be read.
     pub fn wait_for_release(&self) {
-        // Whoever holds it back may be starved of processor time; the program can't wait for that.
+        // The thread that holds it back may be starved of processor time; the program can't wait
+        // for that.
         self.wait_while(HOLD_MAX, |state| !state.is_released);
     }
 

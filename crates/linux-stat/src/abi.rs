@@ -17,7 +17,7 @@ pub(super) struct Named {
     pub key: Key,
     pub account: u32,
     pub comm: Vec<u8>,
-    /// From the root of the file system; empty of what isn't told apart by file.
+    /// Path from the root of the file system; empty when accounts aren't told apart by file.
     pub path: Vec<u8>,
 }
 

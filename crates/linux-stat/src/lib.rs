@@ -262,7 +262,7 @@ impl Accounting {
         Ok(())
     }
 
-    /// Removes chunks of which no page is unused any more.
+    /// Removes chunks without unused pages.
     fn sweep(&mut self) -> Result<(), StatError> {
         run(&self.skel.progs.fr_stat_sweep, "making room in a table")?;
         let dead = self

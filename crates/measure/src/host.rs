@@ -4,7 +4,7 @@
 //! Dropping caches drops the whole machine's, so a measured start would also wait for its own disk
 //! to bring in executables and shared libraries: 6 ms for `grep` and 25 ms for `foreread` on one
 //! virtual machine, and something else on every other. Only the modelled disk is to be measured, so
-//! these files are read again before each start, whoever is being measured.
+//! these files are read again before each start of any measured program.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -29,7 +29,7 @@ pub fn budget_bytes(memory: Memory, asked_bytes: Option<u64>) -> u64 {
 pub struct Need {
     /// When, from the start of the program.
     pub need_ns: u64,
-    /// Whose.
+    /// The group, by number.
     pub group: usize,
     /// How many pages.
     pub pages: u64,

@@ -34,7 +34,7 @@ pub enum Verdict {
     Replay,
     /// Don't replay; measure only.
     Off {
-        /// Why.
+        /// The reason.
         reason: Reason,
         /// When the run started that decided it, in seconds since 1970.
         since_unix_s: u64,

@@ -17,7 +17,7 @@ pub enum Invalid {
     /// There are more of something than a profile may hold.
     #[error("it holds {count} {what}; at most {limit} are allowed")]
     TooMany {
-        /// The things of which there are too many.
+        /// The kind of thing that there are too many of.
         what: &'static str,
         /// How many there are.
         count: usize,

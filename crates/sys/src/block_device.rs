@@ -59,8 +59,8 @@ impl BlockDevice {
 }
 
 /// The path of the device that a person names: a path as it is, and where there is none, a name in
-/// `/dev` or `/dev/mapper` (`vda`, `home`) or a number (`8:0`). What names no device comes back as
-/// it is, for whoever opens it to say so.
+/// `/dev` or `/dev/mapper` (`vda`, `home`) or a number (`8:0`). A name of no device comes back as
+/// it is; opening it gives the error.
 #[must_use]
 pub fn node(what: &Path) -> PathBuf {
     let is_device = |path: &PathBuf| {

@@ -148,7 +148,7 @@ impl Connector {
                     }
                 }
                 Err(rustix::io::Errno::INTR) => {}
-                // The queue was full; how many are missing isn't told.
+                // The queue was full; the number of missing events is unknown.
                 Err(rustix::io::Errno::NOBUFS) => self.lost += 1,
                 Err(_) => return,
             }

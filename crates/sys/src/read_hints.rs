@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// A file of 32 pages of which none is cached; `None` where the file system keeps them.
+    /// A file of 32 pages without a cached page; `None` where the file system keeps them.
     fn uncached(directory: &tempfile::TempDir, name: &str) -> io::Result<Option<File>> {
         let path = directory.path().join(name);
         std::fs::write(&path, vec![1; 32 * PAGE_BYTES as usize])?;

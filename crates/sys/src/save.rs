@@ -51,8 +51,8 @@ fn replace_with_mode(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Replaces a file by new content, whole or not at all for whoever reads it, but without waiting
-/// for the disk: for what means nothing after a reboot.
+/// Replaces a file by new content. Readers see the old or the new content, never a part. It does
+/// not wait for the disk: for files that mean nothing after a reboot.
 ///
 /// # Errors
 /// As the kernel says; then the old file is untouched.
@@ -113,7 +113,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Leaves a text in its file, for whoever finds it taken.
+    /// Leaves a text in its file, for a process that finds the lock taken.
     ///
     /// # Errors
     /// As the kernel says.

@@ -41,7 +41,7 @@ impl ServiceManager {
         };
         let socket = address.and_then(|address| {
             let socket = UnixDatagram::unbound().ok()?;
-            // Whoever doesn't listen must not hold us up.
+            // A manager that doesn't listen must not hold us up.
             socket.set_nonblocking(true).ok()?;
             Some((socket, address))
         });

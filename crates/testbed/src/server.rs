@@ -5,7 +5,7 @@
 //! hands them to the disk; the timer sleeps until the disk has something done and replies. Neither
 //! touches a file system: the bytes are in a memfd, which no dropping of caches empties.
 //!
-//! They share their process with whoever reads the disk, but not their file descriptors. When the
+//! They share their process with the readers of the disk, but not their file descriptors. When the
 //! process is killed, a thread that waits for the disk in the kernel cannot die before its read is
 //! answered, and nobody answers any more: the read ends only when the last descriptor of
 //! `/dev/fuse` is closed, and a table of descriptors closes with its last thread. In a table of
@@ -275,7 +275,8 @@ impl Server {
             .spawn(move || match server.connect(&point, &outside) {
                 Ok((session, timer)) => {
                     let _ = ready.send(Ok(()));
-                    // Ends when the file system is unmounted; whoever still reads gets an error.
+                    // Ends when the file system is unmounted; reads that are still under way get an
+                    // error.
                     let _ = session.run();
                     server.stop_timer();
                     let _ = timer.join();

@@ -29,7 +29,7 @@ impl fmt::Display for Place {
 /// A record that could not be understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRecord {
-    /// Where.
+    /// Its place.
     pub place: Place,
     /// The error in it, as a clause.
     pub why: &'static str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files and threads by their ids, for whoever reads events.
+//! Files and threads by their ids, for readers of events.
 
 use crate::types::{Event, Extent, File, FileId, Thread, ThreadId};
 

@@ -7,8 +7,8 @@
 //! * [`open`] reads any known format, as [`Events`]; [`create`] writes, as a [`Sink`]; [`copy`]
 //!   does both;
 //! * [`Findings`] is what a reader met that a person should know;
-//! * [`Known`] keeps files and threads by their ids, for whoever reads events; [`Summary`]
-//!   counts them.
+//! * [`Known`] keeps files and threads by their ids, for readers of events; [`Summary`] counts
+//!   them.
 #![forbid(unsafe_code)]
 
 mod checks;

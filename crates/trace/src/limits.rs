@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How much a trace may hold.
 //!
-//! Accesses are not limited: they stream. What has to be kept while they do (files, threads) is,
-//! and every limit holds in writers and readers alike. So no trace takes more memory than this,
-//! whoever wrote it.
+//! Accesses are not limited: they stream. Files and threads, which must be kept meanwhile, are
+//! limited, and every limit holds in writers and readers alike. So no trace takes more memory than
+//! this, whatever its origin.
 
 /// Most files in a trace, and the first id that no file has.
 pub const FILES_MAX: u32 = 1 << 20;

@@ -291,7 +291,7 @@ pub struct Access {
     pub time_ns: u64,
     /// Who.
     pub thread: ThreadId,
-    /// Of which file.
+    /// The file.
     pub file: FileId,
     /// Through which open of it (the kernel's `struct file`, which readahead state belongs to),
     /// numbered within the trace from 1; 0 when the source doesn't say.
@@ -409,7 +409,7 @@ pub enum Event {
     ThreadEnd {
         /// Since the start of the trace.
         time_ns: u64,
-        /// Which.
+        /// The thread.
         thread: ThreadId,
     },
     /// An access.

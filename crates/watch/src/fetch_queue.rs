@@ -28,10 +28,10 @@ const SEEKS_PAGES_MIN: u32 = 200;
 const SEEKS_NS_MIN: u64 = 2_000_000;
 /// Nobody can wait much more exactly than this, and so much may be under way on any disk.
 const EXACT: Duration = Duration::from_micros(500);
-/// This many quarters of what would do are under way: with 6 one reader on a cloud volume was 6 %
-/// slower than with the kernel alone, with 8 who reads beside a scan waited 1.5 times as long. And
-/// so many while the rate still rises, by a fifth or more in the time that a request takes at
-/// least.
+/// In-flight target, in quarters of the bandwidth-delay product (lowest request latency x best
+/// throughput). It is 7 quarters, and 12 while the throughput still rises by a fifth or more within
+/// the lowest latency of a request. With 6 quarters, one reader on a cloud volume was 6 % slower
+/// than with the kernel alone; with 8, a reader beside a scan waited 1.5 times as long.
 const GAIN_QUARTERS: u64 = 7;
 const RISING_QUARTERS: u64 = 12;
 /// A piece costs at most a quarter more than its pages, where it needn't be larger for that than
@@ -344,7 +344,7 @@ impl<R> FetchQueue<R> {
 
     /// The next piece to queue. `load` returns the load of a disk by its number.
     pub fn next(&mut self, now: Instant, load: impl Fn(u64) -> DiskLoad) -> Next<R> {
-        // Disks without room, of which there are few.
+        // Disks without room; they are few.
         let mut full: Vec<(u64, Room)> = Vec::new();
         for at in 0..self.windows.len() {
             let Some(&ask) = self.windows.get(at).and_then(Window::first) else {

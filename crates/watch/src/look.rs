@@ -259,8 +259,8 @@ pub fn above(passed: &[Passed]) -> Option<Vec<u8>> {
     Some(directories.fold(first, common).to_vec())
 }
 
-/// One in how many times all of these are in order by chance. The same names in several directories
-/// are no chance: who imports packages looks for the same few files in each.
+/// Returns n if all of these are in order by chance once in n times. The same names in several
+/// directories are no chance: a program that imports packages looks for the same few files in each.
 #[must_use]
 pub fn odds(passed: &[Passed]) -> u64 {
     let mut names = HashSet::new();

@@ -15,7 +15,7 @@ pub struct Tally {
     /// Files below the top, or of the rest of a profile, that were not fetched when the program
     /// came to them.
     pub missed_files: u64,
-    /// Files asked for of which no use is seen: those of a profile that are mapped, or read from
+    /// Requested files whose use can't be seen: files of a profile that are mapped, or read from
     /// their midst.
     pub uncounted_files: u64,
 }

@@ -112,7 +112,7 @@ pub fn checkpoint(files: &[PathBuf], bytes_per_s: u64) -> Result<Done, MeasureEr
     })
 }
 
-/// Consumes at a steady speed. Who waited for a disk does not catch up.
+/// Consumes at a steady speed. A reader that has waited for a disk does not catch up.
 struct Pace {
     bytes_per_s: u64,
     /// Read and not yet handed on.

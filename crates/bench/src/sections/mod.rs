@@ -64,7 +64,7 @@ pub enum SectionName {
     Sizing,
     /// Programs that walk through a tree, with `foreread watch` and without.
     Watch,
-    /// Programs of which there is a profile, with `foreread watch` and without.
+    /// Programs with a profile, with `foreread watch` and without.
     Together,
     /// Programs that read large files, with `foreread watch` and without.
     Streams,

@@ -7,8 +7,8 @@ use std::fmt;
 /// 64-bit words of `struct fr_streams`.
 const STREAMS_WORDS: usize = (512 + 64 * 120 + 1024 + 3 * 256 + 64 + 88) / 8;
 
-/// The streams of one file, whoever reads it: `struct fr_streams`. 10 KiB, and nobody's business
-/// but the policy's.
+/// The streams of one file, for all of its readers: `struct fr_streams`. 10 KiB; only the policy
+/// interprets them.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Streams {
@@ -41,7 +41,7 @@ impl fmt::Debug for Streams {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// When.
+    /// Time of its end, in nanoseconds.
     pub now_ns: u64,
     /// From asking to having.
     pub took_ns: u64,

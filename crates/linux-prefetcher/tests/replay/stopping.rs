@@ -102,7 +102,7 @@ fn a_stop_does_not_wait_for_the_disk_and_leaves_nothing() {
                 report.arrived_pages < report.planned_pages,
                 "{way}: {report:?}"
             );
-            // Whoever still waits for the disk does so by himself.
+            // A thread that still waits for the disk does so by itself.
             assert!(threads() > 0, "{way}: the disk is done already");
             bed.disk("instant", &[]);
             wait_for(|| threads() == 0, "the threads to end");
@@ -160,7 +160,7 @@ fn data_that_is_held_comes_all_the_same() {
             if release {
                 replay.release();
             }
-            // Whoever was to watch may have died: that must not hold it up for ever.
+            // The watching thread may have died: that must not hold the replay up for ever.
             wait_for(|| replay.is_finished(), "the replay to end");
             let (report, _) = replay.join();
             assert_eq!(

@@ -35,7 +35,7 @@ pub enum ProbeError {
     /// The device said no.
     #[error("cannot read at byte {offset_bytes}: {error}")]
     Read {
-        /// Where.
+        /// Offset of the read, in bytes.
         offset_bytes: u64,
         /// The kernel's error.
         error: io::Error,
@@ -46,7 +46,7 @@ pub enum ProbeError {
     /// The device is gone, or became shorter.
     #[error("it ends at byte {offset_bytes} now: it was removed or cut short")]
     Ended {
-        /// Where.
+        /// Offset of the end, in bytes.
         offset_bytes: u64,
     },
     /// The setting can't be changed.

@@ -92,7 +92,7 @@ pub enum TargetError {
          a large file by name"
     )]
     NoFile {
-        /// Where.
+        /// The directory or path.
         path: String,
         /// Why none can be made.
         error: io::Error,

@@ -227,10 +227,10 @@ fn run(
     Shown::Right
 }
 
-/// Whether a program has shown that all is counted right. One that comes out otherwise is run
-/// again, with care: the same program makes the same mistake, while whoever dropped pages, which
-/// vmstat tells only when he is done with all of the machine, has gone by. Without cachestat(2), a
-/// step may also have been looked at before all its pages had arrived.
+/// Whether a program has shown that all is counted right. A program with a different count is run
+/// again, with care: the same program makes the same mistake. A process that dropped pages, which
+/// vmstat reports only when it is done with all of the machine, has gone by then. Without
+/// cachestat(2), a step may also have been looked at before all its pages had arrived.
 fn is_proved(
     kernel: &mut Kernel<'_>,
     accounting: &mut Accounting,

@@ -9,7 +9,7 @@ use thiserror::Error;
 pub struct BlockReadError {
     /// Where, from the start of the file system.
     pub offset_bytes: u64,
-    /// How much.
+    /// Length of the read, in bytes.
     pub length_bytes: u64,
     /// The system's error message.
     pub reason: String,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests that wait: merging, and who is next.
+//! Waiting requests: merging, and the choice of the next one.
 
 use std::collections::BTreeMap;
 

@@ -24,7 +24,7 @@ pub const AHEAD: u32 = u32::MAX;
 pub struct QueueRules {
     /// When what was submitted goes on.
     pub plug: PlugRules,
-    /// In which order.
+    /// The order of requests.
     pub elevator: Elevator,
     /// Requests with the disk at one time, at least 1.
     pub depth: u64,

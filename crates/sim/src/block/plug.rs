@@ -15,7 +15,7 @@ pub enum Unplug {
 /// The rules of a plug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlugRules {
-    /// Since 2.6.39: a plug on the stack of whoever submits, gone when the batch is.
+    /// Since 2.6.39: a plug on the stack of the submitting thread, which ends with the batch.
     OnStack,
     /// Before: a plug of the device, closed when the first request comes to an empty queue.
     Device {

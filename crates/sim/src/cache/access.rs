@@ -131,8 +131,8 @@ impl PageCache {
     }
 }
 
-/// Pages of a leaf that are used for the first time, not yet in the account of whoever fetched
-/// them: those of a row of folios are booked together, because counting bits is dear.
+/// Pages of a leaf that are used for the first time, not yet in the account of the stream that
+/// fetched them. Pages of a row of folios are booked together, because counting bits is expensive.
 struct FirstUsed {
     stream: u32,
     is_late: bool,

@@ -38,7 +38,7 @@ impl FileId {
     }
 }
 
-/// Whoever fetches pages or uses them: one open file of one program. Each has its [`Account`].
+/// The origin of fetches and uses of pages: one open file of one program. Each has its [`Account`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(u32);
 

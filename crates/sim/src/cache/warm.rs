@@ -8,9 +8,9 @@ use super::index::pieces;
 use super::{FileId, NewFolio, PageCache, StreamId};
 
 impl PageCache {
-    /// Puts pages into the cache that were read earlier: once, or so often that they are on the
-    /// active list. They count for `stream`, as used on time; whoever comes to them next is the
-    /// first one to come to them in this run.
+    /// Puts pages into the cache that were read earlier: once, or often enough to be on the active
+    /// list. They count for `stream`, as used on time. The next program that uses them counts as
+    /// the first one in this run.
     pub fn warm(&mut self, file: FileId, stream: StreamId, pages: Range<u64>, is_active: bool) {
         for index in pages.clone() {
             let new = NewFolio {

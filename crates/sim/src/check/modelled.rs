@@ -401,7 +401,7 @@ fn run(
     loop {
         match step(cache, told) {
             Stop::Wait(folio) => {
-                // Whoever waits goes on when this one is there.
+                // The waiting thread goes on when this folio has arrived.
                 let awaited = cache.info(folio).index;
                 told.late.remove(&awaited);
                 arrive(cache, told);

@@ -54,7 +54,7 @@ pub enum Step {
     Read {
         /// Which descriptor.
         descriptor: usize,
-        /// Where.
+        /// Offset of the first byte.
         offset_bytes: u64,
         /// How much; 1 or more.
         bytes: u64,
@@ -84,7 +84,7 @@ pub enum Step {
     WillNeed {
         /// Which descriptor.
         descriptor: usize,
-        /// Where.
+        /// Offset of the first byte.
         offset_bytes: u64,
         /// How much; 1 or more.
         bytes: u64,
@@ -93,7 +93,7 @@ pub enum Step {
     Readahead {
         /// Which descriptor.
         descriptor: usize,
-        /// Where.
+        /// Offset of the first byte.
         offset_bytes: u64,
         /// How much; 1 or more.
         bytes: u64,
@@ -102,7 +102,7 @@ pub enum Step {
     DontNeed {
         /// Which descriptor.
         descriptor: usize,
-        /// Where.
+        /// Offset of the first byte.
         offset_bytes: u64,
         /// How much; 1 or more.
         bytes: u64,

@@ -15,11 +15,11 @@ const WINDOWS_MAX: usize = 20_000;
 /// A decision, with what the policy saw.
 #[derive(Clone, Debug)]
 pub struct Explained {
-    /// When.
+    /// Time of the decision, in nanoseconds.
     pub time_ns: u64,
     /// In which call, counted from 1 over all programs.
     pub call: u64,
-    /// Whose.
+    /// The stream.
     pub stream: StreamId,
     /// The access.
     pub access: Access,
@@ -36,7 +36,7 @@ pub struct Explained {
 pub struct Call {
     /// Its number, from 1.
     pub call: u64,
-    /// Whose.
+    /// The stream that made it.
     pub stream: StreamId,
     /// When it began.
     pub start_ns: u64,
@@ -64,7 +64,7 @@ pub struct Explanation {
 pub struct WindowSeen {
     /// When it was decided.
     pub time_ns: u64,
-    /// Whose.
+    /// The stream.
     pub stream: StreamId,
     /// Its first page.
     pub start: u64,
@@ -72,7 +72,7 @@ pub struct WindowSeen {
     pub pages: u64,
     /// The page that the program was at.
     pub index: u64,
-    /// Why.
+    /// The reason.
     pub reason: foreread_core::policy::Reason,
 }
 

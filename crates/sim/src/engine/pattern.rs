@@ -226,8 +226,8 @@ impl Requests {
     }
 }
 
-/// Whether a request that starts at `at` is left out. The same runs of the file are, whoever reads
-/// it and in whatever order.
+/// Whether a request that starts at `at` is left out. The same runs of the file are left out for
+/// every reader and in every order.
 fn is_hole(seed: u64, phase: &Phase, at: u64) -> bool {
     let percent = u64::from(phase.holes_percent);
     if percent == 0 {

@@ -18,7 +18,7 @@ use crate::path::{FaultCall, Mapping, OpenFile, PAGE_BYTES, ReadCall, Step};
 /// A thread of a program.
 #[derive(Clone, Debug)]
 pub(super) struct Process {
-    /// Of which program.
+    /// The program, by number.
     pub program: usize,
     requests: Requests,
     /// Which of the program's open files it is at, and whose stream that is.

@@ -234,22 +234,22 @@ pub enum Pattern {
     ZigZag,
     /// So many streams on one descriptor, each on its part of the file, in turn.
     Interleaved {
-        /// How many.
+        /// Number of streams.
         streams: u64,
     },
     /// So many requests anywhere, each place as likely as another.
     Random {
-        /// How many.
+        /// Number of requests.
         requests: u64,
     },
     /// So many requests, the n-th most wanted place as often as 1/n.
     Zipf {
-        /// How many.
+        /// Number of requests.
         requests: u64,
     },
     /// So many requests, each either where the last one ended or anywhere.
     Mixed {
-        /// How many.
+        /// Number of requests.
         requests: u64,
         /// How many percent of them go on where the last one ended.
         sequential_percent: u8,

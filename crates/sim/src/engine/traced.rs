@@ -242,7 +242,7 @@ impl Simulation {
         }
     }
 
-    /// A thread ends: whoever waits for that goes on.
+    /// A thread ends: threads that wait for its end go on.
     fn exit(&mut self, number: usize, time_ns: u64) {
         let Some(replay) = &mut self.replay else {
             return;

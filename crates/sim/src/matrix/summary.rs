@@ -16,7 +16,7 @@ pub struct Worst {
 /// A policy over some cells.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// Which.
+    /// The policy.
     pub policy: Contender,
     /// How many cells.
     pub cells: usize,

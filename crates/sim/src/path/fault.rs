@@ -104,8 +104,8 @@ impl FaultCall {
         }
     }
 
-    /// Comes to what is cached of `pages`, or, when nothing is, to all of them: what was mapped
-    /// around a fault at a page of which no more is known than that it was cached.
+    /// Accesses the cached ones of `pages`, or all of them when none is cached: they were mapped
+    /// around a fault at a page of which only one thing is known, that it was cached.
     #[must_use]
     pub fn around(open: &OpenFile, pages: Range<u64>, mapping: Mapping, cache: &PageCache) -> Self {
         let mut call = Self::new(open, pages, mapping);
@@ -279,7 +279,7 @@ impl FaultCall {
         if cache.find(open.file, self.index).is_none() {
             open.read_alone(cache, self.index, host);
         }
-        // Whoever may have to wait lets go of the mapping's lock and takes the fault again
+        // A fault that may have to wait drops the lock of the mapping and is taken again
         // (maybe_unlock_mmap_for_io): for each read, and for each mark.
         self.wait_or_use(cache, open, again, host)
     }

@@ -29,9 +29,9 @@ pub const PAGE_BYTES: u64 = 4096;
 /// One contiguous batch of pages to read from the device: what the kernel submits in one plug.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// Of which file.
+    /// The file.
     pub file: FileId,
-    /// For whom.
+    /// The stream that it is read for.
     pub stream: StreamId,
     /// Which pages.
     pub pages: Range<u64>,
@@ -46,7 +46,7 @@ pub struct Batch {
 /// A decision, with what led to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Decided<'a> {
-    /// Of which file.
+    /// The file.
     pub file: FileId,
     /// The stream of the access.
     pub stream: StreamId,

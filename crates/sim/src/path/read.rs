@@ -31,7 +31,7 @@ pub struct ReadCall {
     waited: Option<(FolioId, u64)>,
     /// The arrival that was waited for: what came with it was late, too.
     late: Option<u32>,
-    /// Since when.
+    /// Time since which it waits, in nanoseconds.
     waiting_since_ns: u64,
     /// For policies that look, where the next look is due.
     next_look: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `[[program]]`: who reads, how fast, and how many of them.
+//! `[[program]]`: the programs that read, their speed, and their number.
 
 use foreread_core::policy::{Access, Advice};
 

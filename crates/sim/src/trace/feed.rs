@@ -73,7 +73,7 @@ pub(crate) struct Feed {
     kept: usize,
     is_through: bool,
     error: Option<ReadError>,
-    /// Accesses that use pages and that nobody has looked at, for who looks ahead.
+    /// Accesses that use pages and have not been looked at yet, for the oracle's look-ahead.
     unseen: Option<VecDeque<(usize, u64, Access)>>,
 }
 

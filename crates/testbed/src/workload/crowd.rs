@@ -35,8 +35,8 @@ pub struct Crowd {
 
 impl Crowd {
     /// Begins as many processes as there are files for, and waits until each has read the first
-    /// line of `of_each` files of its own. Paths must not hold white space. The list of who reads
-    /// what is written to `list`.
+    /// line of `of_each` files of its own. Paths must not hold white space. The list of processes
+    /// and their files is written to `list`.
     ///
     /// # Errors
     /// There is no shell, or the list can't be written.

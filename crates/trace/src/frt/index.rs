@@ -10,7 +10,7 @@ use super::format::SPANS_MAX;
 pub struct Span {
     /// Where the first of them starts in the file.
     pub at: u64,
-    /// How many.
+    /// Number of blocks.
     pub blocks: u32,
     /// How many of them hold definitions.
     pub definition_blocks: u32,

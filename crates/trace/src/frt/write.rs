@@ -23,9 +23,9 @@ const ZSTD_LEVEL: i32 = 3;
 
 /// Writes a trace.
 ///
-/// Definitions and accesses are gathered in blocks of their own, so that whoever looks for a time
-/// can read the definitions before it and nothing else. A block of definitions is always written
-/// before the accesses that came after it.
+/// Definitions and accesses are gathered in blocks of their own, so that a search for a time reads
+/// only the definitions before it. A block of definitions is always written before the accesses
+/// that came after it.
 pub struct Writer<W: Write> {
     output: W,
     /// Bytes written.

@@ -71,7 +71,7 @@ impl From<Line> for DetectCall {
 pub enum DetectCalled {
     /// A file was missed.
     Missed {
-        /// Which.
+        /// The missed file.
         #[serde(flatten)]
         file: Missed,
         /// The tree that its process may be walking through.
@@ -79,7 +79,7 @@ pub enum DetectCalled {
     },
     /// A call waited for metadata.
     Waited {
-        /// Which.
+        /// The call.
         #[serde(flatten)]
         look: Look,
         /// The tree that its process may be walking through.

@@ -39,7 +39,7 @@ pub struct FollowedFile {
     pub path: Option<Vec<u8>>,
     /// Accesses to it that the policy was told of; wraps after 2^32.
     pub accesses: u32,
-    /// Its streams, of which there may be none.
+    /// Its streams; may be empty.
     pub streams: Vec<FollowedStream>,
 }
 

@@ -68,7 +68,7 @@ pub enum What {
     },
     /// Directories have been listed.
     Listed {
-        /// How many.
+        /// Number of directories.
         directories: u64,
         /// Their entries.
         entries: u64,
@@ -92,7 +92,7 @@ pub enum What {
     OfProfile(Box<OfProfile>),
     /// It is over.
     Ended {
-        /// Why.
+        /// The reason.
         why: Why,
         /// Files and pages that the walk fetched, and their use.
         tally: Tally,
@@ -145,7 +145,7 @@ pub enum OfProfile {
     Ended {
         /// The file of the profile.
         profile_file: PathBuf,
-        /// Why.
+        /// The reason.
         why: rest::Why,
         /// Files and pages that the replay fetched, and their use.
         tally: Tally,

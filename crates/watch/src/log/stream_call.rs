@@ -43,7 +43,7 @@ pub enum Called {
     Access(Box<Decided>),
     /// A reader waited.
     Waited {
-        /// Of which file.
+        /// The file.
         #[serde(with = "file")]
         file: FileKey,
         /// The thread.
@@ -55,7 +55,7 @@ pub enum Called {
     },
     /// The windows of a decision were issued.
     Issued {
-        /// Of which file.
+        /// The file.
         #[serde(with = "file")]
         file: FileKey,
         /// The thread of the window.
@@ -74,7 +74,7 @@ pub enum Called {
 /// An access and what was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// Of which file.
+    /// The file.
     pub file: FileKey,
     /// Whether nothing is remembered of the file yet.
     pub is_new: bool,

@@ -136,7 +136,7 @@ pub enum WalkCalled {
     },
     /// It is ended.
     End {
-        /// Why.
+        /// The reason.
         why: Why,
     },
 }
@@ -165,7 +165,7 @@ pub enum Answer {
     Wait,
     /// It is over.
     End {
-        /// Why.
+        /// The reason.
         why: Why,
     },
 }

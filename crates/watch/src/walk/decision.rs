@@ -42,7 +42,7 @@ pub enum Why {
     Exited,
     /// Memory runs short.
     Memory,
-    /// Whoever watches was told to stop.
+    /// The watch was told to stop.
     Stopped,
 }
 

@@ -93,7 +93,7 @@ fn one(
             judged: "speed / limit",
         },
         Judged {
-            // Whoever is killed did not get there at all.
+            // A program that was killed did not get there at all.
             value: match killed {
                 0 => best_ns / inside_ns(&turns.watched).max(1.0),
                 _ => 0.0,
