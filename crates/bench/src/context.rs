@@ -19,9 +19,9 @@ use foreread_measure::sample::Rounds;
 const DEVICES: [&str; 4] = ["hdd", "usb", "cloud", "nvme"];
 /// How long `churn` goes on where nothing else is said.
 pub const MINUTES: f64 = 2.0;
-/// So many files are in `many-files` where nothing else is said.
+/// Number of files in `many-files` by default.
 pub const FILES: usize = 1_000_000;
-/// So many processes exist in `many-processes` where nothing else is said.
+/// Number of processes in `many-processes` by default.
 pub const PROCESSES: usize = 10_000;
 
 /// State shared by all sections.
@@ -95,7 +95,7 @@ impl Context {
         eprintln!("foreread-bench: {what}");
     }
 
-    /// So many rounds as fit into a time, `least` at any rate.
+    /// As many rounds as fit into a time, but at least `least`.
     pub fn rounds(&self, least: usize, time: Duration) -> Rounds {
         if self.quick {
             let min = least.div_ceil(3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A cgroup in which programs have only so much memory, of either version.
+//! A cgroup that limits the memory of programs, of either version.
 
 use foreread_measure::MeasureError;
 use std::ffi::OsString;

@@ -25,8 +25,8 @@ impl Target {
         }
     }
 
-    /// A number in so many digits, rounded away from the target: a number that fell short never
-    /// looks as if it had not.
+    /// A number with `digits` digits, rounded away from the target: a number that missed the target
+    /// never looks as if it had not.
     pub fn rounded(self, value: f64, digits: usize) -> String {
         let scale = 10_f64.powi(i32::try_from(digits).unwrap_or(0));
         // A value that is exact in these digits stays: 0.29 times 100 is a little more than 29.

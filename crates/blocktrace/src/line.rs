@@ -69,7 +69,7 @@ pub enum LineError {
         /// The line, shortened.
         line: String,
     },
-    /// No line of a trace has so many bytes.
+    /// The line is longer than any line of a trace.
     #[error("the line has more than {0} bytes")]
     TooLong(usize),
 }

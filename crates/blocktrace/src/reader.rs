@@ -11,7 +11,7 @@ use crate::line::{Line, LineError, Lines};
 /// A longer line isn't one of a trace.
 pub const LINE_BYTES_MAX: usize = 4096;
 
-/// So many bad lines before the first event, and it is another kind of file.
+/// A file with this many bad lines before the first event is of another kind.
 const BAD_LINES_MAX: u64 = 20;
 
 /// How the binary file of `blktrace` begins, but for its version, in either byte order.

@@ -41,7 +41,7 @@ pub enum Release {
     Merge(Later),
     /// A later request came in, likewise.
     LaterRequest(Later),
-    /// So many requests were waiting: the plug was full.
+    /// The plug was full, with this many waiting requests.
     Full {
         /// Number of requests.
         requests: u64,

@@ -13,9 +13,9 @@ use super::btf::{FUNC, FUNC_PROTO, PTR, TYPEDEF, Types};
 /// The place that a program is attached to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Place {
-    /// A tracepoint, with so many arguments where that matters.
+    /// A tracepoint, with the number of its arguments where that matters.
     Tracepoint(String, Option<usize>),
-    /// A function, with so many arguments.
+    /// A function, with the number of its arguments.
     Function(String, Option<usize>),
     /// Nothing: user space runs it, or another program goes on to it.
     None,

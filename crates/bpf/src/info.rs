@@ -11,7 +11,7 @@ pub fn info(program: &ProgramMut<'_>) -> Option<libbpf_sys::bpf_prog_info> {
     // SAFETY: plain data, for which all zeros are a value.
     let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
     let mut bytes = u32::try_from(size_of_val(&info)).unwrap_or(0);
-    // SAFETY: the kernel writes at most so many bytes into what is there for it. All addresses in
+    // SAFETY: the kernel writes at most that many bytes into what is there for it. All addresses in
     // it are null, so nothing else is written.
     let asked = unsafe {
         libbpf_sys::bpf_obj_get_info_by_fd(

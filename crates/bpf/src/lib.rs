@@ -95,7 +95,7 @@ pub fn ring(
     builder.build().map_err(refused("mapping the ring buffer"))
 }
 
-/// Waits so long at most, without a limit for ever, for a record or for `also`.
+/// Waits at most for `limit` (`None`: for ever) for a record or for `also`.
 pub fn wait(ring: &RingBuffer<'_>, also: BorrowedFd<'_>, limit: Option<Duration>) {
     // SAFETY: the ring's descriptor is open for as long as the ring is.
     let records = unsafe { BorrowedFd::borrow_raw(ring.epoll_fd()) };

@@ -13,7 +13,7 @@ use foreread_bpf::skeletons::streams::StreamsSkelBuilder;
 use foreread_bpf::skeletons::watch::WatchSkelBuilder;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 
-/// The kernel keeps so many bytes of a name.
+/// Bytes of a name that the kernel keeps.
 const KEPT_BYTES: usize = 15;
 
 fn kept(name: &str) -> &str {

@@ -59,7 +59,7 @@ impl<'a> Cursor<'a> {
         self.rest.is_empty()
     }
 
-    /// So many bytes.
+    /// Takes `length` bytes.
     ///
     /// # Errors
     /// When there are fewer.

@@ -192,7 +192,7 @@ safe! {
     around_max_pages = foreread_around_max_pages(memory_pages: u64) -> u32;
 }
 
-/// One of the windows of a decision; `None` when there are not so many.
+/// One of the windows of a decision, by number; `None` beyond the last.
 pub fn decision_window(decision: &Decision, limits: &Limits, number: u32) -> Option<Window> {
     let mut window = MaybeUninit::uninit();
     // SAFETY: as above; the core fills the window when it returns 1.

@@ -7,13 +7,14 @@ use foreread_core::{Bytes, KiB, Pages, Unit};
 /// Sequential readers at once where nobody says how many: as many as the arrays were measured with
 /// whose tables the advice rests on.
 pub const STREAMS_DEFAULT: u32 = 16;
-/// The windows of all streams get at most this part of memory, 1 of so many. The kernel keeps up to
-/// half of the page cache for what was read once; an eighth of that can be lost without harm.
+/// The windows of all streams get at most one part in this many of memory. The kernel keeps up to
+/// half of the page cache for pages that were read once; an eighth of that can be lost without
+/// harm.
 pub const MEMORY_SHARE: u64 = 16;
 /// Windows that a stream holds: the one being used and the one being read.
 const WINDOWS_A_STREAM: u64 = 2;
 
-/// The largest window with which so many streams stay within their share of memory.
+/// The largest window with which `streams` streams stay within their share of memory.
 #[must_use]
 pub fn streams_max(memory_bytes: u64, streams: u32) -> KiB {
     let windows = WINDOWS_A_STREAM.saturating_mul(u64::from(streams.max(1)));

@@ -32,8 +32,8 @@ const RAMPED_BYTES_PER_S: f64 = 50e6;
 const PASS_SHORT: Duration = Duration::from_millis(20);
 /// Passes after which a size that is still open lies on the border, and stays there.
 const PASSES_MAX: usize = 9;
-/// The sizes that decide are measured so often at least: what disturbs a pass, such as a busy
-/// processor, only ever makes it slower, and lasts.
+/// The sizes that decide are measured at least this many times. A disturbance of a pass, such as a
+/// busy processor, only ever makes it slower, and lasts.
 const PASSES_MIN: usize = 3;
 /// How many sizes below the plateau decide, besides those around it.
 const DECIDING_BELOW: usize = 3;
@@ -88,7 +88,7 @@ impl Pass {
 /// Why a size was not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skipped {
-    /// The device has not so many bytes in a row.
+    /// The device does not have that many bytes in a row.
     Region,
     /// It would have taken longer than there was time.
     Time,

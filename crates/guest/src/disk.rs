@@ -29,7 +29,7 @@ pub struct Disk {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
-    /// Zeros, of so many MiB.
+    /// Zeros; the size in MiB.
     Blank(u32),
     /// A raw image.
     Image(PathBuf),

@@ -54,8 +54,8 @@ impl BlockWatcher {
         Self::start_with(disks, EVENTS_BYTES)
     }
 
-    /// The same with room for so many bytes of events that wait to be drained: a power of two, at
-    /// least a page.
+    /// The same with room for `events_bytes` bytes of events that wait to be drained: a power of
+    /// two, at least a page.
     ///
     /// # Errors
     /// As [`start`](Self::start).

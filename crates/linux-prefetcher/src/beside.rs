@@ -32,7 +32,7 @@ pub(super) const DIRECTORY_BYTES_MAX: u64 = 1 << 20;
 /// the time of 25 seeks.
 const TABLES_BYTES_MAX: u64 = 16 << 20;
 const DIRECTORIES_BYTES_MAX: u64 = 16 << 20;
-/// Tables are looked through in pieces of so much, as they arrive.
+/// Tables are searched in pieces of this size, as they arrive.
 const TABLE_PIECE_BYTES: u32 = 128 << 10;
 
 /// Reads the tables of new groups of which a directory is asked for, and the blocks of the

@@ -49,8 +49,8 @@ struct Task {
 }
 
 impl Crew {
-    /// Has so many threads do this, and waits until all that began have ended. Each thread begins
-    /// once. Where no thread can be started, the caller does it.
+    /// Runs this work on `threads` threads, and waits until all that began have ended. Each thread
+    /// begins once. If no thread can be started, the caller does the work.
     pub fn run(&self, threads: usize, work: Arc<Work>) {
         let mut state = self.inner.lock();
         state.last_number += 1;

@@ -125,10 +125,10 @@ fn read_pieces(
     going_on.map(drop)
 }
 
-/// Whether to ask if the program has overtaken the replay, after so many cached pieces in a row:
-/// everything it comes to is cached, and the rest may be too. Files that were in memory from the
-/// start look alike, so the rest is asked about before anything is given up, each time after twice
-/// as many pieces.
+/// Whether to check if the program has overtaken the replay, after this many cached pieces in a
+/// row. A program that is ahead finds everything cached, and the rest may be cached too. Files that
+/// were in memory from the start look alike. So the rest is checked before anything is given up,
+/// each time after twice as many pieces.
 fn is_time_to_ask(cached_in_a_row: usize) -> bool {
     const FIRST: usize = 64;
     cached_in_a_row >= FIRST && cached_in_a_row.is_power_of_two()

@@ -30,7 +30,7 @@ use super::targets::{self, Target};
 use super::under_way::{Fetch, OnEnd, Shared, Working};
 use super::{IDLE, Options, looks, pages_of, raw};
 
-/// While something is under way, memory is looked at so often.
+/// Interval of memory checks while something is under way.
 const MEMORY_WATCHED_EVERY: Duration = Duration::from_millis(50);
 /// Stops when tasks wait for memory for a larger part of their time: then every page brought in
 /// pushes out one that is needed.

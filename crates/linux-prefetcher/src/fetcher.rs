@@ -130,7 +130,7 @@ impl<'a> Fetcher<'a> {
         self.fetch_pieces(extents, READ_BYTES_MAX, |_| ())
     }
 
-    /// Reads extents in pieces of at most so many bytes, and says which have arrived.
+    /// Reads extents in pieces of limited size, and reports each piece that has arrived.
     pub fn fetch_pieces(
         &mut self,
         extents: &[Extent],

@@ -55,7 +55,7 @@ pub struct Options {
     pub keeps_fetched: bool,
 }
 
-/// When no plan came for so long, the threads end.
+/// If no plan came for this long, the threads end.
 const IDLE: Duration = Duration::from_secs(2);
 
 /// Whether a file of this size ends before the last page wanted of it.

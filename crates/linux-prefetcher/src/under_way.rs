@@ -88,7 +88,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits while this holds, so long at most.
+    /// Waits while this holds, at most for `limit`.
     fn wait_while(&self, limit: Duration, mut holds: impl FnMut(&mut State) -> bool) {
         let state = self.lock();
         let waited = self.changed.wait_timeout_while(state, limit, &mut holds);
@@ -120,7 +120,7 @@ impl Shared {
         self.wait_while(HOLD_MAX, |state| !state.is_released);
     }
 
-    /// Of so many file systems more the metadata is to be read.
+    /// Adds file systems whose metadata is to be read.
     pub fn expect_metadata(&self, file_systems: usize) {
         self.lock().metadata_left += file_systems;
     }

@@ -92,7 +92,7 @@ impl ModelledDisk {
         Self::start_with(parameters, layout, CAPACITY_BYTES, &[])
     }
 
-    /// The same, of so many bytes, whose file system is made with these options of `mkfs`.
+    /// The same, with a given size, and a file system made with these options of `mkfs`.
     ///
     /// # Errors
     /// As [`ModelledDisk::start`].
@@ -163,8 +163,8 @@ impl ModelledDisk {
         Ok(())
     }
 
-    /// Does something again as long as it had to read more from the disk than so much, but not for
-    /// ever: somebody else has dropped the caches of this machine meanwhile.
+    /// Repeats the work while it has to read more than a limit from the disk, but not for ever:
+    /// another process has dropped the caches of this machine meanwhile.
     ///
     /// # Errors
     /// Those of `work`.

@@ -102,16 +102,16 @@ impl Pairs {
 /// How often to measure: until the time is used up, within bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
-    /// At least so many.
+    /// Minimum number of rounds.
     pub min: usize,
-    /// At most so many.
+    /// Maximum number of rounds.
     pub max: usize,
     /// No further round begins after this.
     pub time: Duration,
 }
 
 impl Rounds {
-    /// So many, however long they take.
+    /// Exactly `count` rounds, however long they take.
     pub fn exactly(count: usize) -> Self {
         Self {
             min: count,

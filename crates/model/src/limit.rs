@@ -44,8 +44,8 @@ pub fn distinct_extents(extents: &[Extent]) -> Vec<Extent> {
 /// Smaller requests than a page do not exist on the page cache's way to a disk.
 const REQUEST_BYTES_MIN: u64 = 4096;
 
-/// Gaps up to so much are tried as part of a request. A full-stroke seek of 15 ms is worth the
-/// transfer of 1.8 MB on the disks modelled.
+/// Largest gap that is tried as part of a request. A full-stroke seek of 15 ms is worth the
+/// transfer of 1.8 MB on the modelled disks.
 const BRIDGED_BYTES_MAX: u64 = 4 << 20;
 
 /// The time a disk with these parameters needs for the distinct bytes of `extents`, read once, in

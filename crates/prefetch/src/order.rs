@@ -90,7 +90,7 @@ impl Windows {
     }
 }
 
-/// So many pieces found cached in a row, and the rest of a window is left for what comes after it.
+/// After this many cached pieces in a row, the rest of a window is left for later.
 const CACHED_IN_A_ROW: usize = 16;
 
 /// Pieces left to a program that moves on: what it reads by itself while a batch of 64 is prepared.

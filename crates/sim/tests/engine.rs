@@ -35,7 +35,7 @@ fn reading(pattern: Pattern, file: usize, request_bytes: u64) -> ProgramSetup {
     }
 }
 
-/// One file of so many bytes for each program.
+/// One file of `file_bytes` bytes for each program.
 fn setup(policy: Policy, ra_pages: u32, file_bytes: u64, programs: Vec<ProgramSetup>) -> Setup {
     let file = |number: usize| FileSetup {
         name: format!("file-{number}"),

@@ -96,7 +96,7 @@ impl Interrupt {
         }))
     }
 
-    /// Waits so long, or until one of them comes. Returns whether one has come.
+    /// Waits for at most `limit`, or until one of the signals comes. Returns whether one has come.
     ///
     /// # Errors
     /// When the kernel refuses to wait.

@@ -22,7 +22,7 @@ pub struct Residency {
 }
 
 impl Residency {
-    /// Maps a file of so many bytes.
+    /// Maps a file of `file_bytes` bytes.
     ///
     /// # Errors
     /// As the kernel says.
@@ -114,8 +114,8 @@ impl View {
         exec: bool,
     ) -> io::Result<Self> {
         let pagemap = File::open("/proc/self/pagemap")?;
-        // So much that no page table of the mapping is shared with anything else of the process:
-        // the first fault finds none, every time.
+        // Enough that no page table of the mapping is shared with anything else of the process: the
+        // first fault finds none, every time.
         let reserved_bytes = (pages as usize + 3 * TABLE_PAGES) * PAGE;
         // SAFETY: a new mapping without access.
         let reserved = unsafe {

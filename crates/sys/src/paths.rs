@@ -62,7 +62,7 @@ impl<'a> Opener<'a> {
         }
     }
 
-    /// The same, with at most so many directories kept open.
+    /// The same, with at most `directories_max` directories kept open.
     #[must_use]
     pub fn keeping(mut self, directories_max: usize) -> Self {
         self.directories_max = directories_max;

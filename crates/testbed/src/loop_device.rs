@@ -14,7 +14,8 @@ use crate::sys;
 
 /// The major number of loop devices, fixed since Linux 1.
 const LOOP_MAJOR: u32 = 7;
-/// Others may take a device between its naming and its binding; so many times in a row they won't.
+/// Others may take a device between its naming and its binding; they won't do so this many times in
+/// a row.
 const TRIES: u32 = 64;
 
 /// A bound loop device. The kernel frees it when this and all other users are gone.

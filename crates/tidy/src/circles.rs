@@ -12,7 +12,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::Visit;
 use syn::{Attribute, Item, ItemMod, ItemUse, Macro, Meta, Path, UseTree, VisRestricted};
 
-/// A re-export may lead to another one; more than so many are a circle of their own.
+/// A re-export may lead to another one; a chain of more than this many is a circle of its own.
 const ALIASES_MAX: usize = 16;
 
 /// A module by the names that lead to it from the top of its crate.

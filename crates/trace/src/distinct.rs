@@ -17,7 +17,7 @@ const ACCESS_PAGES_MAX: u64 = 1 << 20;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Distinct {
     chunks: HashMap<(FileId, u64), u64>,
-    /// A chunk counts when so many low bits of its hash are 0.
+    /// A chunk counts when this many low bits of its hash are 0.
     zeros: u32,
     /// Of the chunks that count.
     pages: u64,
@@ -67,7 +67,7 @@ fn counts(file: FileId, chunk: u64, zeros: u32) -> bool {
     zeros == 0 || mixed(mixed(chunk) ^ u64::from(file.0)).trailing_zeros() >= zeros
 }
 
-/// So many bits from this one on.
+/// A mask of `count` bits from bit `first` on.
 fn bits(first: u64, count: u64) -> u64 {
     let ones = match count {
         CHUNK_PAGES.. => u64::MAX,

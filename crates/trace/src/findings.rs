@@ -60,7 +60,7 @@ impl LeftOutCounts {
     }
 }
 
-/// Something that happened so many times, first there.
+/// Something that happened a number of times, and the place of the first time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// How often.

@@ -40,7 +40,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of nothing yet; pages have so many bytes.
+    /// An empty summary, for pages of `page_bytes` bytes.
     #[must_use]
     pub fn new(page_bytes: u32) -> Self {
         Self {

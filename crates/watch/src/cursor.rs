@@ -6,11 +6,11 @@ use std::ops::Range;
 
 /// Steps ahead of a cursor, or behind it, that still belong to it.
 const NEAR_STEPS: u64 = 64;
-/// A cursor that jumped out of nowhere counts after so many steps in order.
+/// A cursor that jumped out of nowhere counts after this many steps in order.
 const STEPS_TO_COUNT: u32 = 2;
 /// Places at once; the one that was moved last the longest ago is given up for a further one.
 const CURSORS_MAX: usize = 32;
-/// One that hasn't moved while others made so many moves is given up.
+/// A cursor that hasn't moved during this many moves of others is given up.
 const MOVES_TO_FORGET: u64 = 512;
 
 /// One place.

@@ -23,7 +23,7 @@ const SCATTERED_FILES_MIN: usize = 4;
 const NEAR_LEVELS: usize = 2;
 /// Processes that are remembered.
 const PROCESSES_MAX: usize = 1024;
-/// After a wrong suspicion, so many misses pass unseen; twice as many after each further one.
+/// After a wrong suspicion, this many misses are ignored; twice as many after each further one.
 const PATIENCE_MISSES: u32 = 8;
 const PATIENCE_MISSES_MAX: u32 = 4096;
 

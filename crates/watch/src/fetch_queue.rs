@@ -20,13 +20,13 @@ use crate::stream::{Ask, FetchedRange, FileKey, joined, merged};
 const WAITING_MAX: usize = 1024;
 /// Windows of one file that are fetched together.
 const TOGETHER_MAX: usize = 64;
-/// A disk to which a request costs as much as so many pages, and takes so long, moves a head,
-/// whatever it says: 230 to 350 were measured of disks that do, 33 to 190 of others but a server of
-/// 1 GB/s, and half a turn is 2 ms at 15,000 rpm. What is asked of it is queued one window after
-/// the other: two that were queued by turns took twice as long.
+/// A disk counts as rotational, whatever it says, if a request costs as much as this many pages,
+/// and takes at least `SEEKS_NS_MIN`. 230 to 350 pages were measured of rotational disks, 33 to 190
+/// of others except a server of 1 GB/s; half a turn is 2 ms at 15,000 rpm. Its windows are queued
+/// one after the other: two that were queued by turns took twice as long.
 const SEEKS_PAGES_MIN: u32 = 200;
 const SEEKS_NS_MIN: u64 = 2_000_000;
-/// Nobody can wait much more exactly than this, and so much may be under way on any disk.
+/// Timers aren't much more exact than this. Reads of this duration may be in flight on any disk.
 const EXACT: Duration = Duration::from_micros(500);
 /// In-flight target, in quarters of the bandwidth-delay product (lowest request latency x best
 /// throughput). It is 7 quarters, and 12 while the throughput still rises by a fifth or more within
@@ -41,7 +41,7 @@ const PIECE_COSTS: u64 = 4;
 const PIECE_PAGES_MAX: u64 = 32;
 /// Calls for less aren't worth their own time.
 const PIECE_PAGES_MIN: u64 = 16;
-/// Of small ranges, each a request of its own, so many make a piece.
+/// A piece of small ranges, each a request of its own, has at most this many.
 const PIECE_RANGES_MAX: usize = 16;
 /// Where others keep a disk busier than that all the time, a piece is queued all the same when so
 /// many times as much could have arrived.
@@ -220,8 +220,8 @@ impl Pace {
         }
     }
 
-    /// Whether a piece may be queued where so much is under way and so much is being queued, when
-    /// the last one was begun so long ago.
+    /// Whether a piece may be queued with this load in flight and being queued, `waited` after the
+    /// last piece was begun.
     fn room(&self, in_flight_pages: u64, queueing_pages: u64, waited: Duration) -> Room {
         let Some(pages_max) = self.pages_max else {
             return match queueing_pages {

@@ -18,21 +18,22 @@ use serde::{Deserialize, Serialize};
 
 /// Looks that are remembered of a thread.
 const RECENT_LOOKS: usize = 32;
-/// A thread has gone elsewhere where its way led so many levels up.
+/// A thread has gone elsewhere if its path led up this many levels.
 const NEAR_LEVELS: usize = 6;
-/// By chance, all of it would be in order once in so many times (8!), or less often: a program that
+/// By chance, all looks are in order once in this many times (8!), or less often: a program that
 /// looks here and there is suspected again and again, and there are several orders to choose from.
 const ODDS_MIN: u64 = 40_320;
-/// Threads that have looked at nothing while others looked so often are left out.
+/// Threads without a look during this many looks of others are left out.
 const LOOKS_TO_FORGET: u64 = 64;
 /// Processes that are remembered.
 const PROCESSES_MAX: usize = 256;
 /// Threads that are remembered of a process.
 const THREADS_MAX: usize = 64;
-/// After a wrong suspicion, so many looks pass unseen; twice as many after each further one.
+/// After a wrong suspicion, this many looks are ignored; twice as many after each further one.
 const PATIENCE_LOOKS: u32 = 16;
 const PATIENCE_LOOKS_MAX: u32 = 1 << 14;
-/// A suspicion that was too early is raised again after so many looks, so many times.
+/// A suspicion that was too early is raised again after `EARLY_LOOKS` looks, up to `EARLY_MAX`
+/// times.
 const EARLY_LOOKS: u32 = 4;
 const EARLY_MAX: u32 = 4;
 /// Odds from `ODDS_MIN / EARLY_PART` on lack evidence, but are not wrong.

@@ -10,10 +10,10 @@
 
 use std::time::Duration;
 
-/// It is quiet where nothing was missed, fetched or read for so long.
+/// It is quiet if nothing was missed, fetched or read for this long.
 const IDLE: Duration = Duration::from_secs(2);
-/// And where nothing was missed or fetched for so long, whatever was read: at 0.5 MiB/s a stream
-/// reads what lies 15 MiB ahead of it.
+/// It is also quiet if nothing was missed or fetched for this long, even if files were read: at 0.5
+/// MiB/s a stream reads the 15 MiB that are fetched ahead of it.
 const SERVED: Duration = Duration::from_secs(30);
 
 /// When something was missed, fetched or read last. Times are since a common start.

@@ -33,7 +33,7 @@ const FIRST_WINDOW_PAGES: u64 = 2048;
 const LOOKED_AT_PER_FILE: usize = 16;
 /// How much larger each window is than the one before.
 const WINDOW_GROWTH: usize = 4;
-/// The replay ends after so many misses in a row in files that the profile doesn't have.
+/// The replay ends after this many misses in a row in files that the profile doesn't have.
 const ELSEWHERE_FILES: u32 = 16;
 
 /// The next action for the caller.
@@ -461,7 +461,7 @@ mod tests {
     use foreread_profile::{Identity, ProfileBuilder, Program, Source};
     use proptest::prelude::*;
 
-    /// Files by number, each of so many pages, needed one after another.
+    /// Files by number, with `pages` pages each, needed one after another.
     fn profile(pages: &[u64]) -> Profile {
         let mut builder = ProfileBuilder::new(Program::default(), Source::default());
         for (file, pages) in (1u64..).zip(pages) {

@@ -16,8 +16,8 @@ use crate::detect::Missed;
 use crate::known::{FileKey, Known};
 use crate::patience::{Patience, forget_oldest};
 
-/// Misses by chance would make a match once in so many times, or less often, for each profile that
-/// there is: a million (2^20), for each miss of each process is a try.
+/// Bits of evidence for a match: misses by chance make a match at most once in a million (2^20)
+/// times, for each profile that there is. Each miss of each process is a try.
 const ODDS_BITS_MIN: f64 = 20.0;
 /// How far ahead of the next best profile it must be.
 const LEAD_BITS_MIN: f64 = 6.0;
@@ -27,9 +27,9 @@ const OTHER_FILE_BITS: f64 = 1.0;
 const PROCESSES_MAX: usize = 512;
 /// Profiles that a process may follow.
 const RUNS_MAX: usize = 32;
-/// Of the files by which a profile was known, so many are told.
+/// Limit of the reported files by which a profile was recognized.
 const TOLD_FILES_MAX: usize = 8;
-/// After a wrong match, so many misses pass unseen; twice as many after each further one.
+/// After a wrong match, this many misses are ignored; twice as many after each further one.
 const PATIENCE_MISSES: u32 = 8;
 const PATIENCE_MISSES_MAX: u32 = 4096;
 

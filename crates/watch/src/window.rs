@@ -25,7 +25,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A first window, of files that together fit into so many bytes.
+    /// A first window, of files that together fit into `budget_bytes`.
     #[must_use]
     pub fn new(budget_bytes: u64) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Window {
         self.files.min(self.budget_pages / self.pages_per_file())
     }
 
-    /// Bytes that may come in while so many files are ahead.
+    /// Bytes that may come in while `files_ahead` files are ahead.
     #[must_use]
     pub fn bytes_left(&self, files_ahead: u64) -> u64 {
         let ahead_pages = files_ahead.saturating_mul(self.pages_per_file());
@@ -74,7 +74,7 @@ impl Window {
         self.files = (self.files / 2).max(FILES_MIN);
     }
 
-    /// So many files had so many pages.
+    /// `files` files had `pages` pages together.
     pub fn fetched(&mut self, files: u64, pages: u64) {
         self.fetched_files = self.fetched_files.saturating_add(files);
         self.fetched_pages = self.fetched_pages.saturating_add(pages);

@@ -13,11 +13,11 @@ use foreread_measure::MeasureError;
 use super::order::{self, CachedOrNot};
 use super::{Done, PAGE_BYTES, SEED, opening, panicked};
 
-/// One page of so many is read by a strided program.
+/// A strided program reads one page of this many.
 const STRIDE_PAGES: u64 = 16;
-/// Every so many reads of a strided program one goes elsewhere.
+/// One of this many reads of a strided program goes elsewhere.
 const NOISE_EVERY: u64 = 5;
-/// Every so many reads of a program whose file is in memory one goes elsewhere.
+/// One of this many reads of a program whose file is in memory goes elsewhere.
 const MISS_EVERY: u64 = 100;
 
 /// A file with the buffer that it is read into.
@@ -100,7 +100,7 @@ pub fn sequential(files: &[PathBuf], read_bytes: u64, bytes: u64) -> Result<Done
     })
 }
 
-/// So many reads, the first of them at the end.
+/// `reads` reads, the first of them at the end.
 pub fn backward(path: &Path, read_bytes: u64, reads: u64) -> Result<Done, MeasureError> {
     timed(path, read_bytes, |reading, size_bytes| {
         let there = size_bytes / read_bytes.max(1);
@@ -119,14 +119,14 @@ pub fn strided(path: &Path, pages: u64) -> Result<Done, MeasureError> {
     })
 }
 
-/// So many pages here and there.
+/// `reads` pages here and there.
 pub fn random(path: &Path, reads: u64) -> Result<Done, MeasureError> {
     timed(path, PAGE_BYTES, |reading, size_bytes| {
         reading.pages(order::random(size_bytes / PAGE_BYTES, reads, SEED))
     })
 }
 
-/// So many early stops in files as large as the first.
+/// `stops` early stops in files as large as the first.
 pub fn early_stops(files: &[PathBuf], stops: u64) -> Result<Done, MeasureError> {
     let pages = match files.first() {
         Some(first) => Reading::open(first, PAGE_BYTES)?.size_bytes()? / PAGE_BYTES,
@@ -149,7 +149,7 @@ pub fn early_stops(files: &[PathBuf], stops: u64) -> Result<Done, MeasureError> 
     })
 }
 
-/// So many reads, of which one in a hundred goes to `other`.
+/// `reads` reads, of which one in a hundred goes to `other`.
 pub fn mostly_cached(cached: &Path, other: &Path, reads: u64) -> Result<Done, MeasureError> {
     let mut other = Reading::open(other, PAGE_BYTES)?;
     let other_pages = other.size_bytes()? / PAGE_BYTES;

@@ -130,7 +130,7 @@ impl Pace {
         }
     }
 
-    /// How long to wait at `now` after so many more bytes were read, if at all.
+    /// Time to wait at `now` after `bytes` more bytes were read, if any.
     fn read(&mut self, bytes: u64, now: Duration) -> Option<Duration> {
         self.read_bytes += bytes;
         if self.read_bytes < STEP_BYTES {

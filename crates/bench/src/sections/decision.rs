@@ -75,7 +75,7 @@ fn measured(policy: Policy, case: &Case, rounds: u32) -> Sample {
     Sample::new(times)
 }
 
-/// A reading, for policies that are told of every access: where the n-th of so many is.
+/// A reading, for policies that are told of every access: the position of the n-th access.
 struct Reading {
     name: &'static str,
     at: fn(u64) -> u64,

@@ -25,7 +25,7 @@ const FILES_BYTES: u64 = 200_000_000;
 /// Of the process itself, in megabytes.
 const TARGET_MB: Target = Target::AtMost(64.0);
 
-/// A peak only grows, so looking so often misses what happens after the last look only.
+/// A peak only grows, so with this interval only a growth after the last look is missed.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// The most that was seen of one run.

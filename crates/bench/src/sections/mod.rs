@@ -130,7 +130,7 @@ impl SectionName {
             (false, _) => minutes,
             // The long starts can't be had shorter.
             (true, Self::Cold | Self::FileSystems | Self::Watch) => minutes * 0.7,
-            // So long as is asked for.
+            // The time that was asked for.
             (true, Self::Churn | Self::ManyProcesses | Self::ManyFiles) => minutes,
             (true, Self::Agreement) => minutes * 0.5,
             (true, _) => minutes * 0.3,

@@ -30,7 +30,7 @@ const BYTES: u64 = 6_000_000;
 const SEED: u64 = 1;
 /// Those that the recorded program reads are the first of them.
 const READ: usize = 300;
-/// The other program begins with so many of these, and goes on with so many of the rest.
+/// The other program begins with `ALIKE` of these files, and goes on with `OTHERS` of the rest.
 const ALIKE: usize = 8;
 const OTHERS: usize = 150;
 

@@ -28,7 +28,7 @@ pub struct Limits {
     pub whole_pages_max: u32,
     /// `adaptive-*`: percent of the estimated thrashing threshold to use.
     pub readahead_ratio: u32,
-    /// `adaptive-2006`: a window is worthwhile when one page in so many of it is read.
+    /// `adaptive-2006`: a window is worthwhile when at least one page in this many of it is read.
     pub readahead_hit_rate: u32,
     /// The smallest window of policies that have one; 0 for their own.
     pub min_pages: u32,

@@ -80,13 +80,13 @@ impl<F: Fn(u64) -> bool> Nearby for Cached<F> {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
-    /// Count cached pages directly before the access, at most so many.
+    /// Count cached pages directly before the access, at most this many.
     pub before_max: u64,
-    /// Count missing pages directly before the access, at most so many.
+    /// Count missing pages directly before the access, at most this many.
     pub gap_max: u64,
     /// Where counting forward starts.
     pub after_from: u64,
-    /// Count cached pages from there on, at most so many.
+    /// Count cached pages from there on, at most this many.
     pub after_max: u64,
     /// First page of a range in which any cached page matters.
     pub around_from: u64,

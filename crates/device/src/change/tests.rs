@@ -324,7 +324,7 @@ fn event() -> impl Strategy<Value = (Event, u64)> {
         1 => (0u32..4).prop_map(Event::Vanished),
         1 => Just(Event::Boot),
     ];
-    // Half of the processes are killed after so many writes.
+    // Half of the processes are killed after some writes.
     (event, prop_oneof![Just(u64::MAX), 1u64..8])
 }
 

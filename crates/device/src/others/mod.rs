@@ -45,9 +45,9 @@ impl Setter {
 /// The value that it sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherValue {
-    /// So many KiB.
+    /// A size in KiB.
     Kib(u64),
-    /// So many KiB, unless it is more already.
+    /// A size in KiB, unless it is more already.
     AtLeastKib(u64),
     /// Something that can't be told from the text, such as what a program prints.
     Unknown,

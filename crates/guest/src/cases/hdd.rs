@@ -21,7 +21,7 @@ pub const CASE: Case = Case {
     run,
 };
 
-/// The second run may make one request where the kernel alone makes so many.
+/// The second run may make one request for this many of the kernel alone.
 const FEWER_BY_RUN: u64 = 20;
 /// The same of `watch`, at its first sight of the files.
 const FEWER_BY_WATCH: u64 = 8;

@@ -21,8 +21,8 @@ pub const CASE: Case = Case {
 };
 
 const SCRIPT: &str = "replay-mappings.sh";
-/// The second run may make so many percent of the requests that the kernel alone makes. Requests
-/// vary by 1 to 2 percent between runs.
+/// Limit of the second run's requests, in percent of those of the kernel alone. Requests vary by 1
+/// to 2 percent between runs.
 const REQUESTS_MAX_PERCENT: u64 = 95;
 /// Some fifteen kinds, each with a file system to make and three cold runs.
 const TIME_LIMIT: Duration = Duration::from_secs(1_200);

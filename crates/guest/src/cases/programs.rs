@@ -15,8 +15,8 @@ pub const CASE: Case = Case {
     run,
 };
 
-/// A program may take so much more than the baseline, in percent: builds by other compilers differ
-/// by a few.
+/// Limit of a program's growth over the baseline, in percent: builds by other compilers differ by a
+/// few.
 const GROWTH_PERCENT: u64 = 10;
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {

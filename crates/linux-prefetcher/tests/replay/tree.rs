@@ -40,7 +40,7 @@ pub fn make(top: &Path, files: u32) {
     File::open(top).unwrap().sync_all().unwrap();
 }
 
-/// A file of so many bytes, all unlike their neighbours.
+/// Writes a file of `length_bytes` bytes, each unlike its neighbours.
 pub fn write(path: &Path, length_bytes: u64) {
     let bytes = (0..length_bytes).map(|at| (at % 251) as u8);
     let mut file = File::create(path).unwrap();

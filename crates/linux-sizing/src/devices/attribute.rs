@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 /// The kernel's attributes have a page at most.
 const ATTRIBUTE_BYTES_MAX: u64 = 4096;
 
-/// Reads at most so much of a file. A FIFO in its place doesn't block, a directory is an error.
+/// Reads at most `bytes_max` bytes of a file. A FIFO in its place doesn't block, a directory is an
+/// error.
 pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     let file = OpenOptions::new()
         .read(true)

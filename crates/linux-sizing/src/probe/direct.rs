@@ -63,7 +63,7 @@ impl Direct {
         })
     }
 
-    /// Times random reads of 4 KiB: one at a time for so long, then `depth` at once for so long.
+    /// Times random reads of 4 KiB: one at a time for `time`, then `depth` at once for `time`.
     ///
     /// # Errors
     /// Reading fails, or somebody wants to stop.
@@ -92,7 +92,7 @@ impl Direct {
     }
 
     /// Throughput of direct reads of `request_bytes` one after the other from `offset_bytes`, for
-    /// so long and at least two of them, in bytes a second.
+    /// `time` and at least two of them, in bytes a second.
     ///
     /// # Errors
     /// Reading fails, somebody wants to stop, or the device is too small.

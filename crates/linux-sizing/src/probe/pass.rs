@@ -77,7 +77,7 @@ impl Reader {
     /// Makes a pass. The readahead setting of the device must be that of the pass already.
     ///
     /// # Errors
-    /// Reading fails, somebody wants to stop, or there is no room for so many windows.
+    /// Reading fails, somebody wants to stop, or there is no room for the windows.
     pub fn pass(&mut self, pass: Pass) -> Result<PassTimes, ProbeError> {
         let window_bytes = pass.read_ahead.count().saturating_mul(1024);
         let region_bytes = pass.region_bytes();

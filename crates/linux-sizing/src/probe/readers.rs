@@ -24,12 +24,12 @@ struct Share {
     longest: Duration,
 }
 
-/// Lets `readers` read sequentially for so long, in reads of 4 KiB, each its own share of the
-/// device. The readahead setting of the device must be `window_bytes` already. What they read is
-/// dropped.
+/// Lets `readers` readers read sequentially for `time`, in reads of 4 KiB, each its own share of
+/// the device. The readahead setting of the device must be `window_bytes` already. The pages that
+/// they read are dropped.
 ///
 /// # Errors
-/// Reading fails, somebody wants to stop, or the device is too small for so many.
+/// Reading fails, somebody wants to stop, or the device is too small for the readers.
 pub fn read_together(
     reader: &mut Reader,
     readers: u64,

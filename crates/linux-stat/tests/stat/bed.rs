@@ -108,7 +108,7 @@ impl Bed {
         (0..FILES).map(|number| self.file(number, PAGES)).collect()
     }
 
-    /// A file of so many pages, none of which is cached.
+    /// A file of `pages` pages, none of which is cached.
     pub fn file(&self, number: u64, pages: u64) -> Watched {
         let path = self.directory.join(format!("file-{number}"));
         let text: Vec<u8> = (0..pages * PAGE_BYTES).map(|at| (at % 251) as u8).collect();

@@ -75,7 +75,7 @@ fn read_pages(file: &Watched, first: u64, pages: u64) {
     assert_eq!(got, bytes.len());
 }
 
-/// Reads so many pages one by one, each when nothing is in flight. Returns the pages that were not
+/// Reads `pages` pages one by one, each when nothing is in flight. Returns the pages that were not
 /// cached before they were read: only these are late. On Linux 6.1 that is page 0 and, in large
 /// folios, the page behind the first window, whose marker that kernel loses.
 fn read_one_by_one(file: &Watched, pages: u64, accounting: &mut Accounting) -> Vec<u64> {

@@ -21,9 +21,9 @@ pub enum PlugRules {
     Device {
         /// The other event that releases it.
         unplug: Unplug,
-        /// So many waiting requests release it.
+        /// Number of waiting requests that releases it.
         threshold_requests: u64,
-        /// It is released after so long.
+        /// Time after which it is released, in nanoseconds.
         timer_ns: u64,
     },
 }

@@ -158,7 +158,7 @@ impl List {
         self.head = id;
     }
 
-    /// Takes off all folios older than `oldest`, or all for [`NONE`]: so many pages.
+    /// Takes off all folios older than `oldest`, or all for [`NONE`]: `pages` pages together.
     pub fn cut_before(&mut self, slab: &mut Slab, oldest: u32, pages: u64) {
         self.pages -= pages;
         self.tail = oldest;

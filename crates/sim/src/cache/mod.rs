@@ -130,7 +130,7 @@ pub struct PageCache {
 }
 
 impl PageCache {
-    /// An empty cache of so many pages; `None` for as many as it takes.
+    /// An empty cache of `capacity_pages` pages; `None` for no limit.
     #[must_use]
     pub fn new(capacity_pages: Option<u64>) -> Self {
         Self {

@@ -61,7 +61,7 @@ impl Shadow {
 }
 
 impl PageCache {
-    /// Evicts until so many pages fit in; `false` when that can't be.
+    /// Evicts until `pages` pages fit in; `false` when that can't be.
     #[inline]
     pub(super) fn make_room(&mut self, pages: u64) -> bool {
         match self.capacity_pages {
@@ -137,7 +137,8 @@ impl PageCache {
         }
     }
 
-    /// Reclaim evicts a run of at most so many folios and remembers it for a while; how many.
+    /// Evicts a run of at most `folios_max` folios, and remembers it for a while. Returns their
+    /// number.
     fn evict_run(&mut self, folios_max: usize) -> usize {
         let age = self.lists.nonresident_age as u32 & !SHADOW_UNUSED;
         let Some(run) = self.take_oldest_run(folios_max, age) else {

@@ -64,7 +64,7 @@ impl Draft {
         least + self.random.below(most - least + 1)
     }
 
-    /// One in so many.
+    /// True once in `many` times.
     fn one_in(&mut self, many: u64) -> bool {
         self.random.below(many) == 0
     }

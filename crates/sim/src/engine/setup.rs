@@ -119,7 +119,7 @@ pub struct ProgramSetup {
     pub files: Vec<usize>,
     /// Its phases on each file, one after the other.
     pub phases: Vec<Phase>,
-    /// So many threads, at least 1, on one open file (one `struct file`, one mapping).
+    /// Number of threads, at least 1, on one open file (one `struct file`, one mapping).
     pub threads: u64,
     /// Threads take turns with pieces of this size, a multiple of their requests; 0: each has one
     /// part of the file.
@@ -184,15 +184,15 @@ pub struct Phase {
     pub length_bytes: u64,
     /// Bytes of one read(2), or of one step through a mapping.
     pub request_bytes: u64,
-    /// It ends after so many requests of the pattern.
+    /// Number of requests of the pattern after which it ends.
     pub requests_max: u64,
-    /// Requests are put out of order within windows of so many; 0 and 1: none is.
+    /// Requests are put out of order within windows of this many; 0 and 1: none is.
     pub reorder_requests: u64,
-    /// So many percent of the file, in runs, are left out.
+    /// Percentage of the file that is left out, in runs.
     pub holes_percent: u8,
     /// How long these runs are; not less than a request.
     pub hole_run_bytes: u64,
-    /// So many percent of all requests, below 100, go anywhere, between those of the pattern.
+    /// Percentage of all requests, below 100, that go anywhere, between those of the pattern.
     pub noise_percent: u8,
 }
 
@@ -223,7 +223,7 @@ pub enum Pattern {
         /// The distance from request to request; not less than a request.
         stride_bytes: u64,
     },
-    /// From start to end, with so many bytes from the start of one run to that of the next.
+    /// From start to end, with a fixed distance from the start of one run to that of the next.
     Strided {
         /// The distance.
         stride_bytes: u64,
@@ -232,22 +232,22 @@ pub enum Pattern {
     },
     /// One request from the start, one from the end, in turn, until they meet.
     ZigZag,
-    /// So many streams on one descriptor, each on its part of the file, in turn.
+    /// Several streams on one descriptor, each on its part of the file, in turn.
     Interleaved {
         /// Number of streams.
         streams: u64,
     },
-    /// So many requests anywhere, each place as likely as another.
+    /// Requests anywhere, each place as likely as another.
     Random {
         /// Number of requests.
         requests: u64,
     },
-    /// So many requests, the n-th most wanted place as often as 1/n.
+    /// Requests by Zipf's law: the n-th most wanted place as often as 1/n.
     Zipf {
         /// Number of requests.
         requests: u64,
     },
-    /// So many requests, each either where the last one ended or anywhere.
+    /// Requests, each either where the last one ended or anywhere.
     Mixed {
         /// Number of requests.
         requests: u64,

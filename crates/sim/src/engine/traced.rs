@@ -33,7 +33,8 @@ struct Thread {
     /// When it ended what it did last.
     last_ns: Option<u64>,
     accesses: u64,
-    /// Threads that begin after so many of its accesses, so long after; the latest first.
+    /// Threads that begin after a number of its accesses, and a time in nanoseconds; the latest
+    /// first.
     starts: Vec<(u64, u64, u32)>,
     exited_ns: Option<u64>,
     /// Threads that wait for its end.

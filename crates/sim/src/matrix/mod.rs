@@ -20,9 +20,9 @@ pub const BASE: &str = "linux";
 /// equal: one in a thousand.
 const EQUAL_NS: u64 = 1_000;
 const EQUAL_PART: u64 = 1_000;
-/// A policy has the least stall within one part in so many: 2 %.
+/// A policy has the least stall within one part in this many: 2 %.
 const LEAST_PART: u64 = 50;
-/// One workload in so many is held out.
+/// One workload in this many is held out.
 const HELD_OUT_PART: usize = 4;
 
 /// A workload: a scenario with a name.

@@ -347,7 +347,7 @@ pub enum Step {
     Wait(FolioId),
     /// A fault is taken again, after what it started was submitted; step on.
     Again,
-    /// The program used so many pages, and goes on.
+    /// The program used this many pages, and goes on.
     Used(u64),
     /// The call returns.
     Done,

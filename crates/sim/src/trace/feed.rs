@@ -17,7 +17,7 @@ use super::{ACCESS_BYTES_MAX, is_played};
 
 /// Accesses that are kept at most, of all threads together: a few MiB.
 const KEPT_MAX: usize = 1 << 16;
-/// With fewer than so many kept, more are read to look ahead.
+/// With fewer accesses kept than this, more are read to look ahead.
 const LOOKED_MAX: usize = KEPT_MAX / 4;
 
 /// The next action of a thread.
@@ -35,8 +35,8 @@ pub(crate) struct Item {
     pub what: What,
     /// How long it thinks before.
     pub think_ns: u64,
-    /// It waits for the end of these threads, and goes on so long after; if there are any, that is
-    /// in place of thinking.
+    /// It waits for the end of these threads, and goes on after a time in nanoseconds; if there are
+    /// any, that is in place of thinking.
     pub after_ends: Vec<(u32, u64)>,
 }
 
@@ -136,7 +136,7 @@ impl Feed {
         }
     }
 
-    /// Whether so much room is free again that those who found it full can go on.
+    /// Whether enough room is free again for the threads that found it full.
     pub fn has_room(&self) -> bool {
         self.kept <= KEPT_MAX / 2
     }

@@ -88,9 +88,9 @@ pub struct TracedProgram {
 /// When a thread begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// So long after the first access of the trace.
+    /// Nanoseconds after the first access of the trace.
     At(u64),
-    /// So long after a thread has ended so many accesses.
+    /// Some time after a thread has ended a number of accesses.
     After {
         parent: u32,
         accesses: u64,

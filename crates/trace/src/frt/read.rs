@@ -303,7 +303,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Fills `stored`; whether the input had so much.
+    /// Fills `stored` with `bytes` bytes; `false` if the input has fewer.
     fn take_stored(&mut self, bytes: usize) -> io::Result<bool> {
         self.stored.resize(bytes, 0);
         let got = fill(&mut self.input, &mut self.stored)?;

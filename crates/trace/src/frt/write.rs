@@ -120,7 +120,7 @@ impl<W: Write> Writer<W> {
         self.defined_one()
     }
 
-    /// Says that so many more of these are not in the trace.
+    /// Notes that `count` more of these are not in the trace.
     ///
     /// # Errors
     /// [`WriteError::Io`] when the output fails.

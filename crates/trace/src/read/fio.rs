@@ -3,7 +3,7 @@
 //!
 //! A line names a file and an action: `add`, `open` and `close`, or `read`, `write`, `sync`,
 //! `datasync` and `trim` with offset and length in bytes. Version 3 puts the microseconds since its
-//! start in front. Version 2 has no times but `wait`, which lets so many microseconds pass.
+//! start in front. Version 2 has no times but `wait`, which lets a number of microseconds pass.
 
 use std::collections::HashMap;
 

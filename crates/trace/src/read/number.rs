@@ -22,7 +22,7 @@ pub(super) fn c_number(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(digits, radix).ok()
 }
 
-/// By how much a fraction of so many digits is multiplied to be nanoseconds.
+/// Factors that turn a fraction of seconds into nanoseconds, by its number of digits.
 const FRACTION_NS: [u64; 10] = [
     1_000_000_000,
     100_000_000,

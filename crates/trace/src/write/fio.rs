@@ -9,7 +9,7 @@ use crate::types::{Access, Event, File, FileId, Kind, LeftOut};
 
 /// fio reads lengths into 32 bits.
 const LENGTH_BYTES_MAX: u64 = u32::MAX as u64;
-/// fio reads names into so much memory.
+/// fio's buffer for a name.
 const NAME_BYTES_MAX: usize = 255;
 /// fio takes no notice of shorter waits.
 const WAIT_US_MIN: u64 = 100;

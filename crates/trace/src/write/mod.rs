@@ -75,7 +75,7 @@ pub trait Sink {
     /// when the event breaks a rule, which those of [`Events`] don't.
     fn write(&mut self, event: &Event) -> Result<(), WriteError>;
 
-    /// Says that so many more of these are not in the trace, where the format can.
+    /// Notes that `count` more of these are not in the trace, where the format can express it.
     ///
     /// # Errors
     /// [`WriteError::Io`] when the output fails.

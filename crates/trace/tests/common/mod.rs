@@ -75,7 +75,7 @@ pub fn read(time_ns: u64, file: u32, offset_bytes: u64, length_bytes: u64) -> Ac
     }
 }
 
-/// Two files, one thread, so many reads a millisecond apart.
+/// Two files, one thread, and `reads` reads a millisecond apart.
 pub fn small(reads: u64) -> Made {
     let mut events = vec![
         Event::Thread(ThreadId(0), thread(10, 10)),

@@ -81,8 +81,8 @@ impl<'a> NotedWalk<'a> {
         self.note(|_| WalkCalled::Fetching { files: files.len() });
     }
 
-    /// A fetch of these first files of the last decision has ended; so many pages came in.
-    /// `is_cut` when it was stopped before it had asked for all of them.
+    /// A fetch of these first files of the last decision has ended; `pages` pages came in. `is_cut`
+    /// when it was stopped before it had asked for all of them.
     pub fn fetch_ended(&mut self, files: &[FileToFetch], pages: u64, is_cut: bool) {
         match is_cut {
             true => self.stopped_fetching(files, pages),

@@ -53,13 +53,13 @@ pub enum WalkCalled {
     },
     /// Files are being fetched.
     Fetching {
-        /// So many, the first ones of the last decision.
+        /// Number of files, the first ones of the last decision.
         #[serde(with = "small")]
         files: usize,
     },
     /// Files have been fetched.
     Fetched {
-        /// So many.
+        /// Number of files.
         #[serde(with = "small")]
         files: u64,
         /// Pages of 4 KiB that came in.
@@ -68,7 +68,7 @@ pub enum WalkCalled {
     },
     /// Fetching has been stopped before its end.
     StoppedFetching {
-        /// So many were to be fetched, the first ones of the last decision.
+        /// Number of files to be fetched, the first ones of the last decision.
         #[serde(with = "small")]
         files: usize,
         /// Pages of 4 KiB that came in.

@@ -98,7 +98,7 @@ impl Walk {
         }
     }
 
-    /// So many files were asked for, and so many pages came in for them.
+    /// `files` files were requested, and `pages` pages came in for them.
     pub fn fetched(&mut self, files: u64, pages: u64) {
         self.tally.fetched_files += files;
         self.tally.fetched_pages += pages;
@@ -106,7 +106,7 @@ impl Walk {
         self.has_grown = false;
     }
 
-    /// These files were to be fetched, and are not, or not all of them; so many pages came in.
+    /// These files were to be fetched, and are not, or not all of them; `pages` pages came in.
     pub fn stopped_fetching(&mut self, files: &[FileToFetch], pages: u64) {
         self.tally.fetched_pages += pages;
         for file in files {

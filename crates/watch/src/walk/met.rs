@@ -10,16 +10,17 @@ use super::ahead::AHEAD_FILES_MIN;
 use super::decision::{Met, Why};
 use super::{State, Walk};
 
-/// After so many files read or passed, it is seen what the fetching was worth.
+/// After this many files read or passed, the use of the fetched files is reviewed.
 pub(super) const FILES_PER_REVIEW: u64 = 256;
-/// One of so many files that are read, or more, must be a fetched one.
+/// At least one of this many read files must be a fetched one.
 const READS_PER_USE_MAX: u64 = 8;
 /// Files read elsewhere, without one of this tree between them, that end the walk.
 pub(super) const STRAYS_MAX: u32 = 4;
-/// So many files of which data are read, and not only inodes, make a program one that reads.
+/// If data of this many files are read, and not only inodes, the program counts as one that reads.
 const READS_MIN: u32 = 3;
-/// So many in a row that were come to before and are missed again have gone from memory, and so has
-/// what else was come to. One may be a file that is too large to be fetched whole.
+/// If this many files in a row were visited before and are missed again, they have gone from
+/// memory, and so have the other visited files. One may be a file that is too large to be fetched
+/// whole.
 pub(super) const GONE_MIN: u32 = 8;
 /// Inodes that were looked at and aren't listed yet.
 const LOOKED_BEFORE_MAX: usize = 1 << 16;

@@ -166,7 +166,7 @@ impl Steps {
         }
     }
 
-    /// Forgets the first steps, so many of them; they are handed back.
+    /// Forgets the first `steps` steps and returns them.
     pub(super) fn forget(&mut self, steps: usize) -> Vec<Step> {
         let steps = steps.min(self.list.len());
         let forgotten: Vec<Step> = self.list.drain(..steps).collect();

@@ -14,7 +14,7 @@ use rustix::process::{getpriority_process, setpriority_process};
 use serde_json::{Value, json};
 
 const PAGE_BYTES: u64 = 4096;
-/// How long each size is read, and so many windows at least.
+/// Time for which each size is read; at least `WINDOWS_MIN` windows are read.
 const TIME: Duration = Duration::from_millis(600);
 const WINDOWS_MIN: u64 = 3;
 /// Windows that are read before: they grow from small ones.

@@ -30,7 +30,7 @@ const TARGET: Target = Target::AtMost(1.1);
 /// serves first.
 const SCAN_BYTES: u64 = 384 * MIB;
 const OTHER_BYTES: u64 = 1024 * MIB;
-/// A read is due so often.
+/// Interval at which reads are due.
 const EVERY: Duration = Duration::from_millis(10);
 /// The first is due when the scan has come so far.
 const BEGUN_BYTES: u64 = MIB;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 const SOURCES: usize = 32;
 const HEADERS: usize = 64;
-/// Of the headers, so many in each source.
+/// Number of headers that each source includes.
 const HEADERS_PER_SOURCE: usize = 24;
 const FUNCTIONS_PER_HEADER: usize = 12;
 

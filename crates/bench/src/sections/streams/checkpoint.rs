@@ -113,8 +113,8 @@ fn one(
     ))
 }
 
-/// The least time for so many bytes side by side. Page by page, as they would be counted, takes
-/// longer than everything else.
+/// The least time for `bytes` bytes side by side. Counting page by page would take longer than
+/// everything else.
 fn disk_ns(bed: &Bed, bytes: u64) -> u64 {
     let testbed = bed.disk.testbed();
     let all = Needed {

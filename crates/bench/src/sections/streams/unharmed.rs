@@ -31,7 +31,8 @@ const SMALL_FILE_BYTES: u64 = 8 * MIB;
 /// it was mounted: bytes that no program asked for.
 const SETTLE: Duration = Duration::from_secs(6);
 
-/// Reads of one page, or early stops: so many that the kernel alone takes two seconds or so.
+/// Number of reads of one page, or of early stops: enough that the kernel alone takes two seconds
+/// or so.
 fn count(program: &str, device: &str) -> u64 {
     match (program, device) {
         ("random", "hdd") => 200,

@@ -80,13 +80,13 @@ pub const FORMATS: [Format; 6] = [
 ];
 
 impl Format {
-    /// Writes so many records.
+    /// Writes `records` records.
     pub fn write(&self, out: &mut dyn Write, records: u64) -> io::Result<()> {
         out.write_all(self.first.as_bytes())?;
         (0..records).try_for_each(|number| (self.record)(out, number))
     }
 
-    /// Writes records until there are so many bytes.
+    /// Writes records until there are `bytes` bytes.
     pub fn write_bytes(&self, out: &mut dyn Write, bytes: u64) -> io::Result<u64> {
         out.write_all(self.first.as_bytes())?;
         let mut counted = Counted { out, bytes: 0 };

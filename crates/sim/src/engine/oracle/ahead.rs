@@ -141,7 +141,7 @@ impl Ahead {
         self.begins_some(pages.end - pages.start);
     }
 
-    /// The thread begins its next access, of so many pages.
+    /// The thread begins its next access, of `pages` pages.
     pub fn begins_some(&mut self, pages: u64) {
         self.begun_pages += pages;
         self.begun += 1;

@@ -23,7 +23,7 @@ use super::lines::{LineReader, whole_lines};
 use crate::error::ReadError;
 use crate::types::{Header, LeftOut, Source, TimeIs};
 
-/// Calls that did not return yet; their text is kept up to so many bytes in all.
+/// Limit of the text that is kept of calls that did not return yet, all together.
 const UNFINISHED_BYTES_MAX: usize = 1 << 24;
 const DAY_NS: u64 = 86_400_000_000_000;
 
