@@ -21,7 +21,7 @@
 
 #include "common.h"
 
-/* A backward read takes so many pages before it too. */
+/* A backward read takes this many pages before it, too. */
 #define FR_2005_BACK_PAGES 8U
 #define FR_PAGES_PER_MIB (1048576U / FR_PAGE_BYTES)
 

@@ -6,15 +6,15 @@
  * r / d requests a second, each of which costs a device its latency. Under a bound for
  * the sum of all d, the sum of all r / d is least when d is in proportion to the
  * square root of r (Lagrange; the rule of Wilson's economic order quantity). So that is
- * a stream's weight, and its share is the budget times its weight over all weights. What a
- * stream wants beyond its share it gets while that is no more than half of what is free;
- * where it is more, it gets a quarter of its share: readers are through sooner on average
- * when some get all that they want, one after the other, than when all get less.
+ * a stream's weight, and its share is the budget times its weight over all weights. A stream
+ * that wants more than its share gets all of it while that is at most half of the free budget;
+ * else it gets a quarter of its share. Readers finish sooner on average when some get all
+ * that they want, one after the other, than when all get less.
  *
- * Weights are summed by epochs, since nobody tells when a stream has ended: in each
+ * Weights are summed by epochs, since the end of a stream is not reported: in each
  * epoch a stream that acts adds its weight once, and the sum of the last whole epoch
  * stands for all streams. An epoch ends when as many pages were read ahead as the
- * budget has: what a stream held that did not act meanwhile is gone from memory anyway.
+ * budget has: the pages of a stream that did not act meanwhile are gone from memory anyway.
  */
 #ifndef FOREREAD_BUDGET_H
 #define FOREREAD_BUDGET_H
@@ -87,7 +87,7 @@ FR_INLINE void fr_budget_epoch(struct fr_budget *budget, fr_u64 total_pages, fr_
  * @total_pages: how large it is
  * @now_ns: the time
  *
- * Return: time in which so many pages are asked for, by the pace of late; 0 means unknown.
+ * Return: time in which @total_pages are requested, at the recent rate; 0 means unknown.
  */
 FR_ONCE fr_u64 fr_budget_life_ns(struct fr_budget *budget, fr_u64 total_pages, fr_u64 now_ns)
 {
@@ -109,13 +109,13 @@ FR_ONCE fr_u64 fr_budget_life_ns(struct fr_budget *budget, fr_u64 total_pages, f
 /**
  * fr_budget_share() - a stream's part of the budget
  * @budget: shared
- * @total_pages: how large it is
+ * @total_pages: its size
  * @want: pages ahead that it would have without this bound
  * @weight: of the stream; 0 where its rate is not known yet: the average is taken
  * @epoch: in which the stream last acted; set to the present one
  *
- * Return: @want, or a quarter of its share. However slow a stream is, its share is a quarter
- * of an equal part, so that none starves.
+ * Return: @want if it is within the share, or within half of the free budget; else a quarter of
+ * the share. A share is at least a quarter of an equal part, so that no stream starves.
  */
 FR_ONCE fr_u64 fr_budget_share(struct fr_budget *budget, fr_u64 total_pages, fr_u64 want,
 			       fr_u32 weight, fr_u32 *epoch)

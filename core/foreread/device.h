@@ -3,12 +3,12 @@
  * Costs of a device, as measured on its own requests: a time for each request of any size, and a
  * time for each of its pages.
  *
- * A request of n pages that finds the device idle takes latency + n * page_ns. The
- * line through such requests is found by least squares over moving averages, which
- * need no history; what a busy device delivers corrects it. From the two follows how many pages
- * cost as much as a request (fr_device_even_pages()), the one number by which a policy can weigh a
- * page too many against a request more: 7 on a slow USB stick, 33 on an NVMe drive, 350 on a hard
- * disk, where a request is a seek.
+ * A request of n pages that finds the device idle takes latency + n * page_ns. The line through
+ * such requests is found by least squares over moving averages, which need no history; the
+ * throughput of a busy device corrects it. From the two follows the break-even size: the number of
+ * pages that cost as much as a request (fr_device_even_pages()). By this one number a policy can
+ * weigh a page too many against a request more: 7 on a slow USB stick, 33 on an NVMe drive, 350 on
+ * a hard disk, where a request is a seek.
  */
 #ifndef FOREREAD_DEVICE_H
 #define FOREREAD_DEVICE_H
@@ -23,20 +23,20 @@
 #define FR_DEVICE_TIME 6U
 #define FR_DEVICE_PAGES_MAX 0xffffU
 #define FR_DEVICE_TOOK_NS_MAX 0xfffffffffULL /* 68 s */
-/* Requests that must have been seen before the line through them is believed. */
+/* Requests that must have been seen before the line through them is used. */
 #define FR_DEVICE_REQUESTS_MIN 4U
-/* The same of requests to a busy device: what they took varies more. */
+/* The same for requests to a busy device: their times vary more. */
 #define FR_DEVICE_GAPS_MIN 16U
 /* Pages and requests in a row that make a measurement of a busy device. */
 #define FR_DEVICE_BUSY_PAGES 64U
 #define FR_DEVICE_BUSY_REQUESTS 4U
-/* Where nothing is known: the kernel's default window, and a request of 1 ms. */
+/* Without measurements: the kernel's default window, and a request of 1 ms. */
 #define FR_DEVICE_EVEN_PAGES 32U
 #define FR_DEVICE_LATENCY_NS 1000000U
 /* No device is taken to be better or worse than this. */
 #define FR_DEVICE_EVEN_PAGES_MIN 4U
 #define FR_DEVICE_EVEN_PAGES_MAX 1024U
-/* Of a disk with a head, before it is measured: 8 ms and half a turn at 7200 rpm; 136 MB/s. */
+/* Of a rotational disk, before it is measured: 8 ms and half a turn at 7200 rpm; 136 MB/s. */
 #define FR_DEVICE_TURNS_LATENCY_NS 12000000U
 #define FR_DEVICE_TURNS_PAGE_NS 30000U
 /* Threads whose run from the start of a file is followed; a power of two. */
@@ -44,8 +44,8 @@
 
 /**
  * struct fr_start - a run from the start of a file
- * @thread: whose
- * @pages: how long it is; 0 means none
+ * @thread: the thread that reads it
+ * @pages: its length; 0 means none
  */
 struct fr_start {
 	fr_u32 thread;
@@ -54,11 +54,11 @@ struct fr_start {
 
 /**
  * struct fr_done - a request of a device that is done
- * @now_ns: when
- * @took_ns: from asking to having
+ * @now_ns: time of its end
+ * @took_ns: time from submission to completion
  * @pages: its size
- * @first: whether the device had nothing to do when it came
- * @left: whether the device has something to do still
+ * @first: whether the device was idle when it came
+ * @left: whether the device still has requests
  * @next: whether it starts where the request before it ended
  * @reserved: 0
  */
@@ -87,33 +87,33 @@ struct fr_line {
 };
 
 /**
- * struct fr_device - what was measured of a device, and of the files on it
- * @idle: requests that found the device idle, from asking to having
+ * struct fr_device - measured properties of a device, and of the files on it
+ * @idle: requests that found the device idle, from submission to completion
  * @busy: requests that found it busy, from the end of the one before to their own
  * @latency_ns: time of a request without its pages
  * @next_ns: the same of one that goes on where the one before it ended, which spares a
  *	disk the seek
  * @page_ns: time of a page
- * @cost_ns: what a request costs a busy device besides its pages; 0 means unknown
+ * @cost_ns: cost of a request to a busy device besides its pages; 0 means unknown
  * @follow_ns: the same of one that goes on where the one under way ends
- * @line_ns: the same, by the line through requests alone; 0 means unknown
- * @busy_ns: at most that: the least that a page took of a request, or of what a busy
- *	device delivers; 0 means unknown
- * @busy_since_ns: since when it is busy, as far as it is measured; 0 means it is not
- * @load_ns: time for a page while it is busy, of late, whatever it is busy with
- * @demand_ns: how long readers wait, of late, for what nobody had asked for ahead
- * @wait_ns: average time from asking to having, with all that was queued before
+ * @line_ns: time of a page, by the line through requests alone; 0 means unknown
+ * @busy_ns: upper bound of the time of a page: the least that a page took in a request, or
+ *	at the throughput of a busy device; 0 means unknown
+ * @busy_since_ns: time since which it is busy, as far as it is measured; 0 means it is not
+ * @load_ns: recent time for a page while it is busy, whatever the requests
+ * @demand_ns: recent time that readers wait for pages that were not read ahead
+ * @wait_ns: average time from submission to completion, with the requests queued before
  * @done_ns: when its last request ended, with others waiting; 0 where none was
- * @least_ns: the least that a request took of late; 0 means unknown
- * @least_pages: the size of that one
+ * @least_ns: recent lowest latency of a request; 0 means unknown
+ * @least_pages: the size of that request
  * @busy_pages: pages delivered since @busy_since_ns
  * @busy_requests: requests since then
  * @requests: seen that found the device idle; stops counting at its maximum
  * @gaps: seen that found it busy; stops counting at its maximum
- * @asks: times that something was asked of it; wraps
- * @demand_thread: who waited so last
+ * @asks: number of requests made of it; wraps
+ * @demand_thread: the thread that waited so last
  * @reserved: 0
- * @starts: how long runs from the start of a file are
+ * @starts: lengths of runs from the start of a file
  * @start: those under way, by the low bits of the thread
  *
  * All zero bytes is a device of which nothing is known.
@@ -149,14 +149,14 @@ struct fr_device {
 _Static_assert(sizeof(struct fr_done) == 24, "no hidden padding");
 _Static_assert(sizeof(struct fr_device) == 360, "no hidden padding");
 
-/* A request more. */
+/* Adds a request. */
 FR_INLINE void fr_line_add(struct fr_line *line, fr_u32 *count, fr_u64 size, fr_u64 took_ns)
 {
 	fr_u64 took = took_ns >> FR_DEVICE_TIME;
 	fr_u32 share = FR_DEVICE_WEIGHT;
 
 	*count = fr_u32_of((fr_u64)*count + 1);
-	/* The first ones weigh as much as all before them: a plain average. */
+	/* The first requests weigh as much as all before them: a plain average. */
 	if (*count <= 1U << FR_DEVICE_WEIGHT)
 		share = fr_log2(*count);
 	line->pages = fr_average(line->pages, size << FR_DEVICE_FRACTION, share);
@@ -194,8 +194,8 @@ FR_INLINE fr_u64 fr_line_latency_ns(const struct fr_line *line, fr_u64 page_ns)
 }
 
 /*
- * While a device has more to do, what it delivers is as much as it can, or less: so its
- * time for a page is at most what is measured then.
+ * While a device has more to do, its throughput is at most its maximum. So its time for a page is
+ * at most the time measured then.
  */
 FR_INLINE void fr_device_busy(struct fr_device *device, const struct fr_done *done)
 {
@@ -215,7 +215,7 @@ FR_INLINE void fr_device_busy(struct fr_device *device, const struct fr_done *do
 		page_ns = fr_div(fr_sub(done->now_ns, device->busy_since_ns), device->busy_pages);
 		page_ns = fr_clamp(page_ns, 1, FR_DEVICE_TOOK_NS_MAX);
 		device->load_ns = fr_learned(device->load_ns, page_ns, 2);
-		/* Better is believed at once, worse may be the load. */
+		/* A better value is taken at once; a worse one may be the load. */
 		if (device->busy_ns == 0 || page_ns < device->busy_ns)
 			device->busy_ns = page_ns;
 		else
@@ -238,7 +238,7 @@ FR_INLINE void fr_device_fit(struct fr_device *device)
 		page_ns = fr_line_page_ns(&device->busy);
 		if (page_ns != 0)
 			device->cost_ns = fr_line_latency_ns(&device->busy, page_ns) + 1;
-		/* A device that is never idle shows by how they follow each other. */
+		/* On a device that is never idle, the gaps between requests show the costs. */
 		if (device->requests < FR_DEVICE_REQUESTS_MIN)
 			line = &device->busy;
 	}
@@ -261,7 +261,7 @@ FR_INLINE void fr_device_fit(struct fr_device *device)
 	if (device->busy_ns != 0)
 		device->page_ns = fr_min(device->page_ns, device->busy_ns);
 	device->latency_ns = fr_line_latency_ns(line, device->page_ns);
-	/* How they follow each other says what each costs, not how long it is on its way. */
+	/* The gaps between requests show the cost of each, not its latency. */
 	if (line == &device->busy)
 		device->latency_ns =
 			fr_max(device->latency_ns,
@@ -284,7 +284,10 @@ FR_INLINE void fr_device_least(struct fr_device *device, const struct fr_done *d
 	}
 }
 
-/* An average of what requests take beyond their pages; without the time of a page, as it was. */
+/*
+ * Average time of requests beyond that of their pages; unchanged while the time of a page is
+ * unknown.
+ */
 FR_INLINE fr_u64 fr_device_beyond(const struct fr_device *device, fr_u64 average, fr_u64 size,
 				  fr_u64 took)
 {
@@ -299,7 +302,7 @@ FR_INLINE fr_u64 fr_device_beyond(const struct fr_device *device, fr_u64 average
 /**
  * fr_device_done() - a request of the device is done
  * @device: to learn
- * @done: which
+ * @done: the request
  */
 FR_INLINE void fr_device_done(struct fr_device *device, const struct fr_done *done)
 {
@@ -330,12 +333,13 @@ FR_INLINE void fr_device_done(struct fr_device *device, const struct fr_done *do
 }
 
 /**
- * fr_device_turns() - a device has a head, and nothing was measured of it
- * @device: to believe
+ * fr_device_turns() - a device is rotational, and nothing was measured of it
+ * @device: to initialize
  *
- * As if as many requests had been seen as are needed for a line: what is measured soon counts for
- * more. Without that, the first windows on a disk are a tenth of what suits it, until requests of
- * different sizes have shown what they cost, which the kernel's own, all of one size, don't.
+ * The initial values count as many requests as are needed for a line; measurements soon count for
+ * more. Without them, the first windows on a disk are a tenth of the suitable size, until requests
+ * of different sizes have shown their costs. The kernel's own requests, all of one size, don't show
+ * them.
  */
 FR_INLINE void fr_device_turns(struct fr_device *device)
 {
@@ -355,7 +359,7 @@ FR_INLINE void fr_device_turns(struct fr_device *device)
 /**
  * fr_device_even_pages() - how many pages cost as much as a request
  * @device: 0 or without measurements: the kernel's default window
- * @alone: how likely the request goes on where the one before it ended, of 256
+ * @alone: the probability that the request continues the one before it, of 256
  *
  * Return: 4 to 1024.
  */
@@ -378,8 +382,8 @@ FR_ONCE fr_u32 fr_device_even_pages(const struct fr_device *device, fr_u32 alone
 }
 
 /*
- * The same of a device that has more to do: one that answers many at once may take its time for
- * each, and yet a request more costs the others next to nothing.
+ * The break-even size on a busy device: a device that serves many requests at once may have a high
+ * latency for each, and yet one request more costs the others next to nothing.
  */
 FR_ONCE fr_u32 fr_device_busy_pages(const struct fr_device *device, fr_u32 even)
 {
@@ -398,8 +402,8 @@ FR_INLINE fr_u32 fr_device_cost_pages(const struct fr_device *device, fr_u32 eve
 }
 
 /*
- * Whether larger requests would make the device faster: that is not known yet, or it takes an
- * eighth longer for a page than it would if it did nothing but transfer.
+ * Whether larger requests would make the device faster: either it is unknown, or a page takes an
+ * eighth longer than it would in a pure transfer.
  */
 FR_INLINE fr_u32 fr_device_strained(const struct fr_device *device)
 {
@@ -407,7 +411,7 @@ FR_INLINE fr_u32 fr_device_strained(const struct fr_device *device)
 	       device->load_ns > fr_add(device->page_ns, device->page_ns / 8);
 }
 
-/* Whether other threads than this wait long behind what is read ahead: twice a request's time. */
+/* Whether other threads wait long behind readahead: twice a request's time. */
 FR_INLINE fr_u32 fr_device_crowded(const struct fr_device *device, fr_u32 thread)
 {
 	return device && device->latency_ns != 0 && device->demand_thread != thread &&
@@ -415,10 +419,10 @@ FR_INLINE fr_u32 fr_device_crowded(const struct fr_device *device, fr_u32 thread
 }
 
 /**
- * fr_device_waited() - a reader waited for a page that nobody had asked for ahead
+ * fr_device_waited() - a reader waited for a page that was not read ahead
  * @device: to learn
- * @waited_ns: how long
- * @thread: who
+ * @waited_ns: the time that it waited
+ * @thread: the thread that waited
  */
 FR_INLINE void fr_device_waited(struct fr_device *device, fr_u64 waited_ns, fr_u32 thread)
 {
@@ -427,7 +431,7 @@ FR_INLINE void fr_device_waited(struct fr_device *device, fr_u64 waited_ns, fr_u
 	device->demand_thread = thread;
 }
 
-/* How long asking takes at present. */
+/* The present latency of a request, with queueing. */
 FR_INLINE fr_u64 fr_device_wait_ns(const struct fr_device *device)
 {
 	if (!device || device->wait_ns == 0)

@@ -2,7 +2,7 @@
 /*
  * distance: grow only on a wait, as modern databases do (PostgreSQL 19's read stream).
  *
- * It believes that how far to read ahead and how much to read at once are two questions.
+ * The distance ahead and the size of a request are two separate questions.
  * The distance doubles only when the reader had to wait for requested pages, or for pages that were
  * not requested: as long as the device keeps up, more would cost memory and gain nothing. It
  * shrinks by a page for each page that was there in time, but not before a whole maximum distance
@@ -16,7 +16,7 @@
 
 #include "sight.h"
 
-/* effective_io_concurrency: so many of the largest requests may be ahead. */
+/* effective_io_concurrency: the number of largest requests that may be ahead. */
 #define FR_DISTANCE_REQUESTS 16U
 
 /*

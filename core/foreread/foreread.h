@@ -2,17 +2,16 @@
 /*
  * foreread: our own.
  *
- * It believes that time is what counts, and that a page too many and a request too many
- * can be weighed against each other: both cost the device time, and how much was
- * measured (device.h). It believes what it sees of a stream: how far it is worth to read
- * ahead of one follows from how long it is and from what became of others (runs.h), and
- * where it sees no stream it reads what was asked for. Within that, how far ahead follows
- * from two times, the device's to answer and the reader's to consume; what they get wrong
- * is corrected by what became of it: requests grow while readers wait and larger ones
- * make the device faster, shrink when none has waited for long, and a stream whose pages
- * were evicted unread halves its distance. Where memory is short, streams share it by the
- * square roots of their rates (budget.h). Programs read upward, downward, and in steps,
- * several streams in one file, out of order and with holes (streams.h).
+ * The policy minimizes time. A page too many and a request too many both cost the device time, and
+ * both costs were measured (device.h), so the policy weighs them against each other. How far it is
+ * worth to read ahead of a stream follows from the stream's length and from the lengths of others
+ * (runs.h). Where it sees no stream, it reads only the requested pages. Within that bound, the
+ * distance ahead follows from two times: the device's latency and the reader's time per page.
+ * Feedback corrects their errors: requests grow while readers wait and larger ones make the device
+ * faster, shrink when none has waited for long, and a stream whose pages were evicted unread halves
+ * its distance. Where memory is short, streams share it by the square roots of their rates
+ * (budget.h). The policy detects programs that read upward, downward, and in steps, several streams
+ * in one file, out of order and with holes (streams.h).
  */
 #ifndef FOREREAD_FOREREAD_H
 #define FOREREAD_FOREREAD_H
@@ -21,30 +20,33 @@
 #include "budget.h"
 #include "streams.h"
 
-/* Requests start with as many pages as cost as much as the request, and double up to 64 times. */
+/*
+ * Requests start at the break-even size (as many pages as cost as much as a request), and double up
+ * to 64 times that.
+ */
 #define FR_FOREREAD_BOOST 5U
 #define FR_FOREREAD_BOOST_MAX 11U
 #define FR_FOREREAD_BOOST_BLIND 8U
 #define FR_FOREREAD_BOOST_MIN 0U
 /* No request keeps a device busy for longer: others wait behind it. */
 #define FR_FOREREAD_REQUEST_NS 100000000U
-/* A stream that has not waited for so many distances may read in smaller requests. */
+/* A stream that has not waited for this many distances may read in smaller requests. */
 #define FR_FOREREAD_HOLD_OFF 8U
-/* Fault-around maps so many pages at a time (fault_around_bytes of 64 KiB). */
+/* Pages that fault-around maps at a time (fault_around_bytes of 64 KiB). */
 #define FR_FOREREAD_FAULT_PAGES 16U
 #define FR_FOREREAD_AROUND_MAX 256U
-/* Faults in a row that nothing around was wanted for, before less is read around. */
+/* Faults in a row without use of the pages around, before less is read around. */
 #define FR_FOREREAD_AROUND_MISSES 8U
-/* And faults in a row that found their page, before more is. */
+/* Faults in a row that found their page, before more is read around. */
 #define FR_FOREREAD_AROUND_HITS 4U
-/* Pieces ahead of a stream that steps, and for each that came as expected. */
+/* Most pieces ahead of a strided stream: in all, and for each piece that came as expected. */
 #define FR_FOREREAD_PIECES_MAX 128U
 #define FR_FOREREAD_PIECES_EACH 4U
-/* So many pages asked for and found cached let a stream fall silent. */
+/* A stream falls silent after this many requested pages in a row were found cached. */
 #define FR_FOREREAD_SILENT_PAGES 8192U
-/* A stream of so many requests may still turn round. */
+/* A stream of at most this many requests may still change its direction. */
 #define FR_FOREREAD_TURN_REQUESTS 4U
-/* Runs that must be known before the first page of one inside a file is read ahead of. */
+/* Runs that must be known before a run inside a file is read ahead of from its first page on. */
 #define FR_FOREREAD_RUNS_MIN 8U
 
 /* Pages ahead of a stream that goes up or down. */
@@ -54,7 +56,9 @@ FR_INLINE fr_u64 fr_foreread_have(const struct fr_stream *stream)
 						  fr_sub(stream->ahead, stream->end);
 }
 
-/* Whole requests of the reader, since it waits for the rest of one as for all of it. */
+/*
+ * Rounds down to whole requests of the reader, since it waits for the rest of one as for all of it.
+ */
 FR_INLINE fr_u64 fr_foreread_whole(fr_u64 pages, fr_u32 piece_pages)
 {
 	fr_u64 whole = fr_mul(fr_div(pages, piece_pages), piece_pages);
@@ -62,7 +66,7 @@ FR_INLINE fr_u64 fr_foreread_whole(fr_u64 pages, fr_u32 piece_pages)
 	return whole != 0 ? whole : pages;
 }
 
-/* How many pages ahead of a stream its past vouches for. */
+/* Pages ahead of a stream that are worth reading, by the length of its run so far. */
 FR_INLINE fr_u64 fr_foreread_worth(const struct fr_call *call, const struct fr_stream *stream,
 				   fr_u32 even)
 {
@@ -71,7 +75,7 @@ FR_INLINE fr_u64 fr_foreread_worth(const struct fr_call *call, const struct fr_s
 	const struct fr_runs *runs = &call->streams->runs;
 	fr_u64 worth;
 
-	/* With holes: worth reading through while a page in so many is wanted. */
+	/* A stream with holes is worth reading through while enough of its pages are wanted. */
 	if (touched * fr_min(even, 16) < fr_mul(span, 2))
 		return 0;
 	if ((stream->flags & FR_STREAM_START) && call->device)
@@ -82,8 +86,8 @@ FR_INLINE fr_u64 fr_foreread_worth(const struct fr_call *call, const struct fr_s
 }
 
 /*
- * Pages of a request: the even pages, doubled for waits and halved for quiet. No more than
- * these where readers wait for what only they know that they want.
+ * Pages of a request: the break-even size, doubled after waits and halved after quiet periods. It
+ * is not more than the break-even size while readers wait for pages that no stream predicts.
  */
 FR_INLINE fr_u64 fr_foreread_request(const struct fr_call *call, const struct fr_stream *stream,
 				     fr_u32 even)
@@ -96,11 +100,11 @@ FR_INLINE fr_u64 fr_foreread_request(const struct fr_call *call, const struct fr
 	if (fr_device_crowded(call->device, stream->thread) && call->device->line_ns != 0)
 		pages = fr_min(pages, even);
 	/*
-	 * Mapped files are asked for as they are mapped, 16 pages at a time; with less than two
-	 * such requests under way a disk turns to other streams in between.
+	 * Mapped files are requested as they are mapped, 16 pages at a time. With less than two
+	 * such requests in flight, a disk turns to other streams in between.
 	 */
 	pages = fr_max(pages, FR_DEFAULT_PAGES);
-	/* Less than its reader asks for at once would be waited for. */
+	/* With less, the reader would wait for the rest of its own request. */
 	return fr_max(pages, fr_max(stream->piece_pages, 1));
 }
 
@@ -118,13 +122,13 @@ FR_INLINE fr_u64 fr_foreread_memory(const struct fr_call *call, struct fr_stream
 	pages = fr_min(pages, want);
 	if (half == 0 || !call->budget)
 		return pages;
-	/* Pages a second; a reader faster than 2^20 is held up by the device anyway. */
+	/* Pages a second; the device holds up a reader faster than 2^20 anyway. */
 	rate = stream->consume_ns == 0 ? 0 :
 					 fr_div(1000000000U, fr_max(stream->consume_ns, 1000)) + 1;
-	/* A page lives while half of what reclaim leaves is read: it must be used by then. */
+	/* A page must be used before it is evicted: while half of what reclaim leaves is read. */
 	life_ns = fr_budget_life_ns(call->budget, half, now_ns);
 	consume_ns = stream->consume_ns;
-	/* A new stream is taken to be read as the others are. */
+	/* A new stream is assumed to be read at the rate of the others. */
 	if (consume_ns == 0)
 		consume_ns = call->budget->consume_ns;
 	if (life_ns != 0 && consume_ns != 0)
@@ -140,8 +144,8 @@ FR_INLINE fr_u64 fr_foreread_distance(const struct fr_call *call, struct fr_stre
 	fr_u64 pages = 0;
 
 	/*
-	 * A reader that is slower than the device needs what it reads while the device answers,
-	 * queueing and all. For one that is faster, queueing is no reason to ask for more.
+	 * A reader that is slower than the device needs the pages that it reads during the device's
+	 * latency, queueing included. For a faster reader, queueing is no reason to request more.
 	 */
 	if (stream->consume_ns > fr_add(page_ns, page_ns))
 		pages = fr_div(fr_device_wait_ns(call->device), stream->consume_ns);
@@ -193,8 +197,8 @@ FR_INLINE void fr_foreread_behind(const struct fr_call *call, struct fr_decision
 }
 
 /*
- * How much is there before a reader that takes its time is through with what it has: more would
- * make it wait for the end of a request of which it needs the start.
+ * Pages that arrive before a slow reader has used the pages that it has. With more, it would wait
+ * for the end of a request of which it needs the start.
  */
 FR_INLINE fr_u64 fr_foreread_in_time(const struct fr_call *call, const struct fr_stream *stream,
 				     fr_u64 have)
@@ -202,12 +206,12 @@ FR_INLINE fr_u64 fr_foreread_in_time(const struct fr_call *call, const struct fr
 	const struct fr_device *device = call->device;
 	fr_u64 left_ns = fr_mul(fr_add(have, stream->piece_pages), stream->consume_ns);
 
-	/* One that is faster than the device waits anyway, and so does one that is late. */
+	/* A reader that is faster than the device waits anyway, and so does one that is late. */
 	if (!device || stream->consume_ns <= device->page_ns || left_ns <= device->latency_ns)
 		return FR_U32_MAX;
 	/*
-	 * Without the line: no page takes longer than those of a whole request did. Where requests
-	 * only ever go on from each other, nothing else is known.
+	 * Without the line through requests: no page takes longer than the pages of a whole request
+	 * did. Where every request continues the one before, nothing else is known.
 	 */
 	if (device->line_ns == 0) {
 		if (stream->consume_ns <= device->busy_ns)
@@ -218,7 +222,7 @@ FR_INLINE fr_u64 fr_foreread_in_time(const struct fr_call *call, const struct fr
 		      stream->piece_pages);
 }
 
-/* Asks for what a stream that goes up or down has still to come. */
+/* Requests the next pages of a stream that goes up or down. */
 FR_INLINE void fr_foreread_ask(const struct fr_call *call, struct fr_stream *stream,
 			       fr_u64 distance, fr_u64 request, fr_u32 even,
 			       struct fr_decision *decision)
@@ -240,8 +244,8 @@ FR_INLINE void fr_foreread_ask(const struct fr_call *call, struct fr_stream *str
 	if (want == 0)
 		return;
 	/*
-	 * And once the reader comes to the last request, so that the next one is there when the
-	 * device is through with that.
+	 * Also request when the reader reaches the last request, so that the next one is there when
+	 * the device has finished that one.
 	 */
 	stream->last_pages = fr_u32_of(fr_min(want, fr_sub(distance, request / 2)));
 	stream->ask_pages = fr_u32_of(fr_max(stream->ask_pages, stream->last_pages));
@@ -263,8 +267,8 @@ FR_INLINE void fr_foreread_ask(const struct fr_call *call, struct fr_stream *str
 }
 
 /*
- * Asks for pieces ahead of a stream that steps. What lies between them is read, too, where that
- * takes a device less time than a request (@cost pages).
+ * Requests pieces ahead of a strided stream. The pages between them are read, too, where that takes
+ * a device less time than a request (@cost pages).
  */
 FR_INLINE void fr_foreread_ask_pieces(const struct fr_call *call, struct fr_stream *stream,
 				      fr_u64 key, fr_u64 distance, fr_u32 cost,
@@ -313,7 +317,7 @@ FR_INLINE void fr_foreread_ask_pieces(const struct fr_call *call, struct fr_stre
 	fr_foreread_asked(call, fr_mul(each, fr_u32_of(pieces)));
 }
 
-/* How long the reader takes for a page, and how many it has read since this and that. */
+/* Updates the reader's time per page, and counts the pages that it has read. */
 FR_INLINE void fr_foreread_measure(const struct fr_call *call, struct fr_stream *stream,
 				   fr_u64 pages)
 {
@@ -333,7 +337,7 @@ FR_INLINE void fr_foreread_measure(const struct fr_call *call, struct fr_stream 
 	stream->quiet_pages = fr_u32_of(fr_add(stream->quiet_pages, pages));
 }
 
-/* A stream without waits reads in smaller requests, down to what its rate needs. */
+/* Halves the request size of a stream without waits, down to what its rate needs. */
 FR_INLINE void fr_foreread_calm(struct fr_stream *stream)
 {
 	fr_u64 hold = fr_max((fr_u64)stream->distance_pages * FR_FOREREAD_HOLD_OFF, 64);
@@ -346,8 +350,8 @@ FR_INLINE void fr_foreread_calm(struct fr_stream *stream)
 }
 
 /*
- * A reader waited: larger requests, where they make the device faster, and smaller ones
- * where they don't. Once in two distances, since what a size does shows only then.
+ * A reader waited: the request size doubles if larger requests make the device faster, else it
+ * halves. At most once per two distances, since the effect of a size shows only then.
  */
 FR_INLINE void fr_foreread_boost(struct fr_stream *stream, const struct fr_device *device)
 {
@@ -366,7 +370,7 @@ FR_INLINE void fr_foreread_boost(struct fr_stream *stream, const struct fr_devic
 	}
 }
 
-/* A run that has become long: what is long ago counts half. */
+/* Halves the remembered part of a long run, so that old accesses fade. */
 FR_INLINE void fr_foreread_forget(struct fr_stream *stream)
 {
 	fr_u64 span = fr_apart(stream->end, stream->first);
@@ -380,8 +384,8 @@ FR_INLINE void fr_foreread_forget(struct fr_stream *stream)
 }
 
 /*
- * A stream that seemed to go down, of two requests that overtook each other, goes up when it
- * is read above where it began before it has come far.
+ * A stream that seemed to go down, because two requests overtook each other, goes up when it is
+ * read above its start before it has come far.
  */
 FR_INLINE void fr_foreread_turn(struct fr_stream *stream, fr_u64 index, fr_u64 pages)
 {
@@ -396,7 +400,9 @@ FR_INLINE void fr_foreread_turn(struct fr_stream *stream, fr_u64 index, fr_u64 p
 	stream->ahead = stream->end;
 }
 
-/* An access moves its stream on; @slack is what fault-around may have left out. */
+/*
+ * An access moves its stream on; @slack is the number of pages that fault-around may have left out.
+ */
 FR_INLINE void fr_foreread_move(const struct fr_call *call, struct fr_stream *stream, fr_u64 pages,
 				fr_u32 slack)
 {
@@ -420,7 +426,9 @@ FR_INLINE void fr_foreread_move(const struct fr_call *call, struct fr_stream *st
 	if (call->budget)
 		call->budget->ahead_pages =
 			fr_sub(call->budget->ahead_pages, fr_sub(have, fr_foreread_have(stream)));
-	/* Fault-around mapped unseen what lies between, or around a page that was passed. */
+	/*
+	 * Fault-around mapped, unseen, the pages between, or those around a page that was passed.
+	 */
 	if (passed)
 		pages += slack;
 	else if (hole <= slack)
@@ -436,7 +444,7 @@ FR_INLINE void fr_foreread_move(const struct fr_call *call, struct fr_stream *st
 			&call->device->start[stream->thread & (FR_DEVICE_STARTS - 1)];
 
 		fr_runs_grew(&call->device->starts, run, stream->run_pages);
-		/* A file that is through says nothing of how long runs are. */
+		/* A file that was read to its end says nothing about the length of runs. */
 		if (start->thread == stream->thread)
 			start->pages = stream->end >= call->limits->file_pages ? 0 :
 										 stream->run_pages;
@@ -445,8 +453,8 @@ FR_INLINE void fr_foreread_move(const struct fr_call *call, struct fr_stream *st
 }
 
 /*
- * A page that had been asked for is not there: it was evicted, since the stream reads ahead
- * further than memory holds, or there was no memory for it.
+ * A requested page is not there: it was evicted, since the stream reads ahead further than memory
+ * holds, or there was no memory for it.
  */
 FR_INLINE void fr_foreread_gone(const struct fr_call *call, struct fr_stream *stream, fr_u64 pages)
 {
@@ -483,8 +491,9 @@ FR_INLINE void fr_foreread_is_last(struct fr_streams *streams, fr_u32 number, fr
 }
 
 /*
- * A new stream; what its thread's last one learned of the reader holds for it too. It is written in
- * its place, which may be that one's: in BPF a copy would take a quarter of the stack.
+ * Begins a new stream. The reader's properties from its thread's last stream hold for it, too. It
+ * is written in its place, which may be that stream's: in BPF a copy would take a quarter of the
+ * stack.
  */
 FR_INLINE fr_u32 fr_foreread_begin(const struct fr_call *call, fr_u64 first, fr_u64 end,
 				   fr_u8 course)
@@ -548,7 +557,7 @@ FR_INLINE fr_u64 fr_foreread_cached(const struct fr_call *call, fr_u64 pages)
 	return fr_min(call->access->hit_pages, fr_sub(pages, 1));
 }
 
-/* Whether a page ahead of a stream had been asked for. */
+/* Whether a page ahead of a stream had been requested. */
 FR_INLINE fr_u32 fr_foreread_asked_for(const struct fr_stream *stream, fr_u64 page)
 {
 	if (stream->course == FR_COURSE_DOWN)
@@ -557,8 +566,8 @@ FR_INLINE fr_u32 fr_foreread_asked_for(const struct fr_stream *stream, fr_u64 pa
 }
 
 /*
- * Whether a stream has come far enough to be read ahead of, where somebody else does that for those
- * that go up and have not. Of those that go down two accesses side by side are chance, where many
+ * Whether a stream is long enough to be read ahead of, where the kernel reads ahead of shorter ones
+ * that go up. For a stream that goes down, two adjacent accesses may be chance, where many threads
  * read at random.
  */
 FR_INLINE fr_u32 fr_foreread_is_due(const struct fr_call *call, const struct fr_stream *stream,
@@ -655,7 +664,7 @@ FR_INLINE void fr_foreread_stream(const struct fr_call *call, fr_u32 number, fr_
 		stream->asks = call->device->asks;
 }
 
-/* A fault that shows no stream: the block of pages that it lies in, or text from it on. */
+/* A fault that shows no stream: reads the block of pages that it lies in, or text from it on. */
 FR_INLINE void fr_foreread_around(const struct fr_call *call, struct fr_decision *decision)
 {
 	struct fr_streams *streams = call->streams;
@@ -686,7 +695,7 @@ FR_INLINE void fr_foreread_around(const struct fr_call *call, struct fr_decision
 	fr_foreread_asked(call, fr_sub(end, start));
 }
 
-/* Reading around was worth it. */
+/* Counts a fault whose page had been read around. */
 FR_INLINE void fr_foreread_around_hit(struct fr_streams *streams)
 {
 	streams->around_misses = 0;
@@ -699,7 +708,10 @@ FR_INLINE void fr_foreread_around_hit(struct fr_streams *streams)
 			(fr_u32)fr_min((fr_u64)streams->around_pages * 2, FR_FOREREAD_AROUND_MAX);
 }
 
-/* How often the last stream of a thread had the device for itself. */
+/*
+ * How often, of 255, nothing else was asked of the device between two accesses of a thread's last
+ * stream.
+ */
 FR_INLINE fr_u32 fr_foreread_alone_of(const struct fr_call *call)
 {
 	const struct fr_streams *streams = call->streams;
@@ -710,7 +722,7 @@ FR_INLINE fr_u32 fr_foreread_alone_of(const struct fr_call *call)
 	return streams->stream[(own - 1) & (FR_STREAMS - 1)].alone;
 }
 
-/* A thread begins to read a file from its start: what it read so before, it has ended. */
+/* A thread begins to read a file from its start: its previous run from a start has ended. */
 FR_INLINE void fr_foreread_starts(const struct fr_call *call, fr_u64 pages)
 {
 	fr_u32 thread = call->access->thread;
@@ -726,8 +738,8 @@ FR_INLINE void fr_foreread_starts(const struct fr_call *call, fr_u64 pages)
 }
 
 /*
- * How much to read ahead of an access that begins something: at the start of a file, with
- * advice, or where runs within this file go on more often than not.
+ * Pages to read ahead of an access that begins something: at the start of a file, with advice, or
+ * where runs within this file continue more often than they end.
  */
 FR_INLINE fr_u64 fr_foreread_initial(const struct fr_call *call, fr_u64 pages, fr_u32 slack)
 {
@@ -751,13 +763,13 @@ FR_INLINE fr_u64 fr_foreread_initial(const struct fr_call *call, fr_u64 pages, f
 	if (!starts)
 		return fr_foreread_whole(fr_runs_worth(runs, pages, even), fr_u32_of(pages));
 	worth = fr_runs_worth(call->device ? &call->device->starts : runs, pages, even);
-	/* A device that may be slow is not asked for more than it is known to be good for. */
+	/* A device that may be slow is not asked for more than its known break-even size. */
 	if (call->device && call->device->line_ns == 0)
 		worth = fr_min(worth, fr_max(fr_sub(even, pages), pages));
 	return worth;
 }
 
-/* An access that goes on from a single one. */
+/* An access that continues a single one. */
 FR_INLINE fr_u32 fr_foreread_promote(const struct fr_call *call, const struct fr_kin *kin)
 {
 	struct fr_streams *streams = call->streams;
@@ -785,11 +797,11 @@ FR_INLINE fr_u32 fr_foreread_step(const struct fr_call *call, const struct fr_ki
 				   kin->down ? FR_COURSE_STEP_DOWN : FR_COURSE_STEP_UP);
 	stream = &streams->stream[number & (FR_STREAMS - 1)];
 	stream->step_pages = kin->step;
-	/* A fault shows a page, and fault-around may have mapped others with it. */
+	/* A fault shows one page, and fault-around may have mapped others with it. */
 	pages = fr_max(pages, kin->slack != 0 ? fr_min(even, kin->slack + 1U) : 0);
 	stream->piece_pages = fr_u32_of(fr_min(fr_max(pages, kin->pages), kin->step));
 	stream->pieces = 1;
-	/* So that the access itself counts as a piece that came as expected. */
+	/* The access itself then counts as a piece that came as expected. */
 	stream->first = kin->down ? fr_add(index, kin->step) : fr_sub(index, kin->step);
 	return number;
 }
@@ -822,8 +834,8 @@ FR_INLINE void fr_foreread_first(const struct fr_call *call, fr_u64 pages, fr_u6
 }
 
 /*
- * An access that belongs to no stream known so far. Returns the one that begins with it, which is
- * still to be told of it, or FR_STREAM_NONE.
+ * An access that belongs to no known stream. Returns the stream that begins with it, which still
+ * has to process the access, or FR_STREAM_NONE.
  */
 FR_INLINE fr_u32 fr_foreread_alone(const struct fr_call *call, fr_u64 pages, fr_u32 missed,
 				   fr_u32 slack, struct fr_decision *decision)
@@ -844,7 +856,7 @@ FR_INLINE fr_u32 fr_foreread_alone(const struct fr_call *call, fr_u64 pages, fr_
 		return fr_foreread_step(call, &kin, pages);
 	initial = missed ? fr_foreread_initial(call, pages, slack) : 0;
 	if (initial != 0) {
-		/* Its place is remembered too, in case that it is a step from others. */
+		/* Its place is remembered too, in case it is a step from others. */
 		fr_streams_lone(streams, access->index, pages, access->thread | FR_LONE_GREW);
 		fr_foreread_first(call, pages, initial, decision);
 		return FR_STREAM_NONE;
@@ -885,12 +897,12 @@ FR_INLINE void fr_foreread_access(const struct fr_call *call, const struct fr_si
 	if (number == FR_STREAM_NONE)
 		return;
 	fr_foreread_is_last(streams, number, access->thread);
-	/* Lookups come near some stream by chance. */
+	/* An inexact lookup may be near some stream by chance. */
 	if (!exact && slack == 0)
 		fr_stream_leave(streams, access->thread);
-	/* In one place for all, since all of it is inlined. */
+	/* One call for all cases, since all of it is inlined. */
 	fr_foreread_stream(call, number, pages, sight->missed, slack, decision);
-	/* A fault near a stream that is not read ahead of is read around, as any other. */
+	/* A fault near a stream that is not read ahead of is read around, like any other. */
 	if (known && sight->fault && sight->missed && decision->windows == 1) {
 		decision->windows = 0;
 		fr_foreread_around(call, decision);

@@ -116,7 +116,7 @@ FR_INLINE void fr_issue_by_page(struct fr_issue *issue)
  * @number: from 0
  * @window: filled when there is one
  *
- * Return: 1, or 0 when there are not so many. A repetition that leaves the file has
+ * Return: 1, or 0 beyond the last window. A repetition that leaves the file has
  * nothing to read.
  */
 FR_INLINE fr_u32 fr_decision_window(const struct fr_decision *decision,

@@ -48,7 +48,7 @@ struct fr_leap {
 
 _Static_assert(sizeof(struct fr_leap) <= sizeof(struct fr_streams), "fits where streams do");
 
-/* The place of the step so many back, 1 being the last. */
+/* The place of the step that is @back steps back, 1 being the last. */
 FR_INLINE fr_u32 fr_leap_back(const struct fr_leap *leap, fr_u32 back)
 {
 	return ((leap->at & (FR_LEAP_STEPS - 1)) + FR_LEAP_STEPS - back) & (FR_LEAP_STEPS - 1);

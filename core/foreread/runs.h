@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How long runs are: what is known of those that ended, and what it is worth to read
- * ahead of one that has not.
+ * Lengths of runs: statistics of those that ended, and the number of pages that it is worth
+ * to read ahead of one that has not.
  *
  * Runs are counted by octaves: one that has come to 2^i pages either passes 2^(i+1) or
- * ends before. What is usual, as odds of passing, is known for each octave by itself, so
- * that runs that all end after 64 pages are told from runs that end anywhere. Before
- * anything was counted the odds are those of Lindy's law, i + 1 to 1: what has lasted
- * will last.
+ * ends before. The odds of passing are known for each octave by itself, so that runs that
+ * all end after 64 pages are told from runs that end anywhere. Before anything was counted
+ * the odds are those of Lindy's law, i + 1 to 1: a run that has lasted will last.
  *
  * Of w pages read ahead of a run of x, on average w / x / odds / 2 of them are read in vain,
  * and cost their time; the reader is spared a request, which costs as much as the even
- * pages (device.h). Both are equal at w = sqrt(2 * even * x * odds): so far it is worth it.
+ * pages (device.h). Both are equal at w = sqrt(2 * even * x * odds), the bound of readahead.
  */
 #ifndef FOREREAD_RUNS_H
 #define FOREREAD_RUNS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How large windows are: the ramps, the maximum that holds for a request, and
- * the defaults by device and by memory.
+ * Sizes of windows: the ramps, the maximum that holds for a request, and the
+ * defaults by device and by memory.
  */
 #ifndef FOREREAD_SIZING_H
 #define FOREREAD_SIZING_H
@@ -12,7 +12,7 @@
 #define FR_DEFAULT_PAGES (131072U / FR_PAGE_BYTES)
 /* The default of the thrashing-safe series of 2010. */
 #define FR_DEFAULT_2010_PAGES (524288U / FR_PAGE_BYTES)
-/* force_page_cache_ra() submits so much at a time. */
+/* force_page_cache_ra() submits this much at a time. */
 #define FR_CHUNK_PAGES (2097152U / FR_PAGE_BYTES)
 
 /**

@@ -26,24 +26,26 @@
 #define FR_STREAMS_LONE 64U
 /* Threads whose last stream is remembered; a power of two. */
 #define FR_STREAMS_THREADS 16U
-/* Of one thread, so many of its last single accesses are tried for a step. */
+/* Last single accesses of a thread that are tried for a step. */
 #define FR_STREAMS_STEPS 4U
 /* The longest run that is a piece of a stream that steps: 4 MiB. */
 #define FR_STREAMS_PIECE_MAX 1024U
 /* An access this many requests away from where a stream goes on belongs to it ... */
 #define FR_STREAMS_NEAR_REQUESTS 32U
-/* ... but at least so many pages, and at most so many (16 MiB, as ZFS has it). */
+/*
+ * ... but at least FR_STREAMS_NEAR_MIN pages, and at most FR_STREAMS_NEAR_MAX (16 MiB, as in ZFS).
+ */
 #define FR_STREAMS_NEAR_MIN 64U
 #define FR_STREAMS_NEAR_MAX 4096U
 /* Limit of a stream's remembered run, in pages: longer runs are halved. */
 #define FR_STREAM_SPAN_MAX 8192U
 #define FR_STREAM_NONE 0xffU
-/* With the slack of a fault: its page is there, or is being read. */
+/* With the slack of a fault: its page is cached, or is being read. */
 #define FR_FAULT_THERE 0x100U
-/* fr_streams.by_thread: its last access belonged to none. */
+/* fr_streams.by_thread: its last access belonged to no stream. */
 #define FR_STREAM_LEFT 0x80U
 
-/* Where a stream goes. */
+/* Direction of a stream. */
 enum fr_course {
 	FR_COURSE_UP = 0,
 	FR_COURSE_DOWN = 1,
@@ -68,9 +70,9 @@ enum fr_course {
  * @waited_ns: how long its reader waited since then
  * @touched_pages: pages that were read of what is remembered of its run
  * @run_pages: pages that were read of its run
- * @distance_pages: how far ahead was decided last
- * @ask_pages: with more than so many pages ahead, there is nothing to ask for yet
- * @last_pages: what was asked for last, but for what is asked too late for it
+ * @distance_pages: the distance ahead that was decided last
+ * @ask_pages: with more pages ahead than this, nothing is requested yet
+ * @last_pages: pages requested last, without those that are requested too late for it
  * @reserved: 0
  * @ceiling_pages: no further, since pages were evicted unread; 0 means no such bound
  * @consume_ns: time that its reader takes for a page, waits apart
@@ -216,7 +218,10 @@ FR_INLINE fr_u32 fr_stream_left(const struct fr_streams *streams, fr_u32 thread)
 	return (streams->by_thread[thread & (FR_STREAMS_THREADS - 1)] & FR_STREAM_LEFT) != 0;
 }
 
-/* How far from where a stream goes on an access of so many pages still belongs to it. */
+/*
+ * Distance from the expected place within which an access of @pages pages still belongs to a
+ * stream.
+ */
 FR_INLINE fr_u64 fr_near_pages(fr_u64 pages)
 {
 	return fr_clamp(fr_min(pages, FR_STREAMS_NEAR_MAX) * FR_STREAMS_NEAR_REQUESTS,
@@ -235,8 +240,8 @@ FR_INLINE fr_u32 fr_stream_takes(const struct fr_streams *streams, fr_u32 number
 
 	if (!fr_stream_steps(stream)) {
 		/*
-		 * Threads that share a mapping are far apart: what is there since it was read for
-		 * the stream belongs to it, passed or not.
+		 * Threads that share a mapping are far apart: a page that is there since it was
+		 * read for the stream belongs to the stream, passed or not.
 		 */
 		if ((slack & FR_FAULT_THERE) && stream->course == FR_COURSE_UP &&
 		    index < stream->ahead)

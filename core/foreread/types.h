@@ -68,7 +68,7 @@ enum fr_policy {
 };
 
 /**
- * enum fr_kind - what happened
+ * enum fr_kind - the kind of an access
  * @FR_READ_MISS: read(2) found no page at the index (page_cache_sync_ra)
  * @FR_READ_MARK: read(2) found a marked page at the index (page_cache_async_ra)
  * @FR_READ_LOOK: read(2) is at the first page of a request, cached or not. Two kinds
@@ -116,11 +116,11 @@ enum fr_kind {
  * @hit_pages: pages that this stream has read since its last window, where the
  *	caller counts them; 0 means not counted, and the distance is taken. For looks
  *	with FR_ACCESS_MISSED, pages from @index on that are cached
- * @time_ns: when; any clock that does not go back. 0 where the caller has none
+ * @time_ns: time, by any clock that does not go back; 0 where the caller has none
  * @kind: enum fr_kind
  * @folio_order: order of the folio that was found, for marks and hits
  * @flags: FR_VMA_* and FR_ACCESS_*
- * @thread: who, so that the streams of several threads are told apart; 0 where the
+ * @thread: the thread, so that the streams of several threads are told apart; 0 where the
  *	caller doesn't know
  */
 struct fr_access {
@@ -146,7 +146,7 @@ struct fr_access {
 #define FR_STATE_READS 0x40U /* distance: something had to be read lately */
 
 /**
- * struct fr_state - what a policy remembers of one open file
+ * struct fr_state - the state that a policy keeps for one open file
  * @start: first page of the window decided last
  * @prev_end_bytes: byte after the last one that the previous read(2) returned;
  *	all ones before the first (the kernel's prev_pos)
@@ -235,7 +235,7 @@ struct fr_state {
 #define FR_QUIRK_PAST_END 0x40U
 
 /**
- * struct fr_limits - what a decision must respect, and what it may use
+ * struct fr_limits - limits that a decision must respect, and parameters
  * @file_pages: size of the file in pages, the last one counted whole
  * @memory_pages: all memory; 0 means unknown
  * @reclaim_pages: memory that pages read now pass through before they are
@@ -246,11 +246,11 @@ struct fr_state {
  * @pages_max: no window is larger, whatever else says so; 0 means no such bound
  * @whole_pages_max: whole-file: the most that is read of one file at once
  * @readahead_ratio: adaptive: percent of the estimated thrashing threshold to use
- * @readahead_hit_rate: adaptive-2006: a window is worthwhile when one page in so
- *	many of it is read
+ * @readahead_hit_rate: adaptive-2006: a window is worthwhile when at least one page
+ *	in this many of it is read
  * @min_pages: the smallest window of policies that have one; 0 means their own.
- *	foreread: streams that go up are read ahead of when so many pages of them were
- *	read, where somebody else reads ahead of shorter ones
+ *	foreread: streams that go up are read ahead of when this many pages of them were
+ *	read, where the kernel reads ahead of shorter ones
  * @folio_order_max: largest folio of the file's mapping; 0 is a file system
  *	without large folios
  * @exec_order: folio order that the architecture wants for program text (4 on
@@ -284,12 +284,12 @@ enum fr_probing {
 };
 
 /**
- * struct fr_wants - what a policy needs to know of the page cache
- * @before_max: count cached pages directly before the index, at most so many
+ * struct fr_wants - facts about the page cache that a policy needs
+ * @before_max: count cached pages directly before the index, at most this many
  * @gap_max: count pages that are not cached directly before the index, at most
- *	so many
+ *	this many
  * @after_from: where counting forward starts
- * @after_max: count cached pages from @after_from on, at most so many
+ * @after_max: count cached pages from @after_from on, at most this many
  * @around_from: first page of a range to look for any cached page
  * @around_max: pages of that range
  * @history_max: pages of history to probe, before the index
@@ -433,7 +433,7 @@ struct fr_window {
 #define FR_DECIDED_DOWN 0x10U /* the last window is repeated downward */
 
 /**
- * struct fr_decision - what to do
+ * struct fr_decision - the decision of a policy
  * @window: windows to issue, in this order
  * @retain_start: with FR_DECIDED_RETAIN, first page to move away from reclaim
  * @step_pages: how far apart the repetitions of the last window start
@@ -478,13 +478,13 @@ struct fr_budget;
 /**
  * struct fr_call - the arguments of a decision
  * @state: changed by the decision
- * @access: what happened
- * @near: what fr_wants() asked for
- * @limits: what holds
- * @streams: what is remembered of the file's streams (streams.h), by policies of
- *	which fr_policy_remembers() is true; 0 where there is none: they then read as
- *	asked
- * @device: what was measured of the file's device (device.h); 0 means unknown
+ * @access: the access
+ * @near: the answers to fr_wants()
+ * @limits: the limits
+ * @streams: the state of the file's streams (streams.h), for policies with
+ *	fr_policy_remembers(); 0 where there is none: these policies then read only the
+ *	requested pages
+ * @device: measurements of the file's device (device.h); 0 means unknown
  * @budget: the memory that all streams share (budget.h); 0 means unbounded
  */
 struct fr_call {

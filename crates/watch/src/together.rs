@@ -16,8 +16,8 @@ use crate::detect::Missed;
 use crate::known::{FileKey, Known};
 use crate::patience::{Patience, forget_oldest};
 
-/// Bits of evidence for a match: misses by chance make a match at most once in a million (2^20)
-/// times, for each profile that there is. Each miss of each process is a try.
+/// Bits of evidence that a match needs, besides log2 of the number of profiles: by chance, misses
+/// make a match once in a million (2^20) times, or less often. Each miss of each process is a try.
 const ODDS_BITS_MIN: f64 = 20.0;
 /// How far ahead of the next best profile it must be.
 const LEAD_BITS_MIN: f64 = 6.0;
