@@ -86,7 +86,7 @@ impl Cursors {
                     passed.start = cursor.reached;
                     cursor.next = cursor.next.max(reached);
                 } else {
-                    // Back, to what was passed over.
+                    // Back, to a step that was passed over.
                     cursor.next = reached;
                 }
                 cursor.reached = reached;
@@ -140,7 +140,7 @@ impl Cursors {
     /// Those that count: a jump is none until it has gone on in order. Never empty.
     pub fn counting(&mut self) -> impl Iterator<Item = &mut Cursor> {
         let is_any = self.all.iter().any(Cursor::counts);
-        // At the beginning nobody has gone on yet.
+        // At the beginning no cursor has moved on yet.
         let first = self.all.iter().map(|cursor| cursor.moved).min();
         self.all.iter_mut().filter(move |cursor| match is_any {
             true => cursor.counts(),

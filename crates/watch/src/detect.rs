@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 
 /// Files that are remembered of a process: of trees with three files a directory, four directories.
 const RECENT_FILES: usize = 12;
-/// Files of one directory, or directories in one, that make it suspect. Three are in one of three
-/// orders by chance so often that a Python that imports was walked ahead of.
+/// Files of one directory, or directories in one, that make it suspect. With three, one of three
+/// orders fits by chance so often that a Python that imports was walked ahead of.
 const FILES_MIN: usize = 4;
-/// Files in different directories that make what is above them suspect, or all that are remembered.
+/// Files in different directories that make their common ancestor suspect, or all that are
+/// remembered.
 const SCATTERED_FILES_MIN: usize = 4;
 /// How far below that they may be.
 const NEAR_LEVELS: usize = 2;
@@ -73,7 +74,7 @@ pub struct Suspicion {
     /// How many threads of the process came through it.
     #[serde(with = "text::small")]
     pub threads: usize,
-    /// Whether data of files were missed, and not only what is known about them.
+    /// Whether data of files were missed, and not only metadata.
     #[serde(skip)]
     pub reads: bool,
 }
@@ -124,7 +125,7 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// Takes a miss; says what its process may be walking through.
+    /// Takes a miss. Returns the tree that its process may be walking through.
     pub fn missed(&mut self, file: Missed) -> Option<Suspicion> {
         self.misses += 1;
         if !self.processes.contains_key(&file.process) {

@@ -44,7 +44,7 @@ impl Excluded {
         self.programs.iter().any(|name| name == comm)
     }
 
-    /// Whether what lies at this absolute path is left alone.
+    /// Whether this absolute path is excluded.
     #[must_use]
     pub fn is_path(&self, path: &[u8]) -> bool {
         let path = path.strip_suffix(b"/").unwrap_or(path);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Windows that wait to be fetched, and which part of which of them is next.
+//! Windows that wait to be fetched, and the choice of the next part of one of them.
 //!
-//! A disk is kept busy, and its queue short: whatever else is read from it waits behind what is
-//! queued already, and a window of 8 MiB is 64 ms on a cloud volume. So a window is queued piece by
-//! piece, as the pieces before it arrive. What must be under way is what arrives while a request is
-//! on its way: the least that one takes, at the rate at which the disk did most. With less it would
-//! idle, and more only waits. A little more than that is under way, so that a rate that was held
-//! down by this shows (as BBR does it for a network, Cardwell et al., ACM Queue 14(5), 2016).
+//! A disk is kept busy, and its queue short: every other read from it waits behind the requests
+//! that are queued already, and a window of 8 MiB is 64 ms on a cloud volume. So a window is queued
+//! piece by piece, as the pieces before it arrive. The in-flight target is the bandwidth-delay
+//! product: the lowest request latency x the best throughput. With less the disk would idle, and
+//! more only waits. The target is a little higher than that, so that a rate that was held down by
+//! this shows (as BBR does it for a network, Cardwell et al., ACM Queue 14(5), 2016).
 //!
-//! A disk with a head gets one whole window after the other instead: what it reads by turns costs a
-//! seek each.
+//! A rotational disk gets one whole window after the other instead: reads by turns cost a seek
+//! each.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -205,8 +205,8 @@ impl Pace {
         let piece_pages = piece_pages.min(PIECE_PAGES_MAX).max(arrive_pages / 4);
         Self {
             page_ns,
-            // A piece arrives as a whole. While it does, the next one is under way: a reader that
-            // comes to the end of what was queued would miss the page after it.
+            // A piece arrives as a whole. While it does, the next one is in flight: a reader that
+            // reaches the end of the queued pages would miss the page after it.
             pages_max: Some(arrive_pages.max(piece_pages)),
             piece_pages,
             piece_ranges: PIECE_RANGES_MAX,
@@ -246,7 +246,7 @@ impl Pace {
 enum Room {
     Now,
     In(Duration),
-    /// When what is being queued was given back.
+    /// When the piece that is being queued was given back.
     WhenBack,
 }
 
@@ -257,7 +257,7 @@ struct Disk {
     queueing_pages: u64,
     /// When a piece was given out last.
     last: Option<Instant>,
-    /// When its rate was looked at last, and what a page took then.
+    /// Time of the last check of its rate, and the time of a page then.
     looked: Option<(Instant, u64)>,
     is_rising: bool,
 }
@@ -353,7 +353,7 @@ impl<R> FetchQueue<R> {
             if full.iter().any(|(disk, _)| *disk == ask.disk) {
                 continue;
             }
-            // Of what isn't seen to have a disk nothing is ever under way.
+            // A file without a known disk never has requests in flight.
             if ask.disk == 0 {
                 return self.give_out(at, u64::MAX, usize::MAX);
             }
@@ -395,8 +395,8 @@ impl<R> FetchQueue<R> {
         Next::Piece(Piece { window, ranges })
     }
 
-    /// Takes along what waits among the same pages: the rows of one table that threads read by
-    /// turns make larger requests together. And of what isn't begun, all of its file.
+    /// Adds waiting windows among the same pages: the rows of one table that threads read by turns
+    /// make larger requests together. Of windows that aren't begun, adds all of the same file.
     fn add_of_same_file(&mut self, window: &mut Window<R>) {
         let file = window.file();
         let waiting = self.windows.len();

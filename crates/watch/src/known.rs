@@ -83,8 +83,8 @@ fn telling_files(profile: &Profile) -> Vec<NodeId> {
     files.into_iter().map(|(_, id)| id).collect()
 }
 
-/// When data of a file was first needed, in ns from the start of the program; `None` of what has
-/// none.
+/// Time at which data of a file was first needed, in ns from the start of the program; `None` of a
+/// node without data.
 #[must_use]
 pub fn first_need_ns(profile: &Profile, id: NodeId) -> Option<u64> {
     let is_file = profile.node(id).map(|node| node.kind) == Some(NodeKind::File);

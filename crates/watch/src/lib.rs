@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which programs walk through directory trees, which profile a program follows, which streams run
-//! through large files, and what to fetch ahead of them. What programs were seen to do goes in,
-//! what to fetch next comes out. No I/O, and no clock: times are given.
+//! Detects programs that walk through directory trees, programs that follow a profile, and streams
+//! that run through large files, and decides what to fetch ahead of them. Input: the observed
+//! accesses of programs. Output: the next fetches. No I/O, and no clock: times are given.
 #![forbid(unsafe_code)]
 
 pub mod cursor;

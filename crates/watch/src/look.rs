@@ -52,7 +52,7 @@ pub struct Look {
     /// Of the file system where its path starts.
     #[serde(with = "text::device")]
     pub device: Device,
-    /// Path of the directory of what it looks at, from the root of that file system.
+    /// Path of the directory that it looks in, from the root of that file system.
     #[serde(with = "text::bytes")]
     pub directory: Vec<u8>,
     /// The name there.
@@ -90,7 +90,7 @@ pub struct LookDetector {
 }
 
 impl LookDetector {
-    /// Takes a look that waited; says what its process may be walking through.
+    /// Takes a look that waited. Returns the tree that its process may be walking through.
     pub fn waited(&mut self, look: Look) -> Option<Suspicion> {
         if self.is_same(&look) {
             return None;
@@ -104,8 +104,8 @@ impl LookDetector {
         process.take(look, self.looks)
     }
 
-    /// Whether it is what its thread waited in last: a call waits once for each block, and file
-    /// systems read 32 of them for one inode.
+    /// Whether it is the look in which its thread waited last: a call waits once for each block,
+    /// and file systems read 32 of them for one inode.
     fn is_same(&self, look: &Look) -> bool {
         let process = self.processes.get(&look.process);
         let thread = process.and_then(|process| process.threads.get(&look.thread));

@@ -28,7 +28,7 @@ pub enum Order {
     Listed,
     /// By their names: shells, git.
     Name,
-    /// By their inode numbers: cp, and what else sorts to save a disk's head.
+    /// By their inode numbers: cp, and other programs that sort to save seeks.
     Inode,
 }
 
@@ -59,7 +59,7 @@ impl Order {
 /// Entries between those that a program came through may be in memory already, or not be wanted.
 const STEPS_PER_CHILD_MAX: usize = 4;
 
-/// Orders that explain what was seen of a program; of several, the first is taken.
+/// Orders that explain the accesses of a program; of several, the first is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Orders(u8);
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long reads from memory are seen after the last miss.
+//! Decides how long hits are observed after the last miss.
 //!
-//! In go the counts of misses, fetched pages and accesses, and the time. Out comes whether it is
-//! quiet: then reads from memory aren't seen any more, and the next miss begins anew.
+//! Input: the counts of misses, fetched pages and accesses, and the time. Output: whether it is
+//! quiet. Then hits are no longer observed, and the next miss starts it again.
 //!
-//! A stream that is served well misses nothing. A slow one needs no window for many seconds either,
-//! and reads on all the same: it would be forgotten in the middle of what was fetched for it.
-//! Without a bound, a file that lies in memory wholly would be seen for as long as it is read.
+//! A stream whose windows arrive in time misses nothing. A slow stream needs no window for many
+//! seconds either, and reads on all the same. By misses alone it would be forgotten amid the pages
+//! fetched for it. Without a bound, hits of a file that lies in memory wholly would be observed for
+//! as long as it is read.
 
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ impl Quiet {
         self.read_at = now;
     }
 
-    /// Looks at what was counted in all so far. Says whether it is quiet.
+    /// Takes the totals counted so far. Returns whether it is quiet.
     pub fn look(&mut self, now: Duration, misses: u64, fetched_pages: u64, accesses: u64) -> bool {
         if self.needed != (misses, fetched_pages) {
             self.needed = (misses, fetched_pages);

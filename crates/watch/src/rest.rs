@@ -54,7 +54,7 @@ pub enum Why {
     Done,
     /// The program reads elsewhere.
     Left,
-    /// The program reads elsewhere, and less than half of what was fetched was used.
+    /// The program reads elsewhere, and less than half of the fetched files were used.
     Unused,
     /// The program has read no file of the profile for a while.
     Idle,
@@ -213,7 +213,7 @@ impl<'a> Rest<'a> {
         self.over.is_none()
     }
 
-    /// Decides what to do next.
+    /// Decides the next action.
     pub fn decide(&mut self) -> Next {
         if let Some(why) = self.over {
             return Next::End(why);
@@ -427,7 +427,7 @@ fn pieces_of(profile: &Profile, id: NodeId, from_ns: u64) -> impl Iterator<Item 
 
 /// These pieces as a plan, with all directories above them.
 fn plan_of(profile: &Profile, pieces: &[Piece]) -> ReadPlan {
-    // Ids of directories are smaller than those of what is in them.
+    // Ids of directories are smaller than those of their entries.
     let mut wanted: BTreeMap<NodeId, Vec<&Piece>> = BTreeMap::new();
     for piece in pieces {
         let mut above = profile.node(piece.node).and_then(|node| node.parent);
@@ -623,7 +623,7 @@ mod tests {
             files.extend(more);
         }
         assert!(files.iter().all(|file| file % 7 != 3) && files.len() > 250);
-        // Of what is mapped nobody sees whether it is used.
+        // The use of mapped files can't be seen.
         let mut mapped = all.clone();
         for node in &mut mapped.nodes {
             node.uses = Uses::MAPPED;

@@ -71,7 +71,7 @@ impl Settings {
     pub fn parse(text: &str) -> Result<Self> {
         let fail = |at: usize, what: String| SettingsError {
             line: 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count(),
-            // It may quote what has several lines.
+            // It may quote text of several lines.
             what: what.trim().replace(['\n', '\r'], " "),
         };
         let table = DeTable::parse(text).map_err(|error| {

@@ -8,7 +8,7 @@ pub struct Tally {
     pub directories: u64,
     /// Files asked for, of which a use would be seen.
     pub fetched_files: u64,
-    /// Pages that came in for them, and for what isn't counted.
+    /// Pages that came in for them, and for uncounted files.
     pub fetched_pages: u64,
     /// Of the files asked for, read from memory by the program.
     pub used_files: u64,

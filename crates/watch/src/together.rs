@@ -92,7 +92,7 @@ impl Matcher {
         self.misses += 1;
         let file = &Arc::new(file.clone());
         let found = self.take(file.process, file);
-        // Nothing is told by what the first process of all began.
+        // The children of process 1 have nothing in common.
         let by_parent = (file.parent > 1).then(|| self.take(file.parent, file));
         let found = found.or(by_parent.flatten())?;
         for process in [file.process, file.parent] {
@@ -212,8 +212,8 @@ impl Evidence {
         self.runs.truncate(RUNS_MAX);
     }
 
-    /// How far ahead in a profile a file lies of the last one, or of its beginning; `None` of what
-    /// lies behind.
+    /// Distance in a profile from the last file, or from its beginning, to this one; `None` of a
+    /// file that lies behind.
     fn gap(&self, (profile, place): (u32, u32)) -> Option<u32> {
         let run = self.runs.iter().find(|run| run.profile == profile);
         let next = run.map_or(0, |run| run.next);

@@ -69,7 +69,7 @@ impl Window {
         self.files = self.files.saturating_mul(2).min(self.files_max);
     }
 
-    /// Most of what was fetched was not used.
+    /// Shrinks the window: most of the fetched files were not used.
     pub fn shrink(&mut self) {
         self.files = (self.files / 2).max(FILES_MIN);
     }

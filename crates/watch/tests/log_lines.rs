@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lines of the log of `watch`: each call comes back as it was, and what a line lacks or has wrong
-//! is an error, never another call.
+//! Lines of the log of `watch`: each call comes back as it was, and a missing or wrong field is an
+//! error, never another call.
 #![forbid(unsafe_code)]
 
 use std::fmt::Debug;
@@ -399,7 +399,7 @@ fn a_replay_finds_what_differs_and_what_is_lost() {
     assert!(differs.logged.contains("windows []"), "{}", differs.logged);
     assert!(!differs.made.contains("windows []"), "{}", differs.made);
 
-    // Lines of other things are passed over, and what has no header is none.
+    // Lines of other subjects are skipped, and a line without a header is an error.
     let other = json!({ "since_start_ns": 0, "process": 1, "what": "begun" });
     assert_eq!(replay.take(&other).expect("a line"), Made::Same);
     for wrong in [

@@ -115,7 +115,7 @@ pub struct Detectors {
 }
 
 impl Detectors {
-    /// Makes a call again, and returns what it answers now.
+    /// Makes a call again, and returns its present answer.
     pub fn make(&mut self, call: &DetectCall) -> Option<Suspicion> {
         match &call.what {
             DetectCalled::Missed { file, .. } => self.reads.missed(file.clone()),
@@ -197,7 +197,7 @@ impl Planner for Detectors {
 /// Takes notes.
 pub type NoteDetect = Box<dyn FnMut(DetectCall)>;
 
-/// Both detectors, whose calls are noted where somebody wants that.
+/// Both detectors, which can report their calls for a log.
 pub struct NotedDetectors {
     detectors: Detectors,
     calls: u64,
@@ -277,7 +277,7 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    /// Of which process, thread, in which directory, which name, and what happens.
+    /// Process, thread, directory, name, and kind of event.
     type Happens = (u32, u32, String, u64, u8);
 
     fn calls(all: &[Happens]) -> Vec<DetectCall> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names and paths of any bytes as text: what a log of `watch` has of them.
+//! Names and paths of any bytes as text, for a log of `watch`.
 
 /// Any bytes as text that stands for them alone, and has no character that needs an escape of
 /// JSON.

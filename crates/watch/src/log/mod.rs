@@ -3,7 +3,7 @@
 //!
 //! A line is one JSON document: a header, whose `what` names the subject, and the fields of that
 //! subject. The line of a call has the arguments of a [planner](planner::Planner)'s call and its
-//! answer, so that the call can be made again. The other lines tell people what was done.
+//! answer, so that the call can be made again. The other lines report events to people.
 
 pub mod detect_call;
 pub mod escape;
@@ -28,12 +28,12 @@ pub const SCHEMA: &str = "foreread.watch.log/1";
 /// `what` of the first line of another watcher in the same file.
 pub const STARTED: &str = "started";
 /// Fields of outer levels of a line, the outermost first. Each level is looked at as a whole before
-/// the next one: the number and owner of a call, what was called, and the kind of its answer.
+/// the next one: the number and owner of a call, the call, and the kind of its answer.
 const OUTER_FIELDS: [&str; 7] = [
     "number", "walk", "process", "disk", "what", "call", "decision",
 ];
 
-/// The fields that each line has, of those that tell what to do with it.
+/// The fields of each line by which its handling is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
     /// The process that it is about; of a line without one, that of the watcher.
@@ -73,7 +73,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// The subject of a line, whose header says what it is.
+/// Parses the subject of a line, given by its header.
 ///
 /// # Errors
 /// A field is missing or wrong.

@@ -18,8 +18,7 @@ use crate::walk::Why;
 pub struct Note {
     /// The process.
     pub process: u32,
-    /// Whether it began because the process missed data of files, and not only what is known about
-    /// them.
+    /// Whether it began because the process missed data of files, and not only metadata.
     pub began_by_reads: bool,
     /// The event.
     pub what: What,
@@ -40,7 +39,7 @@ pub enum What {
     },
     /// The process is walked ahead of there already.
     Known,
-    /// The process shares a walk from now on: what it reads counts as what that one reads.
+    /// The process shares a walk from now on: its reads count as reads of that walk's process.
     Shares {
         /// The process with which the walk began.
         leader: u32,

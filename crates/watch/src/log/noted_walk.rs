@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A walk whose calls are noted, where somebody wants that.
+//! A walk that can report its calls for a log.
 
 use std::collections::HashMap;
 

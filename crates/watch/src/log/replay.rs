@@ -80,7 +80,7 @@ impl Replay {
     /// Makes the call of a line, where it has one.
     ///
     /// # Errors
-    /// It is no line of a log, or says less than a call needs, or what can't be.
+    /// The line is not of a log, has less than a call needs, or is impossible.
     pub fn take(&mut self, line: &Value) -> Result<Made, LineError> {
         let header = Header::of(line)?;
         if header.is_start() {

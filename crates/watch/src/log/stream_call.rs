@@ -71,7 +71,7 @@ pub enum Called {
     Turns,
 }
 
-/// An access and what was decided.
+/// An access and the decision on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
     /// The file.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a line of the log has names and paths of any bytes, device numbers, structures of the core,
-//! and what is long. Each module here is for `#[serde(with = "...")]`.
+//! Text forms, in a line of the log, of names and paths of any bytes, device numbers, structures of
+//! the core, and long values. Each module here is for `#[serde(with = "...")]`.
 
 use foreread_core::Device;
 use serde::de::Error;
@@ -24,7 +24,7 @@ pub mod bytes {
     }
 }
 
-/// The same of what need not be there.
+/// The same for an optional value.
 pub mod bytes_or_none {
     use super::*;
 
@@ -80,7 +80,7 @@ pub mod above {
     }
 }
 
-/// The same of what need not be there.
+/// The same for an optional value.
 pub mod above_or_none {
     use super::*;
 

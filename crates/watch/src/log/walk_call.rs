@@ -40,7 +40,7 @@ pub enum WalkCalled {
         /// Whether its program reads files, and doesn't only look at them.
         reads: bool,
     },
-    /// It was asked what to do next.
+    /// It was asked for the next action.
     Decide(Answer),
     /// Directories were listed.
     Listed {
@@ -141,7 +141,7 @@ pub enum WalkCalled {
     },
 }
 
-/// A [`Decision`] without what follows from the lists.
+/// A [`Decision`] without the parts that follow from the lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Answer {
@@ -234,7 +234,7 @@ impl WalkAgain {
         &self.walk
     }
 
-    /// Makes a call, and returns it with what is answered now. A second beginning changes nothing.
+    /// Makes a call, and returns it with the present answer. A second beginning changes nothing.
     /// `None` where the walk has no such answer: it doesn't know of a jump.
     pub fn make(&mut self, call: &WalkCalled) -> Option<WalkCalled> {
         let walk = &mut self.walk;

@@ -70,7 +70,7 @@ impl Walk {
         window.min(used.max(AHEAD_FILES_MIN))
     }
 
-    /// Lets cursors go over what is fetched ahead of them.
+    /// Moves cursors past the files that are fetched ahead of them.
     fn find_next(&mut self) {
         let (steps, states) = (&self.steps, &self.states);
         for cursor in self.cursors.all() {
@@ -91,7 +91,8 @@ impl Walk {
         }
     }
 
-    /// These files are being fetched from now on: what of them is missed is missed no longer.
+    /// These files are being fetched from now on: a file that was missed before no longer counts as
+    /// missed.
     pub fn fetching(&mut self, files: &[FileToFetch]) {
         for file in files {
             self.states.insert(file.inode, State::Fetched);

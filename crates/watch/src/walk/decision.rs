@@ -22,7 +22,7 @@ pub enum Decision {
     List(Vec<Vec<u8>>),
     /// Fetch these files, in this order of need, at most this many bytes.
     Fetch(Vec<FileToFetch>, u64),
-    /// The program isn't near enough to the end of what is fetched.
+    /// The program isn't near enough to the end of the fetched files.
     Wait,
     /// Nothing is worth doing any more.
     End(Why),

@@ -29,7 +29,7 @@ impl Walk {
     /// The program has read a file from memory.
     pub fn hit(&mut self, inode: u64) -> Met {
         match self.states.get(&inode) {
-            // Its inode was fetched; what data it has was in memory before.
+            // Its inode was fetched; its data was in memory before.
             _ if !self.reads => return Met::Known,
             Some(State::Fetched) => {
                 self.tally.used_files += 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A walk through a directory tree, and how far ahead of its program what is fetched.
+//! A walk through a directory tree, and the distance of its fetches ahead of the program.
 //!
-//! The caller asks what to do next ([`Walk::decide`]), does it, and reports the result and the
-//! program's accesses. A walk does no I/O, so its answers follow from these calls alone.
+//! The caller asks for the next action ([`Walk::decide`]), carries it out, and reports the result
+//! and the program's accesses. A walk does no I/O, so its answers follow from these calls alone.
 
 mod ahead;
 mod decision;

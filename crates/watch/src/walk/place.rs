@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where in its tree a walk's program is, and what lies far behind it.
+//! The position of a walk's program in its tree, and the removal of steps far behind it.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use super::{Above, State, Walk};
 pub(super) const STEPS_BEHIND: usize = 4096;
 /// Steps that are kept at most, wherever its program is.
 const STEPS_MAX: usize = 1 << 19;
-/// Reads and looks that came before what they mean was listed.
+/// Limit of remembered reads and looks whose files are not listed yet.
 const UNPLACED_MAX: usize = 128;
 
 impl Walk {
@@ -27,7 +27,7 @@ impl Walk {
         }
     }
 
-    /// Notes what of the steps from here on was come to, and where the program is now.
+    /// Marks the steps from here on that were visited, and finds the program's present position.
     fn find_places(&mut self, from: u64) {
         for step in self.steps.from(from) {
             if let Step::File(file) = step
@@ -90,7 +90,7 @@ impl Walk {
         self.forget();
     }
 
-    /// Fetched files of these steps that nobody has read.
+    /// Fetched files of these steps that the program has not read.
     fn unread(&self, steps: Range<u64>) -> u64 {
         let unread = steps.filter(|number| match self.steps.get(*number) {
             Some(Step::File(file)) => self.states.get(&file.inode) == Some(&State::Fetched),

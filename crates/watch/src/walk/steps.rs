@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The way that a walk takes: what it comes to, in its order, and where that is.
+//! The steps of a walk: files and directories in the walk's order, and their positions.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Steps {
         self.list.range(at.unwrap_or(all).min(all)..)
     }
 
-    /// The files from this step on, up to what isn't listed yet.
+    /// The files from this step on, up to the first unlisted directory.
     pub(super) fn files_from(&self, number: u64) -> impl Iterator<Item = &FileToFetch> {
         self.from(number).map_while(|step| match step {
             Step::File(file) => Some(file),
@@ -95,8 +95,8 @@ impl Steps {
         self.has_file(inode) || self.doors.contains_key(&inode)
     }
 
-    /// Puts in what has been listed; what was tried and isn't here goes. The first step that is
-    /// another one now, `None` where that is none.
+    /// Replaces unlisted directories by their lists, and removes those that were tried without a
+    /// list. Returns the number of the first changed step; `None` if nothing changed.
     pub(super) fn put_in(
         &mut self,
         tried: &[Vec<u8>],
@@ -126,7 +126,7 @@ impl Steps {
         Some(front + at as u64)
     }
 
-    /// Appends what is below a directory, in the order of the walk.
+    /// Appends the entries below a directory, in the order of the walk.
     fn append(&mut self, directory: Vec<u8>, lists: &HashMap<Vec<u8>, Vec<Entry>>, order: Order) {
         enum Rest {
             Directory(Vec<u8>, u64),

@@ -52,7 +52,7 @@ fn files_of(lists: &HashMap<Vec<u8>, Vec<Entry>>, top: &str) -> Vec<FileToFetch>
     files.collect()
 }
 
-/// Carries out what a walk decides until it waits. Lists no deeper than one level a time.
+/// Carries out the decisions of a walk until it waits. Lists no deeper than one level a time.
 fn serve(
     walk: &mut Walk,
     lists: &HashMap<Vec<u8>, Vec<Entry>>,
@@ -120,7 +120,7 @@ fn what_has_gone_from_memory_is_fetched_again() {
         walk.tally().missed_files - before.missed_files
     };
     assert_eq!(pass(&mut walk), 1);
-    // Dropped, and somebody goes through it again, and again.
+    // The files are dropped, and the program goes through them again, and again.
     for _ in 0..4 {
         assert!((8..16).contains(&pass(&mut walk)));
     }
@@ -360,7 +360,7 @@ proptest! {
                 walk.missed(&file.directory, file.inode);
             }
         }
-        // Once, and once more each time that what was come to has gone.
+        // A file is fetched once, and once more each time that the visited files have gone.
         let mut times: HashMap<u64, u32> = HashMap::new();
         for file in &fetched {
             *times.entry(file.inode).or_default() += 1;
