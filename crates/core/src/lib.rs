@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The readahead policies, units of the field as types, the sizes that people type, numbers as
-//! files have them, the numbers of devices, and a histogram of times.
+//! files have them, the numbers of devices, the mounts of a process, and a histogram of times.
 //!
 //! `ffi.rs` calls the C core and is the only file here that may hold unsafe code.
 #![deny(unsafe_code)]
@@ -10,6 +10,7 @@ mod decimal;
 mod device;
 mod ffi;
 mod latencies;
+pub mod mounts;
 pub mod policy;
 pub mod size;
 pub mod units;

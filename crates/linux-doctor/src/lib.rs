@@ -19,7 +19,7 @@ use foreread_linux_stat::{Accounting, Following, StatError};
 use foreread_prefetch::ext4::Geometry;
 use foreread_profile::BlindSpots;
 use foreread_sys::block_device::BlockDevice;
-use foreread_sys::mounts::{MountPoint, Mounts};
+use foreread_sys::mounts::{MountPoint, mounts_of_self};
 use rustix::fs::{Access, AtFlags, MemfdFlags, Mode, OFlags, ResolveFlags};
 
 /// Time that the BPF recorder takes to load and attach: what a run waits for it.
@@ -141,7 +141,7 @@ pub struct FileSystem {
 /// # Errors
 /// When `/proc` isn't there.
 pub fn file_systems() -> io::Result<Vec<FileSystem>> {
-    let mounts = Mounts::of_self()?;
+    let mounts = mounts_of_self()?;
     let mut found: Vec<MountPoint> = Vec::new();
     for point in mounts.points().iter().filter(|point| !point.is_virtual()) {
         let same =

@@ -3,7 +3,7 @@
 
 use foreread_bpf::BpfError;
 use foreread_profile::{Profile, Program, Recorder, Source};
-use foreread_sys::mounts::Mounts;
+use foreread_sys::mounts::mounts_of_self;
 use thiserror::Error;
 
 use super::known::Known;
@@ -120,7 +120,7 @@ impl AnyRecorder {
     /// Ends it and makes a profile. `known` is what was replayed meanwhile.
     #[must_use]
     pub fn finish(self, program: Program, mut source: Source, known: Option<&Profile>) -> Recorded {
-        let mounts = Mounts::of_self().unwrap_or_default();
+        let mounts = mounts_of_self().unwrap_or_default();
         let (profile, unresolved, counts) = match self {
             Self::Bpf(recorder) => {
                 source.blind_spots = recorder.blind_spots();

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 use assemble::Seen;
 use foreread_profile::{BlindSpots, Profile, Program, Recorder, Source, Uses};
-use foreread_sys::mounts::Mounts;
+use foreread_sys::mounts::{Mounts, mounts_of_self};
 use rustix::process::getpid;
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
@@ -71,7 +71,7 @@ impl FanotifyRecorder {
     /// # Errors
     /// [`FanotifyError`] when the kernel refuses, as it does without `CAP_SYS_ADMIN`.
     pub fn start() -> Result<Self, FanotifyError> {
-        let mounts = Mounts::of_self().map_err(FanotifyError::NoMounts)?;
+        let mounts = mounts_of_self().map_err(FanotifyError::NoMounts)?;
         let group = Group::watch(&mounts)?;
         let started_ns = now_ns();
         Ok(Self {

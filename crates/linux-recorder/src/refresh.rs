@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use foreread_bpf::BpfError;
 use foreread_profile::{PagesOf, Profile, Program, Source};
-use foreread_sys::mounts::Mounts;
+use foreread_sys::mounts::mounts_of_self;
 
 use super::known::Known;
 use super::waste::{Unused, unused};
@@ -185,7 +185,7 @@ fn finish(mut recorder: BpfRecorder, watched: Watched, waited_ns: u64) -> Refres
     // Without hits, a page that wasn't seen used may have been.
     let sees_use = recorder.has_watched_hits_only();
     let recording = recorder.finish();
-    let mounts = Mounts::of_self().unwrap_or_default();
+    let mounts = mounts_of_self().unwrap_or_default();
     let Unused {
         pages,
         wasted_pages,

@@ -20,7 +20,7 @@ use std::io;
 
 use foreread_profile::{BlindSpots, Profile, Program, Recorder, Source};
 use foreread_sys::fanotify::{FanotifyError, Group};
-use foreread_sys::mounts::Mounts;
+use foreread_sys::mounts::{Mounts, mounts_of_self};
 use rustix::process::getpid;
 use rustix::thread::gettid;
 use thiserror::Error;
@@ -122,7 +122,7 @@ impl TracefsRecorder {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_with(options: &TracefsOptions) -> Result<Self, TracefsError> {
-        let mounts = Mounts::of_self().map_err(FanotifyError::NoMounts)?;
+        let mounts = mounts_of_self().map_err(FanotifyError::NoMounts)?;
         // First, since it may start a thread: after the trace knows this thread, it would be
         // traced.
         let group = Group::watch(&mounts)?;

@@ -18,7 +18,7 @@ use foreread_linux_recorder::{
     TracefsRecorder, Unresolved, Watch, resolve,
 };
 use foreread_profile::{BlindSpots, PageRange, Profile, Program, Recorder, Source, Uses};
-use foreread_sys::mounts::Mounts;
+use foreread_sys::mounts::{Mounts, mounts_of_self};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
@@ -118,7 +118,7 @@ macro_rules! started {
 macro_rules! directory_on_disk {
     () => {{
         let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let mounts = Mounts::of_self().unwrap();
+        let mounts = mounts_of_self().unwrap();
         let index = mounts.mount_of(directory.path().as_os_str().as_bytes());
         if index.is_none_or(|index| mounts.points()[index].is_virtual()) {
             println!("skipped: {} is in memory", directory.path().display());
@@ -138,7 +138,7 @@ fn run(mut recorder: impl Recording, command: &mut Command) -> Recorded {
         sleep(Duration::from_millis(5));
     };
     assert!(status.success(), "{command:?}: {status}");
-    recorder.finish(&Mounts::of_self().unwrap())
+    recorder.finish(&mounts_of_self().unwrap())
 }
 
 fn make(directory: &Path, name: &str, bytes: usize) -> PathBuf {
@@ -523,7 +523,7 @@ fn an_overrun_is_counted() {
         .args(["of=/dev/null", "bs=40", "status=none"]);
     assert!(command.status().unwrap().success());
     let (profile, _, counts) = recorder.finish(
-        &Mounts::of_self().unwrap(),
+        &mounts_of_self().unwrap(),
         Program::default(),
         Source::default(),
     );

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use foreread_accounting::{FileOf, Process};
 use foreread_core::Device;
-use foreread_sys::mounts::Mounts;
+use foreread_sys::mounts::{Mounts, mounts_of_self};
 
 /// Names that were told, and those that can be asked for.
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl Names {
 
     fn mounts(&mut self) -> &Mounts {
         self.mounts
-            .get_or_insert_with(|| Mounts::of_self().unwrap_or_default())
+            .get_or_insert_with(|| mounts_of_self().unwrap_or_default())
     }
 
     /// Mounts may have changed since; called before names are asked for.

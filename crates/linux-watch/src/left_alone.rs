@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use foreread_sys::mounts::Mounts;
+use foreread_sys::mounts::mounts_of_self;
 use foreread_watch::detect::Suspicion;
 use foreread_watch::excluded::Excluded;
 
@@ -29,7 +29,7 @@ pub(super) fn is_program(excluded: &Excluded, process: u32, numbers_are_ours: bo
 
 fn is_path(excluded: &Excluded, suspicion: &Suspicion) -> bool {
     excluded.has_paths() && {
-        let place = Mounts::of_self()
+        let place = mounts_of_self()
             .ok()
             .and_then(|mounts| Place::find(&mounts, suspicion.device, &suspicion.directory));
         place.is_some_and(|place| excluded.is_path(&place.path_of(&place.inside)))
@@ -77,7 +77,7 @@ mod tests {
             ..suspicion()
         };
         let all = Excluded::new(&[], &["/"]);
-        let mounts = Mounts::of_self().unwrap();
+        let mounts = mounts_of_self().unwrap();
         // A root file system may be in memory, or a part of another: then nothing is found.
         let is_found = Place::find(&mounts, here.device, &here.directory).is_some();
         assert_eq!(is_left_alone(&all, &here, true), is_found);

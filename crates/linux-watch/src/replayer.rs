@@ -12,7 +12,7 @@ use foreread_linux_prefetcher::{Executor, warm};
 use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::benefit::judge;
 use foreread_profile::{NodeId, Profile};
-use foreread_sys::mounts::Mounts;
+use foreread_sys::mounts::{Mounts, mounts_of_self};
 use foreread_watch::detect::Missed;
 use foreread_watch::excluded::Excluded;
 use foreread_watch::known::first_need_ns;
@@ -79,7 +79,7 @@ impl Start {
         if processes.iter().any(is_excluded) {
             return Err(NotReplayed::Excluded);
         }
-        let mounts = Mounts::of_self().map_err(NotReplayed::Mounts)?;
+        let mounts = mounts_of_self().map_err(NotReplayed::Mounts)?;
         let files = self.found.files.iter();
         let files: Option<Vec<NodeId>> =
             files.map(|file| node_of(&mounts, &profile, file)).collect();

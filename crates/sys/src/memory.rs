@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use foreread_prefetch::budget::Memory;
 
-use crate::mounts::Mounts;
+use crate::mounts::mounts_of_self;
 
 /// Whether the multi-generational LRU is on: bit 0 of a number like `0x0007`. Kernels built without
 /// it don't have the file.
@@ -38,7 +38,7 @@ pub fn memory() -> Memory {
 /// The least that any memory limit between our cgroup and the root leaves.
 fn cgroup_left_bytes() -> Option<u64> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let mounts = Mounts::of_self().ok()?;
+    let mounts = mounts_of_self().ok()?;
     let mut least = None;
     for line in own.lines() {
         let mut fields = line.splitn(3, ':');

@@ -23,7 +23,7 @@ use anyhow::{Context, Result, bail};
 use foreread_linux_watch::{Options, Watching, Whom};
 use foreread_sys::child::{self, Running};
 use foreread_sys::interrupt::{Interrupt, Told};
-use foreread_sys::mounts::Mounts;
+use foreread_sys::mounts::mounts_of_self;
 use foreread_watch::settings::Settings;
 use indicatif::ProgressBar;
 
@@ -125,7 +125,7 @@ fn cgroup(path: &Path) -> Result<Whom> {
     let path = path
         .canonicalize()
         .with_context(|| format!("cannot find the cgroup {}", path.display()))?;
-    let mounts = Mounts::of_self().context("cannot read the mounts")?;
+    let mounts = mounts_of_self().context("cannot read the mounts")?;
     let bytes = path.as_os_str().as_bytes();
     let point = mounts
         .mount_of(bytes)

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
 use foreread_sys::fiemap;
-use foreread_sys::mounts::Mounts;
+use foreread_sys::mounts::{Mounts, mounts_of_self};
 use foreread_trace::limits::FILES_MAX;
 use foreread_trace::{Event, Extent, File, FileId, WriteError, frt};
 use rustix::fs::{Mode, OFlags, fstat, open};
@@ -40,7 +40,7 @@ pub(super) struct Files {
 impl Files {
     pub fn new() -> Self {
         Self {
-            mounts: Mounts::of_self().unwrap_or_default(),
+            mounts: mounts_of_self().unwrap_or_default(),
             files: HashMap::new(),
             devices: HashMap::new(),
         }

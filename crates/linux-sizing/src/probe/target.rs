@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use foreread_sys::block_device::node;
 use foreread_sys::fiemap;
-use foreread_sys::mounts::Mounts;
+use foreread_sys::mounts::mounts_of_self;
 use foreread_sys::read_ahead::ReadAheadSetting;
 use rustix::fs::{SeekFrom, fstatvfs, seek};
 
@@ -200,7 +200,7 @@ fn open(path: &Path) -> io::Result<File> {
 /// Where a device is mounted; its own top rather than a part of it.
 fn mount_point(number: u64) -> Option<PathBuf> {
     let device = (rustix::fs::major(number), rustix::fs::minor(number));
-    let mounts = Mounts::of_self().ok()?;
+    let mounts = mounts_of_self().ok()?;
     let points = mounts.points().iter();
     let mut points: Vec<_> = points
         .filter(|point| (point.major, point.minor) == device)
