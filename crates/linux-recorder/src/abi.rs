@@ -1,224 +1,46 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The structs of `bpf/record.h`, read field by field from the bytes that the kernel gives.
+//! Reads the structs of `bpf/record.h`, field by field, from the bytes that the kernel gives.
 
 use std::mem::offset_of;
-use std::ops::AddAssign;
 
 use foreread_bpf::field;
 use foreread_bpf::skeletons::record::types::{
     access_record, chunk_key, chunk_value, counts, inode_key, inode_value, node_record, path_record,
 };
+use foreread_recorder::accesses::{AccessKind, AccessRecord, MappingBits};
+use foreread_recorder::{Chunk, Counts, InodeEntry, NodeRecord, PathRecord, Record};
 
-/// Pages in a chunk: a bit each in a bitmap.
-pub const CHUNK_PAGES: u64 = 64;
-
-/// `struct chunk_value`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Chunk {
-    /// First access by the program, from its start; 0 never.
-    pub need_ns: u64,
-    /// A bit a page: accessed by the program.
-    pub used: u64,
-    /// A bit a page: brought in by the replay.
-    pub fetched: u64,
-}
-
-impl Chunk {
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
-        Self {
-            need_ns: field!(bytes, chunk_value, need_ns).unwrap_or(0),
-            used: field!(bytes, chunk_value, used).unwrap_or(0),
-            fetched: field!(bytes, chunk_value, fetched).unwrap_or(0),
-        }
+/// Reads `struct chunk_value`.
+pub(crate) fn chunk(bytes: &[u8]) -> Chunk {
+    Chunk {
+        need_ns: field!(bytes, chunk_value, need_ns).unwrap_or(0),
+        used: field!(bytes, chunk_value, used).unwrap_or(0),
+        fetched: field!(bytes, chunk_value, fetched).unwrap_or(0),
     }
 }
 
-/// `struct inode_key`, without the pointer, and `struct inode_value`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InodeEntry {
-    /// Inode number.
-    pub number: u64,
-    /// Inode generation.
-    pub generation: u32,
-    /// Superblock, as in the kernel: 12 bits major, 20 bits minor.
-    pub device: u32,
-    /// Its first 64 pages.
-    pub first: Chunk,
-    /// When it was first seen, from the start of the program.
-    pub need_ns: u64,
-    /// Its number in the recording.
-    pub id: u32,
-    /// Bits as in the profile's `Uses`.
-    pub uses: u32,
-    /// Size when it was first seen.
-    pub size_bytes: u64,
-    /// Type and permissions.
-    pub mode: u16,
-}
-
-impl InodeEntry {
-    pub(crate) fn from_bytes(key: &[u8], value: &[u8]) -> Self {
-        Self {
-            number: field!(key, inode_key, number).unwrap_or(0),
-            generation: field!(key, inode_key, generation).unwrap_or(0),
-            device: field!(key, inode_key, device).unwrap_or(0),
-            first: Chunk::from_bytes(value.get(offset_of!(inode_value, first)..).unwrap_or(&[])),
-            need_ns: field!(value, inode_value, need_ns).unwrap_or(0),
-            id: field!(value, inode_value, id).unwrap_or(0),
-            uses: field!(value, inode_value, uses).unwrap_or(0),
-            size_bytes: field!(value, inode_value, size_bytes).unwrap_or(0),
-            mode: field!(value, inode_value, mode).unwrap_or(0),
-        }
+/// Reads `struct inode_key`, without the pointer, and `struct inode_value`.
+pub(crate) fn inode(key: &[u8], value: &[u8]) -> InodeEntry {
+    InodeEntry {
+        number: field!(key, inode_key, number).unwrap_or(0),
+        generation: field!(key, inode_key, generation).unwrap_or(0),
+        device: field!(key, inode_key, device).unwrap_or(0),
+        first: chunk(value.get(offset_of!(inode_value, first)..).unwrap_or(&[])),
+        need_ns: field!(value, inode_value, need_ns).unwrap_or(0),
+        id: field!(value, inode_value, id).unwrap_or(0),
+        uses: field!(value, inode_value, uses).unwrap_or(0),
+        size_bytes: field!(value, inode_value, size_bytes).unwrap_or(0),
+        mode: field!(value, inode_value, mode).unwrap_or(0),
     }
 }
 
-/// `struct chunk_key`: an inode's number in the recording, and which chunk.
+/// Reads `struct chunk_key`: an inode's number in the recording, and the number of the chunk.
 pub(crate) fn chunk_of(key: &[u8]) -> (u32, u32) {
     let id = field!(key, chunk_key, id).unwrap_or(0);
     (id, field!(key, chunk_key, chunk).unwrap_or(0))
 }
 
-/// `struct node_record`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeRecord {
-    /// Its number in the recording.
-    pub id: u32,
-    /// Number of the directory it is in; 0 at the root of its file system.
-    pub parent: u32,
-    /// Inode generation.
-    pub generation: u32,
-    /// Inode number.
-    pub number: u64,
-    /// Superblock, as in the kernel: 12 bits major, 20 bits minor.
-    pub device: u32,
-    /// Type and permissions.
-    pub mode: u16,
-    /// When it was first seen, from the start of the program.
-    pub need_ns: u64,
-    /// Name in its directory; empty at the root of its file system.
-    pub name: Vec<u8>,
-}
-
-/// `struct path_record`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PathRecord {
-    /// Number of the node that the path starts from.
-    pub directory: u32,
-    /// What the call returned: a negative errno, or 0.
-    pub result: i32,
-    /// Bits as in the profile's `Uses`.
-    pub uses: u32,
-    /// When, from the start of the program.
-    pub need_ns: u64,
-    /// As the program gave it.
-    pub path: Vec<u8>,
-    /// The call didn't follow a symlink at the end of the path.
-    pub no_follow: bool,
-}
-
-/// How a file was accessed: `enum access_kind`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AccessKind {
-    /// Pages that a read asks for; more of the same read may follow.
-    #[default]
-    Read,
-    /// A call that has returned: these bytes.
-    ReadCall,
-    /// A fault, before its wait.
-    Fault,
-    /// Pages mapped around a fault, from its page on where that is known.
-    Mapped,
-    /// No access: the thread ends.
-    Exit,
-    /// Pages of a block device are brought in, before their wait.
-    Metadata,
-    /// No access: a call that has waited for no data returns.
-    Call,
-    /// A file was opened.
-    Open,
-    /// Advice was given.
-    Advice,
-    /// A block of metadata that isn't read yet is asked for, in its page.
-    Block,
-}
-
-impl AccessKind {
-    /// Whether it is about a block device's own pages.
-    #[must_use]
-    pub const fn is_metadata(self) -> bool {
-        matches!(self, Self::Metadata | Self::Block)
-    }
-}
-
-/// What is known of the mapping that a fault is in: `MAPPING_` bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MappingBits(pub u32);
-
-impl MappingBits {
-    /// All of the others, and the page is the one that faulted.
-    pub const KNOWN: u32 = 1;
-    /// It is to be executed.
-    pub const EXEC: u32 = 1 << 1;
-    /// It was advised to be sequential.
-    pub const SEQUENTIAL: u32 = 1 << 2;
-    /// It was advised to be random.
-    pub const RANDOM: u32 = 1 << 3;
-
-    /// Whether this bit is set.
-    #[must_use]
-    pub const fn has(self, bit: u32) -> bool {
-        self.0 & bit != 0
-    }
-}
-
-/// `struct access_record`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AccessRecord {
-    /// How.
-    pub kind: AccessKind,
-    /// Number of the file's node; 0 of none.
-    pub id: u32,
-    /// Process.
-    pub pid: u32,
-    /// Thread.
-    pub tid: u32,
-    /// The thread that started it.
-    pub parent_tid: u32,
-    /// When, from the start of the program.
-    pub time_ns: u64,
-    /// First byte.
-    pub start_bytes: u64,
-    /// How many bytes.
-    pub length_bytes: u64,
-    /// Tells open files apart; 0 when not known.
-    pub file: u64,
-    /// Size of the file.
-    pub size_bytes: u64,
-    /// How long the thread waited for reads since its record before.
-    pub waited_ns: u64,
-    /// The first of these waits.
-    pub first_waited_ns: u64,
-    /// Name of the thread.
-    pub name: Vec<u8>,
-    /// How many bytes a call asked for; 0 when not known.
-    pub asked_bytes: u64,
-    /// What of the file the mapping of a fault covers: first byte, and the one after the last.
-    pub map_bytes: (u64, u64),
-    /// What else is known of that mapping.
-    pub mapping: MappingBits,
-    /// As for `posix_fadvise`.
-    pub advice: u32,
-    /// Of metadata, the block device: 12 bits major, 20 bits minor.
-    pub device: u32,
-}
-
-/// What the ring buffer carries.
-pub(crate) enum Record {
-    Node(NodeRecord),
-    Path(PathRecord),
-    Access(AccessRecord),
-}
-
+/// Reads `struct access_record`; the kinds are those of `enum access_kind`.
 fn access(bytes: &[u8]) -> Option<AccessRecord> {
     let bytes = bytes.get(..size_of::<access_record>())?;
     let name = field!(bytes, access_record, name)?;
@@ -286,6 +108,7 @@ fn path(bytes: &[u8]) -> Option<PathRecord> {
     })
 }
 
+/// Reads a record of the ring buffer.
 pub(crate) fn record(bytes: &[u8]) -> Option<Record> {
     // The type comes first in each of them.
     match field!(bytes, node_record, r#type)? {
@@ -301,95 +124,32 @@ const _: () = assert!(
         && offset_of!(node_record, r#type) == offset_of!(access_record, r#type)
 );
 
-macro_rules! counts {
-    (
-        $($(#[$doc:meta])* $name:ident,)*
-        ;
-        $($(#[$doc_here:meta])* $name_here:ident,)*
-    ) => {
-        /// `struct counts`, summed over all CPUs.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Counts {
-            $($(#[$doc])* pub $name: u64,)*
-            $($(#[$doc_here])* pub $name_here: u64,)*
-        }
-
-        impl Counts {
-            /// Of one CPU. What the kernel's side does not count is 0.
-            pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
-                Self {
-                    $($name: field!(bytes, counts, $name).unwrap_or(0),)*
-                    $($name_here: 0,)*
-                }
-            }
-        }
-
-        impl AddAssign for Counts {
-            fn add_assign(&mut self, other: Self) {
-                $(self.$name += other.$name;)*
-                $(self.$name_here += other.$name_here;)*
-            }
-        }
-    };
-}
-
-counts! {
-    /// Page accesses seen, hits included.
-    calls,
-    /// Of these, with a page not accessed before.
-    news,
-    /// Time that threads of the program waited for reads.
-    stall_ns,
-    /// How often they did.
-    stalls,
-    /// Pages of file data that the program itself brought into the page cache.
-    missed_pages,
-    /// The same, of block devices.
-    missed_metadata_pages,
-    /// Pages of file data that the replay brought in.
-    fetched_pages,
-    /// The same, of block devices.
-    fetched_metadata_pages,
-    /// Pages fetched by the replay and then accessed.
-    used_pages,
-    /// Of these, waited for.
-    late_pages,
-    /// Distinct pages that the program accessed.
-    accessed_pages,
-    /// Ring buffer full.
-    lost_records,
-    /// Table of inodes full.
-    lost_inodes,
-    /// Table of chunks full.
-    lost_chunks,
-    /// Table of processes full.
-    lost_processes,
-    /// A path that couldn't be read from the program's memory.
-    lost_paths,
-    /// A page fault whose mapping couldn't be looked at.
-    lost_faults,
-    ;
-    /// Events of the whole machine at which the kernel has not run a program; at most so many were
-    /// the program's own.
-    missed_events,
-}
-
-impl Counts {
-    /// Events that should have been noted and weren't.
-    #[must_use]
-    pub fn lost(&self) -> u64 {
-        let Self {
-            lost_records,
-            lost_inodes,
-            lost_chunks,
-            lost_processes,
-            lost_paths,
-            lost_faults,
-            missed_events,
-            ..
-        } = self;
-        let no_room = lost_records + lost_inodes + lost_chunks + lost_processes;
-        no_room + lost_paths + lost_faults + missed_events
+/// Reads `struct counts` of one CPU. The kernel's side counts no missed events.
+pub(crate) fn counts(bytes: &[u8]) -> Counts {
+    macro_rules! count {
+        ($name:ident) => {
+            field!(bytes, counts, $name).unwrap_or(0)
+        };
+    }
+    Counts {
+        calls: count!(calls),
+        news: count!(news),
+        stall_ns: count!(stall_ns),
+        stalls: count!(stalls),
+        missed_pages: count!(missed_pages),
+        missed_metadata_pages: count!(missed_metadata_pages),
+        fetched_pages: count!(fetched_pages),
+        fetched_metadata_pages: count!(fetched_metadata_pages),
+        used_pages: count!(used_pages),
+        late_pages: count!(late_pages),
+        accessed_pages: count!(accessed_pages),
+        lost_records: count!(lost_records),
+        lost_inodes: count!(lost_inodes),
+        lost_chunks: count!(lost_chunks),
+        lost_processes: count!(lost_processes),
+        lost_paths: count!(lost_paths),
+        lost_faults: count!(lost_faults),
+        missed_events: 0,
     }
 }
 
@@ -453,11 +213,11 @@ mod tests {
     }
 
     #[test]
-    fn counts_add_up() {
+    fn counts_are_read_in_their_order() {
         let bytes: Vec<u8> = (1u64..=17).flat_map(u64::to_ne_bytes).collect();
-        let mut sum = Counts::from_bytes(&bytes);
-        sum += sum;
-        assert_eq!((sum.calls, sum.lost_faults), (2, 34));
-        assert_eq!(sum.lost(), 2 * (12 + 13 + 14 + 15 + 16 + 17));
+        let counts = counts(&bytes);
+        assert_eq!((counts.calls, counts.lost_faults), (1, 17));
+        assert_eq!(counts.missed_events, 0);
+        assert_eq!(counts.lost(), 12 + 13 + 14 + 15 + 16 + 17);
     }
 }

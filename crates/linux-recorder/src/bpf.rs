@@ -11,11 +11,13 @@ use foreread_bpf::skeletons::record::{OpenRecordSkel, RecordSkel, RecordSkelBuil
 use foreread_bpf::system_calls;
 use foreread_bpf::{BpfError, MissingHook, Served, Wanted, likes, needs, refused};
 use foreread_profile::BlindSpots;
+use foreread_recorder::accesses::AccessRecord;
+use foreread_recorder::{Counts, Inbox, NodeRecord, Recording};
 use foreread_sys::process_stat::parent_of;
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, RingBuffer};
 
-use super::abi::{self, AccessRecord, Chunk, Counts, InodeEntry, NodeRecord, PathRecord, Record};
+use super::abi;
 
 /// How much to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,52 +50,6 @@ impl Default for Limits {
             inodes: 1 << 18,
             chunks: 1 << 18,
             processes: 1 << 16,
-        }
-    }
-}
-
-/// What a recording saw, in the kernel's terms: see [`super::resolve`] for paths.
-#[derive(Clone, Debug, Default)]
-pub struct Recording {
-    /// Inodes with their names, by number in the recording.
-    pub nodes: HashMap<u32, NodeRecord>,
-    /// Names given to system calls: each pair of directory and name once, first need first.
-    pub paths: Vec<PathRecord>,
-    /// Inodes with their uses and first chunk.
-    pub inodes: Vec<InodeEntry>,
-    /// Further chunks: number of the inode, number of the chunk.
-    pub chunks: Vec<(u32, u32, Chunk)>,
-    /// Sums.
-    pub counts: Counts,
-}
-
-/// Records as they come from the ring buffer.
-#[derive(Default)]
-struct Inbox {
-    nodes: HashMap<u32, NodeRecord>,
-    paths: HashMap<(u32, Vec<u8>), PathRecord>,
-    /// Of a trace, until they are taken.
-    accesses: Vec<AccessRecord>,
-}
-
-impl Inbox {
-    fn take(&mut self, bytes: &[u8]) {
-        match abi::record(bytes) {
-            Some(Record::Node(node)) => {
-                self.nodes.insert(node.id, node);
-            }
-            Some(Record::Path(path)) => {
-                let key = (path.directory, path.path.clone());
-                self.paths
-                    .entry(key)
-                    .and_modify(|seen| {
-                        seen.uses |= path.uses;
-                        seen.no_follow &= path.no_follow;
-                    })
-                    .or_insert(path);
-            }
-            Some(Record::Access(access)) => self.accesses.push(access),
-            None => {}
         }
     }
 }
@@ -176,7 +132,9 @@ impl BpfRecorder {
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let receiver = Rc::clone(&inbox);
         let ring = foreread_bpf::ring(&skel.maps.fr_rec_records, move |bytes| {
-            receiver.borrow_mut().take(bytes);
+            if let Some(record) = abi::record(bytes) {
+                receiver.borrow_mut().take(record);
+            }
         })?;
         Ok(Self {
             skel,
@@ -323,13 +281,9 @@ impl BpfRecorder {
 
     /// The accesses that came since the last time, each after what is known of its file; with
     /// [`Watch::EachAccess`] only.
-    pub fn take_accesses(&self, mut take: impl FnMut(AccessRecord, &HashMap<u32, NodeRecord>)) {
+    pub fn take_accesses(&self, take: impl FnMut(AccessRecord, &HashMap<u32, NodeRecord>)) {
         self.drain();
-        let mut inbox = self.inbox.borrow_mut();
-        let accesses = std::mem::take(&mut inbox.accesses);
-        for access in accesses {
-            take(access, &inbox.nodes);
-        }
+        self.inbox.borrow_mut().take_accesses(take);
     }
 
     /// The sums now, but for the missed events: [`Self::finish`] gives these.
@@ -344,7 +298,7 @@ impl BpfRecorder {
             .lookup_percpu(&key, MapFlags::ANY)
         {
             for bytes in cpus {
-                sum += Counts::from_bytes(&bytes);
+                sum += abi::counts(&bytes);
             }
         }
         sum
@@ -360,29 +314,18 @@ impl BpfRecorder {
         // A system call for each program: once, not each time that somebody looks at the sums.
         counts.missed_events = foreread_bpf::missed_calls(&self.served.all(self.skel.object()));
         let inbox = self.inbox.take();
-        let mut paths: Vec<PathRecord> = inbox.paths.into_values().collect();
-        paths.sort_by(|a, b| (a.need_ns, &a.path).cmp(&(b.need_ns, &b.path)));
-        let mut inodes: Vec<InodeEntry> = foreread_bpf::entries(&self.skel.maps.fr_rec_inodes)
+        let inodes = foreread_bpf::entries(&self.skel.maps.fr_rec_inodes)
             .iter()
-            .map(|(key, value)| InodeEntry::from_bytes(key, value))
+            .map(|(key, value)| abi::inode(key, value))
             .collect();
-        inodes.sort_by_key(|inode| inode.id);
-        let mut chunks: Vec<(u32, u32, Chunk)> =
-            foreread_bpf::entries(&self.skel.maps.fr_rec_chunks)
-                .iter()
-                .map(|(key, value)| {
-                    let (id, chunk) = abi::chunk_of(key);
-                    (id, chunk, Chunk::from_bytes(value))
-                })
-                .collect();
-        chunks.sort_by_key(|(id, chunk, _)| (*id, *chunk));
-        Recording {
-            nodes: inbox.nodes,
-            paths,
-            inodes,
-            chunks,
-            counts,
-        }
+        let chunks = foreread_bpf::entries(&self.skel.maps.fr_rec_chunks)
+            .iter()
+            .map(|(key, value)| {
+                let (id, number) = abi::chunk_of(key);
+                (id, number, abi::chunk(value))
+            })
+            .collect();
+        inbox.finish(inodes, chunks, counts)
     }
 }
 

@@ -19,8 +19,8 @@ use rustix::process::getpid;
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::abi::Counts;
 use super::resolve::{Unresolved, resolve};
+use foreread_recorder::Counts;
 
 pub use foreread_sys::fanotify::FanotifyError;
 use foreread_sys::fanotify::Group;

@@ -10,8 +10,7 @@ use std::collections::hash_map::Entry;
 use foreread_profile::{NodeId, Profile};
 use foreread_sys::mounts::{MountPoint, Mounts};
 
-use super::abi::{InodeEntry, NodeRecord};
-use super::bpf::Recording;
+use foreread_recorder::{InodeEntry, NodeRecord, Recording};
 
 /// The files of a profile, by inode.
 pub(super) struct Known<'a> {

@@ -15,14 +15,12 @@ mod resolve;
 mod tracefs;
 mod waste;
 
-pub use abi::{
-    AccessKind, AccessRecord, CHUNK_PAGES, Chunk, Counts, InodeEntry, NodeRecord, PathRecord,
-};
 pub use accesses::{TraceError, TraceRecorder, Traced};
 pub use any::{AnyRecorder, Choice, Recorded};
-pub use bpf::{BpfRecorder, Limits, Recording, Watch};
+pub use bpf::{BpfRecorder, Limits, Watch};
 pub use fanotify::{FanotifyError, FanotifyRecorder};
 pub use fetched::Fetched;
+pub use foreread_recorder::{Counts, Recording};
 pub use refresh::{Refreshed, Watched, Watcher, in_first_pid_namespace};
 pub use resolve::{Unresolved, resolve};
 pub use tracefs::{TracefsError, TracefsOptions, TracefsRecorder};

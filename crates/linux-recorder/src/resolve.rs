@@ -16,11 +16,10 @@ use std::path::Path;
 use foreread_profile::{
     Identity, Mount, NodeId, NodeKind, PageRange, Profile, ProfileBuilder, Program, Source, Uses,
 };
+use foreread_recorder::{InodeEntry, NodeRecord, PathRecord, Recording};
 use foreread_sys::handle;
 use foreread_sys::mounts::Mounts;
 
-use super::abi::{InodeEntry, NodeRecord, PathRecord};
-use super::bpf::Recording;
 use super::interpreter::interpreter;
 use super::known::Known;
 use super::waste::runs;

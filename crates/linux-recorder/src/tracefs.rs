@@ -25,11 +25,11 @@ use rustix::process::getpid;
 use rustix::thread::gettid;
 use thiserror::Error;
 
-use super::abi::Counts;
 use super::fanotify::assemble::{self, device_of, in_layer};
 use super::fanotify::tree::Ancestry;
 use super::fanotify::{Names, now_ns, read_pages, wall_ns};
 use super::resolve::{Unresolved, resolve};
+use foreread_recorder::Counts;
 use format::{Decoder, Kind, page_layout};
 use instance::{Instance, Tracefs};
 use ring::PageLayout;

@@ -7,9 +7,8 @@ use foreread_profile::PagesOf;
 use foreread_sys::cache::cached_pages;
 use foreread_sys::paths::Opener;
 
-use super::abi::{CHUNK_PAGES, Chunk};
-use super::bpf::Recording;
 use super::known::Known;
+use foreread_recorder::{CHUNK_PAGES, Chunk, Recording};
 
 /// What the replay fetched for nothing.
 #[derive(Default)]

@@ -5,7 +5,7 @@
 use crate::Finding;
 
 /// Crates that decide; they take values and traits, and run without root.
-const LOGIC: [&str; 10] = [
+const LOGIC: [&str; 11] = [
     "accounting",
     "blocktrace",
     "core",
@@ -13,6 +13,7 @@ const LOGIC: [&str; 10] = [
     "model",
     "prefetch",
     "profile",
+    "recorder",
     "sim",
     "trace",
     "watch",

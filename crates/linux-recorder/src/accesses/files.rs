@@ -13,7 +13,8 @@ use foreread_trace::limits::FILES_MAX;
 use foreread_trace::{Event, Extent, File, FileId, WriteError, frt};
 use rustix::fs::{Mode, OFlags, fstat, open};
 
-use super::super::abi::{AccessRecord, NodeRecord};
+use foreread_recorder::NodeRecord;
+use foreread_recorder::accesses::AccessRecord;
 
 /// Extents that are kept of one file.
 const EXTENTS_OF_FILE_MAX: usize = 4096;

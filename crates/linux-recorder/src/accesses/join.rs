@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a record is to the one before it of the same thread.
 
-use super::super::abi::{AccessKind, AccessRecord, MappingBits};
+use foreread_recorder::accesses::{AccessKind, AccessRecord, MappingBits};
 
 /// Bytes of a page.
 const PAGE_BYTES: u64 = 4096;

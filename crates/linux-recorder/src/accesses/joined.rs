@@ -9,11 +9,12 @@ use foreread_trace::{
     Access, Event, FileId, Flags, Header, Kind, LeftOut, Thread, ThreadId, WriteError, frt,
 };
 
-use super::super::abi::{AccessKind, AccessRecord, MappingBits, NodeRecord};
 use super::Traced;
 use super::files::Files;
 use super::join::{Join, end_alone, join};
 use super::metadata::Group;
+use foreread_recorder::NodeRecord;
+use foreread_recorder::accesses::{AccessKind, AccessRecord, MappingBits};
 
 /// How long what a thread is at is held back, for what may belong to it.
 const HELD_NS: u64 = 1_000_000_000;

@@ -4,7 +4,7 @@
 
 use foreread_trace::Kind;
 
-use super::super::abi::{AccessKind, AccessRecord};
+use foreread_recorder::accesses::{AccessKind, AccessRecord};
 
 /// Bytes of a page.
 const PAGE_BYTES: u64 = 4096;

@@ -13,11 +13,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use foreread_profile::Uses;
+use foreread_recorder::{
+    CHUNK_PAGES, Chunk, Counts, InodeEntry, NodeRecord, PathRecord, Recording,
+};
 use foreread_sys::mounts::{MountPoint, Mounts};
 
 use super::names::{Name, S_IFDIR};
-use crate::abi::{CHUNK_PAGES, Chunk, Counts, InodeEntry, NodeRecord, PathRecord};
-use crate::bpf::Recording;
 
 /// Pages of one file, with a time of first need for each chunk of 64.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::format::{Decoder, Event, Kind, Life, Touch};
 use super::instance::Instance;
 use super::lineage::Lineage;
 use super::ring::PageLayout;
-use crate::abi::Counts;
+use foreread_recorder::Counts;
 
 /// Pages of the ring buffer of one CPU that are taken in before the next CPU's.
 const PAGES_PER_TURN: usize = 16;

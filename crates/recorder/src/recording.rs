@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A recording in the kernel's terms: inodes, with their names up to the root of their file system,
+//! and the pages that were used.
+
+use std::collections::HashMap;
+
+use crate::counts::Counts;
+
+/// Pages in a chunk: a bit each in a bitmap.
+pub const CHUNK_PAGES: u64 = 64;
+
+/// Pages of one chunk: when the first was needed, and which were used or fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Chunk {
+    /// First access by the program, from its start; 0 for never.
+    pub need_ns: u64,
+    /// A bit a page: accessed by the program.
+    pub used: u64,
+    /// A bit a page: brought in by the replay.
+    pub fetched: u64,
+}
+
+/// An inode that was used, with its first chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InodeEntry {
+    /// Inode number.
+    pub number: u64,
+    /// Inode generation.
+    pub generation: u32,
+    /// Superblock, as in the kernel: 12 bits major, 20 bits minor.
+    pub device: u32,
+    /// Its first 64 pages.
+    pub first: Chunk,
+    /// When it was first seen, from the start of the program.
+    pub need_ns: u64,
+    /// Its number in the recording.
+    pub id: u32,
+    /// Bits as in the profile's `Uses`.
+    pub uses: u32,
+    /// Size when it was first seen.
+    pub size_bytes: u64,
+    /// Type and permissions.
+    pub mode: u16,
+}
+
+/// An inode with its name in its directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeRecord {
+    /// Its number in the recording.
+    pub id: u32,
+    /// Number of the directory it is in; 0 at the root of its file system.
+    pub parent: u32,
+    /// Inode generation.
+    pub generation: u32,
+    /// Inode number.
+    pub number: u64,
+    /// Superblock, as in the kernel: 12 bits major, 20 bits minor.
+    pub device: u32,
+    /// Type and permissions.
+    pub mode: u16,
+    /// When it was first seen, from the start of the program.
+    pub need_ns: u64,
+    /// Name in its directory; empty at the root of its file system.
+    pub name: Vec<u8>,
+}
+
+/// A path that was given to a system call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathRecord {
+    /// Number of the node that the path starts from.
+    pub directory: u32,
+    /// Result of the call: a negative errno, or 0.
+    pub result: i32,
+    /// Bits as in the profile's `Uses`.
+    pub uses: u32,
+    /// When, from the start of the program.
+    pub need_ns: u64,
+    /// As the program gave it.
+    pub path: Vec<u8>,
+    /// The call didn't follow a symlink at the end of the path.
+    pub no_follow: bool,
+}
+
+/// All that a recording saw; `resolve` makes absolute paths of it.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// Inodes with their names, by number in the recording.
+    pub nodes: HashMap<u32, NodeRecord>,
+    /// Names given to system calls: each pair of directory and name once, first need first.
+    pub paths: Vec<PathRecord>,
+    /// Inodes with their uses and first chunk.
+    pub inodes: Vec<InodeEntry>,
+    /// Further chunks: number of the inode, number of the chunk.
+    pub chunks: Vec<(u32, u32, Chunk)>,
+    /// Sums.
+    pub counts: Counts,
+}
