@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 mod abi;
-mod accesses;
 mod any;
 mod bpf;
 mod fanotify;
@@ -12,15 +11,18 @@ mod interpreter;
 mod known;
 mod refresh;
 mod resolve;
+mod trace;
 mod tracefs;
 mod waste;
 
-pub use accesses::{TraceError, TraceRecorder, Traced};
 pub use any::{AnyRecorder, Choice, Recorded};
 pub use bpf::{BpfRecorder, Limits, Watch};
 pub use fanotify::{FanotifyError, FanotifyRecorder};
 pub use fetched::Fetched;
+pub use foreread_recorder::accesses::Traced;
 pub use foreread_recorder::{Counts, Recording};
+
 pub use refresh::{Refreshed, Watched, Watcher, in_first_pid_namespace};
 pub use resolve::{Unresolved, resolve};
+pub use trace::{TraceError, TraceRecorder};
 pub use tracefs::{TracefsError, TracefsOptions, TracefsRecorder};

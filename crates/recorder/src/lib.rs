@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From what a kernel tells of a process tree to a profile or a trace.
 //!
-//! Input: records of BPF programs, as values. Output: a profile. No I/O: whoever drives it passes
-//! values in.
+//! Input: records of BPF programs, as values. Output: a trace, written to the caller's `Write`. The
+//! caller passes in, as traits, what must be asked of the machine. Nothing else does I/O.
 #![forbid(unsafe_code)]
 
 pub mod accesses;

@@ -9,6 +9,9 @@ use crate::counts::Counts;
 /// Pages in a chunk: a bit each in a bitmap.
 pub const CHUNK_PAGES: u64 = 64;
 
+/// Directories above a file; as many as a path of 4,096 bytes can name.
+const DEPTH_MAX: usize = 2048;
+
 /// Pages of one chunk: when the first was needed, and which were used or fetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chunk {
@@ -64,6 +67,14 @@ pub struct NodeRecord {
     pub name: Vec<u8>,
 }
 
+impl NodeRecord {
+    /// Whether its mode is that of a directory.
+    #[must_use]
+    pub const fn is_directory(&self) -> bool {
+        self.mode & 0o170_000 == 0o040_000
+    }
+}
+
 /// A path that was given to a system call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathRecord {
@@ -94,4 +105,32 @@ pub struct Recording {
     pub chunks: Vec<(u32, u32, Chunk)>,
     /// Sums.
     pub counts: Counts,
+}
+
+/// Path from the root of its file system to a node; `None` when a name is missing on the way.
+pub(crate) fn path_in_file_system(
+    node: &NodeRecord,
+    nodes: &HashMap<u32, NodeRecord>,
+) -> Option<Vec<u8>> {
+    let mut names = Vec::new();
+    let mut at = node;
+    while at.parent != 0 {
+        names.push(at.name.as_slice());
+        at = nodes.get(&at.parent)?;
+        if names.len() > DEPTH_MAX {
+            return None;
+        }
+    }
+    if !at.name.is_empty() || (names.is_empty() && !at.is_directory()) {
+        return None;
+    }
+    let mut path = Vec::new();
+    for name in names.iter().rev() {
+        path.push(b'/');
+        path.extend_from_slice(name);
+    }
+    if path.is_empty() {
+        path.push(b'/');
+    }
+    Some(path)
 }

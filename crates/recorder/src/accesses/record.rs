@@ -87,7 +87,7 @@ pub struct AccessRecord {
     pub name: Vec<u8>,
     /// How many bytes a call asked for; 0 when not known.
     pub asked_bytes: u64,
-    /// Bytes of the file that the mapping of a fault covers: the first, and the one after the last.
+    /// Bytes of the file that the mapping of a fault covers: the first, and the one behind.
     pub map_bytes: (u64, u64),
     /// Further bits about that mapping.
     pub mapping: MappingBits,

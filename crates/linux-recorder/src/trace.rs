@@ -1,49 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A trace of what a process tree reads: each access with its time, and how long it waited.
+//! Records a trace of a process tree: each access with its time, and how long it waited.
 //!
-//! The kernel tells of pages, at several places of one read or fault; [`joined`] makes one access
-//! of what belongs together, and puts all in order of time. Memory is bounded: what a thread is at
-//! is held back for a second at most.
+//! The BPF recorder tells of pages; a [`TraceWriter`] makes accesses of them.
 
-mod files;
-mod join;
-mod joined;
-mod metadata;
+mod live_places;
 
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use foreread_bpf::{BpfError, MissingHook};
+use foreread_recorder::accesses::{TraceWriter, Traced};
+use foreread_sys::mounts::mounts_of_self;
 use foreread_trace::{Header, Source, TimeIs, WriteError};
 
 use super::bpf::{BpfRecorder, Limits, Watch};
-use joined::Joined;
+use live_places::LivePlaces;
 
 /// Each access is a record of a hundred bytes: room for some hundred thousand.
 const RECORDS_BYTES: u32 = 32 << 20;
-
-/// What was recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Traced {
-    /// Accesses.
-    pub accesses: u64,
-    /// Of these, those that waited.
-    pub waited: u64,
-    /// How long all of them waited together.
-    pub waited_ns: u64,
-    /// Files.
-    pub files: u64,
-    /// Bytes of the trace.
-    pub bytes: u64,
-    /// Events that were lost.
-    pub lost: u64,
-}
 
 /// A recorder that writes a trace. From its start on the next child of this thread is the one
 /// recorded, once it calls exec.
 pub struct TraceRecorder<W: Write> {
     recorder: BpfRecorder,
-    joined: Joined<W>,
+    writer: TraceWriter<W, LivePlaces>,
 }
 
 /// Why no trace can be recorded.
@@ -79,25 +59,26 @@ impl<W: Write> TraceRecorder<W> {
             kernel: rustix::system::uname().release().to_bytes().to_vec(),
             ..Header::new(Source::Recorded, TimeIs::Returned)
         };
-        let joined = Joined::new(output, &header)?;
-        Ok(Self { recorder, joined })
+        let mounts = mounts_of_self().unwrap_or_default();
+        let writer = TraceWriter::new(output, &header, mounts, LivePlaces)?;
+        Ok(Self { recorder, writer })
     }
 
-    /// What isn't seen on this kernel, and why.
+    /// Hooks that this kernel lacks, and what isn't seen without them.
     #[must_use]
     pub fn lacking(&self) -> &[MissingHook] {
         self.recorder.lacking()
     }
 
-    /// Writes what has come; call it every few tens of milliseconds.
+    /// Writes the accesses that have come; call it every few tens of milliseconds.
     ///
     /// # Errors
     /// [`WriteError`] when the output fails.
     pub fn drain(&mut self) -> Result<(), WriteError> {
-        let joined = &mut self.joined;
+        let writer = &mut self.writer;
         self.recorder
-            .take_accesses(|access, nodes| joined.take(access, nodes));
-        joined.write_old()
+            .take_accesses(|access, nodes| writer.take(access, nodes));
+        writer.write_old()
     }
 
     /// Ends it: writes the rest, and where the files are on their devices.
@@ -107,8 +88,8 @@ impl<W: Write> TraceRecorder<W> {
     pub fn finish(mut self) -> Result<(W, Traced), WriteError> {
         self.drain()?;
         let recording = self.recorder.finish();
-        // What came between the last drain and the end: nothing, unless the tree goes on running.
+        // Nothing came between the last drain and the end, unless the tree goes on running.
         let lost = recording.counts.lost();
-        self.joined.finish(lost)
+        self.writer.finish(lost)
     }
 }

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a record is to the one before it of the same thread.
+//! Joins a record to the one before it of the same thread.
 
-use foreread_recorder::accesses::{AccessKind, AccessRecord, MappingBits};
+use super::record::{AccessKind, AccessRecord, MappingBits};
 
 /// Bytes of a page.
 const PAGE_BYTES: u64 = 4096;
 
-/// What a record is to the one before it of the same thread.
+/// How a record relates to the one before it of the same thread.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Join {
-    /// More of it, and more may come.
+    /// It adds to the one before, and more may come.
     Grown,
-    /// All of it, said better.
+    /// It tells the same access completely.
     Replaced,
-    /// Something else.
+    /// It is another access.
     Apart,
 }
 
+/// Joins `next` to `before` where both are of one access, and shares out the waits.
 pub(super) fn join(before: &mut AccessRecord, next: &mut AccessRecord) -> Join {
     let end = |record: &AccessRecord| record.start_bytes.saturating_add(record.length_bytes);
     let is_same = before.id == next.id;
@@ -43,13 +44,13 @@ pub(super) fn join(before: &mut AccessRecord, next: &mut AccessRecord) -> Join {
             if is_same && (next.start_bytes..end(next)).contains(&before.start_bytes) =>
         {
             go_on(before, next);
-            // What the thread may come to next without a fault.
+            // The pages that the thread may go on to without a fault.
             before.kind = AccessKind::Mapped;
             before.mapping.0 |= MappingBits::KNOWN;
             before.length_bytes = end(next) - before.start_bytes;
             Join::Grown
         }
-        // What was cached around it has been mapped; the page itself was not among that.
+        // Cached pages around it have been mapped; the page itself was not among them.
         (AccessKind::Mapped, AccessKind::Fault)
             if is_same && next.start_bytes == before.start_bytes =>
         {

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which files a trace is about: their paths, and where they lie on their devices.
+//! The files of a trace: their paths, and where they lie on their devices.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::fs;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 
-use foreread_sys::fiemap;
-use foreread_sys::mounts::{Mounts, mounts_of_self};
+use foreread_core::Device;
+use foreread_core::mounts::Mounts;
 use foreread_trace::limits::FILES_MAX;
 use foreread_trace::{Event, Extent, File, FileId, WriteError, frt};
-use rustix::fs::{Mode, OFlags, fstat, open};
 
-use foreread_recorder::NodeRecord;
-use foreread_recorder::accesses::AccessRecord;
+use super::record::AccessRecord;
+use crate::recording::{NodeRecord, path_in_file_system};
 
-/// Extents that are kept of one file.
-const EXTENTS_OF_FILE_MAX: usize = 4096;
-/// Directories above a file; as many as a path of 4,096 bytes can name.
-const DEPTH_MAX: usize = 2048;
+/// Where files and devices are; the machine is asked for it.
+pub trait Places {
+    /// Name of a block device below `/dev`; `None` when it has none.
+    fn device_name(&self, device: Device) -> Option<String>;
+
+    /// Extents of the file at `path` on its device; none when the path no longer leads to `inode`.
+    fn extents(&self, path: &[u8], inode: u64, size_bytes: u64) -> Vec<Extent>;
+}
 
 /// A file that was defined.
 struct Noted {
@@ -30,18 +30,20 @@ struct Noted {
 }
 
 /// Files and block devices that were defined.
-pub(super) struct Files {
+pub(super) struct Files<P: Places> {
     mounts: Mounts,
+    places: P,
     /// By node.
     files: HashMap<u32, Noted>,
     /// By number.
     devices: HashMap<u32, FileId>,
 }
 
-impl Files {
-    pub fn new() -> Self {
+impl<P: Places> Files<P> {
+    pub fn new(mounts: Mounts, places: P) -> Self {
         Self {
-            mounts: mounts_of_self().unwrap_or_default(),
+            mounts,
+            places,
             files: HashMap::new(),
             devices: HashMap::new(),
         }
@@ -72,7 +74,7 @@ impl Files {
         let file = File {
             path: path.clone(),
             size_bytes: Some(record.size_bytes),
-            device: device_number(device),
+            device: Device::from_kernel(device).to_stat(),
             inode,
             metadata: false,
         };
@@ -95,10 +97,11 @@ impl Files {
         if let Some(id) = self.devices.get(&record.device) {
             return Some(*id);
         }
+        let device = Device::from_kernel(record.device);
         let file = File {
-            path: device_path(record.device),
+            path: device_path(device, self.places.device_name(device)),
             size_bytes: Some(record.size_bytes),
-            device: device_number(record.device),
+            device: device.to_stat(),
             inode: 0,
             metadata: true,
         };
@@ -123,7 +126,7 @@ impl Files {
         let mut files: Vec<Noted> = self.files.into_values().collect();
         files.sort_by_key(|file| file.id);
         for file in &files {
-            let extents = extents(file);
+            let extents = self.places.extents(&file.path, file.inode, file.size_bytes);
             if extents.is_empty() {
                 continue;
             }
@@ -138,23 +141,13 @@ impl Files {
     }
 }
 
-/// The kernel's number of a device as `stat` gives it.
-fn device_number(device: u32) -> u64 {
-    libc::makedev(device >> 20, device & 0xf_ffff)
-}
-
-/// The node of a block device, or its numbers where it has none.
-fn device_path(device: u32) -> Vec<u8> {
-    let (major, minor) = (device >> 20, device & 0xf_ffff);
-    let uevent = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/uevent"));
-    let uevent = uevent.unwrap_or_default();
-    let name = uevent
-        .lines()
-        .find_map(|line| line.strip_prefix("DEVNAME="));
-    match name {
-        Some(name) => format!("/dev/{name}").into_bytes(),
-        None => format!("device-{major}:{minor}").into_bytes(),
-    }
+/// The path of a block device, or its numbers where it has none.
+fn device_path(device: Device, name: Option<String>) -> Vec<u8> {
+    let path = match name {
+        Some(name) => format!("/dev/{name}"),
+        None => format!("device-{device}"),
+    };
+    path.into_bytes()
 }
 
 /// Where mounts show a node, by the names above it.
@@ -163,43 +156,12 @@ fn path_of(
     nodes: &HashMap<u32, NodeRecord>,
     mounts: &Mounts,
 ) -> Option<Vec<u8>> {
-    let mut names = Vec::new();
-    let mut at = node;
-    while at.parent != 0 {
-        names.push(at.name.as_slice());
-        at = nodes.get(&at.parent)?;
-        if names.len() > DEPTH_MAX {
-            return None;
-        }
-    }
-    if names.is_empty() || !at.name.is_empty() {
+    if node.parent == 0 {
         return None;
     }
-    let mut inside = Vec::new();
-    for name in names.iter().rev() {
-        inside.push(b'/');
-        inside.extend_from_slice(name);
-    }
-    let (major, minor) = (node.device >> 20, node.device & 0xf_ffff);
-    let reached = mounts.reach(major, minor, &inside).into_iter().next();
+    let inside = path_in_file_system(node, nodes)?;
+    let device = Device::from_kernel(node.device);
+    let reached = mounts.reach(device.major, device.minor, &inside);
+    let reached = reached.into_iter().next();
     reached.map_or(Some(inside), |(_, path)| Some(path))
-}
-
-/// Where a file is on its device, as far as its path still leads there.
-fn extents(file: &Noted) -> Vec<Extent> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let path = OsStr::from_bytes(&file.path);
-    let Ok(opened) = open(path, flags, Mode::empty()) else {
-        return Vec::new();
-    };
-    if !fstat(&opened).is_ok_and(|stat| stat.st_ino == file.inode) {
-        return Vec::new();
-    }
-    let runs = fiemap::runs(&opened, 0, file.size_bytes, EXTENTS_OF_FILE_MAX);
-    let extent = |run: fiemap::Run| Extent {
-        logical_bytes: run.offset_bytes,
-        physical_bytes: run.place_bytes,
-        length_bytes: run.length_bytes,
-    };
-    runs.unwrap_or_default().into_iter().map(extent).collect()
 }

@@ -1,9 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records as they come, and the accesses that are made of them.
 
-use foreread_trace::{Source, TimeIs};
+use foreread_core::Device;
+use foreread_trace::{Extent, Source, TimeIs};
 
 use super::*;
+
+/// A machine of which nothing is known.
+struct Nowhere;
+
+impl Places for Nowhere {
+    fn device_name(&self, _: Device) -> Option<String> {
+        None
+    }
+
+    fn extents(&self, _: &[u8], _: u64, _: u64) -> Vec<Extent> {
+        Vec::new()
+    }
+}
+
+fn writer(header: &Header) -> TraceWriter<Vec<u8>, Nowhere> {
+    TraceWriter::new(Vec::new(), header, Mounts::default(), Nowhere).unwrap()
+}
 
 fn record(kind: AccessKind, time_ns: u64, page: u64, pages: u64) -> AccessRecord {
     AccessRecord {
@@ -31,12 +49,12 @@ fn waited(record: AccessRecord, waited_ns: u64) -> AccessRecord {
 /// Kind, time, first page, pages, and wait of what is in the trace.
 fn made(records: Vec<AccessRecord>) -> Vec<(Kind, u64, u64, u64, u64)> {
     let header = Header::new(Source::Recorded, TimeIs::Returned);
-    let mut joined = Joined::new(Vec::new(), &header).unwrap();
+    let mut writer = writer(&header);
     let nodes = HashMap::new();
     for record in records {
-        joined.take(record, &nodes);
+        writer.take(record, &nodes);
     }
-    let (bytes, traced) = joined.finish(3).unwrap();
+    let (bytes, traced) = writer.finish(3).unwrap();
     let mut reader = frt::Reader::new(&bytes[..]).unwrap();
     let mut accesses = Vec::new();
     while let Some(event) = reader.next_event().unwrap() {
@@ -181,11 +199,11 @@ fn each_open_is_a_stream_and_reads_that_met_the_end_say_what_they_asked_for() {
         ..record(AccessKind::ReadCall, time_ns, 255, 1)
     };
     let header = Header::new(Source::Recorded, TimeIs::Returned);
-    let mut joined = Joined::new(Vec::new(), &header).unwrap();
+    let mut writer = writer(&header);
     for record in [opened(1), read(2), opened(3), read(4)] {
-        joined.take(record, &HashMap::new());
+        writer.take(record, &HashMap::new());
     }
-    let (bytes, _) = joined.finish(0).unwrap();
+    let (bytes, _) = writer.finish(0).unwrap();
     let mut reader = frt::Reader::new(&bytes[..]).unwrap();
     let mut found = Vec::new();
     while let Some(event) = reader.next_event().unwrap() {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pages of a block device that are brought in together: what a file system reads of its own when a
-//! program looks up a name or needs to know where a file lies.
+//! Pages of a block device that are brought in together, before one wait.
+//!
+//! A file system reads them when a program looks up a name or needs to know where a file lies.
 
 use foreread_trace::Kind;
 
-use foreread_recorder::accesses::{AccessKind, AccessRecord};
+use super::record::{AccessKind, AccessRecord};
 
 /// Bytes of a page.
 const PAGE_BYTES: u64 = 4096;
 
-/// What was asked for before one wait.
+/// The pages that were asked for before one wait.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub first: AccessRecord,
@@ -17,7 +18,7 @@ pub(super) struct Group {
     pub last_ns: u64,
     /// Runs of bytes in the order of their places.
     runs: Vec<(u64, u64)>,
-    /// What was brought in last: where it starts, and how long it is.
+    /// The bytes that were brought in last: the first, and how many.
     latest: (u64, u64),
     /// The page of the first block that was asked for, and whether it is read by itself. The others
     /// are its neighbours, which the file system expects to need.
@@ -70,8 +71,8 @@ impl Group {
     }
 
     /// The parts in which it goes to the disk, each with its first byte and length. A block is
-    /// asked for when its neighbours have been sent, and goes by itself; what readahead brings in
-    /// goes as one from the needed page on.
+    /// asked for when its neighbours have been sent, and goes by itself; pages of readahead go as
+    /// one from the needed page on.
     pub fn parts(&self) -> Vec<(Kind, u64, u64)> {
         let (needed, is_alone) = self.needed.unwrap_or((self.first.start_bytes, false));
         let mut parts = Vec::new();
@@ -94,7 +95,7 @@ impl Group {
                 false => put(Kind::Read, needed, *end),
             }
         }
-        // What is waited for comes last.
+        // The part that is waited for comes last.
         parts.sort_by_key(|part| part.0 == Kind::Read);
         parts
     }

@@ -1,37 +1,57 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes accesses of records, in order.
+//! Makes accesses of records and writes them as a trace, in order of time.
+//!
+//! The kernel tells of pages, at several places of one read or fault. All records of one access are
+//! joined, so what a thread does now is held back for a second at most; memory is bounded by that.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
+use foreread_core::mounts::Mounts;
 use foreread_trace::limits::{OFFSET_BYTES_MAX, THREADS_MAX};
 use foreread_trace::{
     Access, Event, FileId, Flags, Header, Kind, LeftOut, Thread, ThreadId, WriteError, frt,
 };
 
-use super::Traced;
-use super::files::Files;
+use super::files::{Files, Places};
 use super::join::{Join, end_alone, join};
 use super::metadata::Group;
-use foreread_recorder::NodeRecord;
-use foreread_recorder::accesses::{AccessKind, AccessRecord, MappingBits};
+use super::record::{AccessKind, AccessRecord, MappingBits};
+use crate::recording::NodeRecord;
 
-/// How long what a thread is at is held back, for what may belong to it.
+/// How long the latest access of a thread is held back, for records that may belong to it.
 const HELD_NS: u64 = 1_000_000_000;
 /// How far records of several CPUs may be out of order.
 const SKEW_NS: u64 = 50_000_000;
 /// Mappings of one open file that are remembered as told.
 const MAPPINGS_TOLD_MAX: usize = 64;
 
-/// Makes accesses of records, in order.
-pub(super) struct Joined<W: Write> {
+/// Sums over a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traced {
+    /// Accesses.
+    pub accesses: u64,
+    /// Of these, those that waited.
+    pub waited: u64,
+    /// How long all of them waited together.
+    pub waited_ns: u64,
+    /// Files.
+    pub files: u64,
+    /// Bytes of the trace.
+    pub bytes: u64,
+    /// Events that were lost.
+    pub lost: u64,
+}
+
+/// Makes accesses of records and writes them as a trace, in order of time.
+pub struct TraceWriter<W: Write, P: Places> {
     writer: frt::Writer<W>,
-    files: Files,
+    files: Files<P>,
     /// By thread: a read or fault of which more may come.
     open: HashMap<u32, AccessRecord>,
     /// By thread: metadata whose wait is to come.
     metadata: HashMap<u32, Group>,
-    /// By time and order: what is to be written.
+    /// By time and order: events to be written.
     ready: BTreeMap<(u64, u64), Event>,
     order: u64,
     latest_ns: u64,
@@ -44,7 +64,7 @@ pub(super) struct Joined<W: Write> {
     /// which file.
     streams: HashMap<(u32, u64), (u32, FileId)>,
     streams_count: u32,
-    /// By stream: what is mapped to be executed, as far as that was told.
+    /// By stream: mappings to be executed, as far as they were told.
     told: HashMap<u32, Vec<(u64, u64)>>,
     over_limits: u64,
     not_files: u64,
@@ -52,11 +72,15 @@ pub(super) struct Joined<W: Write> {
     waited_ns: u64,
 }
 
-impl<W: Write> Joined<W> {
-    pub fn new(output: W, header: &Header) -> Result<Self, WriteError> {
+impl<W: Write, P: Places> TraceWriter<W, P> {
+    /// Begins a trace in `output`. Paths are found by `mounts`.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the header can't be written.
+    pub fn new(output: W, header: &Header, mounts: Mounts, places: P) -> Result<Self, WriteError> {
         Ok(Self {
             writer: frt::Writer::new(output, header)?,
-            files: Files::new(),
+            files: Files::new(mounts, places),
             open: HashMap::new(),
             metadata: HashMap::new(),
             ready: BTreeMap::new(),
@@ -75,7 +99,7 @@ impl<W: Write> Joined<W> {
         })
     }
 
-    /// A record, with the nodes that are known by now.
+    /// Takes in a record, with the nodes that are known by now.
     pub fn take(&mut self, mut record: AccessRecord, nodes: &HashMap<u32, NodeRecord>) {
         self.latest_ns = self.latest_ns.max(record.time_ns);
         if self.take_metadata(&mut record) {
@@ -104,7 +128,7 @@ impl<W: Write> Joined<W> {
             }
             AccessKind::ReadCall | AccessKind::Mapped => self.access(&record, nodes),
             AccessKind::Open => {
-                // What was at this place in memory before is another open file.
+                // An open file that was at this place in memory before is another one.
                 self.streams.remove(&(0, record.file));
                 self.access(&record, nodes);
             }
@@ -221,8 +245,8 @@ impl<W: Write> Joined<W> {
         self.ready(access.time_ns, Event::Access(access));
     }
 
-    /// What is mapped to be executed is read within the bounds of its mapping, so these are told
-    /// before the first fault in it.
+    /// Text is read within the bounds of its mapping, so these are told before the first fault in
+    /// it.
     fn tell_mapping(&mut self, record: &AccessRecord, fault: &Access) {
         let (start, end) = record.map_bytes;
         if !fault.flags.contains(Flags::EXEC) || fault.stream == 0 || start >= end {
@@ -306,7 +330,10 @@ impl<W: Write> Joined<W> {
         Some(id)
     }
 
-    /// Writes what nothing earlier can come to any more.
+    /// Writes the accesses that are too old for an earlier one to come.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the output fails.
     pub fn write_old(&mut self) -> Result<(), WriteError> {
         let held_ns = self.latest_ns.saturating_sub(HELD_NS);
         self.let_go(|time_ns| time_ns < held_ns);
@@ -348,6 +375,10 @@ impl<W: Write> Joined<W> {
         Ok(())
     }
 
+    /// Writes the rest, and where the files lie; `lost` events are noted in the trace.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the output fails.
     pub fn finish(mut self, lost: u64) -> Result<(W, Traced), WriteError> {
         self.let_go(|_| true);
         self.write_before(u64::MAX)?;
@@ -370,7 +401,7 @@ impl<W: Write> Joined<W> {
     }
 }
 
-/// What was done to which bytes; `None` when there is nothing to tell.
+/// The kind of an access and its bytes; `None` when there is nothing to tell.
 fn range(record: &AccessRecord) -> Option<(Kind, u64, u64)> {
     let start = record.start_bytes;
     match record.kind {
@@ -395,7 +426,7 @@ fn range(record: &AccessRecord) -> Option<(Kind, u64, u64)> {
         AccessKind::Mapped => Kind::MapAround,
         _ => Kind::Read,
     };
-    // What a read that met the end of its file had asked for, readahead was told.
+    // Readahead was told the length that a read which met the end of its file had asked for.
     let asked = start
         .saturating_add(record.asked_bytes)
         .min(OFFSET_BYTES_MAX);
