@@ -8,7 +8,6 @@
 pub(super) mod assemble;
 mod names;
 mod residency;
-pub(super) mod tree;
 
 use std::time::SystemTime;
 
@@ -20,14 +19,14 @@ use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::resolve::{Unresolved, resolve};
-use foreread_recorder::Counts;
+use foreread_recorder::{Ancestry, Counts, Members, Pages};
 
 pub use foreread_sys::fanotify::FanotifyError;
 use foreread_sys::fanotify::Group;
 use foreread_sys::process_events::{Connector, Event};
+use foreread_sys::process_stat::parent_of;
 pub(super) use names::{Name, Names};
 pub(super) use residency::read_pages;
-use tree::{Ancestry, Members};
 
 /// `CLOCK_MONOTONIC`, which the kernel's events count in as well.
 pub(super) fn now_ns() -> u64 {
@@ -138,7 +137,7 @@ impl FanotifyRecorder {
 }
 
 /// A name with its pages; in an overlay these belong to the file in the layer.
-fn opened(name: Name, pages: assemble::Pages, start_ns: u64, mounts: &Mounts) -> Vec<Seen> {
+fn opened(name: Name, pages: Pages, start_ns: u64, mounts: &Mounts) -> Vec<Seen> {
     let need_ns = name.need_ns.saturating_sub(start_ns).max(1);
     let pages = pages.at(need_ns);
     let real = assemble::in_layer(&name.path, mounts);
@@ -165,7 +164,7 @@ fn opened(name: Name, pages: assemble::Pages, start_ns: u64, mounts: &Mounts) ->
 struct Family {
     connector: Option<Connector>,
     members: Members,
-    ancestry: Ancestry,
+    ancestry: Ancestry<fn(i32) -> Option<i32>>,
     own_pid: i32,
     own_tid: i32,
     root: Option<i32>,
@@ -178,7 +177,7 @@ impl Family {
         Self {
             connector: Connector::open().ok(),
             members: Members::default(),
-            ancestry: Ancestry::new(own_pid),
+            ancestry: Ancestry::new(own_pid, parent_of),
             own_pid,
             own_tid: gettid().as_raw_pid(),
             root: None,

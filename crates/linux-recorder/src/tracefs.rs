@@ -7,33 +7,31 @@
 //!
 //! [`drain`]: TracefsRecorder::drain
 
-mod accesses;
-mod format;
 mod instance;
 mod join;
-mod lineage;
-mod ring;
 mod trace;
 
 use std::collections::HashSet;
 use std::io;
 
-use foreread_profile::{BlindSpots, Profile, Program, Recorder, Source};
+use foreread_profile::{BlindSpots, PAGE_BYTES, Profile, Program, Recorder, Source};
+use foreread_recorder::tracefs::{
+    Chosen, Decoder, FormatError, Kind, PageLayout, ReaderSetup, page_layout,
+};
+use foreread_recorder::{Ancestry, Counts};
 use foreread_sys::fanotify::{FanotifyError, Group};
 use foreread_sys::mounts::{Mounts, mounts_of_self};
+use foreread_sys::process_stat::parent_of;
+use rustix::param::page_size;
 use rustix::process::getpid;
 use rustix::thread::gettid;
 use thiserror::Error;
 
 use super::fanotify::assemble::{self, device_of, in_layer};
-use super::fanotify::tree::Ancestry;
 use super::fanotify::{Names, now_ns, read_pages, wall_ns};
 use super::resolve::{Unresolved, resolve};
-use foreread_recorder::Counts;
-use format::{Decoder, Kind, page_layout};
 use instance::{Instance, Tracefs};
-use ring::PageLayout;
-use trace::{Cpus, Trace, TraceSetup};
+use trace::{Cpus, Trace};
 
 /// Why a trace instance can't record here.
 #[derive(Debug, Error)]
@@ -99,7 +97,7 @@ pub struct TracefsRecorder {
     instance: Instance,
     group: Group,
     names: Names,
-    ancestry: Ancestry,
+    ancestry: Ancestry<fn(i32) -> Option<i32>>,
     /// Process numbers in fanotify's events are others than in the trace.
     numbers_differ: bool,
     blind_spots: BlindSpots,
@@ -141,20 +139,21 @@ impl TracefsRecorder {
         enable(&instance, own_tid, &chosen.kinds)?;
         let started_ns = now_ns();
         let local = mounts.points().iter().filter(|point| !point.is_virtual());
-        let trace = Trace::new(TraceSetup {
-            cpus,
+        let setup = ReaderSetup {
             layout,
             decoder: chosen.decoder,
             own_tid,
             disks: local.map(device_of).collect(),
             by_access: chosen.by_access,
-        });
+            unit: page_size() as u64 / PAGE_BYTES,
+        };
+        let trace = Trace::new(cpus, setup);
         Ok(Self {
             trace,
             instance,
             group,
             names,
-            ancestry: Ancestry::new(getpid().as_raw_pid()),
+            ancestry: Ancestry::new(getpid().as_raw_pid(), parent_of),
             numbers_differ: own_tid != gettid().as_raw_pid(),
             blind_spots: chosen.blind_spots,
             drained_ns: started_ns,
@@ -201,11 +200,11 @@ impl TracefsRecorder {
             if strangers.contains(&opened.pid) {
                 return;
             }
-            let mut ours = trace.has(opened.pid);
+            let mut ours = trace.reader().has(opened.pid);
             if !ours && !numbers_differ {
                 // It may have been forked since. Its fork is in the trace before it first runs.
                 trace.take(instance);
-                ours = trace.has(opened.pid);
+                ours = trace.reader().has(opened.pid);
             }
             if !ours && (numbers_differ || trace.has_lost()) {
                 // One that has ended can't be asked about; a name too many does no harm.
@@ -234,8 +233,8 @@ impl TracefsRecorder {
         let mut counts = self.trace.counts(&self.instance);
         counts.lost_records += self.group.lost();
         counts.lost_paths = self.names.lost();
-        let start_ns = self.trace.start_ns().unwrap_or(self.started_ns);
-        let (by_access, since_wall_ns) = (self.trace.by_access(), self.started_wall_ns);
+        let start_ns = self.trace.reader().start_ns().unwrap_or(self.started_ns);
+        let (by_access, since_wall_ns) = (self.trace.reader().by_access(), self.started_wall_ns);
         let accessed = self.trace.into_inodes();
         drop(self.instance);
         let mut resident = Vec::new();
@@ -288,49 +287,14 @@ fn set_buffer(instance: &Instance, cpus: usize, options: &TracefsOptions) -> io:
     files.write("options/event-fork", "1")
 }
 
-struct Chosen {
-    decoder: Decoder,
-    kinds: Vec<Kind>,
-    blind_spots: BlindSpots,
-    by_access: bool,
-}
-
 fn choose_events(instance: &Instance, options: &TracefsOptions) -> Result<Chosen, TracefsError> {
     let format = |kind: Kind| {
         let path = format!("events/{}/format", kind.directory());
         instance.files().read(&path)
     };
-    let any = format(Kind::Fork).map_err(refused("reading event formats"))?;
-    let mut decoder = Decoder::new(&any).ok_or(TracefsError::UnknownFormat("common fields"))?;
-    let mut kinds = Vec::new();
-    for kind in [Kind::Fork, Kind::Exec, Kind::Exit, Kind::Added] {
-        let text = format(kind).map_err(refused("reading event formats"))?;
-        decoder
-            .add(kind, &text)
-            .ok_or(TracefsError::UnknownFormat(kind.directory()))?;
-        kinds.push(kind);
-    }
-    let mut add = |kind: Kind| {
-        let known = options.access_events
-            && format(kind).is_ok_and(|text| decoder.add(kind, &text).is_some());
-        if known {
-            kinds.push(kind);
-        }
-        known
-    };
-    let by_access = add(Kind::Read);
-    let faults = by_access && add(Kind::Fault) && add(Kind::MapAround);
-    let mut blind = BlindSpots::NO_LOOKUPS.0 | BlindSpots::NO_STALL.0;
-    if !by_access {
-        blind |= BlindSpots::RESIDENCY_NOT_ACCESS.0 | BlindSpots::NOT_ONLY_THIS_TREE.0;
-    } else if !faults {
-        blind |= BlindSpots::NO_MAPPED_FAULTS.0;
-    }
-    Ok(Chosen {
-        decoder,
-        kinds,
-        blind_spots: BlindSpots(blind),
-        by_access,
+    Chosen::new(format, options.access_events).map_err(|error| match error {
+        FormatError::Unread(reason) => refused("reading event formats")(reason),
+        FormatError::Unknown(event) => TracefsError::UnknownFormat(event),
     })
 }
 

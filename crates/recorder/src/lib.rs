@@ -8,8 +8,13 @@
 pub mod accesses;
 mod counts;
 mod inbox;
+mod pages;
+mod process_tree;
 mod recording;
+pub mod tracefs;
 
 pub use counts::Counts;
 pub use inbox::{Inbox, Record};
+pub use pages::Pages;
+pub use process_tree::{Ancestry, Members};
 pub use recording::{CHUNK_PAGES, Chunk, InodeEntry, NodeRecord, PathRecord, Recording};

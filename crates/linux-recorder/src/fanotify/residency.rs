@@ -11,12 +11,12 @@ use std::path::Path;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use foreread_profile::PAGE_BYTES;
+use foreread_recorder::Pages;
 use foreread_sys::cache::mapped_residency;
 use rustix::fs::{Mode, OFlags, fstat, open};
 use rustix::param::page_size;
 use rustix::process::geteuid;
 
-use super::assemble::Pages;
 use super::names::{Name, S_IFMT, S_IFREG};
 
 /// Pages asked about at once: one byte each.

@@ -11,9 +11,10 @@ use std::path::Path;
 use foreread_profile::{PAGE_BYTES, Uses};
 use foreread_sys::mounts::Mounts;
 
-use super::accesses::{Accessed, InodeKey};
 use crate::fanotify::Name;
-use crate::fanotify::assemble::{Pages, Seen, device_of, in_layer, place};
+use crate::fanotify::assemble::{Seen, device_of, in_layer, place};
+use foreread_recorder::Pages;
+use foreread_recorder::tracefs::{Accessed, InodeKey};
 
 /// What was seen, with pages where they belong, and how many inodes have no name.
 pub(super) struct Joined {

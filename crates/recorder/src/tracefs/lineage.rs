@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whose accesses count, from the fork and exec events of the trace.
+//! Finds the processes whose accesses count, from the fork and exec events of the trace.
 //!
 //! The kernel traces this thread and all that it forks. The program is the first of these that
-//! calls exec; what ran in it before was still Foreread. Threads of ours, such as those of a
+//! calls exec; until then it was still Foreread that ran in it. Threads of ours, such as those of a
 //! replay, never do, and other children come later.
 
 use std::collections::{HashMap, HashSet};
 
 use super::format::Life;
-use crate::fanotify::tree::Members;
+use crate::process_tree::Members;
 
+/// The processes of the program, and those that are not of it.
 #[derive(Debug)]
-pub(super) struct Lineage {
+pub struct Lineage {
     /// This thread, by the kernel's own number.
     own_tid: i32,
     /// Before the program is known: each descendant, and which child of ours it descends from.
@@ -23,7 +24,8 @@ pub(super) struct Lineage {
 }
 
 impl Lineage {
-    pub(super) fn new(own_tid: i32) -> Self {
+    /// Of the children of a thread, by the kernel's own number.
+    pub fn new(own_tid: i32) -> Self {
         Self {
             own_tid,
             candidates: HashMap::new(),
@@ -34,7 +36,8 @@ impl Lineage {
         }
     }
 
-    pub(super) fn note(&mut self, time_ns: u64, life: Life) {
+    /// Takes in an event; those of one process must come in order of time.
+    pub fn note(&mut self, time_ns: u64, life: Life) {
         match life {
             Life::Fork { parent, child } => self.fork(time_ns, parent, child),
             Life::Exec { pid, old_pid } => {
@@ -82,22 +85,22 @@ impl Lineage {
     }
 
     /// When the program was executed; `None` before.
-    pub(super) fn start_ns(&self) -> Option<u64> {
+    pub fn start_ns(&self) -> Option<u64> {
         self.root.map(|_| self.start_ns)
     }
 
     /// Whether an access is the program's. Only asked once it has been executed.
-    pub(super) fn counts(&self, time_ns: u64, pid: i32) -> bool {
+    pub fn counts(&self, time_ns: u64, pid: i32) -> bool {
         time_ns >= self.start_ns && pid != self.own_tid && !self.strangers.contains(&pid)
     }
 
     /// Whether a process is known to be of the program, or may yet be.
-    pub(super) fn contains(&self, pid: i32) -> bool {
+    pub fn contains(&self, pid: i32) -> bool {
         self.members.contains(pid) || self.candidates.contains_key(&pid)
     }
 
     /// Forgets processes that ended, once all that they did has been taken in.
-    pub(super) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         self.members.settle();
     }
 }

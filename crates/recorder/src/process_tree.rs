@@ -3,34 +3,35 @@
 
 use std::collections::HashMap;
 
-use foreread_sys::process_stat::parent_of;
-
 /// Processes of the program, by number, with the time of their fork.
 #[derive(Debug, Default)]
-pub(crate) struct Members {
+pub struct Members {
     since_ns: HashMap<i32, u64>,
     ended: Vec<(i32, u64)>,
 }
 
 impl Members {
-    pub(crate) fn add(&mut self, pid: i32, time_ns: u64) {
+    /// Adds a process that was forked at `time_ns`.
+    pub fn add(&mut self, pid: i32, time_ns: u64) {
         self.since_ns.insert(pid, time_ns);
     }
 
-    pub(crate) fn contains(&self, pid: i32) -> bool {
+    /// Whether a process is among them.
+    #[must_use]
+    pub fn contains(&self, pid: i32) -> bool {
         self.since_ns.contains_key(&pid)
     }
 
     /// Notes an end. Until [`settle`](Self::settle) the process still counts: what it opened may
     /// wait in another queue.
-    pub(crate) fn ended(&mut self, pid: i32, time_ns: u64) {
+    pub fn ended(&mut self, pid: i32, time_ns: u64) {
         if self.contains(pid) {
             self.ended.push((pid, time_ns));
         }
     }
 
     /// Forgets those that ended, unless their number was given away again since.
-    pub(crate) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         for (pid, ended_ns) in self.ended.drain(..) {
             if self
                 .since_ns
@@ -43,26 +44,30 @@ impl Members {
     }
 }
 
-/// Parents by `/proc`, for when no events tell them.
-#[derive(Debug)]
-pub(crate) struct Ancestry {
+/// Descent by the parents that the system tells, for when no events tell of forks.
+pub struct Ancestry<P> {
     own_pid: i32,
+    /// The parent of a process; `None` when it has ended.
+    parent_of: P,
     known: HashMap<i32, Option<bool>>,
 }
 
 /// Deeper than any real chain of parents; a race with reused numbers may make a ring.
 const DEPTH_MAX: usize = 256;
 
-impl Ancestry {
-    pub(crate) fn new(own_pid: i32) -> Self {
+impl<P: Fn(i32) -> Option<i32>> Ancestry<P> {
+    /// Of the descendants of `own_pid`; `parent_of` tells the parent of a process, or `None` when
+    /// it has ended.
+    pub fn new(own_pid: i32, parent_of: P) -> Self {
         Self {
             own_pid,
+            parent_of,
             known: HashMap::new(),
         }
     }
 
     /// Whether `pid` descends from this process; `None` when it has ended already.
-    pub(crate) fn descends(&mut self, pid: i32) -> Option<bool> {
+    pub fn descends(&mut self, pid: i32) -> Option<bool> {
         if let Some(known) = self.known.get(&pid) {
             return *known;
         }
@@ -77,7 +82,7 @@ impl Ancestry {
             if at <= 1 {
                 return Some(false);
             }
-            at = parent_of(at)?;
+            at = (self.parent_of)(at)?;
             if at == self.own_pid {
                 return Some(true);
             }
@@ -85,8 +90,8 @@ impl Ancestry {
         None
     }
 
-    /// Numbers are given away again, so nothing is kept for long.
-    pub(crate) fn forget(&mut self) {
+    /// Forgets all answers: numbers are given away again.
+    pub fn forget(&mut self) {
         self.known.clear();
     }
 }
@@ -111,17 +116,24 @@ mod tests {
 
     #[test]
     fn only_descendants_descend() {
-        let own = std::process::id() as i32;
-        let mut ancestry = Ancestry::new(own);
-        let mut child = std::process::Command::new("sleep")
-            .arg("9")
-            .spawn()
-            .expect("sleep");
-        assert_eq!(ancestry.descends(child.id() as i32), Some(true));
+        let parents = HashMap::from([(20, 10), (30, 20), (40, 1), (50, 51), (51, 50)]);
+        let parent_of = |pid| parents.get(&pid).copied();
+        let mut ancestry = Ancestry::new(10, parent_of);
+        assert_eq!(ancestry.descends(30), Some(true));
+        assert_eq!(ancestry.descends(40), Some(false));
         assert_eq!(ancestry.descends(1), Some(false));
-        child.kill().expect("kill");
-        child.wait().expect("wait");
+        assert_eq!(ancestry.descends(99), None, "it has ended");
+        assert_eq!(ancestry.descends(50), None, "a ring of reused numbers");
+    }
+
+    #[test]
+    fn an_answer_holds_until_it_is_forgotten() {
+        let parent = std::cell::Cell::new(10);
+        let mut ancestry = Ancestry::new(10, |_| Some(parent.get()));
+        assert_eq!(ancestry.descends(20), Some(true));
+        parent.set(1);
+        assert_eq!(ancestry.descends(20), Some(true));
         ancestry.forget();
-        assert_eq!(ancestry.descends(child.id() as i32), None);
+        assert_eq!(ancestry.descends(20), Some(false));
     }
 }

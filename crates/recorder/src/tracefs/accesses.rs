@@ -3,26 +3,30 @@
 
 use std::collections::HashMap;
 
-use foreread_profile::{PAGE_BYTES, Uses};
-use rustix::param::page_size;
+use foreread_profile::Uses;
 
 use super::format::{Kind, Touch};
-use crate::fanotify::assemble::Pages;
+use crate::pages::Pages;
 
 /// The kernel's name of an inode: superblock (12 bits major, 20 bits minor) and number.
-pub(super) type InodeKey = (u32, u64);
+pub type InodeKey = (u32, u64);
 
-/// What was accessed of an inode; times by `CLOCK_MONOTONIC`.
+/// Accessed pages of an inode; times by `CLOCK_MONOTONIC`.
 #[derive(Debug)]
-pub(super) struct Accessed {
-    pub(super) uses: Uses,
-    pub(super) need_ns: u64,
-    pub(super) pages: Pages,
+pub struct Accessed {
+    /// How they were accessed.
+    pub uses: Uses,
+    /// When the first was needed.
+    pub need_ns: u64,
+    /// Pages of 4 KiB.
+    pub pages: Pages,
     last_read: Option<LastRead>,
 }
 
 impl Accessed {
-    pub(super) fn new(uses: Uses, need_ns: u64, pages: Pages) -> Self {
+    /// With these uses, time of first need, and pages.
+    #[must_use]
+    pub fn new(uses: Uses, need_ns: u64, pages: Pages) -> Self {
         Self {
             uses,
             need_ns,
@@ -85,19 +89,40 @@ impl LastRead {
 const CHUNKS_MAX: u64 = 1 << 18;
 const INODES_MAX: usize = 1 << 18;
 
-#[derive(Debug, Default)]
-pub(super) struct Accesses {
+/// Accesses by inode.
+#[derive(Debug)]
+pub struct Accesses {
+    /// Pages of 4 KiB in a page of the kernel.
+    unit: u64,
     inodes: HashMap<InodeKey, Accessed>,
     chunks: u64,
     /// A program that reads in a loop mostly touches what it has just touched.
     last: Option<(InodeKey, Kind, u64, u64)>,
-    pub(super) calls: u64,
-    pub(super) lost_inodes: u64,
-    pub(super) lost_chunks: u64,
+    /// Accesses that were noted.
+    pub calls: u64,
+    /// Accesses of inodes that there was no room for.
+    pub lost_inodes: u64,
+    /// Accesses of pages that there was no room for.
+    pub lost_chunks: u64,
 }
 
 impl Accesses {
-    pub(super) fn note(&mut self, touch: &Touch) {
+    /// Of a kernel with pages of `unit` times 4 KiB.
+    #[must_use]
+    pub fn new(unit: u64) -> Self {
+        Self {
+            unit: unit.max(1),
+            inodes: HashMap::new(),
+            chunks: 0,
+            last: None,
+            calls: 0,
+            lost_inodes: 0,
+            lost_chunks: 0,
+        }
+    }
+
+    /// Adds an access.
+    pub fn note(&mut self, touch: &Touch) {
         self.calls += 1;
         let key = (touch.device, touch.inode);
         if let Some((last, kind, start, end)) = self.last
@@ -135,18 +160,20 @@ impl Accesses {
             return;
         }
         // Profiles count pages of 4 KiB on every machine.
-        let unit = (page_size() as u64 / PAGE_BYTES).max(1);
-        let (start, end) = (begin.saturating_mul(unit), touch.end.saturating_mul(unit));
+        let start = begin.saturating_mul(self.unit);
+        let end = touch.end.saturating_mul(self.unit);
         self.chunks += accessed.pages.set(start, end, touch.time_ns);
         self.last = Some((key, touch.kind, begin, touch.end));
     }
 
     #[cfg(test)]
     fn pages_of(&self, key: InodeKey) -> u64 {
-        self.inodes[&key].pages.count() / (page_size() as u64 / PAGE_BYTES)
+        self.inodes[&key].pages.count() / self.unit
     }
 
-    pub(super) fn into_inodes(self) -> HashMap<InodeKey, Accessed> {
+    /// All inodes with what was accessed of them.
+    #[must_use]
+    pub fn into_inodes(self) -> HashMap<InodeKey, Accessed> {
         self.inodes
     }
 }
@@ -154,6 +181,9 @@ impl Accesses {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As where the kernel has pages of 16 KiB.
+    const UNIT: u64 = 4;
 
     fn touch(kind: Kind, inode: u64, start: u64, end: u64, time_ns: u64) -> Touch {
         Touch {
@@ -169,7 +199,7 @@ mod tests {
 
     #[test]
     fn reads_and_faults_of_one_inode_come_together() {
-        let mut accesses = Accesses::default();
+        let mut accesses = Accesses::new(UNIT);
         accesses.note(&touch(Kind::Read, 7, 4, 8, 50));
         accesses.note(&touch(Kind::Read, 7, 5, 6, 60));
         accesses.note(&touch(Kind::Fault, 7, 5, 6, 40));
@@ -178,14 +208,13 @@ mod tests {
         let inodes = accesses.into_inodes();
         assert_eq!(inodes.len(), 1);
         let seven = &inodes[&(8 << 20, 7)];
-        let unit = page_size() as u64 / PAGE_BYTES;
-        assert_eq!(seven.pages.count(), 4 * unit);
+        assert_eq!(seven.pages.count(), 4 * UNIT);
         assert_eq!(seven.need_ns, 40);
         assert!(seven.uses.contains(Uses::READ.union(Uses::MAPPED)));
     }
 
     fn noted(reads: &[(u64, u64)]) -> u64 {
-        let mut accesses = Accesses::default();
+        let mut accesses = Accesses::new(UNIT);
         for (start, end) in reads {
             accesses.note(&touch(Kind::Read, 7, *start, *end, 1));
         }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's descriptions of its binary events: `format` files and `header_page`.
+//! Reads the kernel's binary events by its descriptions of them: `format` files and `header_page`.
 //!
 //! Offsets differ between kernels, and some fields come and go, so none is taken for granted.
 
-use super::ring::PageLayout;
+use super::ring_page::PageLayout;
 
-/// A number in an event.
+/// Where a number is in an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+struct Field {
     at: usize,
     size: usize,
 }
 
 impl Field {
     /// The number, without its sign; `None` when the event is too short.
-    pub(super) fn read(self, event: &[u8]) -> Option<u64> {
+    fn read(self, event: &[u8]) -> Option<u64> {
         let bytes = event.get(self.at..self.at.checked_add(self.size)?)?;
         Some(match bytes.len() {
             1 => u64::from(bytes[0]),
@@ -48,8 +48,9 @@ fn field(text: &str, name: &str) -> Option<Field> {
     })
 }
 
-/// Reads `header_page`.
-pub(super) fn page_layout(text: &str) -> Option<PageLayout> {
+/// Reads `header_page`; `None` when it doesn't describe a page.
+#[must_use]
+pub fn page_layout(text: &str) -> Option<PageLayout> {
     let (commit, data) = (field(text, "commit")?, field(text, "data")?);
     Some(PageLayout {
         commit_at: commit.at,
@@ -59,21 +60,29 @@ pub(super) fn page_layout(text: &str) -> Option<PageLayout> {
     })
 }
 
-/// The events that are asked for.
+/// The kinds of events that are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// Pages were read.
     Read,
+    /// Cached pages were mapped around a fault.
     MapAround,
+    /// A page fault was served from the page cache.
     Fault,
+    /// A folio came into the page cache.
     Added,
+    /// A process or thread was started.
     Fork,
+    /// A program was executed.
     Exec,
+    /// A process or thread has ended.
     Exit,
 }
 
 impl Kind {
     /// Its directory below `events`.
-    pub(super) fn directory(self) -> &'static str {
+    #[must_use]
+    pub fn directory(self) -> &'static str {
         match self {
             Self::Read => "filemap/mm_filemap_get_pages",
             Self::MapAround => "filemap/mm_filemap_map_pages",
@@ -88,33 +97,58 @@ impl Kind {
 
 /// Pages of an inode were touched, or came into the page cache (`Kind::Added`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Touch {
-    pub(super) kind: Kind,
-    pub(super) time_ns: u64,
-    pub(super) pid: i32,
+pub struct Touch {
+    /// The kind of the event.
+    pub kind: Kind,
+    /// When, by the clock of the trace.
+    pub time_ns: u64,
+    /// The thread that did it, by the kernel's own number.
+    pub pid: i32,
     /// Superblock: 12 bits major, 20 bits minor.
-    pub(super) device: u32,
-    pub(super) inode: u64,
+    pub device: u32,
+    /// Inode number.
+    pub inode: u64,
     /// First page, in the kernel's pages.
-    pub(super) start: u64,
+    pub start: u64,
     /// Behind the last page.
-    pub(super) end: u64,
+    pub end: u64,
 }
 
-/// What happened to a process or thread, by the kernel's own numbers.
+/// Begin or end of a process, thread or program; processes by the kernel's own numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Life {
-    Fork { parent: i32, child: i32 },
-    Exec { pid: i32, old_pid: i32 },
-    Exit { pid: i32 },
+pub enum Life {
+    /// It was started.
+    Fork {
+        /// The thread that started it.
+        parent: i32,
+        /// The new process or thread.
+        child: i32,
+    },
+    /// It executed a program.
+    Exec {
+        /// The process.
+        pid: i32,
+        /// The thread that called exec; it has the number of the process afterwards.
+        old_pid: i32,
+    },
+    /// It has ended.
+    Exit {
+        /// The process or thread.
+        pid: i32,
+    },
 }
 
-pub(super) enum Event {
+/// One event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Pages were touched.
     Touch(Touch),
+    /// A process began or ended.
     Life(Life),
 }
 
 /// How to read the events of one kind.
+#[derive(Clone, Debug)]
 struct Layout {
     id: u64,
     kind: Kind,
@@ -125,19 +159,21 @@ struct Layout {
 }
 
 /// Reads events by the formats of this kernel.
-pub(super) struct Decoder {
+#[derive(Clone, Debug)]
+pub struct Decoder {
     kind_at: Field,
     pid_at: Field,
     layouts: Vec<Layout>,
 }
 
-/// `filemap_get_pages()` returns at most 31 folios of at most 512 pages: what a longer read still
-/// wants comes with its next event.
+/// `filemap_get_pages()` returns at most 31 folios of at most 512 pages: the rest of a longer read
+/// comes with its next event.
 const PAGES_PER_EVENT_MAX: u64 = 250 * 64;
 
 impl Decoder {
-    /// With the format of any event, for the fields that all have.
-    pub(super) fn new(text: &str) -> Option<Self> {
+    /// With the format of any event, for the fields that all have; `None` when they are missing.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
         Some(Self {
             kind_at: field(text, "common_type")?,
             pid_at: field(text, "common_pid")?,
@@ -146,7 +182,7 @@ impl Decoder {
     }
 
     /// Learns a kind of event; `None` when a field is missing that it needs.
-    pub(super) fn add(&mut self, kind: Kind, text: &str) -> Option<()> {
+    pub fn add(&mut self, kind: Kind, text: &str) -> Option<()> {
         let id = text.lines().find_map(|line| line.strip_prefix("ID:"))?;
         let names: &[&str] = match kind {
             Kind::Read | Kind::MapAround => &["s_dev", "i_ino", "index", "last_index"],
@@ -165,13 +201,15 @@ impl Decoder {
         Some(())
     }
 
-    /// The thread that an event of whatever kind was made by.
-    pub(super) fn pid_of(&self, event: &[u8]) -> Option<i32> {
+    /// The thread that made an event, of any kind.
+    #[must_use]
+    pub fn pid_of(&self, event: &[u8]) -> Option<i32> {
         self.pid_at.read_pid(event)
     }
 
     /// Reads an event; `None` when it is none of those that were asked for.
-    pub(super) fn decode(&self, time_ns: u64, event: &[u8]) -> Option<Event> {
+    #[must_use]
+    pub fn decode(&self, time_ns: u64, event: &[u8]) -> Option<Event> {
         let id = self.kind_at.read(event)?;
         let layout = self.layouts.iter().find(|layout| layout.id == id)?;
         let pid = |index: usize| layout.fields[index].read_pid(event);

@@ -4,11 +4,15 @@
 
 /// Where things are on a page, from `events/header_page`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PageLayout {
-    pub(super) commit_at: usize,
-    pub(super) commit_bytes: usize,
-    pub(super) data_at: usize,
-    pub(super) page_bytes: usize,
+pub struct PageLayout {
+    /// Offset of the number of bytes that are in use, with flags.
+    pub commit_at: usize,
+    /// Size of that number.
+    pub commit_bytes: usize,
+    /// Offset of the first event.
+    pub data_at: usize,
+    /// Size of a page.
+    pub page_bytes: usize,
 }
 
 /// The two highest of 32 bits say that events before this page were lost; `stats` says how many.
@@ -44,7 +48,7 @@ fn header(word: u32) -> (u32, u64) {
 impl PageLayout {
     /// Hands on the events of a page, each with its time. A page that doesn't hold together is read
     /// up to where it breaks.
-    pub(super) fn events<'p>(&self, page: &'p [u8], mut take: impl FnMut(u64, &'p [u8])) {
+    pub fn events<'p>(&self, page: &'p [u8], mut take: impl FnMut(u64, &'p [u8])) {
         // What follows may be nothing; there is no more to say about a damaged page.
         let _ = self.walk(page, &mut take);
     }
