@@ -5,27 +5,26 @@
 //! [`FanotifyRecorder::BLIND_SPOTS`]. The parts that give names to inodes serve the tracefs
 //! recorder as well.
 
-pub(super) mod assemble;
-mod names;
+mod live_names;
 mod residency;
 
 use std::time::SystemTime;
 
-use assemble::Seen;
-use foreread_profile::{BlindSpots, Profile, Program, Recorder, Source, Uses};
+use foreread_profile::{BlindSpots, Profile, Program, Recorder, Source};
 use foreread_sys::mounts::{Mounts, mounts_of_self};
 use rustix::process::getpid;
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
+use super::live_tree::LiveTree;
 use super::resolve::{Unresolved, resolve};
-use foreread_recorder::{Ancestry, Counts, Members, Pages};
+use foreread_recorder::{Ancestry, Counts, Members, Names, assemble, opened};
 
 pub use foreread_sys::fanotify::FanotifyError;
 use foreread_sys::fanotify::Group;
 use foreread_sys::process_events::{Connector, Event};
 use foreread_sys::process_stat::parent_of;
-pub(super) use names::{Name, Names};
+pub(super) use live_names::{LiveFile, inherited_names};
 pub(super) use residency::read_pages;
 
 /// `CLOCK_MONOTONIC`, which the kernel's events count in as well.
@@ -75,7 +74,7 @@ impl FanotifyRecorder {
         let started_ns = now_ns();
         Ok(Self {
             group,
-            names: Names::with_inherited(),
+            names: inherited_names(),
             family: Family::start(),
             counts: Counts::default(),
             drained_ns: started_ns,
@@ -101,7 +100,7 @@ impl FanotifyRecorder {
         self.group.read(|opened| {
             if family.has(opened.pid) {
                 *calls += 1;
-                names.note(opened.fd, opened.executed, span);
+                names.note(&LiveFile(opened.fd), opened.executed, span);
             }
         });
         family.settle();
@@ -125,37 +124,14 @@ impl FanotifyRecorder {
         let mut seen = Vec::new();
         for name in self.names.into_used() {
             let pages = read_pages(&name, self.started_wall_ns);
-            seen.extend(opened(name, pages, start_ns, mounts));
+            seen.extend(opened(name, pages, start_ns, mounts, &LiveTree));
         }
-        let recording = assemble::recording(seen, 0, self.counts, mounts);
+        let recording = assemble(seen, 0, self.counts, mounts, &LiveTree);
         source.recorder = Recorder::Fanotify;
         source.blind_spots = BlindSpots(source.blind_spots.0 | Self::BLIND_SPOTS.0);
         source.events_lost = self.counts.lost();
         let (profile, unresolved) = resolve(&recording, mounts, program, source, None);
         (profile, unresolved, self.counts)
-    }
-}
-
-/// A name with its pages; in an overlay these belong to the file in the layer.
-fn opened(name: Name, pages: Pages, start_ns: u64, mounts: &Mounts) -> Vec<Seen> {
-    let need_ns = name.need_ns.saturating_sub(start_ns).max(1);
-    let pages = pages.at(need_ns);
-    let real = assemble::in_layer(&name.path, mounts);
-    let mut seen = Seen::of(name, need_ns);
-    match real {
-        Some(mut real) => {
-            real.need_ns = need_ns;
-            real.uses = Uses::READ.union(seen.uses);
-            real.pages = pages;
-            vec![seen, real]
-        }
-        None => {
-            if !pages.is_empty() {
-                seen.uses = seen.uses.union(Uses::READ);
-            }
-            seen.pages = pages;
-            vec![seen]
-        }
     }
 }
 

@@ -9,6 +9,7 @@ mod fanotify;
 mod fetched;
 mod interpreter;
 mod known;
+mod live_tree;
 mod refresh;
 mod resolve;
 mod trace;

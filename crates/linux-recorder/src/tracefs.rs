@@ -8,7 +8,6 @@
 //! [`drain`]: TracefsRecorder::drain
 
 mod instance;
-mod join;
 mod trace;
 
 use std::collections::HashSet;
@@ -16,9 +15,9 @@ use std::io;
 
 use foreread_profile::{BlindSpots, PAGE_BYTES, Profile, Program, Recorder, Source};
 use foreread_recorder::tracefs::{
-    Chosen, Decoder, FormatError, Kind, PageLayout, ReaderSetup, page_layout,
+    Chosen, Decoder, FormatError, Kind, PageLayout, ReaderSetup, join, page_layout,
 };
-use foreread_recorder::{Ancestry, Counts};
+use foreread_recorder::{Ancestry, Counts, Names, assemble, device_of, resident};
 use foreread_sys::fanotify::{FanotifyError, Group};
 use foreread_sys::mounts::{Mounts, mounts_of_self};
 use foreread_sys::process_stat::parent_of;
@@ -27,8 +26,8 @@ use rustix::process::getpid;
 use rustix::thread::gettid;
 use thiserror::Error;
 
-use super::fanotify::assemble::{self, device_of, in_layer};
-use super::fanotify::{Names, now_ns, read_pages, wall_ns};
+use super::fanotify::{LiveFile, inherited_names, now_ns, read_pages, wall_ns};
+use super::live_tree::LiveTree;
 use super::resolve::{Unresolved, resolve};
 use instance::{Instance, Tracefs};
 use trace::{Cpus, Trace};
@@ -124,7 +123,7 @@ impl TracefsRecorder {
         // First, since it may start a thread: after the trace knows this thread, it would be
         // traced.
         let group = Group::watch(&mounts)?;
-        let names = Names::with_inherited();
+        let names = inherited_names();
         let root = Tracefs::open().map_err(TracefsError::Unreachable)?;
         let instance = Instance::create(root).map_err(refused("making it"))?;
         let cpus = Cpus::open(&instance).map_err(refused("opening its buffers"))?;
@@ -211,7 +210,7 @@ impl TracefsRecorder {
                 ours = ancestry.descends(opened.pid).unwrap_or(true);
             }
             if ours {
-                names.note(opened.fd, opened.executed, span);
+                names.note(&LiveFile(opened.fd), opened.executed, span);
             } else {
                 strangers.insert(opened.pid);
             }
@@ -237,41 +236,23 @@ impl TracefsRecorder {
         let (by_access, since_wall_ns) = (self.trace.reader().by_access(), self.started_wall_ns);
         let accessed = self.trace.into_inodes();
         drop(self.instance);
-        let mut resident = Vec::new();
+        let mut already = Vec::new();
         let names = self.names.into_all().inspect(|name| {
             if !by_access && name.uses.0 != 0 {
-                resident.extend(residency(name.clone(), since_wall_ns, start_ns, mounts));
+                let pages = read_pages(name, since_wall_ns);
+                let name = name.clone();
+                already.extend(resident(name, pages, start_ns, mounts, &LiveTree));
             }
         });
-        let mut joined = join::join(names, accessed, start_ns, mounts);
-        joined.seen.append(&mut resident);
-        let recording = assemble::recording(joined.seen, joined.nameless, counts, mounts);
+        let mut joined = join(names, accessed, start_ns, mounts, &LiveTree);
+        joined.seen.append(&mut already);
+        let recording = assemble(joined.seen, joined.nameless, counts, mounts, &LiveTree);
         source.recorder = Recorder::Tracefs;
         source.blind_spots = BlindSpots(source.blind_spots.0 | self.blind_spots.0);
         source.events_lost = counts.lost();
         let (profile, unresolved) = resolve(&recording, mounts, program, source, None);
         (profile, unresolved, counts)
     }
-}
-
-/// Pages that no event told of because they were there already.
-fn residency(
-    name: super::fanotify::Name,
-    since_wall_ns: i64,
-    start_ns: u64,
-    mounts: &Mounts,
-) -> Option<assemble::Seen> {
-    let need_ns = name.need_ns.saturating_sub(start_ns).max(1);
-    let pages = read_pages(&name, since_wall_ns).at(need_ns);
-    if pages.is_empty() {
-        return None;
-    }
-    let real = in_layer(&name.path, mounts);
-    let mut seen = real.unwrap_or_else(|| assemble::Seen::of(name, need_ns));
-    seen.uses = foreread_profile::Uses::READ;
-    seen.need_ns = need_ns;
-    seen.pages = pages;
-    Some(seen)
 }
 
 fn set_buffer(instance: &Instance, cpus: usize, options: &TracefsOptions) -> io::Result<()> {

@@ -6,15 +6,23 @@
 #![forbid(unsafe_code)]
 
 pub mod accesses;
+mod assemble;
 mod counts;
+mod file_tree;
 mod inbox;
+mod names;
 mod pages;
 mod process_tree;
 mod recording;
+mod seen;
 pub mod tracefs;
 
+pub use assemble::assemble;
 pub use counts::Counts;
+pub use file_tree::{FileStatus, FileTree, LookupError};
 pub use inbox::{Inbox, Record};
+pub use names::{Name, Names, OpenFile};
 pub use pages::Pages;
 pub use process_tree::{Ancestry, Members};
 pub use recording::{CHUNK_PAGES, Chunk, InodeEntry, NodeRecord, PathRecord, Recording};
+pub use seen::{Seen, device_of, opened, resident};

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use foreread_profile::PAGE_BYTES;
+
 use crate::recording::{CHUNK_PAGES, Chunk};
 
 /// Pages of one file, with a time of first need for each chunk of 64.
@@ -40,6 +42,23 @@ impl Pages {
             at = (index + 1) * CHUNK_PAGES;
         }
         fresh
+    }
+
+    /// Adds the resident pages of a part of a file that starts at byte `at_bytes`. As `mincore`
+    /// does, `found` tells of each page of the kernel in a byte; such a page has `unit` pages of
+    /// 4 KiB. They have no time of need.
+    pub fn set_resident(&mut self, found: &[u8], at_bytes: u64, file_bytes: u64, unit: u64) {
+        let base = at_bytes / PAGE_BYTES;
+        let end_page = file_bytes.div_ceil(PAGE_BYTES);
+        let mut index = 0;
+        for run in found.chunk_by(|a, b| a & 1 == b & 1) {
+            let from = index;
+            index += run.len() as u64;
+            if run[0] & 1 == 1 {
+                let end = (base + index * unit).min(end_page);
+                self.set(base + from * unit, end, 0);
+            }
+        }
     }
 
     /// Whether there are none.
@@ -146,5 +165,17 @@ mod tests {
         cut.join(&pages);
         assert_eq!(cut.count(), 141);
         assert!(pages.clipped(0).is_empty());
+    }
+
+    #[test]
+    fn runs_of_resident_pages_end_with_the_file() {
+        for unit in [1, 4] {
+            let mut pages = Pages::default();
+            let page_bytes = unit * PAGE_BYTES;
+            // The last page of the kernel is half full.
+            let file_bytes = 4 * page_bytes - page_bytes / 2;
+            pages.set_resident(&[1, 0, 0x81, 1], 0, file_bytes, unit);
+            assert_eq!(pages.count(), file_bytes.div_ceil(PAGE_BYTES) - unit);
+        }
     }
 }

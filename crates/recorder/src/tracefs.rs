@@ -2,11 +2,13 @@
 //! Reads a trace of the kernel: from pages of its ring buffers to accesses by inode.
 //!
 //! [`Chosen`] picks the events by their formats, [`PageLayout`] and [`Decoder`] read them,
-//! [`Lineage`] tells whose they are, and [`TraceReader`] adds up the accesses.
+//! [`Lineage`] tells whose they are, [`TraceReader`] adds up the accesses, and [`join`] gives them
+//! names.
 
 mod accesses;
 mod chosen;
 mod format;
+mod join;
 mod lineage;
 mod reader;
 mod ring_page;
@@ -15,6 +17,7 @@ mod ring_stats;
 pub use accesses::{Accessed, Accesses, InodeKey};
 pub use chosen::{Chosen, FormatError};
 pub use format::{Decoder, Event, Kind, Life, Touch, page_layout};
+pub use join::{Joined, join};
 pub use lineage::Lineage;
 pub use reader::{ReaderSetup, TraceReader};
 pub use ring_page::PageLayout;

@@ -11,13 +11,11 @@ use std::path::Path;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use foreread_profile::PAGE_BYTES;
-use foreread_recorder::Pages;
+use foreread_recorder::{Name, Pages};
 use foreread_sys::cache::mapped_residency;
 use rustix::fs::{Mode, OFlags, fstat, open};
 use rustix::param::page_size;
 use rustix::process::geteuid;
-
-use super::names::{Name, S_IFMT, S_IFREG};
 
 /// Pages asked about at once: one byte each.
 const WINDOW_PAGES: usize = 1 << 16;
@@ -27,7 +25,7 @@ const WINDOW_PAGES: usize = 1 << 16;
 /// either when it can't be known; the whole file is never assumed.
 pub(crate) fn read_pages(name: &Name, since_wall_ns: i64) -> Pages {
     let mut pages = Pages::default();
-    if u32::from(name.mode) & S_IFMT == S_IFREG {
+    if name.is_file() {
         // A failed system call leaves the pages found up to then.
         let _ = resident(name, since_wall_ns, &mut pages);
     }
@@ -64,7 +62,7 @@ fn resident(name: &Name, since_wall_ns: i64, pages: &mut Pages) -> Option<()> {
         let length = window_bytes.min(bytes - at);
         let (start_page, length_pages) = (at / PAGE_BYTES, length.div_ceil(PAGE_BYTES));
         let found = mapped_residency(file.as_fd(), start_page, length_pages).ok()?;
-        note(&found, at, bytes, pages);
+        pages.set_resident(&found, at, bytes, page_size() as u64 / PAGE_BYTES);
         at += window_bytes;
     }
     Some(())
@@ -77,35 +75,4 @@ fn open_quietly(path: &Path) -> Option<OwnedFd> {
     open(OFlags::NOATIME)
         .or_else(|_| open(OFlags::empty()))
         .ok()
-}
-
-/// Notes the resident pages of a window that starts at byte `at`.
-fn note(found: &[u8], at: u64, file_bytes: u64, pages: &mut Pages) {
-    let unit = page_size() as u64 / PAGE_BYTES;
-    let base = at / PAGE_BYTES;
-    let end_page = file_bytes.div_ceil(PAGE_BYTES);
-    let mut index = 0;
-    for run in found.chunk_by(|a, b| a & 1 == b & 1) {
-        let from = index;
-        index += run.len() as u64;
-        if run[0] & 1 == 1 {
-            let end = (base + index * unit).min(end_page);
-            pages.set(base + from * unit, end, 0);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_of_resident_pages_end_with_the_file() {
-        let mut pages = Pages::default();
-        let unit = page_size() as u64 / PAGE_BYTES;
-        let file_bytes = 4 * page_size() as u64 - page_size() as u64 / 2;
-        note(&[1, 0, 0x81, 1], 0, file_bytes, &mut pages);
-        let expected = 2 * unit + file_bytes.div_ceil(PAGE_BYTES) - 2 * unit - unit;
-        assert_eq!(pages.count(), expected);
-    }
 }

@@ -6,103 +6,27 @@
 //! checks (mounts, inode numbers, layers of overlays) hold for the fallbacks as well.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
+use foreread_core::mounts::Mounts;
 use foreread_profile::Uses;
-use foreread_recorder::{Counts, InodeEntry, NodeRecord, Pages, PathRecord, Recording};
-use foreread_sys::mounts::{MountPoint, Mounts};
 
-use super::names::{Name, S_IFDIR};
+use crate::counts::Counts;
+use crate::file_tree::FileTree;
+use crate::pages::Pages;
+use crate::recording::{InodeEntry, NodeRecord, PathRecord, Recording};
+use crate::seen::{Seen, place};
 
-/// An inode that the program used, with its path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) path: Vec<u8>,
-    pub(crate) inode: u64,
-    pub(crate) generation: u32,
-    pub(crate) mode: u16,
-    pub(crate) uses: Uses,
-    /// From the start of the program.
-    pub(crate) need_ns: u64,
-    pub(crate) pages: Pages,
-}
+/// Type of a directory, in the mode of an inode.
+const DIRECTORY_MODE: u16 = 0o040_000;
 
-impl Seen {
-    pub(crate) fn of(name: Name, need_ns: u64) -> Self {
-        Self {
-            path: name.path,
-            inode: name.inode,
-            generation: name.generation,
-            mode: name.mode,
-            uses: name.uses,
-            need_ns,
-            pages: Pages::default(),
-        }
-    }
-}
-
-/// Where a path on an overlay really is: in its topmost layer that has it, when that can be
-/// reached. `None` for directories, which are merged from all layers.
-pub(crate) fn in_layer(path: &[u8], mounts: &Mounts) -> Option<Seen> {
-    let point = &mounts.points()[mounts.mount_of(path)?];
-    let rest = path.strip_prefix(point.mount_point.as_slice())?;
-    for mut real in point.overlay_layers() {
-        if point.mount_point == b"/" {
-            real.push(b'/');
-        }
-        real.extend_from_slice(rest);
-        let Ok(metadata) = fs::symlink_metadata(Path::new(OsStr::from_bytes(&real))) else {
-            continue;
-        };
-        return metadata.is_file().then(|| Seen {
-            path: real,
-            inode: metadata.ino(),
-            generation: 0,
-            mode: (metadata.mode() & 0xffff) as u16,
-            uses: Uses(0),
-            need_ns: 0,
-            pages: Pages::default(),
-        });
-    }
-    None
-}
-
-/// The superblock's device of a path as the kernel's events tell it, and its place below the root
-/// of the file system.
-pub(crate) fn place(path: &[u8], mounts: &Mounts) -> Option<(u32, Vec<u8>)> {
-    let point = &mounts.points()[mounts.mount_of(path)?];
-    let top: &[u8] = if point.mount_point == b"/" {
-        b""
-    } else {
-        &point.mount_point
-    };
-    let rest = path.strip_prefix(top)?;
-    let mut inside = if point.root == b"/" {
-        Vec::new()
-    } else {
-        point.root.clone()
-    };
-    if rest != b"/" {
-        inside.extend_from_slice(rest);
-    }
-    Some((device_of(point), inside))
-}
-
-/// As in the kernel: 12 bits major, 20 bits minor.
-pub(crate) fn device_of(point: &MountPoint) -> u32 {
-    point.major << 20 | point.minor & 0xf_ffff
-}
-
-/// Makes a recording. `nameless` inodes were used but have no path.
-pub(crate) fn recording(
+/// Makes a recording of all that was seen. `nameless` inodes were used but have no path.
+#[must_use]
+pub fn assemble(
     seen: Vec<Seen>,
     nameless: u64,
     counts: Counts,
     mounts: &Mounts,
+    tree: &dyn FileTree,
 ) -> Recording {
     let mut assembler = Assembler {
         mounts,
@@ -117,7 +41,7 @@ pub(crate) fn recording(
     for one in seen {
         assembler.add(one);
     }
-    assembler.look_up(directories);
+    assembler.look_up(directories, tree);
     assembler.finish(nameless)
 }
 
@@ -158,7 +82,7 @@ impl Assembler<'_> {
             .saturating_add(1)
     }
 
-    /// The number of a directory on the way to what was seen.
+    /// The number of a directory on the way to an inode.
     fn node(&mut self, device: u32, inside: &[u8]) -> u32 {
         if let Some(id) = self.ids.get(&(device, inside.to_vec())) {
             return *id;
@@ -173,7 +97,7 @@ impl Assembler<'_> {
             id,
             parent,
             device,
-            mode: S_IFDIR as u16,
+            mode: DIRECTORY_MODE,
             name: name.to_vec(),
             ..NodeRecord::default()
         };
@@ -210,15 +134,15 @@ impl Assembler<'_> {
         pages.join(&seen.pages);
     }
 
-    fn look_up(&mut self, paths: BTreeMap<Vec<u8>, u64>) {
+    fn look_up(&mut self, paths: BTreeMap<Vec<u8>, u64>, tree: &dyn FileTree) {
         let Some((device, inside)) = place(b"/", self.mounts) else {
             return;
         };
         let directory = self.node(device, &inside);
-        if let Ok(metadata) = fs::symlink_metadata("/")
+        if let Ok(status) = tree.status(b"/")
             && let Some(node) = self.recording.nodes.get_mut(&directory)
         {
-            node.number = metadata.ino();
+            node.number = status.inode;
         }
         for (path, need_ns) in paths {
             self.recording.paths.push(PathRecord {
@@ -252,29 +176,5 @@ impl Assembler<'_> {
             });
         }
         self.recording
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_is_below_the_root_of_its_file_system() {
-        let mounts = Mounts::parse(
-            b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\
-              2 1 0:40 /@home /home rw - btrfs /dev/sdb rw\n\
-              3 1 8:300 / /big rw - xfs /dev/sdc rw\n",
-        );
-        assert_eq!(place(b"/", &mounts), Some((8 << 20 | 1, b"".to_vec())));
-        assert_eq!(
-            place(b"/etc/x", &mounts),
-            Some((8 << 20 | 1, b"/etc/x".to_vec()))
-        );
-        assert_eq!(place(b"/home", &mounts), Some((40, b"/@home".to_vec())));
-        assert_eq!(
-            place(b"/big/x", &mounts),
-            Some((8 << 20 | 300, b"/x".to_vec()))
-        );
     }
 }

@@ -1,37 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Accesses by inode and names by path, brought together.
+//! Brings together accesses by inode and names by path.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
+use foreread_core::mounts::Mounts;
 use foreread_profile::{PAGE_BYTES, Uses};
-use foreread_sys::mounts::Mounts;
 
-use crate::fanotify::Name;
-use crate::fanotify::assemble::{Seen, device_of, in_layer, place};
-use foreread_recorder::Pages;
-use foreread_recorder::tracefs::{Accessed, InodeKey};
+use super::accesses::{Accessed, InodeKey};
+use crate::file_tree::FileTree;
+use crate::names::Name;
+use crate::pages::Pages;
+use crate::seen::{Seen, device_of, in_layer, place};
 
-/// What was seen, with pages where they belong, and how many inodes have no name.
-pub(super) struct Joined {
-    pub(super) seen: Vec<Seen>,
-    pub(super) nameless: u64,
+/// All inodes that were used.
+#[derive(Debug)]
+pub struct Joined {
+    /// Those with a name, and the pages that belong to it.
+    pub seen: Vec<Seen>,
+    /// How many have no name.
+    pub nameless: u64,
 }
 
-pub(super) fn join(
+/// Gives the pages of each inode to the names that lead to it.
+pub fn join(
     names: impl Iterator<Item = Name>,
     accessed: HashMap<InodeKey, Accessed>,
     start_ns: u64,
     mounts: &Mounts,
+    tree: &dyn FileTree,
 ) -> Joined {
-    let mut index = Index::default();
+    let mut index = Index {
+        seen: Vec::new(),
+        by_key: HashMap::new(),
+        hidden: HashMap::new(),
+        mounts,
+        tree,
+    };
     for name in names {
         let need_ns = name.need_ns.saturating_sub(start_ns).max(1);
-        index.add(Seen::of(name, need_ns), mounts);
+        index.add(Seen::of(name, need_ns));
     }
     let virtual_devices: HashSet<u32> = mounts
         .points()
@@ -48,7 +55,7 @@ pub(super) fn join(
         let need_ns = accessed.need_ns.saturating_sub(start_ns).max(1);
         let pages = accessed.pages.since(start_ns);
         for at in found {
-            let Some(size_bytes) = size_of_path(&index.seen[at].path) else {
+            let Some(size_bytes) = index.size_bytes(at) else {
                 continue;
             };
             let seen = &mut index.seen[at];
@@ -59,19 +66,15 @@ pub(super) fn join(
                 .join(&pages.clone().clipped(size_bytes.div_ceil(PAGE_BYTES)));
         }
     }
-    // What was only inherited and then not used.
+    // Names that were only inherited and then not used.
     let mut seen = index.seen;
     seen.retain(|one| one.uses != Uses(0));
     Joined { seen, nameless }
 }
 
-fn size_of_path(path: &[u8]) -> Option<u64> {
-    let metadata = fs::symlink_metadata(Path::new(OsStr::from_bytes(path))).ok()?;
-    Some(metadata.size())
-}
-
-#[derive(Default)]
-struct Index {
+struct Index<'a> {
+    mounts: &'a Mounts,
+    tree: &'a dyn FileTree,
     seen: Vec<Seen>,
     /// By superblock and number. On btrfs each subvolume counts inodes for itself, so there may be
     /// several.
@@ -80,15 +83,20 @@ struct Index {
     hidden: HashMap<u64, Vec<usize>>,
 }
 
-impl Index {
-    fn add(&mut self, seen: Seen, mounts: &Mounts) {
-        let overlay = mounts
-            .mount_of(&seen.path)
-            .is_some_and(|at| mounts.points()[at].fs_type == b"overlay");
+impl Index<'_> {
+    /// Size of one of the files now; `None` when its path leads nowhere.
+    fn size_bytes(&self, at: usize) -> Option<u64> {
+        let status = self.tree.status(&self.seen[at].path).ok()?;
+        Some(status.size_bytes)
+    }
+
+    fn add(&mut self, seen: Seen) {
+        let index = self.mounts.mount_of(&seen.path);
+        let overlay = index.is_some_and(|at| self.mounts.points()[at].fs_type == b"overlay");
         if overlay {
-            match in_layer(&seen.path, mounts) {
+            match in_layer(&seen.path, self.mounts, self.tree) {
                 // Pages belong to the file in the layer, and so do events.
-                Some(real) => self.insert(real, mounts),
+                Some(real) => self.insert(real),
                 None => self
                     .hidden
                     .entry(seen.inode)
@@ -97,12 +105,12 @@ impl Index {
             }
             self.seen.push(seen);
         } else {
-            self.insert(seen, mounts);
+            self.insert(seen);
         }
     }
 
-    fn insert(&mut self, seen: Seen, mounts: &Mounts) {
-        let Some((device, _)) = place(&seen.path, mounts) else {
+    fn insert(&mut self, seen: Seen) {
+        let Some((device, _)) = place(&seen.path, self.mounts) else {
             return;
         };
         let key = (device, seen.inode);
@@ -123,7 +131,8 @@ impl Index {
         }
         let first_page = pages.last_chunk_start();
         let fits = |at: &&usize| {
-            size_of_path(&self.seen[**at].path).is_some_and(|size| size > first_page * PAGE_BYTES)
+            let size_bytes = self.size_bytes(**at);
+            size_bytes.is_some_and(|size_bytes| size_bytes > first_page * PAGE_BYTES)
         };
         candidates.iter().filter(fits).copied().collect()
     }
@@ -131,17 +140,30 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
-
     use super::*;
+    use crate::file_tree::{FileStatus, LookupError};
 
-    fn name(path: &Path, uses: Uses) -> Name {
-        let metadata = fs::metadata(path).expect("metadata");
+    /// Files of 9,000 bytes at any path.
+    struct Files;
+
+    impl FileTree for Files {
+        fn status(&self, _: &[u8]) -> Result<FileStatus, LookupError> {
+            Ok(FileStatus {
+                mode: 0o100_644,
+                size_bytes: 9000,
+                ..FileStatus::default()
+            })
+        }
+    }
+
+    const INODE: u64 = 77;
+
+    fn name(path: &[u8], uses: Uses) -> Name {
         Name {
-            path: path.as_os_str().as_bytes().to_vec(),
-            inode: metadata.ino(),
+            path: path.to_vec(),
+            inode: INODE,
             generation: 3,
-            mode: (metadata.mode() & 0xffff) as u16,
+            mode: 0o100_644,
             mtime_ns: 0,
             uses,
             need_ns: 5_000,
@@ -156,36 +178,44 @@ mod tests {
 
     #[test]
     fn pages_go_to_the_inode_of_the_right_file_system_only() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("file");
-        fs::write(&path, [0; 9000]).expect("write");
         // As on btrfs: stat tells another device than mountinfo.
-        let text = format!(
-            "1 0 0:40 /@ {} rw - btrfs /dev/sdb rw\n",
-            directory.path().display()
-        );
-        let mounts = Mounts::parse(text.as_bytes());
-        let inode = fs::metadata(&path).expect("metadata").ino();
-        let names = || [name(&path, Uses::OPENED)].into_iter();
-        let here = HashMap::from([((40, inode), accessed(64))]);
-        let joined = join(names(), here, 1_000, &mounts);
+        let mounts = Mounts::parse(b"1 0 0:40 /@ /dir rw - btrfs /dev/sdb rw\n");
+        let names = || [name(b"/dir/file", Uses::OPENED)].into_iter();
+        let here = HashMap::from([((40, INODE), accessed(64))]);
+        let joined = join(names(), here, 1_000, &mounts, &Files);
         assert_eq!(joined.nameless, 0);
         assert_eq!(joined.seen.len(), 1);
         assert_eq!(joined.seen[0].pages.count(), 3, "clipped to the file");
         assert_eq!(joined.seen[0].need_ns, 500);
-        let elsewhere = HashMap::from([((41, inode), accessed(1))]);
-        let joined = join(names(), elsewhere, 1_000, &mounts);
+        let elsewhere = HashMap::from([((41, INODE), accessed(1))]);
+        let joined = join(names(), elsewhere, 1_000, &mounts, &Files);
         assert_eq!(joined.nameless, 1);
         assert!(joined.seen[0].pages.is_empty());
         assert_eq!(joined.seen[0].need_ns, 4_000);
     }
 
     #[test]
-    fn what_was_inherited_and_not_used_is_left_out() {
-        let file = tempfile::NamedTempFile::new().expect("a file");
+    fn pages_of_an_overlay_go_to_the_file_in_its_layer() {
+        let mounts = Mounts::parse(
+            b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\
+              2 1 0:50 / /over rw - overlay overlay rw,lowerdir=/low,upperdir=/up,workdir=/w\n",
+        );
+        let names = [name(b"/over/file", Uses::OPENED)].into_iter();
+        // Its number in the layer.
+        let accessed = HashMap::from([((8 << 20 | 1, 0), accessed(2))]);
+        let joined = join(names, accessed, 1_000, &mounts, &Files);
+        let seen = joined.seen.iter();
+        let seen: Vec<_> = seen
+            .map(|one| (one.path.as_slice(), one.pages.count()))
+            .collect();
+        assert_eq!(seen, [(&b"/up/file"[..], 2), (b"/over/file", 0)]);
+    }
+
+    #[test]
+    fn names_that_were_inherited_and_not_used_are_left_out() {
         let mounts = Mounts::parse(b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
-        let names = [name(file.path(), Uses(0))].into_iter();
-        let joined = join(names, HashMap::new(), 0, &mounts);
+        let names = [name(b"/file", Uses(0))].into_iter();
+        let joined = join(names, HashMap::new(), 0, &mounts, &Files);
         assert!(joined.seen.is_empty());
     }
 }
