@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use serde::Serialize;
 
 /// A path or another string of unknown origin: what isn't UTF-8 as `\xHH`, control characters as
 /// `\n`, `\t`, `\xHH` or `\u{HHHH}`, a backslash doubled. So nothing in a profile can move the
@@ -121,9 +122,16 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Writes a JSON document to stdout.
-pub fn print_json(value: &serde_json::Value) -> Result<()> {
-    print(&format!("{value:#}\n"))
+/// Writes a report to stdout as one JSON document.
+///
+/// The document goes through a [`serde_json::Value`], which sorts the fields of every object by name:
+/// their order does not depend on the order in which a type declares them.
+///
+/// # Errors
+/// A number that JSON can't hold, or standard output can't be written.
+pub fn print_json(report: &impl Serialize) -> Result<()> {
+    let document = serde_json::to_value(report).context("cannot write the report as JSON")?;
+    print(&format!("{document:#}\n"))
 }
 
 #[cfg(test)]
