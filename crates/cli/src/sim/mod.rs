@@ -68,7 +68,7 @@ pub fn sim(arguments: &SimArguments) -> Result<ExitCode> {
         }
     }
     if arguments.json {
-        text::print_json(&document::of(&ran, arguments.streams))?;
+        text::print_json(&document::SimReport::of(&ran, arguments.streams))?;
     } else if arguments.csv {
         text::print(&people::csv(&ran))?;
     } else if arguments.explain.is_some() {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread sim --replay`: the decisions of a log of `watch`, made again from the same events.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use foreread_core::grouped;
-use foreread_watch::log::replay::{Differs, Lost, Made, Replay, Replayed};
-use serde_json::{Value, json};
+use foreread_watch::log::replay::{Differs, Made, Replay, Replayed};
+use serde::Serialize;
 
 use crate::EXIT_PARTLY;
 use crate::output::{counted, note};
@@ -38,7 +39,7 @@ pub fn replay(path: &Path, is_json: bool) -> Result<ExitCode> {
         );
     }
     match is_json {
-        true => text::print_json(&document(&replayed, &last))?,
+        true => text::print_json(&ReplayReport::of(&replayed, &last))?,
         false => text::print(&people(&replayed, &last))?,
     }
     Ok(match last {
@@ -87,36 +88,83 @@ fn people(replayed: &[Replayed], last: &Made) -> String {
     }
 }
 
-fn document(replayed: &[Replayed], last: &Made) -> Value {
-    let (lost, differs) = match last {
-        Made::Same => (None, None),
-        Made::Lost(lost) => (Some(lost), None),
-        Made::Other(differs) => (None, Some(differs)),
-    };
-    let mut document = json!({
-        "schema": SCHEMA,
-        "lost": lost.map(|Lost { who, number }| which(who, *number)),
-        "lost_from": lost.map(|lost| lost.number),
-        "differs": differs.map(of_differs),
-    });
-    for of in replayed {
-        let into = match of.name {
-            UNNESTED => &mut document,
-            name => &mut document[name],
-        };
-        into["calls"] = of.calls.into();
-        for ([_, many], count) in &of.counts {
-            into[*many] = (*count).into();
-        }
-    }
-    document
+/// A log that was replayed, up to the first answer that differs or the first call that is lost.
+#[derive(Serialize)]
+struct ReplayReport<'a> {
+    schema: &'static str,
+    /// The first call that is not in the log.
+    lost: Option<String>,
+    /// Its number.
+    lost_from: Option<u64>,
+    /// The first answer that is not that of the log.
+    differs: Option<DiffersReport<'a>>,
+    /// Of [`UNNESTED`].
+    #[serde(flatten)]
+    unnested: Option<CountsReport>,
+    /// Of the other planners, by their name.
+    #[serde(flatten)]
+    nested: BTreeMap<&'static str, CountsReport>,
 }
 
-fn of_differs(differs: &Differs) -> Value {
-    json!({
-        "which": which(&differs.who, differs.number),
-        "number": differs.number,
-        "logged": differs.logged,
-        "made": differs.made,
-    })
+/// Of all planners of one kind.
+#[derive(Serialize)]
+struct CountsReport {
+    /// Calls that were made again.
+    calls: u64,
+    /// Results of these calls, by the plural of their name.
+    #[serde(flatten)]
+    counts: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Serialize)]
+struct DiffersReport<'a> {
+    /// The call, in words.
+    which: String,
+    number: u64,
+    /// The fields that differ, as the log has them.
+    logged: &'a str,
+    /// The same fields as they are now.
+    made: &'a str,
+}
+
+impl<'a> ReplayReport<'a> {
+    fn of(replayed: &[Replayed], last: &'a Made) -> Self {
+        let (lost, differs) = match last {
+            Made::Same => (None, None),
+            Made::Lost(lost) => (Some(lost), None),
+            Made::Other(differs) => (None, Some(differs)),
+        };
+        let counts = replayed.iter().map(|of| (of.name, CountsReport::of(of)));
+        let (unnested, nested): (BTreeMap<_, _>, _) =
+            counts.partition(|(name, _)| *name == UNNESTED);
+        Self {
+            schema: SCHEMA,
+            lost: lost.map(|lost| which(&lost.who, lost.number)),
+            lost_from: lost.map(|lost| lost.number),
+            differs: differs.map(DiffersReport::of),
+            unnested: unnested.into_values().next(),
+            nested,
+        }
+    }
+}
+
+impl CountsReport {
+    fn of(replayed: &Replayed) -> Self {
+        let counts = replayed.counts.iter();
+        Self {
+            calls: replayed.calls,
+            counts: counts.map(|([_, many], count)| (*many, *count)).collect(),
+        }
+    }
+}
+
+impl<'a> DiffersReport<'a> {
+    fn of(differs: &'a Differs) -> Self {
+        Self {
+            which: which(&differs.who, differs.number),
+            number: differs.number,
+            logged: &differs.logged,
+            made: &differs.made,
+        }
+    }
 }
