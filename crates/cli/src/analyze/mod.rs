@@ -64,7 +64,7 @@ fn tell(arguments: &AnalyzeArguments, analyzed: &Analyzed) -> Result<()> {
         output::note(note);
     }
     match arguments.json {
-        true => text::print_json(&document::of(analyzed)),
+        true => text::print_json(&document::AnalyzeReport::of(analyzed)),
         false => text::print(&people::of(analyzed)),
     }
 }
