@@ -2,140 +2,260 @@
 //! Every cell and the summaries for programs: `foreread.compare/1`. `docs/compare.md` describes the
 //! fields.
 
-use foreread_sim::matrix::{Cell, Numbers, Summary};
-use serde_json::{Map, Value, json};
+use foreread_sim::matrix::{Cell, Numbers, Summary, Worst};
+use serde::Serialize;
 
 use super::{Compared, Part};
 
 const PAGE_KIB: u64 = 4;
 
-pub fn of(compared: &Compared) -> Value {
-    let matrix = &compared.matrix;
-    let workloads = matrix.workloads.iter().enumerate();
-    let workloads = workloads.map(|(number, workload)| {
-        json!({
-            "name": workload.name,
-            "workload": workload.scenario.workload,
-            "about": workload.scenario.about,
-            "random": workload.scenario.is_random,
-            "held_out": compared.held_out.as_ref().map(|held| held[number]),
-        })
-    });
-    let policies = matrix.policies.iter().map(|policy| policy.name());
-    let parts = compared.parts();
-    let parts = parts.iter().map(|part| summaries(compared, part));
-    let cells = matrix.cells.iter().map(|at| cell(compared, at));
-    json!({
-        "schema": "foreread.compare/1",
-        "page_bytes": PAGE_KIB * 1024,
-        "policies": policies.collect::<Vec<_>>(),
-        "workloads": workloads.collect::<Vec<_>>(),
-        "parts": parts.collect::<Vec<_>>(),
-        "cells": cells.collect::<Vec<_>>(),
-    })
+/// A matrix that ran. In its fields `linux` is the base that the others are divided by.
+#[derive(Serialize)]
+pub struct CompareReport<'a> {
+    schema: &'static str,
+    /// Bytes of a page, for all fields in pages.
+    page_bytes: u64,
+    policies: Vec<&'static str>,
+    workloads: Vec<WorkloadReport<'a>>,
+    /// All cells, or those of held-out workloads apart from the rest.
+    parts: Vec<PartReport<'a>>,
+    cells: Vec<CellReport<'a>>,
 }
 
-fn summaries(compared: &Compared, part: &Part) -> Value {
-    let matrix = &compared.matrix;
-    let in_part = |cell: &&Cell| compared.is_in(part, cell);
-    let cells = || matrix.cells.iter().filter(in_part);
-    let places = 0..matrix.policies.len();
-    let policies = places.map(|place| {
-        summary(
-            compared,
-            &matrix.summary(place, |cell| compared.is_in(part, cell)),
-        )
-    });
-    json!({
-        "held_out": part.held_out,
-        "workloads": compared.workloads(part),
-        "cells": cells().count(),
-        "equal_cells": cells().filter(|cell| matrix.is_equal(cell)).count(),
-        "policies": policies.collect::<Vec<_>>(),
-    })
+#[derive(Serialize)]
+struct WorkloadReport<'a> {
+    name: &'a str,
+    workload: &'a str,
+    about: &'a str,
+    /// Whether it reads at random.
+    random: bool,
+    /// Whether it is held out, where some are.
+    held_out: Option<bool>,
 }
 
-fn summary(compared: &Compared, summary: &Summary) -> Value {
-    let worst = summary.worst.map(|worst| {
-        let mut value = place(compared, &compared.matrix.cells[worst.cell]);
-        value.insert("to_linux".to_owned(), worst.to_base.into());
-        Value::Object(value)
-    });
-    json!({
-        "policy": summary.policy.name(),
-        "least_cells": summary.least_cells,
-        "stall_ns": u64::try_from(summary.stall_ns).unwrap_or(u64::MAX),
-        "to_linux": summary.to_base,
-        "to_linux_mean": summary.to_base_mean,
-        "to_linux_median": summary.to_base_median,
-        "worst": worst,
-        "to_oracle": summary.to_oracle,
-        "to_oracle_median": summary.to_oracle_median,
-        "amplification": summary.amplification,
-        "random_amplification": summary.random_amplification,
-        "thrash_percent": summary.thrash_percent,
-    })
+/// Cells that have a summary of their own.
+#[derive(Serialize)]
+struct PartReport<'a> {
+    held_out: Option<bool>,
+    /// The names of its workloads.
+    workloads: Vec<&'a str>,
+    cells: usize,
+    /// Cells in which the stalls of all policies but the oracle are equal.
+    equal_cells: usize,
+    policies: Vec<SummaryReport<'a>>,
+}
+
+/// A policy over the cells of a part.
+#[derive(Serialize)]
+struct SummaryReport<'a> {
+    policy: &'static str,
+    /// Cells in which it has the least stall of all policies but the oracle, or is within 2 % of it.
+    least_cells: usize,
+    /// All stalls together.
+    stall_ns: u64,
+    /// All stalls together, divided by those of `linux`.
+    to_linux: Option<f64>,
+    /// The geometric mean of the ratios of the cells.
+    to_linux_mean: Option<f64>,
+    to_linux_median: Option<f64>,
+    /// The cell with the largest ratio.
+    worst: Option<WorstReport<'a>>,
+    /// All stalls together on the way from `linux`, 0, to the oracle, 1.
+    to_oracle: Option<f64>,
+    to_oracle_median: Option<f64>,
+    /// Pages fetched for each different page accessed.
+    amplification: Option<f64>,
+    /// The same in workloads that read at random.
+    random_amplification: Option<f64>,
+    /// Thrashes for each hundred windows.
+    thrash_percent: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct WorstReport<'a> {
+    #[serde(flatten)]
+    place: PlaceReport<'a>,
+    /// Its stalls, divided by those of `linux`.
+    to_linux: f64,
 }
 
 /// The coordinates of a cell.
-fn place(compared: &Compared, cell: &Cell) -> Map<String, Value> {
-    let workload = &compared.matrix.workloads[cell.workload];
-    let run = &cell.run;
-    let fields = [
-        ("workload", Value::from(workload.name.clone())),
-        ("device", run.device.name.clone().into()),
-        ("memory_kib", (run.memory_pages * PAGE_KIB).into()),
-        (
-            "read_ahead_kib",
-            (u64::from(run.read_ahead_pages) * PAGE_KIB).into(),
-        ),
-        (
-            "unplug",
-            workload.scenario.queues[run.queue].0.clone().into(),
-        ),
-        ("count", run.count.into()),
-    ];
-    let fields = fields.into_iter();
-    fields
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+#[derive(Serialize)]
+struct PlaceReport<'a> {
+    workload: &'a str,
+    device: &'a str,
+    memory_kib: u64,
+    /// Maximum window.
+    read_ahead_kib: u64,
+    /// The rule by which plugged requests are released.
+    unplug: &'a str,
+    /// Copies of the programs.
+    count: u64,
 }
 
-fn cell(compared: &Compared, cell: &Cell) -> Value {
-    let matrix = &compared.matrix;
-    let policies = matrix.policies.iter().zip(&cell.numbers).enumerate();
-    let policies = policies.map(|(place, (policy, numbers))| {
-        let mut value = counted(numbers);
-        value["policy"] = policy.name().into();
-        value["least"] = matrix.is_least(cell, place).into();
-        value["to_linux"] = matrix.to_base(cell, place).into();
-        value["to_oracle"] = matrix.to_oracle(cell, place).into();
-        value
-    });
-    let mut value = place(compared, cell);
-    let more = [
-        ("least_stall_ns", Value::from(matrix.least_ns(cell))),
-        ("equal", matrix.is_equal(cell).into()),
-        ("policies", policies.collect()),
-    ];
-    value.extend(more.map(|(name, value)| (name.to_owned(), value)));
-    Value::Object(value)
+/// A workload on one machine, under all policies.
+#[derive(Serialize)]
+struct CellReport<'a> {
+    #[serde(flatten)]
+    place: PlaceReport<'a>,
+    /// The least stall of all policies but the oracle.
+    least_stall_ns: u64,
+    /// Whether the stalls of all policies but the oracle are equal.
+    equal: bool,
+    policies: Vec<PolicyReport>,
 }
 
-fn counted(numbers: &Numbers) -> Value {
-    json!({
-        "stall_ns": numbers.stall_ns,
-        "elapsed_ns": numbers.elapsed_ns,
-        "latency_ns_p99": numbers.latency_ns_p99,
-        "requests": numbers.requests,
-        "fetched_pages": numbers.fetched_pages,
-        "distinct_pages": numbers.distinct_pages,
-        "wasted_pages": numbers.wasted_pages,
-        "amplification": numbers.amplification(),
-        "windows": numbers.windows,
-        "thrashes": numbers.thrashes,
-        "thrash_percent": numbers.thrash_percent(),
-        "victim_stall_ns": numbers.victim.map(|victim| victim.stall_ns),
-        "victim_latency_ns_p99": numbers.victim.map(|victim| victim.latency_ns_p99),
-    })
+/// A policy in a cell.
+#[derive(Serialize)]
+struct PolicyReport {
+    policy: &'static str,
+    /// Whether it has the least stall of all policies but the oracle, or is within 2 % of it.
+    least: bool,
+    /// Its stalls, divided by those of `linux`.
+    to_linux: Option<f64>,
+    /// Its stalls on the way from those of `linux`, 0, to those of the oracle, 1.
+    to_oracle: Option<f64>,
+    /// Time that programs waited for pages.
+    stall_ns: u64,
+    /// Until the last program ended.
+    elapsed_ns: u64,
+    latency_ns_p99: u64,
+    requests: u64,
+    fetched_pages: u64,
+    /// Different pages accessed.
+    distinct_pages: u64,
+    /// Pages that were evicted unread.
+    wasted_pages: u64,
+    /// Pages fetched for each different page accessed.
+    amplification: Option<f64>,
+    windows: u64,
+    /// Misses of pages that had been fetched and were evicted unread.
+    thrashes: u64,
+    /// Thrashes for each hundred windows.
+    thrash_percent: Option<f64>,
+    /// Of the programs that others make wait, where there are any.
+    victim_stall_ns: Option<u64>,
+    victim_latency_ns_p99: Option<u64>,
+}
+
+impl<'a> CompareReport<'a> {
+    pub fn of(compared: &'a Compared) -> Self {
+        let matrix = &compared.matrix;
+        let workloads = matrix.workloads.iter().enumerate();
+        let workloads = workloads.map(|(number, workload)| WorkloadReport {
+            name: &workload.name,
+            workload: &workload.scenario.workload,
+            about: &workload.scenario.about,
+            random: workload.scenario.is_random,
+            held_out: compared.held_out.as_ref().map(|held| held[number]),
+        });
+        let parts = compared.parts();
+        let parts = parts.iter().map(|part| PartReport::of(compared, part));
+        let cells = matrix.cells.iter();
+        Self {
+            schema: "foreread.compare/1",
+            page_bytes: PAGE_KIB * 1024,
+            policies: matrix.policies.iter().map(|policy| policy.name()).collect(),
+            workloads: workloads.collect(),
+            parts: parts.collect(),
+            cells: cells.map(|cell| CellReport::of(compared, cell)).collect(),
+        }
+    }
+}
+
+impl<'a> PartReport<'a> {
+    fn of(compared: &'a Compared, part: &Part) -> Self {
+        let matrix = &compared.matrix;
+        let in_part = |cell: &&Cell| compared.is_in(part, cell);
+        let cells = || matrix.cells.iter().filter(in_part);
+        let places = 0..matrix.policies.len();
+        let policies = places.map(|place| {
+            let summary = matrix.summary(place, |cell| compared.is_in(part, cell));
+            SummaryReport::of(compared, &summary)
+        });
+        Self {
+            held_out: part.held_out,
+            workloads: compared.workloads(part),
+            cells: cells().count(),
+            equal_cells: cells().filter(|cell| matrix.is_equal(cell)).count(),
+            policies: policies.collect(),
+        }
+    }
+}
+
+impl<'a> SummaryReport<'a> {
+    fn of(compared: &'a Compared, summary: &Summary) -> Self {
+        let worst = |worst: Worst| WorstReport {
+            place: PlaceReport::of(compared, &compared.matrix.cells[worst.cell]),
+            to_linux: worst.to_base,
+        };
+        Self {
+            policy: summary.policy.name(),
+            least_cells: summary.least_cells,
+            stall_ns: u64::try_from(summary.stall_ns).unwrap_or(u64::MAX),
+            to_linux: summary.to_base,
+            to_linux_mean: summary.to_base_mean,
+            to_linux_median: summary.to_base_median,
+            worst: summary.worst.map(worst),
+            to_oracle: summary.to_oracle,
+            to_oracle_median: summary.to_oracle_median,
+            amplification: summary.amplification,
+            random_amplification: summary.random_amplification,
+            thrash_percent: summary.thrash_percent,
+        }
+    }
+}
+
+impl<'a> PlaceReport<'a> {
+    fn of(compared: &'a Compared, cell: &'a Cell) -> Self {
+        let workload = &compared.matrix.workloads[cell.workload];
+        let run = &cell.run;
+        Self {
+            workload: &workload.name,
+            device: &run.device.name,
+            memory_kib: run.memory_pages * PAGE_KIB,
+            read_ahead_kib: u64::from(run.read_ahead_pages) * PAGE_KIB,
+            unplug: &workload.scenario.queues[run.queue].0,
+            count: run.count,
+        }
+    }
+}
+
+impl<'a> CellReport<'a> {
+    fn of(compared: &'a Compared, cell: &'a Cell) -> Self {
+        let matrix = &compared.matrix;
+        let numbers = cell.numbers.iter().enumerate();
+        let policies = numbers.map(|(place, of)| PolicyReport::of(compared, cell, place, of));
+        Self {
+            place: PlaceReport::of(compared, cell),
+            least_stall_ns: matrix.least_ns(cell),
+            equal: matrix.is_equal(cell),
+            policies: policies.collect(),
+        }
+    }
+}
+
+impl PolicyReport {
+    fn of(compared: &Compared, cell: &Cell, place: usize, numbers: &Numbers) -> Self {
+        let matrix = &compared.matrix;
+        Self {
+            policy: matrix.policies[place].name(),
+            least: matrix.is_least(cell, place),
+            to_linux: matrix.to_base(cell, place),
+            to_oracle: matrix.to_oracle(cell, place),
+            stall_ns: numbers.stall_ns,
+            elapsed_ns: numbers.elapsed_ns,
+            latency_ns_p99: numbers.latency_ns_p99,
+            requests: numbers.requests,
+            fetched_pages: numbers.fetched_pages,
+            distinct_pages: numbers.distinct_pages,
+            wasted_pages: numbers.wasted_pages,
+            amplification: numbers.amplification(),
+            windows: numbers.windows,
+            thrashes: numbers.thrashes,
+            thrash_percent: numbers.thrash_percent(),
+            victim_stall_ns: numbers.victim.map(|victim| victim.stall_ns),
+            victim_latency_ns_p99: numbers.victim.map(|victim| victim.latency_ns_p99),
+        }
+    }
 }

@@ -104,7 +104,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<ExitCode> {
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if arguments.json {
-        text::print_json(&document::of(&compared))?;
+        text::print_json(&document::CompareReport::of(&compared))?;
     } else if arguments.csv {
         text::print(&people::csv(&compared))?;
     } else {
