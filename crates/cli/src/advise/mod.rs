@@ -101,8 +101,8 @@ pub fn advise(arguments: &AdviseArguments) -> Result<ExitCode> {
         output::note(&format!("not seen: {note}"));
     }
     if arguments.json {
-        let document = document::of(&shown, left_out, &advised, expected);
-        text::print_json(&document)?;
+        let report = document::AdviceReport::of(&shown, left_out, &advised, expected);
+        text::print_json(&report)?;
     } else if arguments.explain {
         text::print(&people::prose(&shown, &advised.machine))?;
     } else {
