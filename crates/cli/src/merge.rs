@@ -7,11 +7,31 @@ use anyhow::{Context, Result, bail};
 use foreread_core::grouped;
 use foreread_profile::{PAGE_BYTES, Profile, encode, merge_profiles};
 use foreread_sys::save;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::args::MergeArguments;
 use crate::output::{note, pages};
 use crate::{store, text};
+
+/// Several profiles that were merged into one.
+#[derive(Serialize)]
+struct MergeReport {
+    schema: &'static str,
+    /// The file that holds the merged profile.
+    output: String,
+    /// Profiles that were merged.
+    profiles: usize,
+    /// The next fields are those of the merged profile.
+    files: u64,
+    pages: u64,
+    page_bytes: u64,
+    /// Ranges of pages.
+    ranges: usize,
+    /// Runs that it remembers.
+    runs: usize,
+    /// Size of its file.
+    stored_bytes: usize,
+}
 
 /// `foreread merge`. All profiles are read before anything is written.
 pub fn merge(arguments: &MergeArguments) -> Result<ExitCode> {
@@ -32,17 +52,17 @@ pub fn merge(arguments: &MergeArguments) -> Result<ExitCode> {
         .with_context(|| format!("cannot save {}; it is as it was", output.display()))?;
     let files = merged.files().count() as u64;
     if arguments.json {
-        text::print_json(&json!({
-            "schema": "foreread.merge/1",
-            "output": text::escaped_path(output),
-            "profiles": arguments.profiles.len(),
-            "files": files,
-            "pages": merged.total_pages(),
-            "page_bytes": PAGE_BYTES,
-            "ranges": merged.ranges.len(),
-            "runs": merged.runs.len(),
-            "stored_bytes": bytes.len(),
-        }))?;
+        text::print_json(&MergeReport {
+            schema: "foreread.merge/1",
+            output: text::escaped_path(output),
+            profiles: arguments.profiles.len(),
+            files,
+            pages: merged.total_pages(),
+            page_bytes: PAGE_BYTES,
+            ranges: merged.ranges.len(),
+            runs: merged.runs.len(),
+            stored_bytes: bytes.len(),
+        })?;
     } else {
         note(&format!(
             "merged {} profiles into {}: {} files, {}",

@@ -31,7 +31,7 @@ pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
     };
     let shown = Shown::read(path)?;
     if arguments.json {
-        text::print_json(&document::of(&shown, arguments.files))?;
+        text::print_json(&document::ShowReport::of(&shown, arguments.files))?;
     } else {
         text::print(&people::of(&shown, arguments.files))?;
     }

@@ -2,148 +2,300 @@
 //! A profile for programs: `foreread.show/1`. `docs/show.md` describes the fields.
 
 use foreread_profile::benefit::{Reason, Verdict, judge, saved_ns};
-use foreread_profile::need::{PhaseLimits, nodes_by_need, phases};
-use foreread_profile::{NodeId, NodeKind, PAGE_BYTES, Profile, Run};
-use serde_json::{Value, json};
+use foreread_profile::need::{Phase, PhaseLimits, nodes_by_need, phases};
+use foreread_profile::{
+    Mount, NodeId, NodeKind, PAGE_BYTES, PageRange, Profile, Program, Run, Source,
+};
+use serde::Serialize;
 
 use super::{Shown, words};
 use crate::text::{escaped, escaped_path};
 
-pub fn of(shown: &Shown, with_files: bool) -> Value {
-    let profile = &shown.profile;
-    let (program, source) = (&profile.program, &profile.source);
-    let mut value = json!({
-        "schema": "foreread.show/1",
-        "file": escaped_path(&shown.path),
-        "stored_bytes": shown.stored_bytes,
-        "program": {
-            "executable": escaped(&program.executable),
-            "arguments": program.arguments.iter().map(|a| escaped(a)).collect::<Vec<_>>(),
-            "directory": escaped(&program.directory),
-        },
-        "source": {
-            "recorder": words::recorder(source.recorder).to_lowercase(),
-            "blind_spots": words::blind_spot_names(source.blind_spots),
-            "events_lost": source.events_lost,
-            "recorded_unix_s": source.recorded_unix_s,
-            "kernel": escaped(&source.kernel),
-        },
-        "mounts": mounts(profile),
-        "files": shown.count(NodeKind::File),
-        "directories": shown.count(NodeKind::Directory),
-        "symlinks": shown.count(NodeKind::Symlink),
-        "absent": shown.count(NodeKind::Absent),
-        "pages": profile.total_pages(),
-        "page_bytes": PAGE_BYTES,
-        "ranges": profile.ranges.len(),
-        "phases": phases_of(profile),
-        "runs": runs(&profile.runs),
-        "judgement": judgement(&profile.runs),
-    });
-    if with_files {
-        let nodes = nodes_by_need(profile).into_iter();
-        value["nodes"] = nodes.filter_map(|id| node(profile, id)).collect();
+/// A profile. Times are from the start of the program, unless they are `unix_s`.
+#[derive(Serialize)]
+pub struct ShowReport {
+    schema: &'static str,
+    /// The file of the profile.
+    file: String,
+    /// Its size.
+    stored_bytes: u64,
+    program: ProgramReport,
+    source: SourceReport,
+    mounts: Vec<MountReport>,
+    /// Nodes of each kind.
+    files: u64,
+    directories: u64,
+    symlinks: u64,
+    /// Paths that were looked for and not there.
+    absent: u64,
+    /// Pages in all ranges.
+    pages: u64,
+    page_bytes: u64,
+    ranges: usize,
+    phases: Vec<PhaseReport>,
+    /// The oldest first.
+    runs: Vec<RunReport>,
+    judgement: JudgementReport,
+    /// With `--files`: the nodes that are needed, by need.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes: Option<Vec<NodeReport>>,
+}
+
+/// The program of the latest recording.
+#[derive(Serialize)]
+struct ProgramReport {
+    executable: String,
+    arguments: Vec<String>,
+    /// Its working directory.
+    directory: String,
+}
+
+/// The latest recording.
+#[derive(Serialize)]
+struct SourceReport {
+    recorder: String,
+    /// Accesses that the recorder could not see.
+    blind_spots: Vec<&'static str>,
+    events_lost: u64,
+    recorded_unix_s: u64,
+    /// Kernel release of the machine.
+    kernel: String,
+}
+
+/// A file system at the time of recording.
+#[derive(Serialize)]
+struct MountReport {
+    fs_type: String,
+    mount_point: String,
+    device_major: u32,
+    device_minor: u32,
+}
+
+/// A part of the run without long gaps between needs.
+#[derive(Serialize)]
+struct PhaseReport {
+    first_need_ns: u64,
+    last_need_ns: u64,
+    pages: u64,
+    ranges: usize,
+}
+
+/// A run of the program; none is "not measured".
+#[derive(Serialize)]
+struct RunReport {
+    started_unix_s: u64,
+    mode: &'static str,
+    /// From start to exit of the program.
+    wall_ns: u64,
+    /// Time that its threads waited for reads.
+    stall_ns: Option<u64>,
+    /// Share of the profile's pages that were cached before the start.
+    cached_before_permille: Option<u16>,
+    /// Pages that the program itself had to fetch.
+    missed_pages: Option<u64>,
+    /// Pages that the replay fetched.
+    fetched_pages: u64,
+    used_on_time_pages: Option<u64>,
+    used_late_pages: Option<u64>,
+    /// Time saved against the first run; negative when it was slower.
+    saved_ns: Option<i64>,
+}
+
+/// Whether the next run replays, and why.
+#[derive(Serialize)]
+struct JudgementReport {
+    /// `on`, `off` or `retry`.
+    replay: &'static str,
+    next_run_replays: bool,
+    /// The judgement as a sentence.
+    words: String,
+    /// Why replay is off.
+    reason: Option<&'static str>,
+    /// When the run started that turned replay off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since_unix_s: Option<u64>,
+    /// Runs until replay is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs_until_retry: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct NodeReport {
+    path: String,
+    kind: &'static str,
+    /// When it was first needed.
+    need_ns: u64,
+    /// 255 when every run needed it; falls with each run that does not.
+    weight: u8,
+    inode: u64,
+    generation: u32,
+    size_bytes: u64,
+    /// Time of the last change of the content, since 1970.
+    mtime_ns: i64,
+    ranges: Vec<RangeReport>,
+}
+
+/// Pages of one file that were accessed.
+#[derive(Serialize)]
+struct RangeReport {
+    start_page: u64,
+    pages: u64,
+    need_ns: u64,
+    weight: u8,
+}
+
+impl ShowReport {
+    pub fn of(shown: &Shown, with_files: bool) -> Self {
+        let profile = &shown.profile;
+        let known_mounts = profile
+            .mounts
+            .iter()
+            .filter(|mount| !mount.fs_type.is_empty());
+        let phases = phases(profile, &PhaseLimits::default());
+        Self {
+            schema: "foreread.show/1",
+            file: escaped_path(&shown.path),
+            stored_bytes: shown.stored_bytes,
+            program: ProgramReport::of(&profile.program),
+            source: SourceReport::of(&profile.source),
+            mounts: known_mounts.map(MountReport::of).collect(),
+            files: shown.count(NodeKind::File),
+            directories: shown.count(NodeKind::Directory),
+            symlinks: shown.count(NodeKind::Symlink),
+            absent: shown.count(NodeKind::Absent),
+            pages: profile.total_pages(),
+            page_bytes: PAGE_BYTES,
+            ranges: profile.ranges.len(),
+            phases: phases.iter().map(PhaseReport::of).collect(),
+            runs: runs(&profile.runs),
+            judgement: JudgementReport::of(&profile.runs),
+            nodes: with_files.then(|| nodes(profile)),
+        }
     }
-    value
 }
 
-fn mounts(profile: &Profile) -> Value {
-    let known = profile
-        .mounts
-        .iter()
-        .filter(|mount| !mount.fs_type.is_empty());
-    known
-        .map(|mount| {
-            json!({
-                "fs_type": escaped(&mount.fs_type),
-                "mount_point": escaped(&mount.mount_point),
-                "device_major": mount.device_major,
-                "device_minor": mount.device_minor,
-            })
-        })
-        .collect()
-}
-
-fn phases_of(profile: &Profile) -> Value {
-    let phases = phases(profile, &PhaseLimits::default()).into_iter();
-    phases
-        .map(|phase| {
-            json!({
-                "first_need_ns": phase.first_need_ns,
-                "last_need_ns": phase.last_need_ns,
-                "pages": phase.pages,
-                "ranges": phase.ranges.len(),
-            })
-        })
-        .collect()
-}
-
-fn runs(runs: &[Run]) -> Value {
-    let value = |(index, run): (usize, &Run)| {
-        json!({
-            "started_unix_s": run.started_unix_s,
-            "mode": words::mode(run.mode),
-            "wall_ns": run.wall_ns,
-            "stall_ns": run.stall_ns,
-            "cached_before_permille": run.cached_before_permille,
-            "missed_pages": run.missed_pages,
-            "fetched_pages": run.fetched_pages,
-            "used_on_time_pages": run.used_on_time_pages,
-            "used_late_pages": run.used_late_pages,
-            "saved_ns": saved_ns(runs.get(..index).unwrap_or(&[]), run),
-        })
-    };
-    runs.iter().enumerate().map(value).collect()
-}
-
-fn judgement(runs: &[Run]) -> Value {
-    let verdict = judge(runs);
-    let (name, reason) = match verdict {
-        Verdict::Replay => ("on", None),
-        Verdict::Off { reason, .. } => ("off", Some(reason)),
-        Verdict::Retry { reason } => ("retry", Some(reason)),
-    };
-    let mut value = json!({
-        "replay": name,
-        "next_run_replays": verdict.replays(),
-        "words": words::judgement(runs),
-        "reason": reason.map(|reason| match reason {
-            Reason::NotFaster { .. } => "not-faster",
-            Reason::Wasteful { .. } => "wasteful",
-            Reason::Forgotten => "forgotten",
-        }),
-    });
-    if let Verdict::Off {
-        since_unix_s,
-        runs_until_retry,
-        ..
-    } = verdict
-    {
-        value["since_unix_s"] = since_unix_s.into();
-        value["runs_until_retry"] = runs_until_retry.into();
+impl ProgramReport {
+    fn of(program: &Program) -> Self {
+        let arguments = program.arguments.iter();
+        Self {
+            executable: escaped(&program.executable),
+            arguments: arguments.map(|argument| escaped(argument)).collect(),
+            directory: escaped(&program.directory),
+        }
     }
-    value
 }
 
-fn node(profile: &Profile, id: NodeId) -> Option<Value> {
-    let node = profile.node(id)?;
-    let ranges = profile.ranges(id).iter().map(|range| {
-        json!({
-            "start_page": range.start_page,
-            "pages": range.pages,
-            "need_ns": range.need_ns,
-            "weight": range.weight,
+impl SourceReport {
+    fn of(source: &Source) -> Self {
+        Self {
+            recorder: words::recorder(source.recorder).to_lowercase(),
+            blind_spots: words::blind_spot_names(source.blind_spots),
+            events_lost: source.events_lost,
+            recorded_unix_s: source.recorded_unix_s,
+            kernel: escaped(&source.kernel),
+        }
+    }
+}
+
+impl MountReport {
+    fn of(mount: &Mount) -> Self {
+        Self {
+            fs_type: escaped(&mount.fs_type),
+            mount_point: escaped(&mount.mount_point),
+            device_major: mount.device_major,
+            device_minor: mount.device_minor,
+        }
+    }
+}
+
+impl PhaseReport {
+    fn of(phase: &Phase) -> Self {
+        Self {
+            first_need_ns: phase.first_need_ns,
+            last_need_ns: phase.last_need_ns,
+            pages: phase.pages,
+            ranges: phase.ranges.len(),
+        }
+    }
+}
+
+fn runs(runs: &[Run]) -> Vec<RunReport> {
+    let report = |(index, run): (usize, &Run)| RunReport {
+        started_unix_s: run.started_unix_s,
+        mode: words::mode(run.mode),
+        wall_ns: run.wall_ns,
+        stall_ns: run.stall_ns,
+        cached_before_permille: run.cached_before_permille,
+        missed_pages: run.missed_pages,
+        fetched_pages: run.fetched_pages,
+        used_on_time_pages: run.used_on_time_pages,
+        used_late_pages: run.used_late_pages,
+        saved_ns: saved_ns(runs.get(..index).unwrap_or(&[]), run),
+    };
+    runs.iter().enumerate().map(report).collect()
+}
+
+impl JudgementReport {
+    fn of(runs: &[Run]) -> Self {
+        let verdict = judge(runs);
+        let (replay, reason, since_unix_s, runs_until_retry) = match verdict {
+            Verdict::Replay => ("on", None, None, None),
+            Verdict::Off {
+                reason,
+                since_unix_s,
+                runs_until_retry,
+            } => (
+                "off",
+                Some(reason),
+                Some(since_unix_s),
+                Some(runs_until_retry),
+            ),
+            Verdict::Retry { reason } => ("retry", Some(reason), None, None),
+        };
+        Self {
+            replay,
+            next_run_replays: verdict.replays(),
+            words: words::judgement(runs),
+            reason: reason.map(|reason| match reason {
+                Reason::NotFaster { .. } => "not-faster",
+                Reason::Wasteful { .. } => "wasteful",
+                Reason::Forgotten => "forgotten",
+            }),
+            since_unix_s,
+            runs_until_retry,
+        }
+    }
+}
+
+fn nodes(profile: &Profile) -> Vec<NodeReport> {
+    let nodes = nodes_by_need(profile).into_iter();
+    nodes.filter_map(|id| NodeReport::of(profile, id)).collect()
+}
+
+impl NodeReport {
+    fn of(profile: &Profile, id: NodeId) -> Option<Self> {
+        let node = profile.node(id)?;
+        Some(Self {
+            path: escaped(&profile.path(id)),
+            kind: words::kind(node.kind),
+            need_ns: node.need_ns,
+            weight: node.weight,
+            inode: node.identity.inode,
+            generation: node.identity.generation,
+            size_bytes: node.identity.size_bytes,
+            mtime_ns: node.identity.mtime_ns,
+            ranges: profile.ranges(id).iter().map(RangeReport::of).collect(),
         })
-    });
-    Some(json!({
-        "path": escaped(&profile.path(id)),
-        "kind": words::kind(node.kind),
-        "need_ns": node.need_ns,
-        "weight": node.weight,
-        "inode": node.identity.inode,
-        "generation": node.identity.generation,
-        "size_bytes": node.identity.size_bytes,
-        "mtime_ns": node.identity.mtime_ns,
-        "ranges": ranges.collect::<Value>(),
-    }))
+    }
+}
+
+impl RangeReport {
+    fn of(range: &PageRange) -> Self {
+        Self {
+            start_page: range.start_page,
+            pages: range.pages,
+            need_ns: range.need_ns,
+            weight: range.weight,
+        }
+    }
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use anyhow::Result;
 use foreread_core::{Bytes, grouped};
+use foreread_profile::Run;
 use foreread_profile::benefit::{judge, saved_ns};
-use foreread_profile::{Profile, Run};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::Shown;
 use crate::output::{pages, time};
@@ -26,7 +26,7 @@ pub fn list(store: &Store, as_json: bool) -> Result<()> {
         found.push((name, Shown::read(path)));
     }
     if as_json {
-        return text::print_json(&document(store.directory(), &found));
+        return text::print_json(&ListReport::of(store.directory(), &found));
     }
     let directory = escaped_path(store.directory());
     if found.is_empty() {
@@ -115,29 +115,78 @@ fn shortened(text: &str) -> String {
         .collect()
 }
 
-fn document(directory: &Path, found: &[Found]) -> Value {
-    let profiles = found.iter().map(|(name, shown)| match shown {
-        Ok(shown) => readable(name, shown, &shown.profile),
-        Err(error) => json!({ "name": name, "error": format!("{error:#}") }),
-    });
-    json!({
-        "schema": "foreread.profiles/1",
-        "directory": escaped_path(directory),
-        "profiles": profiles.collect::<Value>(),
-    })
+/// The profiles of the store.
+#[derive(Serialize)]
+struct ListReport<'a> {
+    schema: &'static str,
+    /// The directory of the store.
+    directory: String,
+    profiles: Vec<ListedReport<'a>>,
 }
 
-fn readable(name: &str, shown: &Shown, profile: &Profile) -> Value {
-    let arguments = profile.program.arguments.iter().map(|a| escaped(a));
-    json!({
-        "name": name,
-        "executable": escaped(&profile.program.executable),
-        "arguments": arguments.collect::<Vec<_>>(),
-        "directory": escaped(&profile.program.directory),
-        "stored_bytes": shown.stored_bytes,
-        "pages": profile.total_pages(),
-        "runs": profile.runs.len(),
-        "last_saved_ns": last_saved(&profile.runs),
-        "next_run_replays": judge(&profile.runs).replays(),
-    })
+/// One file of the store.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ListedReport<'a> {
+    Readable(ReadableReport<'a>),
+    Unreadable {
+        /// The name of the file.
+        name: &'a str,
+        /// Why it can't be read.
+        error: String,
+    },
+}
+
+#[derive(Serialize)]
+struct ReadableReport<'a> {
+    /// The name of the file.
+    name: &'a str,
+    /// The program, its arguments and its working directory.
+    executable: String,
+    arguments: Vec<String>,
+    directory: String,
+    /// Size of the file.
+    stored_bytes: u64,
+    /// Pages that the profile names.
+    pages: u64,
+    /// Runs that it remembers.
+    runs: usize,
+    /// Time that the latest run with a measurement saved; negative when it lost time.
+    last_saved_ns: Option<i64>,
+    next_run_replays: bool,
+}
+
+impl<'a> ListReport<'a> {
+    fn of(directory: &Path, found: &'a [Found]) -> Self {
+        let profiles = found.iter().map(|(name, shown)| match shown {
+            Ok(shown) => ListedReport::Readable(ReadableReport::of(name, shown)),
+            Err(error) => ListedReport::Unreadable {
+                name,
+                error: format!("{error:#}"),
+            },
+        });
+        Self {
+            schema: "foreread.profiles/1",
+            directory: escaped_path(directory),
+            profiles: profiles.collect(),
+        }
+    }
+}
+
+impl<'a> ReadableReport<'a> {
+    fn of(name: &'a str, shown: &Shown) -> Self {
+        let profile = &shown.profile;
+        let arguments = profile.program.arguments.iter();
+        Self {
+            name,
+            executable: escaped(&profile.program.executable),
+            arguments: arguments.map(|argument| escaped(argument)).collect(),
+            directory: escaped(&profile.program.directory),
+            stored_bytes: shown.stored_bytes,
+            pages: profile.total_pages(),
+            runs: profile.runs.len(),
+            last_saved_ns: last_saved(&profile.runs),
+            next_run_replays: judge(&profile.runs).replays(),
+        }
+    }
 }
