@@ -8,6 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use serde_json::Value;
 
 /// A path or another string of unknown origin: what isn't UTF-8 as `\xHH`, control characters as
 /// `\n`, `\t`, `\xHH` or `\u{HHHH}`, a backslash doubled. So nothing in a profile can move the
@@ -124,14 +125,18 @@ pub fn print(text: &str) -> Result<()> {
 
 /// Writes a report to stdout as one JSON document.
 ///
-/// The document goes through a [`serde_json::Value`], which sorts the fields of every object by name:
-/// their order does not depend on the order in which a type declares them.
-///
-/// # Errors
-/// A number that JSON can't hold, or standard output can't be written.
+/// The fields of its objects are sorted by name, see [`json`].
 pub fn print_json(report: &impl Serialize) -> Result<()> {
-    let document = serde_json::to_value(report).context("cannot write the report as JSON")?;
-    print(&format!("{document:#}\n"))
+    print(&format!("{:#}\n", json(report)))
+}
+
+/// A report as a JSON document: `{}` writes it in one line, `{:#}` in many.
+///
+/// The fields of its objects are sorted by name: a [`Value`] does so. Their order in a document does
+/// not depend on the order in which a type declares them.
+pub fn json(report: &impl Serialize) -> Value {
+    // A report holds numbers, texts and fields with names: it can always be written.
+    serde_json::to_value(report).unwrap_or_default()
 }
 
 #[cfg(test)]
