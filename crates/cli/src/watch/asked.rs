@@ -12,9 +12,8 @@ use foreread_linux_watch::{AskedStreams, NotFollowed};
 use foreread_sys::peer;
 use foreread_watch::log::followed::{FollowedFile, Told};
 use foreread_watch::log::note::{Note, What};
-use serde_json::Value;
 
-use super::report;
+use super::line;
 use crate::output;
 use crate::socket::Socket;
 
@@ -58,9 +57,9 @@ impl Asked {
             .iter()
             .filter(|note| !matches!(note.what, What::Called(_)))
         {
-            let line = report::line(note, since_start);
             let is_of_sharing = matches!(note.what, What::Shares { .. });
-            self.recent.push(is_of_sharing, format!("{line}\n"));
+            self.recent
+                .push(is_of_sharing, line::of_note(note, since_start));
         }
     }
 
@@ -98,23 +97,20 @@ fn tell(
     stream.write_all(text.as_bytes())?;
     let mut stream = BufWriter::new(stream);
     for what in told(asked.wait()) {
-        let line = report::line_of_ours(started.elapsed(), what);
-        writeln!(stream, "{line}")?;
+        let line = line::of_watcher(started.elapsed(), what);
+        stream.write_all(line.as_bytes())?;
     }
     stream.flush()
 }
 
 /// What is told of the streams that are followed.
-fn told(followed: Result<Vec<FollowedFile>, NotFollowed>) -> Vec<Value> {
-    let told = match followed {
+fn told(followed: Result<Vec<FollowedFile>, NotFollowed>) -> Vec<Told> {
+    match followed {
         Ok(files) => files.into_iter().map(Told::File).collect(),
         Err(error) => vec![Told::Unknown {
             why: error.to_string(),
         }],
-    };
-    // Numbers and texts can always be written.
-    let lines = told.iter().map(serde_json::to_value);
-    lines.map(Result::unwrap_or_default).collect()
+    }
 }
 
 #[derive(Default)]
@@ -159,7 +155,7 @@ impl Recent {
         let mut lines: Vec<&(u64, String)> = lines.collect();
         lines.sort_unstable_by_key(|(number, _)| *number);
         let lines = lines.into_iter().map(|(_, line)| line.as_str());
-        let start = format!("{}\n", report::line_of_start());
+        let start = line::of_start();
         std::iter::once(start.as_str()).chain(lines).collect()
     }
 }

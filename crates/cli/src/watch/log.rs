@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use foreread_watch::log::note::Note;
 
-use super::report;
+use super::line;
 use crate::output;
 
 /// One JSON document a line.
@@ -31,8 +31,7 @@ impl Log {
             && appends
             && path.metadata().is_ok_and(|metadata| metadata.len() > 0)
         {
-            let line = format!("{}\n", report::line_of_start());
-            to.write_all(line.as_bytes())
+            to.write_all(line::of_start().as_bytes())
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(Self {
@@ -54,9 +53,7 @@ impl Log {
     pub fn write(&mut self, notes: &[Note]) {
         let Some(to) = &mut self.to else { return };
         let since_start = self.started.elapsed();
-        let lines = notes
-            .iter()
-            .map(|note| format!("{}\n", report::line(note, since_start)));
+        let lines = notes.iter().map(|note| line::of_note(note, since_start));
         let lines: String = lines.collect();
         if lines.is_empty() {
             return;

@@ -5,6 +5,7 @@ pub mod args;
 mod asked;
 mod config;
 mod fetched;
+mod line;
 mod log;
 pub mod log_lines;
 mod profiles;
@@ -30,6 +31,7 @@ use indicatif::ProgressBar;
 use args::WatchArguments;
 use asked::Asked;
 use log::Log;
+use report::WatchReport;
 use service::Service;
 
 use crate::{output, text};
@@ -234,7 +236,7 @@ impl Session<'_> {
         self.log.write(&notes);
         let is_dry_run = self.settings.is_dry_run;
         let said = match self.arguments.json {
-            true => format!("{}\n", report::document(&summary, is_dry_run)),
+            true => WatchReport::of(&summary, is_dry_run).line(),
             false => format!("foreread: {}\n", report::people(&summary, is_dry_run)),
         };
         match status {

@@ -1,143 +1,98 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `foreread watch` tells: lines of its log, and what it came to.
-
-use std::time::Duration;
+//! What `foreread watch` came to, for people and for programs.
 
 use foreread_linux_watch::{StreamsSummary, Summary};
-use foreread_watch::log;
-use foreread_watch::log::note::{Note, What};
-use foreread_watch::tally::Tally;
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use super::fetched::fetched_document;
-use super::together;
-use crate::output;
+use super::fetched::WalkTallyReport;
+use super::together::{self, ProfilesReport};
+use crate::{output, text};
 
-/// Version of the documents.
-const SCHEMA: &str = "foreread.watch/1";
-
-/// The first line after those of others.
-pub fn line_of_start() -> Value {
-    line_of_ours(Duration::ZERO, json!({ "what": log::STARTED }))
+/// What was watched, and what it came to: `foreread.watch/1`. `docs/watch.md` describes the fields.
+#[derive(Serialize)]
+pub struct WatchReport {
+    schema: &'static str,
+    /// Whether anything could be watched.
+    watched: bool,
+    dry_run: bool,
+    /// Of all walks that have ended.
+    #[serde(flatten)]
+    tally: WalkTallyReport,
+    /// Files that were missed.
+    misses: u64,
+    /// Blocks of metadata that calls waited for.
+    looks: u64,
+    /// Walks that have begun.
+    walks: u64,
+    /// Suspicions that were wrong.
+    refused: u64,
+    /// Records that found no room.
+    lost: u64,
+    /// None where profiles are switched off.
+    profiles: Option<ProfilesReport>,
+    /// None where the kernel refuses to follow streams.
+    streams: Option<StreamsReport>,
 }
 
-/// A line that no watched process is the subject of.
-pub fn line_of_ours(since_start: Duration, what: Value) -> Value {
-    with(std::process::id(), since_start, what)
+/// Streams in large files.
+#[derive(Serialize)]
+struct StreamsReport {
+    /// Accesses that the policy was told of.
+    accesses: u64,
+    /// Windows that the policy asked for.
+    windows: u64,
+    /// Pages of these windows.
+    asked_pages: u64,
+    /// Of these pages, those that were not cached and were fetched.
+    fetched_pages: u64,
+    /// Accesses that were skipped: the policy was busy on another processor.
+    untold: u64,
+    /// Windows for which there was no time.
+    forgotten: u64,
 }
 
-fn with(process: u32, since_start: Duration, what: Value) -> Value {
-    let mut line = json!({
-        "schema": log::SCHEMA,
-        "since_start_ns": u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX),
-        "process": process,
-    });
-    if let (Value::Object(line), Value::Object(what)) = (&mut line, what) {
-        line.extend(what);
-    }
-    line
-}
-
-/// A line of the log.
-pub fn line(note: &Note, since_start: Duration) -> Value {
-    let mut what = match &note.what {
-        What::Refused { directory } => json!({
-            "what": "refused",
-            "directory": String::from_utf8_lossy(directory),
-        }),
-        What::TooEarly { directory } => json!({
-            "what": "too_early",
-            "directory": String::from_utf8_lossy(directory),
-        }),
-        What::Begun { top, order } => json!({
-            "what": "begun",
-            "top": String::from_utf8_lossy(top),
-            "order": order.name(),
-        }),
-        What::Raised { top, order } => json!({
-            "what": "raised",
-            "top": String::from_utf8_lossy(top),
-            "order": order.name(),
-        }),
-        What::Ordered { order } => json!({ "what": "ordered", "order": order.name() }),
-        What::Reads => json!({ "what": "reads" }),
-        What::Known => json!({ "what": "known" }),
-        What::Shares { leader } => json!({ "what": "shares", "with": leader }),
-        What::Listed {
-            directories,
-            entries,
-            took_ns,
-        } => json!({
-            "what": "listed",
-            "directories": directories,
-            "entries": entries,
-            "took_ns": took_ns,
-        }),
-        What::Fetched {
-            files,
-            pages,
-            window_files,
-            took_ns,
-        } => json!({
-            "what": "fetched",
-            "files": files,
-            "pages": pages,
-            "window_files": window_files,
-            "took_ns": took_ns,
-        }),
-        // Numbers and texts can always be written.
-        What::Called(call) => serde_json::to_value(call).unwrap_or_default(),
-        What::OfProfile(what) => together::line(what),
-        What::Ended { why, tally } => {
-            let mut what = document_of(tally);
-            what["what"] = "ended".into();
-            what["why"] = why.name().into();
-            what
+impl WatchReport {
+    pub fn of(summary: &Summary, is_dry_run: bool) -> Self {
+        Self {
+            schema: "foreread.watch/1",
+            watched: true,
+            dry_run: is_dry_run,
+            tally: WalkTallyReport::of(&summary.tally),
+            misses: summary.misses,
+            looks: summary.looks,
+            walks: summary.walks,
+            refused: summary.refused,
+            lost: summary.lost,
+            profiles: summary.profiles.as_ref().map(ProfilesReport::of),
+            streams: summary.streams.as_ref().map(StreamsReport::of),
         }
-    };
-    if !matches!(note.what, What::Called(_)) {
-        what["reads"] = note.began_by_reads.into();
     }
-    with(note.process, since_start, what)
+
+    /// Where nothing could be watched.
+    pub fn of_nothing(is_dry_run: bool) -> Self {
+        Self {
+            watched: false,
+            ..Self::of(&Summary::default(), is_dry_run)
+        }
+    }
+
+    /// One document in one line.
+    pub fn line(&self) -> String {
+        format!("{}\n", text::json(self))
+    }
 }
 
-fn document_of(tally: &Tally) -> Value {
-    let mut document = fetched_document(tally);
-    document["listed_directories"] = tally.directories.into();
-    document
-}
-
-/// All of it, as one document.
-pub fn document(summary: &Summary, is_dry_run: bool) -> Value {
-    let mut document = document_of(&summary.tally);
-    document["schema"] = SCHEMA.into();
-    document["watched"] = true.into();
-    document["dry_run"] = is_dry_run.into();
-    document["misses"] = summary.misses.into();
-    document["looks"] = summary.looks.into();
-    document["walks"] = summary.walks.into();
-    document["refused"] = summary.refused.into();
-    document["lost"] = summary.lost.into();
-    let profiles = summary.profiles.as_ref();
-    document["profiles"] = profiles.map_or(Value::Null, together::document);
-    document["streams"] = summary.streams.as_ref().map_or(Value::Null, |streams| {
-        json!({
-            "accesses": streams.accesses,
-            "windows": streams.windows,
-            "asked_pages": streams.asked_pages,
-            "fetched_pages": streams.fetched_pages,
-            "untold": streams.untold,
-            "forgotten": streams.forgotten,
-        })
-    });
-    document
-}
-
-/// Where nothing could be watched.
-pub fn document_of_nothing(is_dry_run: bool) -> Value {
-    let mut document = document(&Summary::default(), is_dry_run);
-    document["watched"] = false.into();
-    document
+impl StreamsReport {
+    fn of(streams: &StreamsSummary) -> Self {
+        Self {
+            accesses: streams.accesses,
+            windows: streams.windows,
+            asked_pages: streams.asked_pages,
+            fetched_pages: streams.fetched_pages,
+            untold: streams.untold,
+            forgotten: streams.forgotten,
+        }
+    }
 }
 
 /// All of it, as one line.
@@ -188,7 +143,7 @@ fn of_streams(streams: &StreamsSummary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreread_watch::walk::Why;
+    use foreread_watch::tally::Tally;
 
     fn summary() -> Summary {
         Summary {
@@ -225,29 +180,8 @@ mod tests {
         assert!(people(&reading, true).ends_with("large files 3 windows asked for, 2 MiB fetched"));
         let quiet = Summary::default();
         assert_eq!(people(&quiet, true), "0 walks seen, 0 files missed");
-        let document = document(&summary(), false);
+        let document = text::json(&WatchReport::of(&summary(), false));
         assert_eq!(document["wasted_files"], 10);
         assert_eq!(document["schema"], "foreread.watch/1");
-    }
-
-    #[test]
-    fn each_line_of_the_log_says_who_and_what() {
-        let note = Note {
-            process: 7,
-            began_by_reads: true,
-            what: What::Ended {
-                why: Why::Exited,
-                tally: summary().tally,
-            },
-        };
-        let line = line(&note, Duration::from_micros(5));
-        assert_eq!(
-            (&line["process"], &line["since_start_ns"]),
-            (&json!(7), &json!(5000))
-        );
-        assert_eq!(
-            (&line["what"], &line["why"]),
-            (&json!("ended"), &json!("exited"))
-        );
     }
 }

@@ -1,80 +1,117 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `foreread watch` tells of programs that follow a profile.
 
-use std::path::Path;
+use std::borrow::Cow;
 
 use foreread_linux_watch::ProfilesSummary;
 use foreread_watch::log::note::OfProfile;
-use foreread_watch::tally::Tally;
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use super::fetched::fetched_document;
+use super::fetched::ProfileTallyReport;
 use crate::output;
 
-/// What a line of the log says.
-pub fn line(what: &OfProfile) -> Value {
-    match what {
-        OfProfile::Refused { profile_file, why } => json!({
-            "what": "unmatched",
-            "profile": text(profile_file),
-            "why": why,
-        }),
-        OfProfile::Matched {
-            profile_file,
-            files,
-            odds_bits,
-            processes,
-        } => {
-            let files = files.iter().map(|path| String::from_utf8_lossy(path));
-            json!({
-                "what": "matched",
-                "profile": text(profile_file),
-                "files": files.collect::<Vec<_>>(),
-                "odds_bits": odds_bits,
-                "processes": processes,
-            })
-        }
-        OfProfile::Fetched {
-            files,
-            pages,
-            took_ns,
-        } => json!({
-            "what": "replayed",
-            "files": files,
-            "pages": pages,
-            "took_ns": took_ns,
-        }),
-        OfProfile::Ended {
-            profile_file,
-            why,
-            tally,
-        } => {
-            let mut what = document_of(tally);
-            what["what"] = "left".into();
-            what["profile"] = text(profile_file).into();
-            what["why"] = why.name().into();
-            what
+/// An event of a program that follows a profile, as a line of the log has it.
+#[derive(Serialize)]
+#[serde(tag = "what")]
+pub enum ProfileEvent<'a> {
+    /// The program does not match the profile, or nothing is to be done.
+    #[serde(rename = "unmatched")]
+    Unmatched { profile: Cow<'a, str>, why: &'a str },
+    /// The program matches the profile, the rest of which is replayed.
+    #[serde(rename = "matched")]
+    Matched {
+        profile: Cow<'a, str>,
+        /// The files that it was matched by, in the order in which they were missed.
+        files: Vec<Cow<'a, str>>,
+        /// The chance of a wrong match is one in two to the power of this.
+        odds_bits: u32,
+        /// The program, and those of its children that missed the files.
+        processes: &'a [u32],
+    },
+    /// A window of the profile was fetched.
+    #[serde(rename = "replayed")]
+    Replayed {
+        files: u64,
+        /// Pages that came in.
+        pages: u64,
+        took_ns: u64,
+    },
+    /// The replay has ended.
+    #[serde(rename = "left")]
+    Left {
+        profile: Cow<'a, str>,
+        why: &'static str,
+        #[serde(flatten)]
+        tally: ProfileTallyReport,
+    },
+}
+
+impl<'a> ProfileEvent<'a> {
+    pub fn of(event: &'a OfProfile) -> Self {
+        match event {
+            OfProfile::Refused { profile_file, why } => Self::Unmatched {
+                profile: profile_file.to_string_lossy(),
+                why,
+            },
+            OfProfile::Matched {
+                profile_file,
+                files,
+                odds_bits,
+                processes,
+            } => {
+                let files = files.iter().map(|path| String::from_utf8_lossy(path));
+                Self::Matched {
+                    profile: profile_file.to_string_lossy(),
+                    files: files.collect(),
+                    odds_bits: *odds_bits,
+                    processes,
+                }
+            }
+            OfProfile::Fetched {
+                files,
+                pages,
+                took_ns,
+            } => Self::Replayed {
+                files: *files,
+                pages: *pages,
+                took_ns: *took_ns,
+            },
+            OfProfile::Ended {
+                profile_file,
+                why,
+                tally,
+            } => Self::Left {
+                profile: profile_file.to_string_lossy(),
+                why: why.name(),
+                tally: ProfileTallyReport::of(tally),
+            },
         }
     }
 }
 
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
+/// All programs that followed a profile.
+#[derive(Serialize)]
+pub struct ProfilesReport {
+    /// Of all replays that have ended.
+    #[serde(flatten)]
+    tally: ProfileTallyReport,
+    /// Profiles in the store.
+    known: u64,
+    /// Programs that matched a profile.
+    matched: u64,
+    /// Programs that seemed to match one, but did not.
+    unmatched: u64,
 }
 
-fn document_of(tally: &Tally) -> Value {
-    let mut document = fetched_document(tally);
-    document["uncounted_files"] = tally.uncounted_files.into();
-    document
-}
-
-/// What came of all of them.
-pub fn document(summary: &ProfilesSummary) -> Value {
-    let mut document = document_of(&summary.tally);
-    document["known"] = summary.known.into();
-    document["matched"] = summary.matched.into();
-    document["unmatched"] = summary.refused.into();
-    document
+impl ProfilesReport {
+    pub fn of(summary: &ProfilesSummary) -> Self {
+        Self {
+            tally: ProfileTallyReport::of(&summary.tally),
+            known: summary.known,
+            matched: summary.matched,
+            unmatched: summary.refused,
+        }
+    }
 }
 
 /// The same for people; nothing where nobody followed a profile.
@@ -100,6 +137,8 @@ pub fn people(summary: &ProfilesSummary, is_dry_run: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text;
+    use foreread_watch::tally::Tally;
 
     #[test]
     fn it_is_said_only_where_there_was_a_match() {
@@ -121,6 +160,7 @@ mod tests {
         );
         summary.matched = 2;
         assert_eq!(people(&summary, true), "; 2 profiles matched");
-        assert_eq!(document(&summary)["wasted_files"], 5);
+        let document = text::json(&ProfilesReport::of(&summary));
+        assert_eq!(document["wasted_files"], 5);
     }
 }

@@ -9,7 +9,7 @@ use foreread_linux_watch::WatchError;
 use foreread_sys::child;
 
 use super::args::WatchArguments;
-use super::report;
+use super::report::WatchReport;
 use crate::EXIT_PARTLY;
 use crate::alone::run_alone;
 use crate::output;
@@ -26,9 +26,9 @@ pub fn unwatched(arguments: &WatchArguments, error: WatchError) -> Result<ExitCo
         Err(code) => return Ok(code),
     };
     if arguments.json {
-        let document = report::document_of_nothing(arguments.dry_run);
+        let line = WatchReport::of_nothing(arguments.dry_run).line();
         // What a command prints is its own.
-        let _ = writeln!(std::io::stderr().lock(), "{document}");
+        let _ = std::io::stderr().lock().write_all(line.as_bytes());
     }
     if !status.success() {
         child::end_as(status);

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Lines of the log of `watch`, which a running `watch` also answers `explain` with.
+//!
+//! Input: what was decided and done. Output: one JSON document a line, of the schema of
+//! [`foreread_watch::log`].
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use foreread_watch::log;
+use foreread_watch::log::note::{Note, PlannerCall, What};
+use serde::Serialize;
+
+use super::fetched::WalkTallyReport;
+use super::together::ProfileEvent;
+use crate::text;
+
+/// A line: its header, and the fields of its subject.
+#[derive(Serialize)]
+struct Line<T> {
+    schema: &'static str,
+    /// Time since the watcher started.
+    since_start_ns: u64,
+    /// The process that the line is about, or the watcher.
+    process: u32,
+    /// Has the field `what`.
+    #[serde(flatten)]
+    subject: T,
+}
+
+/// The first line after those of another watcher.
+#[derive(Serialize)]
+struct Started {
+    what: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Subject<'a> {
+    Call(&'a PlannerCall),
+    Walk {
+        #[serde(flatten)]
+        event: WalkEvent<'a>,
+        reads: bool,
+    },
+    Profile {
+        #[serde(flatten)]
+        event: ProfileEvent<'a>,
+        reads: bool,
+    },
+}
+
+/// An event of a walk or of its detection. `reads` of its line: it began because the process missed
+/// data of files, not only metadata.
+#[derive(Serialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+enum WalkEvent<'a> {
+    /// Files of the directory were missed in no order.
+    Refused { directory: Cow<'a, str> },
+    /// Files of the directory were missed in order, but too few of them.
+    TooEarly { directory: Cow<'a, str> },
+    /// The process walks below `top`.
+    Begun {
+        top: Cow<'a, str>,
+        order: &'static str,
+    },
+    /// It walks below a directory further up.
+    Raised {
+        top: Cow<'a, str>,
+        order: &'static str,
+    },
+    /// It walks in another order than before.
+    Ordered { order: &'static str },
+    /// It reads files; before, it only looked at them.
+    Reads,
+    /// A walk is ahead of the process already.
+    Known,
+    /// The process shares the walk of this process.
+    Shares {
+        #[serde(rename = "with")]
+        leader: u32,
+    },
+    /// Directories were listed.
+    Listed {
+        directories: u64,
+        /// Of all these directories.
+        entries: u64,
+        took_ns: u64,
+    },
+    /// Files were fetched.
+    Fetched {
+        files: u64,
+        /// Pages that came in.
+        pages: u64,
+        /// Files that may be in memory ahead of the process.
+        window_files: u64,
+        took_ns: u64,
+    },
+    /// The walk has ended.
+    Ended {
+        why: &'static str,
+        #[serde(flatten)]
+        tally: WalkTallyReport,
+    },
+}
+
+/// The first line after those of another watcher.
+pub fn of_start() -> String {
+    of_watcher(Duration::ZERO, Started { what: log::STARTED })
+}
+
+/// A line that no watched process is the subject of. `subject` has the field `what`.
+pub fn of_watcher(since_start: Duration, subject: impl Serialize) -> String {
+    line(std::process::id(), since_start, subject)
+}
+
+/// The line of a note.
+pub fn of_note(note: &Note, since_start: Duration) -> String {
+    line(note.process, since_start, Subject::of(note))
+}
+
+fn line(process: u32, since_start: Duration, subject: impl Serialize) -> String {
+    let line = Line {
+        schema: log::SCHEMA,
+        since_start_ns: u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX),
+        process,
+        subject,
+    };
+    format!("{}\n", text::json(&line))
+}
+
+impl<'a> Subject<'a> {
+    fn of(note: &'a Note) -> Self {
+        let reads = note.began_by_reads;
+        let event = match &note.what {
+            What::Called(call) => return Self::Call(call),
+            What::OfProfile(event) => {
+                let event = ProfileEvent::of(event);
+                return Self::Profile { event, reads };
+            }
+            What::Refused { directory } => WalkEvent::Refused {
+                directory: String::from_utf8_lossy(directory),
+            },
+            What::TooEarly { directory } => WalkEvent::TooEarly {
+                directory: String::from_utf8_lossy(directory),
+            },
+            What::Begun { top, order } => WalkEvent::Begun {
+                top: String::from_utf8_lossy(top),
+                order: order.name(),
+            },
+            What::Raised { top, order } => WalkEvent::Raised {
+                top: String::from_utf8_lossy(top),
+                order: order.name(),
+            },
+            What::Ordered { order } => WalkEvent::Ordered {
+                order: order.name(),
+            },
+            What::Reads => WalkEvent::Reads,
+            What::Known => WalkEvent::Known,
+            What::Shares { leader } => WalkEvent::Shares { leader: *leader },
+            What::Listed {
+                directories,
+                entries,
+                took_ns,
+            } => WalkEvent::Listed {
+                directories: *directories,
+                entries: *entries,
+                took_ns: *took_ns,
+            },
+            What::Fetched {
+                files,
+                pages,
+                window_files,
+                took_ns,
+            } => WalkEvent::Fetched {
+                files: *files,
+                pages: *pages,
+                window_files: *window_files,
+                took_ns: *took_ns,
+            },
+            What::Ended { why, tally } => WalkEvent::Ended {
+                why: why.name(),
+                tally: WalkTallyReport::of(tally),
+            },
+        };
+        Self::Walk { event, reads }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreread_watch::tally::Tally;
+    use foreread_watch::walk::Why;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn each_line_of_the_log_says_who_and_what() {
+        let note = Note {
+            process: 7,
+            began_by_reads: true,
+            what: What::Ended {
+                why: Why::Exited,
+                tally: Tally::default(),
+            },
+        };
+        let line = of_note(&note, Duration::from_micros(5));
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(
+            (&line["process"], &line["since_start_ns"]),
+            (&json!(7), &json!(5000))
+        );
+        assert_eq!(
+            (&line["what"], &line["why"]),
+            (&json!("ended"), &json!("exited"))
+        );
+    }
+}
