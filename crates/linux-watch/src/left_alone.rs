@@ -6,8 +6,7 @@ use std::fs;
 use foreread_sys::mounts::mounts_of_self;
 use foreread_watch::detect::Suspicion;
 use foreread_watch::excluded::Excluded;
-
-use super::place::Place;
+use foreread_watch::place::Place;
 
 /// Whether a suspicion is about an excluded program or directory. If process numbers aren't those
 /// of our `/proc`, names of programs are not known.

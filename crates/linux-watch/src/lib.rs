@@ -8,14 +8,13 @@
 
 mod abi;
 mod arguments;
+mod driver;
 mod error;
-mod fetching;
 mod lacking;
 mod left_alone;
 mod listing;
 mod mailbox;
 mod opened;
-mod place;
 mod program_of;
 mod replayer;
 mod seeing;
@@ -45,6 +44,7 @@ use foreread_linux_prefetcher::Executor;
 use foreread_prefetch::budget::budget_bytes;
 use foreread_sys::memory::{give_back, memory, share_one_heap};
 use foreread_sys::rights::Capability;
+use foreread_watch::ahead::Access;
 use foreread_watch::detect::Suspicion;
 use foreread_watch::excluded::Excluded;
 use foreread_watch::log::detect_call::{DetectCall, NoteDetect, NotedDetectors};
@@ -60,7 +60,7 @@ use sharing::Sharing;
 use streams::Streams;
 use together::Together;
 use tops::Tops;
-use walker::{Read, Start};
+use walker::Start;
 
 /// Walks at the same time; each has a thread.
 const WALKS_MAX: usize = 4;
@@ -123,7 +123,7 @@ struct Walking {
     /// Since when no process shares it.
     alone: Option<Instant>,
     /// To its thread, which fetches nothing while it is paused.
-    mailbox: Arc<Mailbox<Read>>,
+    mailbox: Arc<Mailbox<Access>>,
     thread: JoinHandle<()>,
 }
 
@@ -308,14 +308,14 @@ impl Watching {
                 Seen::Missed(mut missed) => {
                     self.summary.misses += 1;
                     if let Some(process) = self.replayed(&missed)? {
-                        self.together.tell(process, &Read::Missed(missed));
+                        self.together.tell(process, &Access::Missed(missed));
                         continue;
                     }
                     let (of, parent) = (missed.process, missed.parent);
                     missed.process = self.join(of, parent, missed.device, &missed.directory);
                     // A process that looks files up may begin to read them.
                     if self.is_followed(missed.process) {
-                        self.tell(missed.process, &Read::Missed(missed));
+                        self.tell(missed.process, &Access::Missed(missed));
                     } else if let Some(suspicion) = self.detectors.missed(missed) {
                         self.begin(suspicion)?;
                     }
@@ -326,7 +326,7 @@ impl Watching {
                     device,
                     inode,
                 } => {
-                    let hit = Read::Hit {
+                    let hit = Access::Hit {
                         thread,
                         device,
                         inode,
@@ -340,7 +340,7 @@ impl Watching {
                     look.process = self.join(of, parent, look.device, &look.directory);
                     let looks = |(id, _): (&WalkId, _)| !id.began_by_reads;
                     if self.of(look.process).any(looks) {
-                        self.tell(look.process, &Read::Waits(look));
+                        self.tell(look.process, &Access::Waits(look));
                     } else if let Some(suspicion) = self.detectors.waited(look) {
                         self.begin(suspicion)?;
                     }
@@ -352,7 +352,7 @@ impl Watching {
                     is_late,
                 } => self.tell(
                     process,
-                    &Read::Looked {
+                    &Access::Looked {
                         device,
                         inode,
                         is_late,
@@ -424,7 +424,7 @@ impl Watching {
     }
 
     /// Passes a read of a process to its walks.
-    fn tell(&mut self, process: u32, read: &Read) {
+    fn tell(&mut self, process: u32, read: &Access) {
         let mut lost = 0;
         for (_, walking) in self.of(process) {
             lost += u64::from(walking.mailbox.put(read.clone()));

@@ -1,32 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Replays the rest of a profile in a thread of its own. It confirms the match, fetches one window
-//! at a time, and takes the reads of the program.
+//! The thread of a profile replay: confirms the match, and drives the replay to its end.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use foreread_core::Device;
-use foreread_linux_prefetcher::{Executor, warm};
-use foreread_prefetch::plan::ReadPlan;
+use foreread_linux_prefetcher::{Executor, Neighbours, warm};
 use foreread_profile::benefit::judge;
 use foreread_profile::{NodeId, Profile};
 use foreread_sys::mounts::{Mounts, mounts_of_self};
+use foreread_watch::ahead::{Access, Machine};
 use foreread_watch::detect::Missed;
 use foreread_watch::excluded::Excluded;
 use foreread_watch::known::first_need_ns;
 use foreread_watch::log::note::{Note, OfProfile, What};
 use foreread_watch::paths::joined;
-use foreread_watch::rest::{Next, Rest, Why};
+use foreread_watch::profile_replay::ProfileReplay;
+use foreread_watch::rest::{Rest, Why};
 use foreread_watch::together::Found;
 
+use super::driver::Driver;
 use super::error::{LoadError, NotReplayed};
-use super::fetching::options;
 use super::left_alone::is_program;
 use super::mailbox::Mailbox;
 use super::program_of::{is_run, program_of};
-use super::walker::Read;
 
 /// A profile of which so many thousandths are cached is not replayed.
 const WARM_PERMILLE: u16 = 950;
@@ -46,17 +45,21 @@ pub(super) struct Start {
     pub excluded: Excluded,
     pub numbers_are_ours: bool,
     pub sees_parents: bool,
-    pub mailbox: Arc<Mailbox<Read>>,
+    pub mailbox: Arc<Mailbox<Access>>,
     pub executor: Executor,
     pub notes: Sender<Note>,
 }
 
 impl Start {
     fn note(&self, what: OfProfile) {
+        self.send(What::OfProfile(Box::new(what)));
+    }
+
+    fn send(&self, what: What) {
         let note = Note {
             process: self.found.process,
             began_by_reads: true,
-            what: What::OfProfile(Box::new(what)),
+            what,
         };
         // Without a receiver of notes this thread ends soon.
         let _ = self.notes.send(note);
@@ -149,103 +152,29 @@ pub(super) fn run(start: &Start) {
             minor: point.minor,
         })
     };
-    let mut replayer = Replayer {
-        start,
-        rest: Rest::new(&profile, from_ns, start.budget_bytes, device),
-        last_use: Instant::now(),
+    let rest = Rest::new(&profile, from_ns, start.budget_bytes, device);
+    let mut replay = ProfileReplay::new(rest);
+    let driver = Driver {
+        mailbox: &start.mailbox,
+        executor: &start.executor,
+        budget_bytes: start.budget_bytes,
+        neighbours: Neighbours::new(false),
+        idle: IDLE,
+        is_dry_run: start.is_dry_run,
     };
-    let why = replayer.run();
+    driver.drive(&mut replay, &mut NotesOnly(start));
     start.note(OfProfile::Ended {
         profile_file,
-        why,
-        tally: replayer.rest.tally(),
+        why: replay.why().unwrap_or(Why::Stopped),
+        tally: replay.tally(),
     });
 }
 
-struct Replayer<'a> {
-    start: &'a Start,
-    rest: Rest<'a>,
-    last_use: Instant,
-}
+/// A replay asks nothing of the machine: its profile names all files.
+struct NotesOnly<'a>(&'a Start);
 
-impl Replayer<'_> {
-    fn run(&mut self) -> Why {
-        loop {
-            self.take_reads();
-            if self.start.is_dry_run {
-                self.rest.end_for(Why::Stopped);
-            }
-            if self.last_use.elapsed() >= IDLE {
-                self.rest.end_for(Why::Idle);
-            }
-            match self.rest.decide() {
-                Next::End(why) => return why,
-                Next::Fetch(plan, budget_bytes) => self.fetch(*plan, budget_bytes),
-                Next::Wait => self.wait(),
-            }
-        }
-    }
-
-    fn wait(&mut self) {
-        let limit = IDLE.saturating_sub(self.last_use.elapsed());
-        if let Some(read) = self.start.mailbox.next(limit) {
-            self.take(&read);
-        }
-    }
-
-    /// Takes the reads since the last call.
-    fn take_reads(&mut self) {
-        // Its last reads count.
-        let is_stopped = self.start.mailbox.is_stopped();
-        while let Some(read) = self.start.mailbox.try_next() {
-            self.take(&read);
-        }
-        if is_stopped {
-            self.rest.end_for(Why::Exited);
-        }
-    }
-
-    fn take(&mut self, read: &Read) {
-        let is_news = match read {
-            Read::Hit { device, inode, .. } => self.rest.hit(*device, *inode),
-            Read::Missed(missed) => self.rest.missed(missed.device, missed.inode),
-            Read::Waits(_) | Read::Looked { .. } => false,
-        };
-        if is_news {
-            self.last_use = Instant::now();
-        }
-    }
-
-    fn fetch(&mut self, plan: ReadPlan, budget_bytes: u64) {
-        let began = Instant::now();
-        let files = plan.files_with_pages().count() as u64;
-        // More than our own budget may have gone meanwhile; the engine looks at what is left.
-        let how = options(budget_bytes, None);
-        let Start {
-            mailbox, executor, ..
-        } = self.start;
-        let report = mailbox.fetch_and_take(executor, plan, &how, || {
-            self.take_reads();
-            self.rest.goes_on()
-        });
-        if report.stopped_for_memory > 0 {
-            self.rest.end_for(Why::Memory);
-        }
-        let gone_files = report.gone_files
-            + report.replaced_files
-            + report.unreadable_files
-            + report.failed_reads;
-        self.rest.fetched(report.arrived_pages, gone_files);
-        if !self.rest.goes_on() {
-            self.rest
-                .stopped(report.arrived_pages + report.cached_pages);
-        }
-        // Before the fetch ended, the program could use nothing of it.
-        self.last_use = Instant::now();
-        self.start.note(OfProfile::Fetched {
-            files,
-            pages: report.arrived_pages,
-            took_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
-        });
+impl Machine for NotesOnly<'_> {
+    fn note(&mut self, what: What) {
+        self.0.send(what);
     }
 }

@@ -13,12 +13,12 @@ use foreread_bpf::skeletons::watch::{OpenWatchSkel, WatchSkel, WatchSkelBuilder}
 use foreread_bpf::system_calls::fill as fill_syscall_classes;
 use foreread_bpf::{MissingHook, Served, likes, needs};
 use foreread_sys::process_stat::parent_of;
+use foreread_watch::traversal::PAGES_PER_FILE;
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, RingBuffer};
 
 use super::abi::{Follower, Seen, Sight};
 use super::error::{WatchError, refused};
-use super::fetching::PAGES_PER_FILE;
 
 /// The scope: which processes are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use foreread_linux_prefetcher::Executor;
 use foreread_prefetch::budget::budget_bytes;
 use foreread_profile::Profile;
 use foreread_sys::memory::{give_back, memory};
+use foreread_watch::ahead::Access;
 use foreread_watch::detect::Missed;
 use foreread_watch::excluded::Excluded;
 use foreread_watch::known::Known;
@@ -22,7 +23,6 @@ use foreread_watch::together::Matcher;
 use super::error::LoadError;
 use super::mailbox::Mailbox;
 use super::replayer::{Load, Start, run};
-use super::walker::Read;
 use super::{WatchError, Watching, Whom};
 
 /// Replays at the same time; each has a thread.
@@ -69,7 +69,7 @@ pub struct ProfilesSummary {
 struct Replaying {
     /// The process of the profile's program, and the children that missed its files.
     members: Vec<u32>,
-    mailbox: Arc<Mailbox<Read>>,
+    mailbox: Arc<Mailbox<Access>>,
     thread: JoinHandle<()>,
 }
 
@@ -147,7 +147,7 @@ impl Together {
     }
 
     /// Passes a read of a process to its replay.
-    pub fn tell(&mut self, process: u32, read: &Read) {
+    pub fn tell(&mut self, process: u32, read: &Access) {
         let is_lost = self
             .of(process)
             .is_some_and(|of| of.mailbox.put(read.clone()));

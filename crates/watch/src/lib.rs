@@ -4,6 +4,7 @@
 //! accesses of programs. Output: the next fetches. No I/O, and no clock: times are given.
 #![forbid(unsafe_code)]
 
+pub mod ahead;
 pub mod cursor;
 pub mod detect;
 pub mod excluded;
@@ -15,11 +16,14 @@ pub mod look;
 pub mod order;
 pub mod paths;
 pub mod patience;
+pub mod place;
+pub mod profile_replay;
 pub mod quiet;
 pub mod rest;
 pub mod settings;
 pub mod stream;
 pub mod tally;
 pub mod together;
+pub mod traversal;
 pub mod walk;
 pub mod window;

@@ -49,7 +49,8 @@ struct PartReport<'a> {
 #[derive(Serialize)]
 struct SummaryReport<'a> {
     policy: &'static str,
-    /// Cells in which it has the least stall of all policies but the oracle, or is within 2 % of it.
+    /// Cells in which it has the least stall of all policies but the oracle, or is within 2 % of
+    /// it.
     least_cells: usize,
     /// All stalls together.
     stall_ns: u64,

@@ -29,13 +29,13 @@ use foreread_watch::gain::Gain;
 use foreread_watch::log::followed::{FollowedFile, FollowedStream};
 use foreread_watch::log::note::{Note, PlannerCall, What};
 use foreread_watch::paths::joined;
+use foreread_watch::place::Place;
 use foreread_watch::quiet::Quiet;
 use foreread_watch::stream::{Ask, FileKey, read_pages_of};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::Whom;
 use super::left_alone::is_program;
-use super::place::Place;
 use abi::Told;
 use fetching::{Fetched, Fetchers, Reached};
 use seeing::{Counted, Room, Seeing};

@@ -176,6 +176,12 @@ impl<'a> NotedWalk<'a> {
         self.note(|_| WalkCalled::End { why });
     }
 
+    /// [`Walk::goes_on`].
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        self.walk.goes_on()
+    }
+
     /// [`Walk::reads`].
     #[must_use]
     pub fn reads(&self) -> bool {

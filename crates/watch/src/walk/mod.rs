@@ -117,6 +117,12 @@ impl Walk {
         self.reads
     }
 
+    /// Whether it has not ended.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        self.over.is_none()
+    }
+
     /// The directory below which it goes.
     #[must_use]
     pub fn top(&self) -> &[u8] {

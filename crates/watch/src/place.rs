@@ -6,12 +6,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use foreread_core::Device;
-use foreread_sys::mounts::Mounts;
-use foreread_watch::paths::is_within;
+use foreread_core::mounts::Mounts;
+
+use crate::paths::is_within;
 
 /// A directory by its path in the file system, and by a path of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub struct Place {
     /// From the root of the file system, which is empty.
     pub inside: Vec<u8>,
     /// Absolute, with no slash at the end: that of the root is empty.
@@ -22,6 +23,7 @@ pub(super) struct Place {
 
 impl Place {
     /// `None` of what isn't mounted where we see it, or lives in memory only.
+    #[must_use]
     pub fn find(mounts: &Mounts, device: Device, inside: &[u8]) -> Option<Self> {
         let asked = if inside.is_empty() { b"/" } else { inside };
         let reached = mounts.reach(device.major, device.minor, asked);
@@ -36,6 +38,7 @@ impl Place {
 
     /// The same of a path that starts in this file system and may lead over mounts, with the
     /// file system to which it leads.
+    #[must_use]
     pub fn follow(mounts: &Mounts, device: Device, inside: &[u8]) -> Option<(Self, Device)> {
         let asked = if inside.is_empty() { b"/" } else { inside };
         let reached = mounts.reach(device.major, device.minor, asked);
@@ -57,6 +60,7 @@ impl Place {
     }
 
     /// Its path.
+    #[must_use]
     pub fn path(&self) -> &Path {
         match self.full.is_empty() {
             true => Path::new("/"),
@@ -65,18 +69,21 @@ impl Place {
     }
 
     /// The path of a directory below it, which is given as inside of the file system.
+    #[must_use]
     pub fn path_of(&self, inside: &[u8]) -> Vec<u8> {
         let below = inside.strip_prefix(self.inside.as_slice());
         [&self.full, below.unwrap_or_default()].concat()
     }
 
     /// How many levels lie above it on its mount.
+    #[must_use]
     pub fn levels(&self) -> usize {
         let below = self.full.strip_prefix(self.mount_point.as_slice());
-        foreread_watch::paths::depth(below.unwrap_or_default())
+        crate::paths::depth(below.unwrap_or_default())
     }
 
     /// The directory above it that has this path of ours.
+    #[must_use]
     pub fn above(&self, path: &Path) -> Option<Self> {
         let full = path.as_os_str().as_bytes();
         let full = full.strip_suffix(b"/").unwrap_or(full);

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Turns the requests of a walk into read plans.
+//! Read plans of a traversal.
 
-use foreread_linux_prefetcher::{Neighbours, Options};
 use foreread_prefetch::plan::{PlanBuilder, ReadPlan};
 use foreread_profile::{Identity, NodeKind, Uses};
-use foreread_watch::paths::joined;
-use foreread_watch::walk::FileToFetch;
 
-use super::place::Place;
+use crate::paths::joined;
+use crate::place::Place;
+use crate::walk::FileToFetch;
 
 /// The part of a file that is fetched: its first 256 KiB. The kernel's own readahead does well on
 /// the rest.
-pub(super) const PAGES_PER_FILE: u64 = 64;
+pub const PAGES_PER_FILE: u64 = 64;
 
 /// The starts of these files, in this order of need; or only their inodes.
 pub(super) fn of_files(place: &Place, files: &[FileToFetch], reads: bool) -> ReadPlan {
@@ -28,7 +27,8 @@ pub(super) fn of_files(place: &Place, files: &[FileToFetch], reads: bool) -> Rea
 }
 
 /// These directories, by their paths inside of the file system and their inode numbers.
-pub(super) fn of_directories(place: &Place, directories: &[(Vec<u8>, u64)]) -> ReadPlan {
+#[must_use]
+pub fn of_directories(place: &Place, directories: &[(Vec<u8>, u64)]) -> ReadPlan {
     let mut builder = PlanBuilder::new();
     let uses = Uses::LOOKED_UP.union(Uses::LISTED);
     for (need, (directory, inode)) in directories.iter().enumerate() {
@@ -42,14 +42,5 @@ fn identity(inode: u64) -> Identity {
     Identity {
         inode,
         ..Identity::default()
-    }
-}
-
-/// How a plan is carried out ahead of a walk.
-pub(super) fn options(budget_bytes: u64, with_neighbours: Option<Neighbours>) -> Options {
-    Options {
-        budget_bytes: Some(budget_bytes),
-        with_neighbours,
-        ..Options::default()
     }
 }

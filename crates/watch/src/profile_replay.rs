@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The planner that replays the rest of a profile ahead of a program that was matched with it.
+//!
+//! Input: the accesses of the program, results of fetches. Output: plans of one window each. The
+//! decisions are those of [`Rest`].
+
+use crate::ahead::{Access, Action, Ahead, Event, Fetch, Fetched, Machine};
+use crate::log::note::{OfProfile, What};
+use crate::rest::{Next, Rest, Why};
+use crate::tally::Tally;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct ProfileReplay<'a> {
+    rest: Rest<'a>,
+    /// Files of the fetch that is under way.
+    asked_files: u64,
+    why: Option<Why>,
+}
+
+impl<'a> ProfileReplay<'a> {
+    /// Replays this rest.
+    #[must_use]
+    pub fn new(rest: Rest<'a>) -> Self {
+        Self {
+            rest,
+            asked_files: 0,
+            why: None,
+        }
+    }
+
+    /// Why it has ended; `None` before [`Action::End`].
+    #[must_use]
+    pub fn why(&self) -> Option<Why> {
+        self.why
+    }
+
+    /// Files and pages that were fetched, and their use.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.rest.tally()
+    }
+
+    fn access(&mut self, access: &Access) -> bool {
+        match access {
+            Access::Hit { device, inode, .. } => self.rest.hit(*device, *inode),
+            Access::Missed(missed) => self.rest.missed(missed.device, missed.inode),
+            Access::Waits(_) | Access::Looked { .. } => false,
+        }
+    }
+
+    fn fetched(&mut self, fetched: Fetched, machine: &mut dyn Machine) {
+        if fetched.lacks_memory {
+            self.rest.end_for(Why::Memory);
+        }
+        self.rest.fetched(fetched.pages, fetched.gone_files);
+        if !self.rest.goes_on() {
+            self.rest.stopped(fetched.pages + fetched.cached_pages);
+        }
+        machine.note(What::OfProfile(Box::new(OfProfile::Fetched {
+            files: self.asked_files,
+            pages: fetched.pages,
+            took_ns: fetched.took_ns,
+        })));
+    }
+}
+
+impl Ahead for ProfileReplay<'_> {
+    fn take(&mut self, event: Event, machine: &mut dyn Machine) -> bool {
+        match event {
+            Event::Access(access) => return self.access(&access),
+            Event::Fetched(fetched) => {
+                self.fetched(fetched, machine);
+                // Before the fetch ended, the program could use nothing of it.
+                return true;
+            }
+            Event::Idle => self.rest.end_for(Why::Idle),
+            Event::Exited => self.rest.end_for(Why::Exited),
+            Event::Stopped => self.rest.end_for(Why::Stopped),
+            Event::Listed(_) => {}
+        }
+        false
+    }
+
+    fn next(&mut self) -> Action {
+        match self.rest.decide() {
+            Next::Fetch(plan, budget_bytes) => {
+                self.asked_files = plan.files_with_pages().count() as u64;
+                // The memory that is free may have become less; the executor looks at it.
+                Action::Fetch(Fetch {
+                    plan: *plan,
+                    budget_bytes,
+                    takes_accesses: true,
+                })
+            }
+            Next::Wait => Action::Wait,
+            Next::End(why) => {
+                self.why = Some(why);
+                Action::End
+            }
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        self.rest.goes_on()
+    }
+}
