@@ -30,8 +30,8 @@ impl Profile {
         path
     }
 
-    /// Writes its absolute path to `path`, replacing what is there; for loops that want no
-    /// allocation per node.
+    /// Writes its absolute path to `path`, replacing the content; for loops that want no allocation
+    /// per node.
     pub fn path_into(&self, id: NodeId, path: &mut Vec<u8>) {
         match self.node(id) {
             Some(_) => PathTree::path_into(self, id, path),
@@ -39,7 +39,7 @@ impl Profile {
         }
     }
 
-    /// Its page ranges, sorted by page; empty for what isn't a file.
+    /// Its page ranges, sorted by page; empty for anything but a file.
     #[must_use]
     pub fn ranges(&self, id: NodeId) -> &[PageRange] {
         self.node(id).map_or(&[], |node| node.ranges(&self.ranges))
@@ -76,7 +76,7 @@ impl Profile {
         self.of_kind(NodeKind::Directory)
     }
 
-    /// The indices in [`Profile::nodes`] of what is in a directory, sorted by name.
+    /// The indices in [`Profile::nodes`] of the entries of a directory, sorted by name.
     ///
     /// They are contiguous because nodes stand breadth first; a binary search finds them.
     #[must_use]
@@ -111,7 +111,8 @@ impl Profile {
             .try_fold(root, |id, name| self.child(id, name))
     }
 
-    /// Adds what a run measured; the oldest leave when there are more than [`RUNS_MAX`].
+    /// Adds the measurements of a run; the oldest are removed when there are more than
+    /// [`RUNS_MAX`].
     pub fn push_run(&mut self, run: Run) {
         self.runs.push(run);
         let excess = self.runs.len().saturating_sub(RUNS_MAX);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether replaying helps, from what the remembered runs measured. `docs/benefit.md` gives the
-//! reasons for the numbers here.
+//! Decides from the remembered runs whether replay helps. `docs/benefit.md` gives the reasons for
+//! the numbers here.
 
 use std::fmt;
 
@@ -66,7 +66,7 @@ pub enum Reason {
         /// Median without.
         without_ns: u64,
     },
-    /// Most of what it fetched wasn't used.
+    /// Most of the fetched pages weren't used.
     Wasteful {
         /// Share of the fetched pages that were used, in thousandths.
         used_permille: u16,
@@ -102,7 +102,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Judges from the remembered runs, oldest first, what the next run should do.
+/// Decides from the remembered runs, oldest first, what the next run should do.
 ///
 /// It goes through them as they happened: replay is on until [`REPLAYS_MIN`] cold runs with it show
 /// no gain or its pages go unused, then off; every [`RETRY_EVERY`]th run after that replays, and
@@ -171,7 +171,7 @@ pub fn wall_without_ns(runs: &[Run]) -> Option<u64> {
     median_of_latest(&walls.collect::<Vec<_>>())
 }
 
-/// Whether most of what the run reads had to be fetched. Unknown is no.
+/// Whether most pages that the run reads had to be fetched. Unknown is no.
 #[must_use]
 pub fn is_cold(run: &Run) -> bool {
     run.cached_before_permille
@@ -278,7 +278,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// The reason to turn replay off if too little of what these runs fetched was used. Runs that
+/// The reason to turn replay off if too few of the pages fetched by these runs were used. Runs that
 /// didn't measure it don't count.
 fn wasteful(runs: &[&Run]) -> Option<Reason> {
     let (mut fetched, mut used) = (0u128, 0u128);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes a profile from what a recorder saw, in any order.
+//! Makes a profile from the events of a recorder, in any order.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -130,7 +130,7 @@ impl ProfileBuilder {
         &mut self.program
     }
 
-    /// Adds what one run measured; the latest come last.
+    /// Adds the measurements of one run; the latest come last.
     pub fn run(&mut self, run: Run) {
         self.runs.push(run);
     }
@@ -262,14 +262,14 @@ impl ProfileBuilder {
         self.nodes.get_mut(id.0 as usize)
     }
 
-    /// Sets what a node is. The latest word counts, but whatever has children stays a directory.
+    /// Sets the kind of a node. The latest call counts, but a node with children stays a directory.
     pub fn set_kind(&mut self, id: NodeId, kind: NodeKind) {
         if let Some(draft) = self.draft(id) {
             draft.kind = kind;
         }
     }
 
-    /// Sets by what a node is recognised.
+    /// Sets the identity by which a node is recognised.
     pub fn set_identity(&mut self, id: NodeId, identity: Identity) {
         if let Some(draft) = self.draft(id) {
             draft.identity = identity;
@@ -294,8 +294,8 @@ impl ProfileBuilder {
     }
 
     /// Adds pages of a file, needed at `need_ns`. Pages that come again keep their earliest need.
-    /// How they were read is for [`used`](Self::used). Pages beyond the largest possible file, and
-    /// pages of what turns out not to be a regular file, are left out.
+    /// [`used`](Self::used) notes how they were read. Pages beyond the largest possible file, and
+    /// pages of a node that turns out not to be a regular file, are left out.
     pub fn pages(&mut self, id: NodeId, start_page: u64, pages: u64, need_ns: u64) {
         let end_page = start_page.saturating_add(pages).min(PAGE_END_MAX);
         let Some(draft) = self.draft(id) else { return };
@@ -315,7 +315,7 @@ impl ProfileBuilder {
         ));
         if self.ranges.len() >= self.compact_at {
             self.compact();
-            // Twice what is left, so that the cost per call stays constant.
+            // Twice the number of the remaining ranges, so that the cost per call stays constant.
             self.compact_at = COMPACT_AT.max(self.ranges.len() * 2);
         }
     }
@@ -393,7 +393,7 @@ impl ProfileBuilder {
         profile
     }
 
-    /// A node with children is a directory; a directory is needed no later than what is in it.
+    /// A node with children is a directory; a directory is needed no later than its entries.
     fn settle_kinds_and_needs(&mut self) {
         // Children come after their parents here too, so one pass from the end reaches the root.
         for at in (1..self.nodes.len()).rev() {

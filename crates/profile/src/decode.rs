@@ -93,7 +93,7 @@ pub enum DecodeError {
         /// The error, as the rest of a sentence.
         why: &'static str,
     },
-    /// It can be read, and what it says is impossible.
+    /// It can be read, but its content is impossible.
     #[error("the profile is invalid: {0}; delete it, and the next run records a new one")]
     Invalid(#[from] Invalid),
 }

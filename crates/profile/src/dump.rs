@@ -110,7 +110,7 @@ pub const fn kind_name(kind: NodeKind) -> &'static str {
     }
 }
 
-/// The word for what a run did.
+/// The word for the mode of a run.
 #[must_use]
 pub const fn mode_name(mode: RunMode) -> &'static str {
     match mode {

@@ -13,8 +13,8 @@ const ZSTD_LEVEL: i32 = 3;
 /// The stored form of a valid profile.
 ///
 /// [`crate::decode()`] gives back an equal one. Texts and runs beyond the limits are cut as
-/// [`crate::Program::bounded`] and [`Profile::push_run`] do; what is invalid in other ways is
-/// written as it is and refused when it's read.
+/// [`crate::Program::bounded`] and [`Profile::push_run`] do. Content that is invalid in other ways
+/// is written as it is, and refused when it's read.
 #[must_use]
 pub fn encode(profile: &Profile) -> Vec<u8> {
     seal(&payload(profile))

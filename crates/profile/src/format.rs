@@ -23,7 +23,7 @@ pub mod method {
 pub const PAYLOAD_BYTES_MAX: usize = 96 << 20;
 
 /// A payload is at most this many times its stored form. Real profiles compress 2 to 4 times; the
-/// writer stores as it is what would compress more than this.
+/// writer stores a payload that would compress more than this as it is.
 pub const RATIO_MAX: usize = 256;
 
 /// Sections of the payload.

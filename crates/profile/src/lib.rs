@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Profiles of the files that a program reads: build, merge, age, order, validate. No I/O.
 //!
-//! * [`builder`] makes a [`Profile`] from what a recorder saw;
+//! * [`builder`] makes a [`Profile`] from the events of a recorder;
 //! * [`access`] reads it: paths, ranges, children;
 //! * [`encode()`] and [`decode()`] turn it into bytes and back; [`validate`] is the contract
-//!   between them and everybody else;
+//!   between them and all other code;
 //! * [`merge()`] ages it with each further run;
 //! * [`need`] puts it in order of need; [`benefit`] judges whether replaying it pays.
 #![forbid(unsafe_code)]

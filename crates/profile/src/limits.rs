@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How much a profile may hold.
 //!
-//! Every limit holds in the builder, in the merge and in the decoder alike, so what one of them
-//! makes the others accept. They are far above what real programs need (a boot looks at some 20,000
-//! files); they exist so that neither a hostile file nor years of merging can take the memory of
-//! the machine.
+//! Every limit holds in the builder, in the merge and in the decoder alike, so each accepts the
+//! profiles of the others. They are far above the needs of real programs (a boot looks at some
+//! 20,000 files); they exist so that neither a hostile file nor years of merging can take the
+//! memory of the machine.
 
 /// Longest name of one path component, in bytes: the kernel's `NAME_MAX`.
 pub const NAME_BYTES_MAX: usize = 255;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ageing: each further run confirms what it sees and lets go of what it doesn't.
+//! Ageing: each further run confirms the entries that it sees and weakens those that it doesn't.
 //!
-//! Weights carry this. What is seen climbs half of the way to [`WEIGHT_MAX`] (what is new starts at
-//! [`WEIGHT_NEW`]), what is watched for and unseen halves, and what falls below [`WEIGHT_MIN`]
-//! leaves. Whatever was seen last time weighs at least 128, so it leaves with the fifth run in a
-//! row that doesn't see it, and one run that sees it makes up for all before. Pages have weights of
-//! their own: a range that is partly seen is split.
+//! Each entry has a weight. A seen entry climbs half of the way to [`WEIGHT_MAX`] (a new one starts
+//! at [`WEIGHT_NEW`]), a watched entry that is unseen halves, and an entry below [`WEIGHT_MIN`] is
+//! removed. An entry that was seen last time weighs at least 128, so it is removed with the fifth
+//! run in a row that doesn't see it, and one run that sees it makes up for all before. Pages have
+//! weights of their own: a range that is partly seen is split.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -17,7 +17,7 @@ use crate::types::{
     WEIGHT_MAX,
 };
 
-/// Weight of what is seen for the first time by a later run.
+/// Weight of an entry that a later run sees for the first time.
 pub const WEIGHT_NEW: u8 = 128;
 
 /// Entries of lower weight are removed: 255 halved five times is 7, 128 halved five times is 4.
@@ -104,7 +104,7 @@ enum Rule {
         mapped: bool,
         /// Paths that aren't there decay.
         lookups: bool,
-        /// The newer run saw every use of what it saw.
+        /// The newer run saw every use of its entries.
         uses: bool,
     },
     /// Neither is better.
@@ -350,7 +350,7 @@ impl<'a> Union<'a> {
             .unwrap_or(0)
     }
 
-    /// The ranges of a file, piece by piece of what either profile has.
+    /// Adds the ranges of a file, piece by piece, from both profiles.
     fn enter_ranges(&mut self, node: &Node, old_node: Option<&Node>, new_node: Option<&Node>) {
         let first = self.ranges.len();
         let (old, new, rule) = (self.old, self.new, self.rule);

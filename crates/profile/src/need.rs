@@ -53,7 +53,7 @@ pub fn by_need(profile: &Profile) -> Vec<Needed> {
                 .map(|range| Needed::new(id, range)),
         );
     }
-    // Stable, and cheap on what is nearly in order.
+    // A stable sort, and cheap on ranges that are nearly in order.
     all.sort_by_key(|needed| needed.need_ns);
     all
 }
@@ -70,7 +70,7 @@ pub fn nodes_by_need(profile: &Profile) -> Vec<NodeId> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhaseLimits {
     /// A phase holds at most this much, in bytes; less than a page counts as a page. Within a phase
-    /// a replay reads in physical order, so this is what may come before the very first bytes.
+    /// a replay reads in physical order, so up to this much may come before the very first bytes.
     pub phase_bytes_max: u64,
     /// A pause between needs of at least this begins a new phase, when the phase before holds
     /// [`phase_bytes_min`](Self::phase_bytes_min).
@@ -125,9 +125,9 @@ impl Phase {
 /// The whole profile cut into windows of need, in order.
 ///
 /// A new phase begins when the one before is full, or at a pause in the needs. A range that doesn't
-/// fit into what is left of a phase is split, so that phases are full and none exceeds its limit
-/// however large a range is; a range of 2^51 pages makes one phase all the same once
-/// [`PHASES_MAX`] are there.
+/// fit into the rest of a phase is split. So phases are full, and none exceeds its limit however
+/// large a range is; a range of 2^51 pages makes one phase all the same once [`PHASES_MAX`] are
+/// there.
 #[must_use]
 pub fn phases(profile: &Profile, limits: &PhaseLimits) -> Vec<Phase> {
     let pages_max = (limits.phase_bytes_max / PAGE_BYTES).max(1);

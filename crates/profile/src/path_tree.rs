@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tree of paths: what it takes to open what a profile or a plan names.
+//! A tree of paths, as needed to open the files of a profile or a plan.
 
 use crate::types::{NodeId, Profile};
 
@@ -11,7 +11,7 @@ pub trait PathTree {
     /// The last component of its path; empty for the root and for unknown nodes.
     fn name(&self, id: NodeId) -> &[u8];
 
-    /// Writes its absolute path to `path`, replacing what is there; `/` for unknown nodes.
+    /// Writes its absolute path to `path`, replacing the content; `/` for unknown nodes.
     fn path_into(&self, id: NodeId, path: &mut Vec<u8>) {
         path.clear();
         // From the end: the names of the parents are met in reverse.

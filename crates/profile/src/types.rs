@@ -21,10 +21,10 @@ pub struct NodeId(pub u32);
 pub struct Profile {
     /// The recorded program, for people and for keys.
     pub program: Program,
-    /// How it was seen, and what that can't see.
+    /// The recorder, and the things that it can't see.
     pub source: Source,
     /// File systems that the nodes are on. The first is the unknown one, with empty fields, for
-    /// nodes of which nobody asked.
+    /// nodes whose file system was not looked up.
     pub mounts: Vec<Mount>,
     /// Everything that was looked at, parents first.
     pub nodes: Vec<Node>,
@@ -39,7 +39,7 @@ pub struct Profile {
 /// Runs remembered in a profile.
 pub const RUNS_MAX: usize = 32;
 
-/// Weight of what was seen in every run.
+/// Weight of an entry that was seen in every run.
 pub const WEIGHT_MAX: u8 = 255;
 
 /// The program that a profile belongs to.
@@ -55,7 +55,7 @@ pub struct Program {
     pub key: Vec<u8>,
 }
 
-/// The recorder, in falling order of what it sees.
+/// The recorder; those that see most come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Recorder {
@@ -163,7 +163,7 @@ impl Uses {
     }
 }
 
-/// By what a stale entry is recognised.
+/// Identity by which a stale entry is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Identity {
     /// Inode number on its own file system; 0 when never seen.
@@ -193,7 +193,7 @@ pub struct Node {
     pub weight: u8,
     /// Index in [`Profile::mounts`].
     pub mount: u16,
-    /// By what it is recognised.
+    /// The identity by which it is recognised.
     pub identity: Identity,
     /// When it was first needed, from the start of the program.
     pub need_ns: u64,
@@ -223,7 +223,7 @@ pub enum RunMode {
     /// Recorded in full, nothing replayed.
     #[default]
     Recorded = 0,
-    /// Replayed, and refreshed from what was seen.
+    /// Replayed, and refreshed from the run's accesses.
     Replayed = 1,
     /// Replayed, and recorded in full.
     ReplayedRecorded = 2,

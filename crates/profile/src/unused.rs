@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Feedback of a replayed run: what was fetched for nothing ages, the rest is confirmed.
+//! Feedback of a replayed run: pages fetched for nothing age, the others are confirmed.
 
 use crate::merge::WEIGHT_MIN;
 use crate::ranges::push_joined;
@@ -17,9 +17,10 @@ pub struct PagesOf {
 }
 
 impl Profile {
-    /// Takes what a replayed run showed: `unused` pages were fetched and nobody read them, so their
-    /// weight halves, and below [`WEIGHT_MIN`] they leave; all others climb half of the way to the
-    /// full weight, as in a merge. The files stay: that they are looked up wasn't disproved.
+    /// Takes the result of a replayed run. `unused` pages were fetched and not read, so their
+    /// weight halves, and below [`WEIGHT_MIN`] they are removed; all others climb half of the way
+    /// to the full weight, as in a merge. The files stay: the run didn't disprove that they are
+    /// looked up.
     pub fn age_unused(&mut self, unused: &[PagesOf]) {
         let mut unused = unused.to_vec();
         unused.sort_unstable();

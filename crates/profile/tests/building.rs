@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The builder: what a recorder reports, in whatever order, gives one canonical profile.
+//! The builder: the events of a recorder, in whatever order, give one canonical profile.
 
 #![allow(clippy::unwrap_used)]
 

@@ -2,7 +2,7 @@
 //! Profiles that were stored once stay readable.
 //!
 //! `tests/profiles/v1.foreread` was written by the first version of the format and is never written
-//! again; `v1.txt` is what it says.
+//! again; `v1.txt` is its content.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The stored form: what is written comes back, and nothing else is believed.
+//! The stored form: a profile that was written is read back, and nothing else is accepted.
 
 #![allow(clippy::unwrap_used)]
 
