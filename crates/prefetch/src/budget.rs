@@ -12,8 +12,8 @@ pub struct Memory {
     pub cgroup_left_bytes: Option<u64>,
 }
 
-/// Half of what is available: the program whose files these are needs memory of its own, and what
-/// others have cached is worth something too.
+/// Half of the available memory: the program of these files needs memory of its own, and pages that
+/// others have cached are worth something, too.
 #[must_use]
 pub fn budget_bytes(memory: Memory, asked_bytes: Option<u64>) -> u64 {
     let most = memory
@@ -35,9 +35,9 @@ pub struct Need {
     pub pages: u64,
 }
 
-/// Divides a budget among groups that are read side by side: what is needed first gets it,
-/// whichever group it is of. Where it suffices for all, each group gets all that it needs. The
-/// shares together are never more than the budget; groups beyond `groups` get nothing.
+/// Divides a budget among groups that are read side by side, by need across all groups. If it
+/// suffices for all, each group gets all that it needs. The shares together are never more than the
+/// budget; groups beyond `groups` get nothing.
 #[must_use]
 pub fn shares(
     needs: impl Iterator<Item = Need> + Clone,

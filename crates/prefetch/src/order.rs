@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! In which order pieces are read: by place within windows of need, ahead of the program.
+//! Reads pieces by place within windows of need, ahead of the program.
 //!
-//! In go pieces, what the device is like, and what of the pieces is cached by now. Out comes each
+//! Input: pieces, the speed of the device, and the pieces that are cached by now. Output: each
 //! piece once.
 //!
-//! A single sort by place over everything is the fastest way to read all, but what is needed first
-//! may come last: systemd's readahead lost 5 to 7 seconds of a boot that way (its commit
-//! 94243ef299). A sort by need alone seeks for every piece. So the pieces are cut by need into
-//! windows, and sorted by place inside each.
+//! A single sort by place over everything is the fastest way to read all, but the pieces that are
+//! needed first may come last: systemd's readahead lost 5 to 7 seconds of a boot that way (its
+//! commit 94243ef299). A sort by need alone seeks for every piece. So the pieces are cut by need
+//! into windows, and sorted by place inside each.
 
 use foreread_profile::{NodeId, PAGE_BYTES};
 
@@ -50,10 +50,10 @@ impl Service {
         self.piece_ns >= SEEK_NS_MIN
     }
 
-    /// How pieces are cut into windows for the device. A disk with a head gets two seconds of
-    /// reading at once, since every further window costs a sweep. On others order costs little:
-    /// windows begin with what is submitted at once, to stay ahead of the program, and grow to
-    /// 32 MiB, to let neighbours merge.
+    /// Sizes of windows for the device. A rotational disk gets two seconds of reading at once,
+    /// since every further window costs a sweep. On other disks order costs little: the first
+    /// window is as large as one submission, to stay ahead of the program, and windows grow to 32
+    /// MiB, to let neighbours merge.
     #[must_use]
     pub fn windows(self) -> Windows {
         match self.has_head() {
@@ -93,9 +93,9 @@ impl Windows {
 /// After this many cached pieces in a row, the rest of a window is left for later.
 const CACHED_IN_A_ROW: usize = 16;
 
-/// Pieces left to a program that moves on: what it reads by itself while a batch of 64 is prepared.
-/// On an emulated processor it was 13, and fewer on a real one, where a read takes as long but its
-/// preparation a tenth.
+/// Pieces left to a program that moves on: those that it reads by itself while a batch of 64 is
+/// prepared. On an emulated processor they were 13, and fewer on a real one, where a read takes as
+/// long but its preparation a tenth.
 const LEFT_TO_PROGRAM: usize = 16;
 
 /// Pieces to be read, and in which order. Each comes out once.
@@ -116,8 +116,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Of these pieces, up to a budget: what is needed first fills it, with the beginning of the
-    /// last piece. Also returns the pages that are left out.
+    /// A queue of these pieces, up to a budget. The pieces that are needed first fill it, with the
+    /// beginning of the last piece. Also returns the pages that are left out.
     #[must_use]
     pub fn new(mut pieces: Vec<Piece>, windows: Windows, budget_bytes: u64) -> (Self, u64) {
         pieces.sort_unstable_by_key(need);
@@ -216,9 +216,9 @@ impl Queue {
             .min(self.windows.max_bytes);
     }
 
-    /// How many pieces the program has read already of what it needs next. It reads in the order of
-    /// need, more or less: steps that double find a piece that it has not read, and halves find
-    /// the first such one.
+    /// Number of the next pieces, by need, that the program has read already. It reads in the order
+    /// of need, more or less. So a search with doubling steps finds a piece that it has not read,
+    /// and one with halving steps finds the first such piece.
     fn passed_by(&self, mut is_cached: impl FnMut(&Piece) -> bool) -> usize {
         let pieces = &self.by_need;
         let mut is_read = |at: usize| is_cached(&pieces[pieces.len() - 1 - at]);
@@ -282,7 +282,7 @@ mod tests {
         pieces.iter().map(|p| p.node.0).collect()
     }
 
-    /// All pieces in their order, of windows of one size; and what is left out.
+    /// All pieces in their order, with windows of one size; and the pages left out.
     fn order(pieces: &mut Vec<Piece>, window_bytes: u64, budget_bytes: u64) -> u64 {
         let windows = Windows::of(window_bytes);
         let (mut queue, left_out) = Queue::new(std::mem::take(pieces), windows, budget_bytes);
@@ -315,7 +315,7 @@ mod tests {
         {
             queue.tell(false);
         }
-        // At the beginning of windows of 4, 8, 16, 16 and what is left.
+        // First pieces of windows of 4, 8, 16, 16 and the rest.
         assert_eq!(asked, [0, 4, 12, 28, 44]);
     }
 

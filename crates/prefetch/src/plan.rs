@@ -14,9 +14,9 @@ use std::collections::HashMap;
 use foreread_profile::limits::PATH_BYTES_MAX;
 use foreread_profile::{Identity, Node, NodeId, NodeKind, PageRange, PathTree, Profile, Uses};
 
-/// See the [module](self). A node is a path and what is wanted of it: to be found, to be listed, or
-/// to be read. One of inode 0 is only a part of the path to others. Weights and mounts of a profile
-/// mean nothing here.
+/// See the [module](self). A node is a path with an action: find it, list it, or read pages of it.
+/// A node with inode 0 is only a part of the path to others. Weights and mounts of a profile mean
+/// nothing here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadPlan {
     nodes: Vec<Node>,
@@ -143,7 +143,7 @@ impl PlanBuilder {
         Self::default()
     }
 
-    /// Wants a file or directory to be found. `None` for what is no absolute path, or too long.
+    /// Adds a file or directory to be found. `None` for a path that is not absolute, or too long.
     ///
     /// A directory that is named again, or was on the way to another path, keeps its number.
     pub fn add(

@@ -18,7 +18,7 @@ impl Extent {
     }
 }
 
-/// Sorts by offset and joins what overlaps, touches, or is at most `gap_bytes_max` apart.
+/// Sorts by offset and joins extents that overlap, touch, or are at most `gap_bytes_max` apart.
 ///
 /// A gap of some blocks is worth reading through on a disk with a head, because a separate request
 /// costs more than the transfer.

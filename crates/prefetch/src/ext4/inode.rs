@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One inode: what identifies it, and the root of its block map.
+//! One inode: its identity, and the root of its block map.
 
 use std::ops::Range;
 
@@ -102,8 +102,8 @@ impl Inode {
         }
     }
 
-    /// Where the pages of the file (4 KiB each) lie, in order of the file, without holes, unwritten
-    /// extents and what is behind its end. See [`physical_ranges`].
+    /// Location of the pages of the file (4 KiB each), in order of the file, without holes,
+    /// unwritten extents and pages behind its end. See [`physical_ranges`].
     ///
     /// `pages` must be sorted and not overlap; [`super::WHOLE_FILE`] may stand
     /// alone.

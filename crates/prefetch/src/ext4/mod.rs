@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where ext4 keeps what is about to be read.
+//! Finds the place of ext4 data and metadata that is about to be read.
 //!
 //! A program that starts cold waits first for inodes, extent nodes and directory blocks, one seek
 //! after another, because each is found only through the one before. This module finds the same
@@ -21,15 +21,15 @@
 //! where on the device ([`Inode::physical_ranges`]) and which further blocks of metadata belong to
 //! it ([`Inode::metadata_extents`]).
 //!
-//! # What the answers are worth
+//! # Reliability of the answers
 //!
-//! On a mounted file system the block device's page cache is where ext4 itself reads and changes
-//! its metadata, so what is read there is current, except that nothing holds it still: a file may
-//! be written, moved or deleted while it is being looked at, and data that is not yet allocated has
-//! no place. Content of regular files is never current there. Therefore the answers are good for
-//! ordering and prefetching, and for nothing that must be right: compare [`Inode::generation`],
-//! [`Inode::size_bytes`] and [`Inode::mtime_ns`] with what was expected, and read data through the
-//! file.
+//! On a mounted file system, ext4 itself reads and changes its metadata in the block device's page
+//! cache. So the metadata read there is current, but nothing holds it still: a file may be written,
+//! moved or deleted while it is being looked at, and data that is not yet allocated has no place.
+//! Content of regular files is never current there. Therefore the answers are good for ordering and
+//! prefetching, and for nothing that must be right: compare [`Inode::generation`],
+//! [`Inode::size_bytes`] and [`Inode::mtime_ns`] with the expected values, and read data through
+//! the file.
 //!
 //! Every byte is taken for hostile. Wrong values give an [`Ext4Error`]; memory and work are bounded
 //! by [`Limits`].

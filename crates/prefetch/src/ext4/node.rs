@@ -77,12 +77,12 @@ pub struct BlockMap {
 
 /// Parses the block of a node: `bytes` is that block, whole.
 ///
-/// Depth falls from node to node, and what a node says must lie in the part of the file that its
-/// parent gave it, so a walk ends even when blocks point at each other.
+/// Depth falls from node to node, and the entries of a node must lie in the part of the file that
+/// its parent gave it. So the traversal ends even when blocks point at each other.
 ///
 /// # Errors
 ///
-/// When the node is damaged, or is not what its parent said.
+/// When the node is damaged, or does not match its parent's entry.
 pub fn parse_node(
     bytes: &[u8],
     node: &NodeRef,

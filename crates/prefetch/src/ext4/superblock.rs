@@ -104,8 +104,8 @@ impl Features {
         self.ro_compat & Self::RO_COMPAT_BIGALLOC != 0
     }
 
-    /// Metadata carries checksums. They are not verified: what they would find is found by the
-    /// other checks or only costs a useless read.
+    /// Metadata carries checksums. They are not verified: other checks find the same errors, or the
+    /// error only costs a useless read.
     #[must_use]
     pub const fn has_metadata_csum(self) -> bool {
         self.ro_compat & Self::RO_COMPAT_METADATA_CSUM != 0
@@ -227,7 +227,7 @@ impl Geometry {
         geometry.checked()
     }
 
-    /// Refuses what would make later arithmetic wrong, and counts the groups.
+    /// Refuses values that would make later arithmetic wrong, and counts the groups.
     fn checked(mut self) -> Result<Self, Ext4Error> {
         let block_bytes = self.block_bytes;
         if self.blocks.checked_mul(u64::from(block_bytes)).is_none() {

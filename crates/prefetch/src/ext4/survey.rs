@@ -278,7 +278,8 @@ impl<'g> Survey<'g> {
         }
     }
 
-    /// Keeps what covers wanted blocks, and notes the nodes that must be read for the rest.
+    /// Keeps the extents that cover wanted blocks, and notes the nodes that must be read for the
+    /// rest.
     fn take_map(&mut self, index: usize, map: BlockMap) {
         let Some(file) = self.files.get_mut(index) else {
             return;

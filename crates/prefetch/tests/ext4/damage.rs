@@ -98,7 +98,7 @@ fn read_all(image: &[u8]) -> Option<usize> {
     Some(count)
 }
 
-/// A place and what to put there: bits, and values at the edges of what fields hold.
+/// A place and the value to put there: bits, and values at the edges of a field's range.
 fn damage() -> impl Strategy<Value = (usize, Vec<u8>)> {
     let value = prop_oneof![
         any::<u8>().prop_map(|byte| vec![byte]),

@@ -27,7 +27,7 @@ pub fn have_e2fsprogs() -> bool {
     true
 }
 
-/// Runs a tool and gives what it printed.
+/// Runs a tool and returns its output.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hand-made structures: what the reader must refuse, with which words, and where it must stop.
+//! Hand-made structures that the reader must refuse, with its error messages, and the limits at
+//! which it must stop.
 
 use foreread_prefetch::ext4::{
     BlockReadError, BlockSource, Ext4Error, FileExtent, FileType, Geometry, Inode, Limits, Mapping,
@@ -124,7 +125,7 @@ fn no_superblock() {
 #[test]
 fn features_that_are_not_known() {
     let mut bytes = superblock();
-    // Compression and a bit that nobody has yet; RECOVER is set on everything mounted.
+    // Compression and a bit that is not in use yet; RECOVER is set on everything mounted.
     put_u32(&mut bytes, 0x60, 0x8000_0047);
     let error = Geometry::parse(&bytes).unwrap_err();
     assert_eq!(error, Ext4Error::UnknownFeatures { bits: 0x8000_0001 });

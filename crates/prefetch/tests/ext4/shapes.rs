@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every shape of file system that mke2fs makes, compared with what debugfs says and with the files
-//! that were put on it.
+//! Every shape of file system that mke2fs makes, compared with the output of debugfs and with the
+//! files that were put on it.
 
 use std::collections::HashMap;
 
@@ -78,7 +78,7 @@ fn survey(image: &Image, wanted: &[Wanted]) -> (Geometry, HashMap<u64, Inode>, u
     (geometry, inodes, steps)
 }
 
-/// Notes what is read.
+/// Records the reads.
 struct Recorded<'a> {
     image: &'a Image,
     reads: Vec<(u64, u64)>,
