@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Advice: what a device should be set to, by which rules, and who stands against it.
+//! Advice: the setting that a device should have, the rules behind it, and conflicting settings.
 
 use crate::class::Reading;
 use crate::identity::DeviceNumber;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The capacity cap, and the floor above it. Small devices are slow ones, so what a device holds
-//! bounds what is worth reading ahead, as long as nobody has measured it.
+//! The capacity cap, and the floor above it. Small devices are slow ones, so the capacity of a
+//! device bounds the useful readahead, as long as nobody has measured it.
 
 use foreread_core::policy::sizing::capacity_cap_pages;
 use foreread_core::{KiB, Pages, Unit};

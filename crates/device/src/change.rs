@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changing settings, and changing them back. Each change is written down as meant, made, looked
-//! at, and written down as made. Killed in between, the next start looks at what is set and knows.
+//! at, and written down as made. After a kill in between, the next start finds out from the present
+//! setting.
 
 use crate::identity::{DeviceNumber, Identity};
 use crate::journal::{Ending, Entry, Journal, Origin, Standing, Step};
@@ -10,7 +11,7 @@ pub trait Knobs {
     /// An open setting.
     type Knob: Knob;
 
-    /// Opens the setting of what has this number now; `None` when nothing has it.
+    /// Opens the setting of the device that has this number now; `None` when there is none.
     ///
     /// # Errors
     /// When it is there and can't be opened.
@@ -24,7 +25,7 @@ pub trait Knobs {
 /// The purpose for which a setting is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To see what is set.
+    /// To read the setting.
     Look,
     /// To change it.
     Change,
@@ -49,7 +50,7 @@ pub trait Knob {
     fn write_kib(&mut self, kib: u64) -> Result<(), KnobError>;
 }
 
-/// Why a setting can't be had: what failed, why, and what to do, in one line.
+/// The reason why a setting can't be opened: what failed, why, and what to do, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct KnobError(pub String);
@@ -81,7 +82,7 @@ pub struct Wish {
     pub reason: String,
     /// The origin of the wish.
     pub origin: Origin,
-    /// Whether a value that somebody else has set since is to be changed all the same.
+    /// Whether to change a value that somebody else has set since.
     pub take_over: bool,
 }
 
@@ -140,7 +141,7 @@ pub enum RolledBack {
     Failed(KnobError),
 }
 
-/// Finds out what became of changes and rollbacks that were cut short, from what is set now.
+/// Finds the state of changes and rollbacks that were cut short, from the present settings.
 pub fn recover(journal: &mut Journal, knobs: &mut impl Knobs, unix_s: u64) {
     let cut_short = |entry: &&Entry| entry.undoing || entry.steps.iter().any(|step| !step.done);
     let numbers: Vec<DeviceNumber> = journal
@@ -182,8 +183,7 @@ pub fn recover(journal: &mut Journal, knobs: &mut impl Knobs, unix_s: u64) {
     journal.tidy();
 }
 
-/// Makes wishes come true, and writes down what was changed. The answers are in the order of the
-/// wishes.
+/// Carries out wishes, and writes down the changes. The answers are in the order of the wishes.
 ///
 /// # Errors
 /// When the journal can't be kept: before anything was changed, or after all was, when the next
@@ -285,7 +285,7 @@ fn prepare<K: Knobs>(
     Ok((knob, now_kib))
 }
 
-/// Makes a change that was written down, and notes in the journal what came of it.
+/// Makes a change that was written down, and notes its outcome in the journal.
 fn make(journal: &mut Journal, wish: &Wish, mut knob: impl Knob, from_kib: u64) -> Applied {
     let written = knob
         .write_kib(wish.kib)

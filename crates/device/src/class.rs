@@ -45,7 +45,7 @@ pub enum Class {
     UsbDisk,
     /// An SD card, or eMMC.
     Card,
-    /// A disk of a virtual machine; what is behind it can't be seen.
+    /// A disk of a virtual machine; the device behind it can't be seen.
     Virtual,
     /// A volume that a cloud sells.
     CloudVolume,
@@ -81,8 +81,8 @@ pub struct Suited {
 }
 
 impl Class {
-    /// Of a device, from how it is reached, what it is called and, where that can be believed,
-    /// whether it says that it rotates.
+    /// The class of a device, from its transport, its name and, where it can be trusted, its
+    /// rotational attribute.
     #[must_use]
     pub fn of(device: &Device) -> Self {
         match &device.kind {

@@ -16,7 +16,7 @@ pub struct Device {
     /// The name of its directory in `/sys/class/bdi`: mostly its number, of some file systems a
     /// name such as `btrfs-1`.
     pub bdi: String,
-    /// A block device or a mount, with what is known of each.
+    /// Its kind, a block device or a mount, with the properties of that.
     pub kind: DeviceKind,
     /// The largest window of readahead now, in KiB; `None` when it can't be read.
     pub read_ahead_kib: Option<u64>,
@@ -194,7 +194,7 @@ pub struct Partition {
     pub disk: DeviceNumber,
 }
 
-/// Everything with a readahead setting, and what advice needs to know of the machine.
+/// Everything with a readahead setting, and the properties of the machine that advice needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// Disks by name, then mounts.

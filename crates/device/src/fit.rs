@@ -62,7 +62,7 @@ fn nearest_line(points: &[(f64, f64)]) -> (f64, f64) {
     let height = (xx * y - x * xy) / determinant;
     match (slope > 0.0, height > 0.0) {
         (true, true) => (slope, height),
-        // A bandwidth without end can't be told from none: what remains is the fastest point.
+        // An infinite bandwidth can't be told from none: the fastest point remains.
         (true, false) => {
             let fastest = points.iter().map(|point| point.1).fold(f64::MAX, f64::min);
             (steep.0, fastest / 2.0)

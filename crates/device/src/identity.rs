@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which device is meant. Names are given out again: `sdb` after a reboot, or after a stick was
-//! replaced, may be another device, and what was learned or changed of the old one is not its.
+//! Identity of a device. Names are given out again: `sdb` after a reboot, or after a stick was
+//! replaced, may be another device, and measurements or changes of the old one don't apply to it.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// `MAJOR:MINOR`, as the kernel names what has a readahead setting (a backing device, "bdi"): block
-/// devices by their own number, mounts without one by that of their superblock, with major 0.
+/// `MAJOR:MINOR`, as the kernel names the owner of a readahead setting (a backing device, "bdi"):
+/// block devices by their own number, mounts without one by that of their superblock, with major 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct DeviceNumber {
@@ -95,7 +95,7 @@ impl Identity {
             && agree(self.disk_sequence, other.disk_sequence)
     }
 
-    /// Whether what was measured of one holds for the other: the same device, perhaps under another
+    /// Whether a measurement of one holds for the other: the same device, perhaps under another
     /// name or after a boot.
     #[must_use]
     pub fn is_same_device(&self, other: &Self) -> bool {

@@ -10,7 +10,7 @@ use crate::identity::{DeviceNumber, Identity};
 const SCHEMA: &str = "foreread.journal/1";
 /// Closed entries remembered, for the history; the oldest go first.
 const CLOSED_MAX: usize = 1000;
-/// Steps remembered of an open entry, the oldest go first: what it began with is kept apart.
+/// Steps remembered of an open entry, the oldest go first: its original value is kept apart.
 const STEPS_MAX: usize = 100;
 
 /// The origin of a value.
@@ -38,8 +38,8 @@ pub struct Step {
     pub origin: Origin,
     /// When, in seconds since 1970.
     pub unix_s: u64,
-    /// Whether it is known to have been made. A step that was only meant was cut short, and what is
-    /// set now tells how far it got.
+    /// Whether it is known to have been made. A step that was only meant was cut short, and the
+    /// present setting tells how far it got.
     pub done: bool,
 }
 
@@ -183,7 +183,7 @@ pub enum JournalError {
 }
 
 impl Journal {
-    /// Reads what [`Journal::to_json`] wrote.
+    /// Reads the output of [`Journal::to_json`].
     ///
     /// # Errors
     /// When it is something else.
@@ -222,7 +222,7 @@ impl Journal {
         self.entries.iter().filter(|entry| entry.ended.is_some())
     }
 
-    /// The open entry of what has this number.
+    /// The open entry of the device with this number.
     #[must_use]
     pub fn open_of(&self, number: DeviceNumber) -> Option<&Entry> {
         self.open().find(|entry| entry.number == number)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far the kernel should read ahead on a device: what is known of it, what was measured, what
-//! follows from that, and what was changed. No I/O: facts come in as values, and what to write
-//! comes out as values.
+//! Decides how far the kernel should read ahead on a device: the properties of the device,
+//! measurements, the advice that follows from them, and the changes made. No I/O: facts come in as
+//! values, and settings to write come out as values.
 #![forbid(unsafe_code)]
 
 mod advice;

@@ -79,7 +79,7 @@ pub enum MeasuredBookError {
 }
 
 impl MeasuredBook {
-    /// Reads what [`MeasuredBook::to_json`] wrote.
+    /// Reads the output of [`MeasuredBook::to_json`].
     ///
     /// # Errors
     /// When it is something else.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory rule: what is read ahead and not yet used must not push out what is in use.
+//! The memory rule: pages that are read ahead and not yet used must not evict pages in use.
 
 use foreread_core::policy::sizing::around_max_pages;
 use foreread_core::{Bytes, KiB, Pages, Unit};
 
-/// Sequential readers at once where nobody says how many: as many as the arrays were measured with
-/// whose tables the advice rests on.
+/// Default number of sequential readers at once: that of the measurements whose tables the advice
+/// rests on.
 pub const STREAMS_DEFAULT: u32 = 16;
 /// The windows of all streams get at most one part in this many of memory. The kernel keeps up to
 /// half of the page cache for pages that were read once; an eighth of that can be lost without

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the present value came from. The kernel keeps no record, so this is what would have given
-//! just this value.
+//! The origin of the present value. The kernel keeps no record, so this is an origin that would
+//! have given just this value.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Of a device, with what else sets readahead on this machine.
+    /// The origin of a device's value, given the other settings of readahead on this machine.
     #[must_use]
     pub fn of(device: &Device, others: &[OtherSetting]) -> Self {
         let Some(now_kib) = device.read_ahead_kib else {

@@ -10,7 +10,7 @@ use crate::facts::{Block, Device, DeviceKind, MapperMaker, Stack};
 /// Windows of a stripe: while one is used, the next is read from all disks.
 const STRIPES: u64 = 2;
 
-/// How a device spreads what it holds over its members.
+/// How a device spreads its data over its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// One after the other, or the same on each: a stream reads from one at a time.

@@ -25,8 +25,8 @@ const WINDOWS_MIN: u64 = 2;
 const WINDOWS_BEFORE: u64 = 2;
 /// Windows of a pass after those measured, which are under way when it ends.
 const WINDOWS_AFTER: u64 = 2;
-/// Below this, waiting for windows to grow would take too long, and what it changes is too little
-/// to be seen: how the copying of one window falls into the reading of the next.
+/// Below this rate, waiting for windows to grow would take too long. Growth changes too little to
+/// be seen there: the overlap of copying one window with reading the next.
 const RAMPED_BYTES_PER_S: f64 = 50e6;
 /// How short a pass may be to say nothing but how fast the device is, roughly.
 const PASS_SHORT: Duration = Duration::from_millis(20);
@@ -214,7 +214,7 @@ impl Sweep {
         by_time.max(by_rows * 0.6).min(1.0)
     }
 
-    /// How much a pass varies, as a share: what its parts tell, and what repeated passes do.
+    /// Variation of a pass, as a share: from the times of its parts, and from repeated passes.
     fn noise(&self) -> f64 {
         let within = median(&self.noises).unwrap_or(NOISE_FIRST);
         let repeated = self.rows.iter().filter(|row| row.passes.len() > 1);

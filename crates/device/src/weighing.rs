@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How advice comes about: what was measured, or else what the device is made of, or else what kind
-//! it is; then the capacity cap, memory and the floor.
+//! Computes advice: from a measurement, or else from the members of the device, or else from its
+//! class; then the capacity cap, memory and the floor.
 
 use std::collections::HashMap;
 
@@ -70,7 +70,7 @@ pub fn advise(
         .collect()
 }
 
-/// Weighs what is known of the devices of a machine; each once.
+/// Weighs the known properties of the devices of a machine; each once.
 struct Weighing<'a> {
     machine: &'a Machine,
     measured: &'a MeasuredBook,
@@ -165,7 +165,7 @@ impl<'a> Weighing<'a> {
         let measured = self.measured.of(&device.identity)?;
         let plateau = measured.plateau().count();
         let suited = class.suited(self.expected.reading, None);
-        // Throughput is what a probe measures; who doesn't read in streams wants less.
+        // A probe measures throughput; a program that doesn't read in streams wants less.
         let is_small = matches!(self.expected.reading, Reading::Mapped | Reading::Random);
         if is_small && suited.kib.is_some_and(|kib| kib <= plateau) {
             return None;

@@ -38,7 +38,7 @@ pub fn fstab(place: &str, text: &str) -> Vec<OtherSetting> {
     settings
 }
 
-/// A path as a pattern that only it meets: what would mean something else stands in brackets.
+/// A path as a pattern that matches only itself: special characters stand in brackets.
 fn literal(path: &str) -> String {
     let mut pattern = String::with_capacity(path.len());
     for c in path.chars() {

@@ -49,7 +49,7 @@ pub enum OtherValue {
     Kib(u64),
     /// A size in KiB, unless it is more already.
     AtLeastKib(u64),
-    /// Something that can't be told from the text, such as what a program prints.
+    /// A value that the text doesn't show, such as the output of a program.
     Unknown,
 }
 
@@ -107,7 +107,7 @@ pub enum Subject {
 pub enum Meant {
     /// It isn't.
     No,
-    /// It may be: it depends on what isn't known here.
+    /// It may be: it depends on properties that aren't known here.
     Perhaps,
     /// It is.
     Yes,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `[nfsrahead]` of nfs.conf: what nfsrahead, which udev calls for each new mount, sets for NFS.
+//! `[nfsrahead]` of nfs.conf: the settings for NFS by nfsrahead, which udev calls for each new
+//! mount.
 
 use super::{Condition, OtherSetting, OtherValue, Setter, Subject, kib_of};
 

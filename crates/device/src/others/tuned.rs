@@ -151,7 +151,7 @@ fn setting(name: &str, section: &Section, variables: &Section) -> Option<OtherSe
     })
 }
 
-/// `devices=sd*,!sda`: patterns, or patterns of what is left out.
+/// `devices=sd*,!sda`: patterns, or patterns to leave out.
 fn devices(list: &str) -> Option<Condition> {
     let names = list.split([',', ' ', ';']).map(str::trim);
     let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
