@@ -4,14 +4,15 @@
 use crate::findings::{Findings, Place};
 use crate::types::{Access, File, FileId, Kind, Source};
 
-/// Remembers what accesses are held against.
+/// State with which accesses are compared.
 #[derive(Clone, Debug)]
 pub(crate) struct Checks {
     page_bytes: u64,
     last_ns: u64,
     /// Sizes by file; `u64::MAX` where not known.
     sizes_bytes: Vec<u64>,
-    /// Whether reads say what they asked for, of which the end of a file may leave some.
+    /// Whether the length of a read is the requested one, of which the end of a file may leave
+    /// less.
     reads_ask: bool,
 }
 
@@ -45,7 +46,7 @@ impl Checks {
         self.sizes_bytes[at] = size_bytes;
     }
 
-    /// Counts what is odd about an access.
+    /// Counts the oddities of an access.
     #[inline]
     pub fn access(&mut self, access: &Access, place: Place, findings: &mut Findings) {
         if access.time_ns < self.last_ns {

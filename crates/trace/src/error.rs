@@ -48,7 +48,7 @@ pub enum ReadError {
     TooMany {
         /// Offset of the block in the file.
         at: u64,
-        /// Of what.
+        /// The kind of thing.
         what: &'static str,
     },
 }

@@ -18,7 +18,7 @@ struct KnownFile {
 }
 
 impl Known {
-    /// Takes up what an event defines.
+    /// Adds the definitions of an event.
     pub fn learn(&mut self, event: &Event) {
         match event {
             Event::File(id, file) => {

@@ -6,7 +6,7 @@
 //! * [`frt`] is the own format, read and written in streams of bounded memory;
 //! * [`open`] reads any known format, as [`Events`]; [`create`] writes, as a [`Sink`]; [`copy`]
 //!   does both;
-//! * [`Findings`] is what a reader met that a person should know;
+//! * [`Findings`] are a reader's findings that a person should know;
 //! * [`Known`] keeps files and threads by their ids, for readers of events; [`Summary`] counts
 //!   them.
 #![forbid(unsafe_code)]

@@ -26,14 +26,14 @@ pub struct Header {
     pub time_is: TimeIs,
     /// Wall clock at time 0, in nanoseconds since 1970; `None` when the source doesn't say.
     pub started_unix_ns: Option<u64>,
-    /// Command line of what was traced; empty when not known.
+    /// Command line of the traced program; empty when not known.
     pub command: Vec<Vec<u8>>,
     /// Kernel release of the machine; empty when not known.
     pub kernel: Vec<u8>,
 }
 
 impl Header {
-    /// A header that says nothing but where the trace comes from and what its times mean.
+    /// A header with nothing but the source of the trace and the meaning of its times.
     #[must_use]
     pub fn new(source: Source, time_is: TimeIs) -> Self {
         Self {
@@ -287,7 +287,7 @@ impl Flags {
 /// One access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Since the start of the trace; [`Header::time_is`] says of what.
+    /// Time since the start of the trace; [`Header::time_is`] tells its meaning.
     pub time_ns: u64,
     /// Who.
     pub thread: ThreadId,
@@ -298,9 +298,9 @@ pub struct Access {
     pub stream: u32,
     /// First byte; below 2^63.
     pub offset_bytes: u64,
-    /// How many bytes; 0 for what has no range (`Open`, `Close`) and for advice to the file's end.
-    /// The end is at most 2^63. Of a recorded read that met the end of its file, as many as it
-    /// asked for, since that is what readahead goes by: what lies behind the end was not read.
+    /// Number of bytes; 0 for kinds without a range (`Open`, `Close`) and for advice to the file's
+    /// end. The end is at most 2^63. A recorded read that met the end of its file has its requested
+    /// length, since readahead goes by that: bytes behind the end were not read.
     pub length_bytes: u64,
     /// What.
     pub kind: Kind,
@@ -332,7 +332,7 @@ pub enum LeftOut {
     Failed = 2,
     /// Reads that returned nothing: at the end of a file.
     Empty = 3,
-    /// Accesses of what is no file: pipes, sockets, terminals.
+    /// Accesses of anything but files: pipes, sockets, terminals.
     NotFiles = 4,
     /// Accesses through something whose opening is not in the trace.
     UnknownFiles = 5,
@@ -401,7 +401,7 @@ impl LeftOut {
 pub enum Event {
     /// Defines a file.
     File(FileId, Box<File>),
-    /// Says where parts of a file are on its device; adds to what was said before.
+    /// Adds locations of parts of a file on its device to those known before.
     Extents(FileId, Vec<Extent>),
     /// Defines a thread.
     Thread(ThreadId, Box<Thread>),

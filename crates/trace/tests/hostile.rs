@@ -115,7 +115,7 @@ fn check(bytes: &[u8], format: Format) {
     let mut writer = Writer::new(Vec::new(), events.header()).unwrap();
     let mut summary = Summary::new(events.header().page_bytes);
     while let Ok(Some(event)) = events.next_event() {
-        // The writer refuses what breaks a rule of the model.
+        // The writer refuses events that break a rule of the model.
         writer.write(&event).unwrap();
         summary.add(&event);
     }

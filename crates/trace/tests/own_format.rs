@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The own format: what is written comes back, whole or cut off, in order or by the index.
+//! The own format: a written trace is read back, whole or cut off, in order or by the index.
 
 #![allow(clippy::unwrap_used)]
 
@@ -148,7 +148,7 @@ thread_local! {
     static BYTES_READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Counts what is read of it.
+/// Counts the bytes that are read of it.
 struct Counting<'a>(Cursor<&'a [u8]>);
 
 impl<'a> Counting<'a> {

@@ -44,7 +44,7 @@ impl Defined {
         self.threads.has(id.0)
     }
 
-    /// The error is what there is too much of.
+    /// The error is the kind of thing that there is too much of.
     pub fn add_file(&mut self, id: FileId, path_bytes: usize) -> Result<(), &'static str> {
         if id.0 >= FILES_MAX {
             return Err("files");

@@ -28,7 +28,7 @@ pub struct Reader<R: Read> {
     input: R,
     /// Where the input can seek.
     seek: Option<fn(&mut R, SeekFrom) -> io::Result<u64>>,
-    /// Offset in the file of what `input` gives next.
+    /// Offset in the file of the next byte of `input`.
     at: u64,
     header: Header,
     /// Earliest and latest time that is wanted.
@@ -164,7 +164,7 @@ impl<R: Read> Reader<R> {
         self.findings.bad_record(place, why);
     }
 
-    /// The event, when it is wanted and what it names is defined.
+    /// The event, when it is wanted and its file and thread are defined.
     fn checked(&mut self, event: Event) -> Result<Option<Event>, ReadError> {
         let (from_ns, to_ns) = self.wanted_ns;
         let wanted = |time_ns: u64| (from_ns..=to_ns).contains(&time_ns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records in blocks: definitions, and accesses as differences to what came before them in the
-//! same block.
+//! The records in blocks: definitions, and accesses as differences to the accesses before them in
+//! the same block.
 
 use foreread_core::bytes::{Cursor, Fault, TOO_BIG, put_difference, put_text, put_varint};
 
@@ -182,7 +182,7 @@ pub(super) enum Record {
     LeftOut(LeftOut, u64),
 }
 
-/// Slots of what is remembered by file.
+/// Slots of the state that is remembered by file.
 const SLOTS: usize = 256;
 
 /// The values that a record is a difference to. They start afresh in each block.

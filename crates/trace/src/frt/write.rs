@@ -133,8 +133,8 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes what was gathered, so that it is there when the process is killed. Blocks get smaller
-    /// and compress less well by it.
+    /// Writes the gathered records, so that they are there when the process is killed. This makes
+    /// blocks smaller, and they compress less well.
     ///
     /// # Errors
     /// [`WriteError::Io`] when the output fails.

@@ -2,9 +2,9 @@
 //! Default output of `blkparse`: device, CPU, number, seconds, process, action, kind, first sector
 //! `+` sectors, name.
 //!
-//! A read that was queued (`Q`) becomes an access of a file that is the device. How long it took is
-//! the time until a completed request (`C`) covers it; what was merged completes with what it was
-//! merged into.
+//! A read that was queued (`Q`) becomes an access of a file that is the device. Its duration is the
+//! time until a completed request (`C`) covers it. A merged bio completes with the request that it
+//! was merged into.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

@@ -14,10 +14,10 @@ use crate::input::fill;
 const PEEK_BYTES: usize = 1 << 16;
 /// Lines that are looked at: a program that is traced may print its own before the first call.
 const LINES_MAX: usize = 200;
-/// First bytes of what zstd packed.
+/// First bytes of a zstd frame.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Largest window that unpacking may take memory for, as a power of two: what `zstd` itself accepts
-/// unless told otherwise, 128 MiB.
+/// Largest window that unpacking may take memory for, as a power of two: the default limit of
+/// `zstd` itself, 128 MiB.
 const WINDOW_LOG_MAX: u32 = 27;
 
 /// An input whose first bytes were looked at; it still gives all.
@@ -65,7 +65,7 @@ pub(super) fn format(peeked: &[u8]) -> Option<Format> {
         return Some(Format::Fio);
     }
     let any = |is_one: fn(&[u8]) -> bool| whole_lines(peeked).take(LINES_MAX).any(is_one);
-    // Their first lines have a form of their own; what strace prints has none, so it comes last.
+    // Their first lines have a form of their own; strace's lines have none, so it comes last.
     if any(juicefs::is_line) {
         Some(Format::JuiceFs)
     } else if any(blkparse::is_line) {

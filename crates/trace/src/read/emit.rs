@@ -9,7 +9,7 @@ use crate::findings::{Findings, Place};
 use crate::limits::{FILES_MAX, NAMES_BYTES_MAX, OFFSET_BYTES_MAX, PATH_BYTES_MAX, THREADS_MAX};
 use crate::types::{Access, Event, File, FileId, LeftOut, Thread, ThreadId};
 
-/// Takes what a reader finds.
+/// Takes the output of a reader.
 pub(super) struct Emit {
     pub events: VecDeque<Event>,
     pub findings: Findings,
@@ -102,7 +102,7 @@ impl Emit {
         self.streams
     }
 
-    /// An access. The error is what is wrong with it.
+    /// An access. The error is the fault in it.
     pub fn access(&mut self, access: Access) -> Result<(), &'static str> {
         match access.offset_bytes.checked_add(access.length_bytes) {
             Some(end) if end <= OFFSET_BYTES_MAX && access.offset_bytes < OFFSET_BYTES_MAX => {}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The access log of JuiceFS: what went through its mount, a line each, when it was done.
+//! The access log of JuiceFS: the calls that went through its mount, a line each, written when the
+//! call was done.
 //!
 //! `2021.01.15 08:26:11.003330 [uid:0,gid:0,pid:4403] read (17669,8669,4993160): OK (8669)
 //! <0.000010>`: time, who, operation with inode, size and offset, result, and the seconds it took.
@@ -48,7 +49,7 @@ impl<'a> Line<'a> {
         let rest = &rest[close + 2..];
         let open = position(rest, b" (").ok_or(NOT_WHOLE)?;
         let (operation, rest) = (&rest[..open], &rest[open + 2..]);
-        // Names may hold anything, so what follows them is looked for from the end.
+        // Names may hold anything, so the text after them is searched from the end.
         let rest = rest.strip_suffix(b">").ok_or(NOT_WHOLE)?;
         let angle = rposition(rest, b" <").ok_or(NOT_WHOLE)?;
         let duration_ns = seconds_ns(&rest[angle + 2..]).ok_or("has no duration")?;

@@ -16,7 +16,7 @@ const BUFFER_BYTES: usize = 1 << 17;
 
 /// Understands lines, one after another.
 pub(super) trait LineReader {
-    /// A line without its end. The error is what is wrong with it, as a clause.
+    /// A line without its end. The error is the fault in it, as a clause.
     fn line(&mut self, line: &[u8], emit: &mut Emit) -> Result<(), &'static str>;
 
     /// There are no more lines.
@@ -50,7 +50,7 @@ impl<R: Read, L: LineReader> LineEvents<R, L> {
         }
     }
 
-    /// Reads a line and what it gives; `false` when there is none.
+    /// Reads a line and emits its events; `false` when there is none.
     fn next_line(&mut self) -> Result<bool, ReadError> {
         self.line.clear();
         self.number += 1;
@@ -86,7 +86,7 @@ impl<R: Read, L: LineReader> LineEvents<R, L> {
         if self.line.is_empty() {
             return Ok(false);
         }
-        // A number at its end may lack digits, and nobody could tell.
+        // A number at its end may lack digits, which can't be detected.
         self.emit.findings.cut_off = Some(self.emit.place);
         Ok(false)
     }

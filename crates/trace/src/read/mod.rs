@@ -70,7 +70,7 @@ pub enum Objects {
     /// A file of its own that is read whole.
     #[default]
     Files,
-    /// A byte of one address space; the size is what is read from there.
+    /// A byte of one address space; the size is the length of the read from there.
     Bytes,
     /// The same, a sector of 512 bytes.
     Sectors,

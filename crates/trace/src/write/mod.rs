@@ -136,8 +136,8 @@ pub enum CopyError {
     Write(#[from] WriteError),
 }
 
-/// Writes all events that `keep` wants, and what the source left out. `keep` gets definitions too,
-/// and may learn from them.
+/// Writes all events that `keep` wants, and the counts of events that the source left out. `keep`
+/// gets definitions too, and may learn from them.
 ///
 /// # Errors
 /// [`CopyError`] when either side fails.

@@ -132,7 +132,7 @@ fn any_access(files: u32, threads: u32) -> impl Strategy<Value = Access> {
     )
 }
 
-/// Any trace: what is used is defined, in whatever order.
+/// Any trace: everything used is defined, in whatever order.
 pub fn any_trace() -> impl Strategy<Value = Made> {
     let files = prop::collection::vec(any_file(), 1..300);
     let threads = prop::collection::vec((any::<u32>(), any::<u32>(), "[a-z]{0,9}"), 1..9);

@@ -16,7 +16,7 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// From what follows the opening bracket; `None` when it isn't whole.
+    /// Parses the text after the opening bracket; `None` when it isn't whole.
     pub fn new(text: &'a [u8]) -> Option<Self> {
         let mut arguments = [&text[..0]; ARGUMENTS_MAX];
         let close = split(text, &mut arguments)?;
@@ -54,7 +54,7 @@ impl<'a> Call<'a> {
         signed(self.argument(at)).and_then(|number| u64::try_from(number).ok())
     }
 
-    /// An argument that is a descriptor, and what strace says that it is.
+    /// An argument that is a descriptor, and strace's annotation of it.
     pub fn descriptor(&self, at: usize) -> Option<(i32, Option<&'a [u8]>)> {
         descriptor(self.argument(at))
     }
@@ -74,7 +74,7 @@ pub(super) fn descriptor(text: &[u8]) -> Option<(i32, Option<&[u8]>)> {
     Some((fd, close.map(|close| &after[1.min(close)..close])))
 }
 
-/// The duration at the end of a result, and what is before it.
+/// The duration at the end of a result, and the text before it.
 fn duration(result: &[u8]) -> Option<(&[u8], u64)> {
     let inner = result.strip_suffix(b">")?;
     let open = inner.iter().rposition(|byte| *byte == b'<')?;

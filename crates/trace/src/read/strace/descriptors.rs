@@ -122,7 +122,7 @@ impl Descriptors {
         (table, self.dropped(closed.into_iter()))
     }
 
-    /// A table that nobody else uses, with the same descriptors.
+    /// An unshared table with the same descriptors.
     pub fn unshare(&mut self, table: TableId) -> TableId {
         if self.tables[table.0 as usize].users <= 1 {
             return table;

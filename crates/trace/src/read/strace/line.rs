@@ -3,7 +3,7 @@
 
 use super::super::number::{decimal, seconds_ns, time_of_day_ns};
 
-/// Largest process number of Linux; what is above it is seconds since 1970.
+/// Largest process number of Linux; a number above it is seconds since 1970.
 const PID_MAX: u64 = 1 << 22;
 /// Seconds below this are since the line before, others since 1970.
 const RELATIVE_S_MAX: u64 = 100_000_000;
@@ -33,7 +33,7 @@ pub(super) struct Line<'a> {
 /// The content of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What<'a> {
-    /// A call: its name, and what follows the opening bracket.
+    /// A call: its name, and the text after the opening bracket.
     Call(&'a [u8], &'a [u8]),
     /// The same up to where another thread came between.
     Unfinished(&'a [u8], &'a [u8]),
@@ -41,7 +41,7 @@ pub(super) enum What<'a> {
     Resumed(&'a [u8], &'a [u8]),
     /// The thread ended.
     Ended,
-    /// A signal, or what strace itself has to say.
+    /// A signal, or a message of strace itself.
     Remark,
     /// None of these.
     Unknown,
@@ -71,7 +71,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A word of digits only, and what follows it.
+/// A word of digits only, and the text after it.
 fn number_word(text: &[u8]) -> Option<(u64, &[u8])> {
     let end = text.iter().position(|byte| !byte.is_ascii_digit())?;
     let after = &text[end..];

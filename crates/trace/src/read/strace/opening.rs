@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls that change what descriptors stand for, and their positions.
+//! Calls that change the files behind descriptors, and their positions.
 
 use super::super::emit::Emit;
 use super::super::find::contains;
@@ -76,7 +76,7 @@ impl Tasks {
         }
     }
 
-    /// Descriptors of what is no file: those that it returned, or wrote to its argument.
+    /// Descriptors of anything but files: those that the call returned, or wrote to its argument.
     pub(super) fn open_other(
         &mut self,
         at: At,
@@ -186,7 +186,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// A descriptor whose opening isn't in the trace, when strace says what it is. Its position is
+    /// A descriptor whose opening isn't in the trace, when strace prints its file. Its position is
     /// not known, and taken for 0.
     pub(super) fn opened(&mut self, at: At, fd: i32, annotated: Option<&[u8]>, emit: &mut Emit) {
         let Some(text) = annotated else {
@@ -227,7 +227,7 @@ fn bracketed(text: &[u8]) -> Option<u64> {
         .and_then(|value| u64::try_from(value).ok())
 }
 
-/// Whether what strace says of a descriptor is no file: `pipe:[1]`, `socket:[1]`, `TCP:[...]`,
+/// Whether strace's annotation of a descriptor is no file: `pipe:[1]`, `socket:[1]`, `TCP:[...]`,
 /// `anon_inode:[eventfd]`, `/dev/null<char 1:3>`.
 fn is_not_file(text: &[u8]) -> bool {
     !text.starts_with(b"/") || contains(text, b"<char ")

@@ -46,7 +46,7 @@ fn starts_another(name: &[u8]) -> bool {
     matches!(name, b"clone" | b"clone3" | b"fork" | b"vfork")
 }
 
-/// Everything that lives, and what it has open.
+/// All living tasks, and their open files.
 #[derive(Default)]
 pub(super) struct Tasks {
     tasks: BTreeMap<u32, Task>,
