@@ -2,8 +2,9 @@
 //! Counters of pages, between which no page can be lost.
 //!
 //! A page that is brought in moves one way: fetched, arrived, and then used on time, used late or
-//! wasted. Each step has a counter that only grows. What is in memory unused, and what is on its
-//! way, are differences of these, so that in each [`Counts`], each sum and each [`Change`]
+//! wasted. Each step has a counter that only grows. The numbers of pages in memory unused, and of
+//! pages in flight, are differences of these, so that in each [`Counts`], each sum and each
+//! [`Change`]
 //!
 //! ```text
 //! fetched = used_on_time + used_late + wasted + resident_unused + in_flight
@@ -14,9 +15,9 @@ use std::ops::AddAssign;
 /// Counters of one account as they were read: those of later steps first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Pages in memory when somebody first came to them.
+    /// Pages that were in memory at their first use.
     pub used_on_time: u64,
-    /// Pages that somebody waited for.
+    /// Pages that a program waited for.
     pub used_late: u64,
     /// Pages that left memory before anybody came to them.
     pub wasted: u64,
@@ -59,7 +60,7 @@ impl Counts {
         &self.0
     }
 
-    /// Pages that are in memory, and nobody came to them yet.
+    /// Pages that are in memory, and not used yet.
     #[must_use]
     pub const fn resident_unused(&self) -> u64 {
         self.0.arrived - self.0.used_on_time - self.0.used_late - self.0.wasted
@@ -77,7 +78,7 @@ impl Counts {
         self.resident_unused() + self.in_flight()
     }
 
-    /// Pages that somebody came to.
+    /// Pages that were used.
     #[must_use]
     pub const fn used(&self) -> u64 {
         self.0.used_on_time + self.0.used_late

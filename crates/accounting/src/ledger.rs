@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The same accounts kept page by page, in the plainest way: what the counters of the kernel's
-//! programs are held against in tests.
+//! The same accounts kept page by page, in the plainest way, as a reference for the counters of the
+//! kernel's programs in tests.
 
 use std::collections::HashMap;
 use std::hash::Hash;

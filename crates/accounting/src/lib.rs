@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Accounts of what becomes of pages that are read ahead. Counters as the kernel's programs hold
-//! them go in; counts that balance, the lines of `stat` and its metrics come out. Whatever the
-//! counters say, no page is in two counts, and none is lost between them. No I/O.
+//! Accounts of pages that are read ahead. Input: counters as the kernel's programs hold them.
+//! Output: counts that balance, the lines of `stat` and its metrics. Whatever the values of the
+//! counters, no page is in two counts, and none is lost between them. No I/O.
 #![forbid(unsafe_code)]
 
 pub mod account;

@@ -20,7 +20,7 @@ pub enum Kind {
     Initial,
     /// The next window, when its marker was met.
     Subsequent,
-    /// A stream that is known only by what is cached around it.
+    /// A stream that is known only by the cached pages around it.
     Context,
     /// Around a fault of a mapping.
     Around,
@@ -164,7 +164,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Only what lines are told apart by.
+    /// Only the properties that lines are told apart by.
     #[must_use]
     pub fn only(&self, by: By) -> Self {
         Self {
@@ -187,8 +187,7 @@ pub struct Line {
     pub counts: Counts,
 }
 
-/// Puts accounts together by what is to be told apart. By nothing, there is one line, whatever
-/// there is.
+/// Adds accounts up by the properties in `by`. Without any, there is always exactly one line.
 #[must_use]
 pub fn lines(accounts: impl IntoIterator<Item = (Subject, Counts)>, by: By) -> Vec<Line> {
     let mut sums: BTreeMap<Subject, Counts> = BTreeMap::new();

@@ -17,7 +17,7 @@ enum Type {
     Gauge,
 }
 
-/// A metric: its name and unit, what it says, and where its value comes from.
+/// A metric: its name and unit, its help text, and the source of its value.
 struct Metric {
     name: &'static str,
     unit: &'static str,
@@ -115,7 +115,7 @@ const METRICS: [Metric; 11] = [
 /// Labels of a line, with its counts.
 pub type Labelled<'a> = (Vec<(&'a str, String)>, Counts);
 
-/// All lines, and what could not be followed, as one exposition.
+/// All lines, and the counts of events that could not be followed, as one exposition.
 #[must_use]
 pub fn text(lines: &[Labelled<'_>], lost: &[(&str, u64)]) -> String {
     let mut text = String::new();

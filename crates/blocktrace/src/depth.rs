@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How many requests a device had at once, and for how long it had none.
 
-/// Two sums of time; the difference of two readings is what passed in between.
+/// Two sums of time; the difference of two readings is the time in between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clocks {
     /// Time without a request at the device.
@@ -19,7 +19,7 @@ pub struct Depth {
     max: u64,
     clocks: Clocks,
     /// The clocks when the last request was done that had been issued before the trace. Until then,
-    /// nobody can say that the device had nothing to do.
+    /// it is unknown whether the device had nothing to do.
     known: Clocks,
     busy_ns: u64,
     /// Requests times nanoseconds.

@@ -52,7 +52,7 @@ pub struct Letters {
 }
 
 impl Letters {
-    /// `None` for more than eight, or for what isn't an ASCII letter or digit.
+    /// `None` for more than eight, or for anything but ASCII letters and digits.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         Self::from_bytes(text.as_bytes())
@@ -154,12 +154,12 @@ pub enum Action {
     Issued,
     /// `C`: it is done.
     Completed {
-        /// 0, or what went wrong.
+        /// 0, or the error.
         error: i32,
     },
     /// `R`: the driver gave a request back.
     Requeued {
-        /// 0, or what went wrong.
+        /// 0, or the error.
         error: i32,
     },
     /// `X`: a bio was cut in two.
@@ -218,7 +218,7 @@ pub struct Event {
     pub device: Device,
     /// Which processor.
     pub cpu: u32,
-    /// Its number on that processor; 0 where nobody counted.
+    /// Its number on that processor; 0 where events are not counted.
     pub sequence: u64,
     /// When, since the trace began or since the machine started.
     pub time_ns: u64,

@@ -44,9 +44,9 @@ pub struct Counts {
     pub without_data: u64,
     /// Actions that aren't known here.
     pub unknown_actions: u64,
-    /// Completions of what was issued before the trace, or unseen.
+    /// Completions of requests that were issued before the trace, or unseen.
     pub unseen_issues: u64,
-    /// Merges with what was queued before the trace, or unseen.
+    /// Merges with bios that were queued before the trace, or unseen.
     pub unseen_merges: u64,
     /// Requests and bios that were given up, for there were too many.
     pub given_up: u64,

@@ -5,9 +5,9 @@
 //!   8,208    3       25    0.028152940 29226  Q  R   173880 + 1024 [iozone]
 //! ```
 //!
-//! Device, processor, number, time, thread, action, what is to be done, and then what the action
-//! needs: its sectors, in parentheses the time since the step before (`blkparse -t`), in brackets
-//! the name of the thread or the error.
+//! Device, processor, number, time, thread, action and operation. Then the fields of the action:
+//! its sectors, in parentheses the time since the step before (`blkparse -t`), in brackets the name
+//! of the thread or the error.
 
 mod action;
 mod rest;
@@ -61,7 +61,7 @@ pub enum LineError {
          SECONDS PID ACTION: `{0}`"
     )]
     Form(String),
-    /// A part of it isn't there or isn't what it should be.
+    /// A part of it is missing or wrong.
     #[error("{what} is missing or wrong in `{line}`")]
     Part {
         /// Which part.
@@ -74,7 +74,7 @@ pub enum LineError {
     TooLong(usize),
 }
 
-/// Reads one line; `None` for what `blkparse` prints beside events: messages, sums, empty lines.
+/// Reads one line; `None` for other lines of `blkparse`: messages, sums, empty lines.
 ///
 /// # Errors
 /// [`LineError`] when it is neither.
@@ -85,7 +85,7 @@ pub fn parse_line(line: &str) -> Result<Option<Event>, LineError> {
     }
 }
 
-/// Tells events from what stands beside them, line by line.
+/// Tells events from other lines, line by line.
 #[derive(Debug, Default)]
 pub struct Lines {
     in_sums: bool,
@@ -136,7 +136,7 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Reads one; `None` for what `blkparse` prints beside events.
+    /// Reads one line; `None` for other lines of `blkparse`.
     ///
     /// # Errors
     /// [`LineError`] when it is neither.
@@ -197,7 +197,7 @@ impl<'a> Line<'a> {
     /// All of it; `None` for a message that tells of no lost events.
     ///
     /// # Errors
-    /// [`LineError::Part`] when it lacks what its action needs.
+    /// [`LineError::Part`] when it lacks a field of its action.
     pub fn event(self) -> Result<Option<Event>, LineError> {
         let mut event = Event {
             device: self.device,

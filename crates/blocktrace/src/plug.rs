@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plugs: what each holds, and what lets it go.
+//! Plugs: their requests, and the events that release them.
 //!
 //! Since Linux 2.6.39 a plug belongs to a thread and lies before the scheduler: its requests are
 //! inserted when it ends. Before, it belonged to the device and lay behind the scheduler: inserted

@@ -16,7 +16,7 @@ pub fn time(ns: u64) -> String {
     }
 }
 
-/// Three digits, and never fewer than two behind the point of what is below 10.
+/// Three digits; values below 10 have at least two digits behind the point.
 fn scaled(value: f64, unit: &str) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0} {unit}"),

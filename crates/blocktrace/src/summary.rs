@@ -8,7 +8,7 @@ use foreread_core::Latencies;
 use crate::event::Device;
 use crate::request::{Joined, Leg, PlugHold, QueueWait, Request};
 
-/// Groups that are told apart; what comes after goes into one for all the others.
+/// Limit of groups that are told apart; later ones go into one for all the others.
 const GROUPS_MAX: usize = 256;
 
 /// Requests that were held back, and for how long.
@@ -76,7 +76,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Adds a request; held back counts what took `over_ns` or longer.
+    /// Adds a request; a wait of `over_ns` or longer counts as held back.
     pub fn add(&mut self, request: &Request, over_ns: u64) {
         self.requests += 1;
         self.bytes = self.bytes.saturating_add(request.bytes());
@@ -129,7 +129,7 @@ pub enum Group {
     Process(Box<str>, u32),
     /// Of one device.
     Device(Device),
-    /// Of nobody that the trace names.
+    /// Of a thread that the trace doesn't name.
     Unknown,
     /// Of those for whom there was no room.
     Others,

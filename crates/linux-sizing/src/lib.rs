@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sizing on a machine: which devices are there, what they are set to, and how fast they read.
+//! Sizing on a machine: its devices, their settings, and their speed.
 #![forbid(unsafe_code)]
 
 pub mod devices;

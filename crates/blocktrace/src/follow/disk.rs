@@ -101,7 +101,7 @@ impl Disk {
         }
     }
 
-    /// The bio that this event is about; what is longer is cut.
+    /// The bio of this event, cut if it is longer.
     fn take_bio(&mut self, event: &Event) -> Option<Bio> {
         let id = self.loose.starting(event.sector, |loose| {
             match (loose.is_merged, loose.bio.pid == event.pid) {

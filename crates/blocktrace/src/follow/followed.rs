@@ -30,7 +30,7 @@ pub struct Followed {
     pub request: Request,
     /// How much of it is not done yet: a device may complete it in parts.
     pub left_from: u64,
-    /// When it came into its plug; what let it go comes into the request itself.
+    /// Time of its entry into its plug; the event that releases it goes into the request itself.
     pub plugged: Option<(u64, Clocks)>,
     pub released: Option<Clocks>,
     /// The thread in whose plug it lies, if in any.
@@ -82,7 +82,7 @@ impl Followed {
         }
     }
 
-    /// The request with what the clocks say.
+    /// The request with the times of the clocks.
     pub fn settled(self, depth: &Depth) -> Request {
         let mut request = self.request;
         if let (Some(hold), Some((_, since)), Some(until)) =

@@ -59,7 +59,7 @@ impl<T: Placed> Index<T> {
         self.by_id.get(&id)
     }
 
-    /// Changes what isn't its place.
+    /// Gives access to change an entry, except for its place.
     pub fn get_mut(&mut self, id: u64) -> Option<&mut T> {
         self.by_id.get_mut(&id)
     }

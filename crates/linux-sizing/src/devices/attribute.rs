@@ -24,7 +24,7 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The attributes of one device, and what could not be read of them.
+/// The attributes of one device, and those that could not be read.
 pub struct Attributes {
     directory: PathBuf,
     /// Each with why.

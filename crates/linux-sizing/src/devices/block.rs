@@ -164,7 +164,7 @@ fn is_nvme_path(name: &str) -> bool {
     !controller.is_empty() && controller.bytes().all(|b| b.is_ascii_digit()) && path.contains('n')
 }
 
-/// A disk by itself, without what it is stacked on; `None` when it has gone.
+/// A disk by itself, without the devices that it is stacked on; `None` when it has gone.
 pub fn one(sysroot: &Path, name: &str, boot: Option<&str>) -> Option<Device> {
     disk(sysroot, name, boot).ok().map(|(device, ..)| device)
 }
@@ -179,7 +179,7 @@ enum NoDisk {
     NoNumber(String),
 }
 
-/// A disk, its partitions, and the names of what it is stacked on.
+/// A disk, its partitions, and the names of the devices that it is stacked on.
 fn disk(
     sysroot: &Path,
     name: &str,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything with a readahead setting: what is known of it, where the setting is, and what else
-//! sets it. Read below any directory that looks like the root of a machine; nothing is changed, and
-//! nothing that is missing or broken makes the whole fail.
+//! Everything with a readahead setting: its properties, the place of the setting, and other
+//! programs that set it. Read below any directory that looks like the root of a machine; nothing is
+//! changed, and no missing or broken file makes the whole fail.
 
 mod attribute;
 mod block;
@@ -52,9 +52,9 @@ pub fn find<'a>(machine: &'a Machine, sysroot: &Path, what: &str) -> Option<&'a 
     })
 }
 
-/// As much of the machine as advice for one disk needs: the disk, what it is stacked on, and the
-/// memory, whatever else there is. `None` when only [`read`] can tell: of mounts, and of loop
-/// devices, which lie on the disk of their file.
+/// The part of the machine that advice for one disk needs: the disk, the devices that it is stacked
+/// on, and the memory. `None` when only [`read`] can tell: for mounts, and for loop devices, which
+/// lie on the disk of their file.
 #[must_use]
 pub fn read_below(sysroot: &Path, name: &str) -> Option<Machine> {
     let mut unseen = Vec::new();

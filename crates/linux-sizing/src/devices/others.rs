@@ -11,7 +11,7 @@ use super::block::names;
 
 /// No file of configuration is larger.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// Where rules are, what comes first hides a file of the same name in what comes later.
+/// Directories of rules. A file in an earlier one hides a file of the same name in a later one.
 const RULES: [&str; 5] = [
     "etc/udev/rules.d",
     "run/udev/rules.d",
@@ -27,7 +27,8 @@ const PROFILES: [&str; 4] = [
     "usr/lib/tuned",
 ];
 
-/// All settings of others, in the order in which they come to be, and what couldn't be read.
+/// All settings of other programs, in the order in which they take effect, and the files that
+/// couldn't be read.
 #[must_use]
 pub fn others(sysroot: &Path) -> (Vec<OtherSetting>, Vec<String>) {
     let mut unseen = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads past the page cache: what the device does by itself, one read at a time and many at once.
+//! Reads past the page cache: the speed of the device itself, one read at a time and many at once.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -45,7 +45,7 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// Opens what `file` is once more, for direct reads.
+    /// Opens the file once more, for direct reads.
     ///
     /// # Errors
     /// The file system can't.

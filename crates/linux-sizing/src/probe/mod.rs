@@ -67,7 +67,7 @@ fn failed(what: &'static str) -> impl FnOnce(io::Error) -> ProbeError {
     move |error| ProbeError::System { what, error }
 }
 
-/// Lets the calling thread, and those it starts, run before others: what is timed waits for the
+/// Lets the calling thread, and those it starts, run before others: a timed thread waits for the
 /// device most of the time, and should not wait for a processor, too.
 ///
 /// # Errors
@@ -91,7 +91,7 @@ pub fn processor_pressure() -> Option<Duration> {
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Ends what is under way, soon.
+    /// Ends the measurement in progress, soon.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

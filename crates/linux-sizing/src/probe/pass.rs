@@ -43,13 +43,13 @@ pub struct Reader {
     next_bytes: u64,
     stop: Stop,
     buffer: Vec<u8>,
-    /// Whether the kernel counts what this thread reads from the disk.
+    /// Whether the kernel counts the bytes that this thread reads from the disk.
     counts_reads: bool,
 }
 
 impl Reader {
     /// A reader of the first `length_bytes` of a file or block device. With `counts_reads`, which
-    /// holds where the readahead is a disk's, passes that found what they read in memory are told.
+    /// holds where the readahead is a disk's, passes that read from memory are detected.
     #[must_use]
     pub fn new(file: File, length_bytes: u64, counts_reads: bool, stop: Stop) -> Self {
         Self {
@@ -85,7 +85,8 @@ impl Reader {
         let read_before = bytes_from_disk();
         let times = self.timed(pass, start_bytes, window_bytes);
         let read = bytes_from_disk().zip(read_before);
-        // Also after an error: what was read goes, and the next pass is elsewhere.
+        // Also after an error: the pages that were read are dropped, and the next pass is
+        // elsewhere.
         self.next_bytes = start_bytes.saturating_add(region_bytes);
         self.drop_region(start_bytes - READ_BYTES, region_bytes + READ_BYTES);
         let times = times?;
@@ -135,7 +136,7 @@ impl Reader {
                 break;
             }
         }
-        // Everything is cached. Then what is in the way has to go.
+        // Everything is cached. Then the cached pages must be dropped.
         let start = first.unwrap_or(aligned(READ_BYTES));
         self.drop_region(start - READ_BYTES, region_bytes + READ_BYTES);
         Ok(start)
@@ -193,7 +194,7 @@ impl Reader {
 
     /// Reads on in reads of 4 KiB.
     fn read_to(&mut self, file: &File, at_bytes: &mut u64, end: u64) -> Result<(), ProbeError> {
-        /// How often to look whether somebody wants to stop.
+        /// Number of reads between two checks for a request to stop.
         const READS: u64 = 256;
         let page = &mut self.buffer[..READ_BYTES as usize];
         while *at_bytes < end {
@@ -230,7 +231,7 @@ impl Reader {
     pub(super) fn drop_region(&self, start_bytes: u64, bytes: u64) {
         // Pages may stay for a moment while another processor still holds them in a batch.
         for _ in 0..3 {
-            // It's only advice: what stays is seen before the next pass.
+            // It's only advice: pages that stay are seen before the next pass.
             let _ = fadvise(
                 &self.file,
                 start_bytes,

@@ -73,7 +73,7 @@ pub fn read_together(
     for start in starts {
         let read = shares.iter().find(|share| share.0 == start);
         let bytes = read.map_or(share_bytes, |share| share.1.bytes);
-        // Two windows may be under way beyond what was asked for.
+        // Two windows may be in flight beyond the requested bytes.
         let ahead = window_bytes.saturating_mul(2).min(share_bytes - bytes);
         let longest = read.map_or(time, |share| share.1.longest);
         reader.wait_for_arrival(start + bytes, ahead, longest);

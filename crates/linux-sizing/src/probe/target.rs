@@ -83,7 +83,7 @@ pub enum TargetError {
     /// The kernel doesn't read ahead there.
     #[error("it lies in memory or on a file system without readahead, so there is nothing to size")]
     NoSetting,
-    /// The device is in use in a way that lets nobody else read it, and isn't mounted.
+    /// The device is in use in a way that keeps others from reading it, and isn't mounted.
     #[error("cannot open it: {0}; it isn't mounted either, so there is no file to read")]
     Closed(io::Error),
     /// Neither a large file nor room for one.
@@ -189,7 +189,7 @@ impl Target {
     }
 }
 
-/// Opens for reading only, and never waits for somebody else to come.
+/// Opens for reading only, and never waits for another process.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -259,7 +259,7 @@ fn large_file(directory: &Path) -> Option<PathBuf> {
     largest.map(|found| found.1)
 }
 
-/// A file without a name, filled with what no file system can store as less.
+/// A file without a name, filled with data that no file system can compress.
 fn own_file(directory: &Path) -> io::Result<File> {
     let mut file = OpenOptions::new()
         .read(true)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A command as it is run for its time and for what its readahead was worth.
+//! Runs a command to measure its time and the use of its readahead.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -57,8 +57,8 @@ pub enum WorkloadError {
     Stopped,
 }
 
-/// Drops what a profile names from the page cache: data, and only where nobody maps it and nothing
-/// is to be written. Names and inodes stay. Returns how many files it could not open.
+/// Drops the files of a profile from the page cache: data, and only of files that are not mapped
+/// and have nothing to be written. Names and inodes stay. Returns how many files it could not open.
 pub fn forget(profile: &Profile) -> u64 {
     let mut opener = Opener::new(profile);
     let mut failures = 0;
@@ -72,7 +72,8 @@ pub fn forget(profile: &Profile) -> u64 {
     failures
 }
 
-/// Runs a command, with its standard output thrown away, and follows what it and its children read.
+/// Runs a command, with its standard output thrown away, and follows its reads and those of its
+/// children.
 ///
 /// # Errors
 /// [`WorkloadError`].
@@ -151,8 +152,8 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Opens what a person named, to see whose setting it has: without waiting for the other end of a
-/// FIFO, and without making a terminal ours.
+/// Opens a file that a person named, to find the device whose setting applies: without waiting for
+/// the other end of a FIFO, and without making a terminal ours.
 ///
 /// # Errors
 /// As the kernel says.
