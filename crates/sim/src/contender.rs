@@ -15,9 +15,9 @@ pub const ORACLE: &str = "oracle";
 /// The decider on readahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contender {
-    /// A policy of the core, which knows what was read.
+    /// A policy of the core, which knows the past reads.
     Policy(Policy),
-    /// Knows what will be read. No machine can have it: it is a limit.
+    /// An oracle that knows the future reads. No machine can have it: it is a limit.
     Oracle,
 }
 
@@ -56,8 +56,8 @@ impl Contender {
         }
     }
 
-    /// The policy that decides at each access. Under the oracle that one reads what is asked for,
-    /// and nothing else.
+    /// The policy that decides at each access. Under the oracle that policy reads only the
+    /// requested pages.
     #[must_use]
     pub fn policy(self) -> Policy {
         match self {

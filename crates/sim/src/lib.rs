@@ -5,7 +5,7 @@
 //! fault at a time, without a clock: [`Untimed`] plays accesses on them, to compare decisions with
 //! those of a real kernel, as [`check`] does with random programs. [`engine`] adds programs, time,
 //! and the disks of `foreread-model` behind the queue of [`block`]. A [`Scenario`] is a text that
-//! says what to simulate; or else programs do what a [`trace`] says.
+//! describes a simulation; or else programs play a [`trace`].
 //!
 //! ```
 //! use foreread_core::policy::{Limits, Policy};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One reader of one file, without devices and time: what is read is there when it is waited for.
+//! One reader of one file, without devices and time: pages that are read are there when they are
+//! waited for.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,7 +10,7 @@ use foreread_core::policy::{Access, Advice, Decision, Limits, Policy, State};
 use crate::cache::{FileId, PageCache};
 use crate::path::{Batch, Decided, FaultCall, Host, Mapping, OpenFile, ReadCall, Step, force};
 
-/// A decision, with what led to it and what was read.
+/// A decision, with its inputs and the pages that were read.
 #[derive(Clone, Debug)]
 pub struct Logged {
     /// The access, as the policy saw it.
@@ -151,8 +152,8 @@ impl Untimed {
         self.cache.drop_pages(self.open.file, start, end)
     }
 
-    /// Everything is read by the end of the call; during it, what is waited for and what was asked
-    /// for before that.
+    /// Everything is read by the end of the call. During the call, the pages that are waited for
+    /// arrive, and those requested before them.
     fn play(&mut self, mut step: impl FnMut(&mut PageCache, &mut OpenFile, &mut Told) -> Step) {
         let mut told = Told::default();
         loop {

@@ -156,7 +156,7 @@ proptest! {
                 }
                 Action::Arrive(at, pages) => cache.arrive(file, at..at + pages, &mut Vec::new()),
                 Action::Use(at, pages, mapped) => {
-                    // As the read path does it: up to what has arrived.
+                    // As the read path does it: up to the page that has arrived.
                     let is_there = |page: &u64| {
                         cache.find(file, *page).is_some_and(|id| cache.info(id).up_to_date)
                     };

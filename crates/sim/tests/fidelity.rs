@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The scenarios of `tests/scenarios/` against what was measured on real machines. A row is
-//! reached, or says in the scenario why it isn't.
+//! The scenarios of `tests/scenarios/` against measurements on real machines. A row reaches its
+//! value, or says in the scenario why it doesn't.
 #![forbid(unsafe_code)]
 
 use std::fs;

@@ -153,7 +153,7 @@ fn a_fault_that_has_to_wait_takes_its_miss_back() {
         exec: false,
     };
     let mut steps = vec![map];
-    // Each touch is a miss, far from what is cached.
+    // Each touch is a miss, far from the cached pages.
     steps.extend((0..40).map(|number| Step::Touch { page: number * 37 }));
     let seen = last(FACTS, 15, Limits::QUIRKS_6_18, &steps);
     assert!(!seen.inserted.is_empty());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The model compared with a kernel some of whose events were not seen: another model that leaves
-//! out what it inserted.
+//! out folios that it inserted.
 
 use std::convert::Infallible;
 
@@ -14,7 +14,7 @@ const FACTS: Facts = Facts {
     folio_order_max: 0,
 };
 
-/// Leaves out what it inserted in its first runs, and says so or not.
+/// Leaves out the folios that it inserted in its first runs, and reports that or not.
 struct Forgetful {
     model: Modelled,
     run: usize,

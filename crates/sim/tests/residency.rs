@@ -16,8 +16,8 @@ const FACTS: Facts = Facts {
     folio_order_max: 9,
 };
 
-/// Shows what is cached and mapped. What it reads is late at random; what else goes wrong is up to
-/// `spoil`, by the number of the run and of the step, from 0.
+/// Shows the cached and mapped pages. Its reads are late at random; other faults are up to `spoil`,
+/// by the number of the run and of the step, from 0.
 struct Blindfolded<F> {
     model: Modelled,
     random: Random,
@@ -171,7 +171,7 @@ fn a_run_that_was_disturbed_is_taken_again_and_confirms_nothing() {
     assert_eq!((checked.tries, checked.unconfirmed), (3, 0));
 }
 
-/// Marks and states are out of sight, and what comes of them is not.
+/// Marks and states are out of sight, but their effects are not.
 #[test]
 fn each_departure_of_a_kernel_shows_in_residency() {
     for (name, quirk) in Limits::QUIRKS {

@@ -196,7 +196,7 @@ fn shown(logged: &Logged) -> Vec<String> {
     decision.windows().iter().map(window).collect()
 }
 
-/// Whether every word of the expectation stands in what was seen, `start+size` first.
+/// Whether every word of the expectation stands in the output, `start+size` first.
 fn fits(want: &str, seen: &str) -> bool {
     let mut seen = seen.split(' ');
     let mut words = want.split(' ');
@@ -268,7 +268,7 @@ fn linux_2_6_13_issues_every_window_of_its_trace() {
     });
     let trace = table("trace-2.6.13-ahead-window.tsv");
     assert_eq!(windows.collect::<Vec<_>>(), trace);
-    // Each window found nothing cached: what it reads is one batch.
+    // Each window found nothing cached: its pages are one batch.
     let read = reader.log.iter().flat_map(|l| l.batches.clone());
     let read: u64 = read.map(|batch| batch.end - batch.start).sum();
     assert_eq!((read, reader.alone.len()), (3568, 0));
@@ -293,7 +293,8 @@ fn adaptive_2005_issues_every_window_of_its_trace() {
 
 #[test]
 fn what_was_read_is_in_the_cache_and_nothing_else() {
-    // Linux 6.18 on ext4, measured: what mincore(2) shows after reads of 4 KiB from page 1000 on.
+    // Linux 6.18 on ext4, measured: the output of mincore(2) after reads of 4 KiB from page 1000
+    // on.
     let mut limits = Limits::new(100_000, 32);
     limits.folio_order_max = 9;
     let mut reader = Untimed::new(Policy::Linux, limits);

@@ -16,13 +16,13 @@ use crate::cache::{FileId, StreamId};
 use elevator::Waiting;
 use plug::Plug;
 
-/// The process that submits what no program has asked for yet.
+/// The process that submits pages which no program has requested yet.
 pub const AHEAD: u32 = u32::MAX;
 
 /// The rules of a disk's queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueRules {
-    /// When what was submitted goes on.
+    /// Time at which submitted requests go on.
     pub plug: PlugRules,
     /// The order of requests.
     pub elevator: Elevator,
@@ -149,7 +149,8 @@ impl BlockQueue {
         self.disk.counters()
     }
 
-    /// Takes a submission at `now_ns`: cuts it at the largest request, merges it with what waits.
+    /// Takes a submission at `now_ns`: cuts it at the largest request, merges it with waiting
+    /// requests.
     pub fn submit(&mut self, now_ns: u64, submission: Submission) {
         self.add(now_ns, submission);
         self.dispatch(now_ns);
@@ -234,7 +235,7 @@ impl BlockQueue {
         timers.into_iter().flatten().min()
     }
 
-    /// Lets time pass; what is done by then is added to `done`.
+    /// Lets time pass; requests that are done by then are added to `done`.
     pub fn advance(&mut self, now_ns: u64, done: &mut Vec<Done>) {
         let mut completions = std::mem::take(&mut self.completions);
         self.disk.advance(now_ns, &mut completions);

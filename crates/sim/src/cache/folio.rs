@@ -84,7 +84,7 @@ impl Folio {
         self.missing == 0
     }
 
-    /// Whether reclaim may take it at all: nobody waits for it or for its pages.
+    /// Whether reclaim may take it at all: no thread waits for it or for its pages.
     pub fn is_idle(&self) -> bool {
         self.is_up_to_date() && self.pins == 0
     }
@@ -191,7 +191,7 @@ pub(super) struct Lists {
     pub folios: Slab,
     pub inactive: List,
     pub active: List,
-    /// Grows with each page evicted or activated: what refaults are measured with.
+    /// Grows with each page evicted or activated: the clock of refault distances.
     pub nonresident_age: u64,
 }
 

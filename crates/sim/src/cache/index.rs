@@ -112,7 +112,7 @@ pub(super) fn pieces(start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
 /// The bits that a folio has in each of its leaves: folios are aligned to their size.
 #[inline]
 pub(super) fn folio_bits(index: u64, order: u8) -> u64 {
-    // Most folios are pages, and this is most of what they cost.
+    // Most folios are pages, and this is most of their cost.
     if order == 0 {
         return 1 << (index % LEAF_PAGES);
     }
@@ -194,7 +194,7 @@ impl Index {
     #[inline]
     pub fn put(&mut self, index: u64, order: u8, id: u32) -> Option<u32> {
         if order == 0 {
-            // A third of what the general way takes, and most folios are pages.
+            // This takes a third of the time of the general way, and most folios are pages.
             let (leaf, at) = (self.leaf_made(index / LEAF_PAGES), index % LEAF_PAGES);
             let slot = &mut leaf.slots[at as usize];
             let evicted_at = (leaf.shadow >> at & 1 == 1).then_some(*slot);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The page cache: which pages of which files are in memory, in folios, on an active and an
-//! inactive list, with the accounts of what became of them. It knows no time.
+//! The page cache: the pages of files in memory, in folios, on an active and an inactive list, with
+//! accounts of their use. It has no clock.
 
 mod access;
 mod account;
@@ -201,7 +201,7 @@ impl PageCache {
         self.lists.pages()
     }
 
-    /// Pages of the inactive list and free ones: what pages read now pass through before they are
+    /// Pages of the inactive list and free ones: pages read now pass through these before they are
     /// evicted. 0 without a capacity.
     #[must_use]
     pub fn reclaim_pages(&self) -> u64 {

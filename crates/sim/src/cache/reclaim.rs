@@ -205,8 +205,9 @@ impl PageCache {
         }
     }
 
-    /// Pages from the first one of a folio up to `end` are not cached any more, all of one stream;
-    /// what of them was unused is wasted. With an age, that of the first, they leave shadows.
+    /// Removes the pages from the first one of a folio up to `end` from the cache, all of one
+    /// stream. The unused ones of them are wasted. With an age, that of the first, they leave
+    /// shadows.
     fn vacate(&mut self, folio: &Folio, end: u64, age: Option<u32>) {
         let mut unused = 0;
         let index = &mut self.files[folio.file as usize];

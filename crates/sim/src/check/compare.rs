@@ -147,9 +147,9 @@ const TRIES_MAX: usize = 1000;
 /// Runs a program on a machine and on the model, up to the first difference; again
 /// from its start when the machine was unsure of a step, see [`Seen::is_unsure`].
 ///
-/// By residency, a page that somebody else dropped and that a step brought back looks as if nothing
-/// had happened to it. So a difference counts when two runs, one after the other, show it at the
-/// same step with the same pages cached.
+/// By residency, a page that another process dropped and that a step brought back looks as if
+/// nothing had happened to it. So a difference counts when two runs, one after the other, show it
+/// at the same step with the same pages cached.
 ///
 /// # Errors
 /// The machine can't carry it out.

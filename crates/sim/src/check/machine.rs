@@ -21,8 +21,8 @@ pub trait Machine {
     /// It can't.
     fn step(&mut self, step: &Step) -> Result<Seen, Self::Error>;
 
-    /// The next program is run again because a difference is doubted: where it is waited for what
-    /// can't be counted, it is worth waiting longer.
+    /// The next program is run again because a difference is doubted: waits for events that can't
+    /// be counted should take longer.
     fn take_care(&mut self, is_doubted: bool) {
         let _ = is_doubted;
     }
@@ -32,7 +32,7 @@ pub trait Machine {
         false
     }
 
-    /// How it looks at what it does.
+    /// The means by which it observes itself.
     fn sight(&self) -> Sight {
         Sight::Events
     }

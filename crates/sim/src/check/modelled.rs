@@ -413,7 +413,7 @@ fn run(
     }
 }
 
-/// All that is under way arrives, but for what is late.
+/// All folios in flight arrive, except for the late ones.
 fn arrive(cache: &mut PageCache, told: &mut Told) {
     for pages in std::mem::take(&mut told.under_way) {
         let mut at = pages.start;

@@ -45,7 +45,7 @@ pub enum MapAdvice {
 /// without a mapping, does nothing, so that any part of a program is a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// open(2); closes what was open under the number.
+    /// open(2); closes the file that was open under the number.
     Open {
         /// Which descriptor, below [`DESCRIPTORS`].
         descriptor: usize,
@@ -209,7 +209,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// A program: which file it reads, with which windows, and what it does.
+/// A program: its file, its windows, and its steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// The seed that it was drawn from.

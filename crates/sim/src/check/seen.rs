@@ -6,13 +6,13 @@ use std::fmt;
 
 use super::program::DESCRIPTORS;
 
-/// How a machine looks at what it does.
+/// The events that a machine can observe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sight {
-    /// It tells of each folio that comes and goes, and what each descriptor remembers.
+    /// It reports each folio that comes and goes, and the readahead state of each descriptor.
     #[default]
     Events,
-    /// It only sees what is cached and what is mapped after each step.
+    /// It only sees the cached and the mapped pages after each step.
     Residency,
 }
 
@@ -138,11 +138,11 @@ pub struct Seen {
     /// inserted during this step and had not arrived yet. That is the device's doing, not the
     /// kernel's, so the model is told.
     pub late: BTreeSet<u64>,
-    /// Whether the step proves nothing: more of them may have arrived than `late` says, or somebody
-    /// else dropped pages of the file.
+    /// Whether the step proves nothing: more of them may have arrived than `late` says, or another
+    /// process dropped pages of the file.
     pub is_unsure: bool,
     /// The events of the step, for people.
     pub events: Vec<Event>,
-    /// `Limits::QUIRK_*`, or-ed: known defects of the kernel that changed what was decided.
+    /// `Limits::QUIRK_*`, or-ed: known defects of the kernel that changed the decision.
     pub misled: u8,
 }

@@ -12,7 +12,7 @@ const AROUND: usize = 3;
 /// Windows kept for a picture; more can't be told apart in one.
 const WINDOWS_MAX: usize = 20_000;
 
-/// A decision, with what the policy saw.
+/// A decision, with its inputs.
 #[derive(Clone, Debug)]
 pub struct Explained {
     /// Time of the decision, in nanoseconds.

@@ -21,9 +21,9 @@ pub(super) struct Io {
     /// The number of the call that runs.
     pub call: u64,
     pub disks: Vec<BlockQueue>,
-    /// By disk: what was measured of it.
+    /// By disk: its measured properties.
     pub devices: Vec<Device>,
-    /// By file: what is remembered of it, for policies that do.
+    /// By file: its streams, for policies that remember them.
     pub streams: Option<Vec<Option<Box<Streams>>>>,
     /// The memory that all share.
     pub budget: Budget,

@@ -95,8 +95,8 @@ impl Simulation {
         Self::following(setup, keep, None)
     }
 
-    /// A machine whose programs do what a trace says. The setup is of that trace, and so are the
-    /// events, from its beginning on.
+    /// A machine whose programs play a trace. The setup is of that trace, and so are the events,
+    /// from its beginning on.
     #[must_use]
     pub fn of_trace(
         setup: Setup,

@@ -40,7 +40,7 @@ impl Opened {
         self.passes.remove(&pass);
     }
 
-    /// Closes what no thread comes back to.
+    /// Closes files that no thread will use again.
     pub fn close_before(&mut self, pass: Pass) {
         while self
             .passes

@@ -29,7 +29,7 @@ pub struct Setup {
     pub queue: QueueRules,
     /// The policy that decides.
     pub policy: Policy,
-    /// How the oracle reads ahead, where there is one; `policy` only reads what is asked for then.
+    /// Settings of the oracle, where there is one; `policy` only reads the requested pages then.
     pub foresight: Option<Foresight>,
     /// Limits of each file, except for its size.
     pub limits: Limits,

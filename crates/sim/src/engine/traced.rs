@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads of a trace: they do what was recorded, think as long in between, and begin and wait for
-//! each other as they did.
+//! Threads of a trace: they make the recorded accesses, think as long in between, and begin and
+//! wait for each other as recorded.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -30,7 +30,7 @@ struct Thread {
     next: Option<Item>,
     /// When its thinking is over; `None` until that is known.
     ready_ns: Option<u64>,
-    /// When it ended what it did last.
+    /// Time at which its last action ended, in nanoseconds.
     last_ns: Option<u64>,
     accesses: u64,
     /// Threads that begin after a number of its accesses, and a time in nanoseconds; the latest
@@ -109,9 +109,9 @@ impl Replay {
         self.feed.take_error()
     }
 
-    /// The next access of any thread that nobody has looked at yet: the thread, how many of its
-    /// accesses that use pages come before, and the access. `None` when there is none, or none
-    /// near enough.
+    /// The next access of any thread that was not looked at yet: the thread, the number of its
+    /// earlier accesses that use pages, and the access. `None` when there is none, or none near
+    /// enough.
     pub fn look_ahead(&mut self) -> Option<(usize, u64, Access)> {
         self.feed.look_ahead()
     }
@@ -378,7 +378,7 @@ impl Simulation {
                 _ => FaultCall::new(open, start..end, mapping),
             })
         };
-        // A read returns what there is.
+        // A read returns the bytes up to the end of the file.
         let end_bytes = access.end_bytes().min(open.file_bytes);
         let request = Request {
             file: key.0,
@@ -410,7 +410,7 @@ impl Simulation {
         self.access_done(number, time_ns);
     }
 
-    /// A thread comes to an open file, and opens it if nobody has.
+    /// A thread uses an open file, and opens it if it isn't open.
     fn open_traced(&mut self, number: usize, key: Pass) {
         let file = key.0;
         if self.opened[TABLE].get(key).is_none() {

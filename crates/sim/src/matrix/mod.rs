@@ -168,7 +168,7 @@ impl Workload {
 }
 
 impl Matrix {
-    /// Puts together what [`runs`] of the workloads gave, each under all of `policies`.
+    /// Puts together the results of the [`runs`] of the workloads, each under all of `policies`.
     #[must_use]
     pub fn new(workloads: Vec<Workload>, policies: Vec<Contender>, numbers: Vec<Numbers>) -> Self {
         let mut numbers = numbers.into_iter();

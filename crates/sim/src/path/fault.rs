@@ -86,7 +86,7 @@ pub struct FaultCall {
 }
 
 impl FaultCall {
-    /// Comes to `pages`, cut to what the mapping and the file have.
+    /// Accesses `pages`, cut to the mapping and the file.
     #[must_use]
     pub fn new(open: &OpenFile, pages: Range<u64>, mapping: Mapping) -> Self {
         let end = pages.end.min(open.limits.file_pages);
@@ -166,9 +166,10 @@ impl FaultCall {
         self.fault(cache, open, host)
     }
 
-    /// Maps what is cached around the fault; whether the page itself was (filemap_map_pages).
-    /// Folios that carry a mark, or are on their way, are left to a fault of their own
-    /// (next_uptodate_folio). `tried`: the fault is taken again, and knows it (FAULT_FLAG_TRIED).
+    /// Maps the cached pages around the fault. Returns whether the page itself was cached
+    /// (filemap_map_pages). Folios that carry a mark, or are on their way, are left to a fault of
+    /// their own (next_uptodate_folio). `tried`: the fault is taken again, and knows it
+    /// (FAULT_FLAG_TRIED).
     fn map_around(&self, cache: &mut PageCache, open: &mut OpenFile, tried: bool) -> bool {
         let around = self.mapping.around(self.index);
         let end = around.end.min(open.limits.file_pages);
@@ -206,8 +207,8 @@ impl FaultCall {
         covered
     }
 
-    /// How many misses fault-around takes back for what it walks over of a folio. A page that came
-    /// back soon after its eviction is no sign that readahead pays.
+    /// Number of misses that fault-around takes back for the pages of a folio that it walks over. A
+    /// page that came back soon after its eviction is no sign that readahead pays.
     fn hits(&self, info: &FolioInfo, pages: &Range<u64>, serves: bool, open: &OpenFile) -> u64 {
         let uncounted = Access::VMA_SEQUENTIAL | Access::VMA_EXEC;
         if info.workingset && !open.rules.has(Rules::COUNTS_REFAULTS) {
@@ -346,7 +347,8 @@ impl FaultCall {
         self.use_run(cache, open, 1)
     }
 
-    /// The page is there, and the fault is taken again: maps it, with what else has arrived.
+    /// The page is there, and the fault is taken again: maps it, with the other pages that have
+    /// arrived.
     ///
     /// A fault under the lock of its mapping is taken again under that of the process, and counts
     /// as tried only if it was a major one (do_user_addr_fault). Else it is counted anew.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From windows to batches of pages: what is cached is passed over, and each run without a gap is
-//! one batch (page_cache_ra_order, page_cache_ra_unbounded).
+//! From windows to batches of pages: cached pages are skipped, and each run without a gap is one
+//! batch (page_cache_ra_order, page_cache_ra_unbounded).
 
 use foreread_core::policy::{Decision, Feedback, Folio, Folios, Limits, Window};
 

@@ -26,7 +26,7 @@ use crate::cache::{FileId, FileView, FolioId, PageCache, StreamId};
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// One contiguous batch of pages to read from the device: what the kernel submits in one plug.
+/// One contiguous batch of pages to read from the device, which the kernel submits in one plug.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// The file.
@@ -43,7 +43,7 @@ pub struct Batch {
     pub alone: bool,
 }
 
-/// A decision, with what led to it.
+/// A decision, with its inputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Decided<'a> {
     /// The file.
@@ -58,7 +58,7 @@ pub struct Decided<'a> {
     pub decision: &'a Decision,
     /// Pages of its windows that were not cached and are read now.
     pub fetched_pages: u64,
-    /// The quirks (`Limits::QUIRK_*`) that hid from it what is cached.
+    /// The quirks (`Limits::QUIRK_*`) that hid cached pages from it.
     pub misled: u8,
 }
 
@@ -152,7 +152,7 @@ impl OpenFile {
         self.state.advise(advice, &self.limits);
     }
 
-    /// Asks the policy, and issues what it decides.
+    /// Asks the policy, and issues its decision.
     fn decide(
         &mut self,
         cache: &mut PageCache,
@@ -324,7 +324,7 @@ impl From {
     };
 }
 
-/// `POSIX_FADV_WILLNEED`, readahead(2), `MADV_WILLNEED`: nobody waits for these pages yet.
+/// `POSIX_FADV_WILLNEED`, readahead(2), `MADV_WILLNEED`: no thread waits for these pages yet.
 pub fn force(
     cache: &mut PageCache,
     open: &mut OpenFile,
@@ -345,7 +345,7 @@ pub fn force(
 pub enum Step {
     /// The program waits until the folio is up to date. It is pinned; step on when it is.
     Wait(FolioId),
-    /// A fault is taken again, after what it started was submitted; step on.
+    /// A fault is taken again, after the reads that it started were submitted; step on.
     Again,
     /// The program used this many pages, and goes on.
     Used(u64),

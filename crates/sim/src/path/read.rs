@@ -29,7 +29,7 @@ pub struct ReadCall {
     previous_page: Option<u64>,
     /// The folio that is waited for, and the page after its part of this read.
     waited: Option<(FolioId, u64)>,
-    /// The arrival that was waited for: what came with it was late, too.
+    /// The arrival that was waited for: pages that came with it were late, too.
     late: Option<u32>,
     /// Time since which it waits, in nanoseconds.
     waiting_since_ns: u64,
@@ -122,7 +122,7 @@ impl ReadCall {
         }
     }
 
-    /// The policy is told of the whole call, and what of it is missing.
+    /// Tells the policy of the whole call, and of its missing pages.
     fn see(&mut self, cache: &mut PageCache, open: &mut OpenFile, host: &mut dyn Host) {
         let mut access = Access::read_look(self.index, self.last - self.index);
         let mut at = self.index;

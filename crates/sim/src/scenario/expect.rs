@@ -76,13 +76,13 @@ impl Metric {
 /// How near is near enough.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
-    /// Percent of what is expected.
+    /// Percent of the expected value.
     Percent(f64),
     /// In the unit of the metric.
     Absolute(f64),
-    /// At least what is expected.
+    /// At least the expected value.
     AtLeast,
-    /// At most what is expected.
+    /// At most the expected value.
     AtMost,
 }
 
@@ -241,7 +241,7 @@ fn read_one(section: &Section<'_>) -> Result<Expectation, ScenarioError> {
 }
 
 impl Scenario {
-    /// Holds runs against what is expected of them. `outcomes` are those of `runs`.
+    /// Compares runs with the expected values. `outcomes` are those of `runs`.
     #[must_use]
     pub fn check(&self, runs: &[Combination], outcomes: &[Outcome]) -> Vec<Checked> {
         let rows = self.expectations.iter();

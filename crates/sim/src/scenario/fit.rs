@@ -146,7 +146,7 @@ impl Scenario {
         }
     }
 
-    /// How far the marked rows are from what is expected.
+    /// Distance of the marked rows from the expected values.
     fn distance(&self, runs: &mut u64) -> f64 {
         let combinations = self.fitted_runs();
         let run = |combination| Simulation::new(self.setup(combination), Keep::default()).run();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scenarios: what to simulate, as small TOML texts. `docs/scenarios.md` describes the fields.
+//! Scenarios: descriptions of simulations, as small TOML texts. `docs/scenarios.md` describes the
+//! fields.
 
 mod combine;
 mod expect;
@@ -92,8 +93,8 @@ pub struct Scenario {
     pub about: String,
     /// Which of the workloads that tell policies apart it is, such as `W5`; empty when none.
     pub workload: String,
-    /// Whether readahead can only lose here, so that a policy should fetch nothing but what is
-    /// asked for.
+    /// Whether readahead can only lose here, so that a policy should fetch only the requested
+    /// pages.
     pub is_random: bool,
     /// Memory sizes, in pages.
     pub memory_pages: Vec<u64>,

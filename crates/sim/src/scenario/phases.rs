@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a program reads: a pattern, the part of the file it stays in, and what disturbs it. These
-//! fields stand in `[[program]]`, or in each `[[program.phase]]`.
+//! The reads of a program: a pattern, its part of the file, and disturbances. These fields stand in
+//! `[[program]]`, or in each `[[program.phase]]`.
 
 use super::text::{Field, Section};
 use super::{FileGroup, ScenarioError};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From TOML to a scenario: the sections, and what must hold between them.
+//! From TOML to a scenario: the sections, and the rules between them.
 
 use foreread_core::policy::Limits;
 use foreread_core::policy::sizing::DEFAULT_PAGES;
@@ -21,7 +21,7 @@ impl Scenario {
         let source = Source { file, text };
         let document = source.parse()?;
         let table: &toml::de::DeTable<'_> = document.get_ref();
-        // The document lives as long as the text's copy here; what is read is owned.
+        // The document lives as long as the text's copy here; the parsed values are owned.
         let top = Section::new(source, "", table, 0);
         read(&top)
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The accesses of a trace, thread by thread, as the simulation comes to them.
 //!
-//! In the simulation threads run apart in another way than they did when they were recorded, so
-//! what is read for others on the way to the access of one is kept. So that memory is bounded, a
-//! thread that is far ahead of the others has to wait for them: [`Next::Full`].
+//! In the simulation, threads progress in another way relative to each other than in the recording.
+//! So the accesses of other threads that are read on the way to the access of one thread are kept.
+//! To bound memory, a thread that is far ahead of the others has to wait for them: [`Next::Full`].
 
 use std::collections::VecDeque;
 use std::fmt;

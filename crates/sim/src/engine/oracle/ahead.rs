@@ -10,10 +10,10 @@ use crate::engine::program::{paced_ns, pages_of};
 use crate::engine::setup::{FileSetup, ProgramSetup};
 use crate::path::PAGE_BYTES;
 
-/// Requests that are counted to find out what a thread costs in all.
+/// Requests that are counted to find out the total cost of a thread.
 const COUNTED_MAX: usize = 1 << 20;
 
-/// An access that is to come, or what is left of it to look at.
+/// A future access, or the part of it that was not looked at yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Coming {
     /// How many accesses of the thread come before it.
@@ -62,7 +62,7 @@ impl Clock {
 #[derive(Clone, Debug)]
 pub(super) struct Ahead {
     pub program: usize,
-    /// The requests beyond what was looked at.
+    /// The requests beyond those that were looked at.
     requests: Requests,
     /// The access that is looked at next.
     pub coming: Option<Coming>,
@@ -180,7 +180,7 @@ impl Ahead {
         pages
     }
 
-    /// When the thread comes to what is looked at next, at its pace of now.
+    /// Time at which the thread reaches the next access to look at, at its present pace.
     pub fn due_ns(&self) -> u64 {
         let unhindered_ns = self
             .coming

@@ -53,7 +53,7 @@ impl Batch {
         self.runs.last()
     }
 
-    /// Adds pages, to the end or the front of what was added last where they touch.
+    /// Adds pages, to the end or the front of the last run where they touch it.
     pub fn add(&mut self, run: Run) {
         self.left_pages = self
             .left_pages
@@ -79,9 +79,8 @@ impl Batch {
         &self.runs
     }
 
-    /// By disk: what is asked of it, neighbours behind each other. A head goes upward from where it
-    /// is and then from the lowest; other disks have no way to go, so what is needed first comes
-    /// first.
+    /// By disk: its requests, neighbours behind each other. A head goes upward from its place and
+    /// then from the lowest one; on other disks the pages needed first come first.
     pub fn submissions(
         mut self,
         io: &Io,

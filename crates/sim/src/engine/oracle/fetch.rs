@@ -13,7 +13,7 @@ use crate::engine::Simulation;
 const LOOK_PAGES: u64 = 64;
 
 impl Simulation {
-    /// Takes what is missing of the next pages of an access into the batch.
+    /// Takes the missing ones of the next pages of an access into the batch.
     pub(super) fn look_at(
         &mut self,
         oracle: &mut Oracle,
@@ -76,8 +76,8 @@ impl Simulation {
         true
     }
 
-    /// The pages between what was taken last and these, where all of them are missing and reading
-    /// them is cheaper than a request.
+    /// The pages between the last run and these, where all of them are missing and reading them is
+    /// cheaper than a request.
     fn hole(&self, oracle: &Oracle, batch: &Batch, file: FileId, pages: &Range<u64>) -> Range<u64> {
         let nothing = pages.start..pages.start;
         let before = oracle.last.as_ref().filter(|_| oracle.room.is_head);

@@ -49,8 +49,8 @@ impl Simulation {
         oracle.ahead_pages = oracle.ahead_pages.saturating_sub(past);
     }
 
-    /// A thread is about to find a page missing: what is missing of its access is asked for at
-    /// once, and more of what it needs next.
+    /// A thread is about to find a page missing: the missing pages of its access are requested at
+    /// once, and more of those that it needs next.
     pub(in crate::engine) fn oracle_covers(&mut self, number: usize, time_ns: u64) {
         if self.oracle.is_none() {
             return;
@@ -172,7 +172,7 @@ impl Simulation {
         true
     }
 
-    /// Looks at what is needed next; `false` when there is nothing.
+    /// Looks at the access that is needed next; `false` when there is none.
     fn look_ahead(&mut self, oracle: &mut Oracle, batch: &mut Batch, pages_max: u64) -> bool {
         let Some((number, coming)) = self.next_coming(oracle, pages_max) else {
             return false;
@@ -207,7 +207,7 @@ impl Simulation {
                 oracle.leave(number);
                 continue;
             }
-            // It was entered before anybody knew what it would read.
+            // It was entered before its next read was known.
             if had_none {
                 oracle.enter(number);
                 if oracle.looking.first().map(|entry| entry.2) != Some(number) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The oracle: it knows what each thread will read, and has it read ahead, within bounds of memory
-//! and of what is asked of a disk. What is missing all the same when it is needed is asked for at
-//! once, or when it is its thread's turn. `docs/sim.md` says more.
+//! The oracle: it knows the future reads of each thread, and has them read ahead, within bounds of
+//! memory and of the requests to a disk. Pages that are missing all the same when they are needed
+//! are requested at once, or when it is their thread's turn. `docs/sim.md` says more.
 //!
-//! It looks at each access to come once, in the order in which they are needed, and takes what is
-//! not cached into a batch; a batch goes to the disks when these have little left to do.
+//! It looks at each future access once, in the order of need, and takes the uncached pages into a
+//! batch; a batch goes to the disks when these have little left to do.
 
 mod ahead;
 mod batch;
