@@ -133,7 +133,7 @@ pub struct Types<'a> {
     places: Vec<u32>,
 }
 
-/// One type, with what follows its first three words.
+/// One type, with the data after its first three words.
 #[derive(Clone, Copy)]
 pub struct Type<'a> {
     pub name: u32,

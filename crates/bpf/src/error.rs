@@ -47,7 +47,7 @@ pub enum BpfError {
     Rejected {
         /// Its release.
         release: String,
-        /// The program, and what it was to be attached to.
+        /// The program, and the place that it was to be attached to.
         program: String,
         /// The verifier's message, with the source line.
         reason: String,

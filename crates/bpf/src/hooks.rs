@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which programs the running kernel has a place for.
 //!
-//! In: the programs of an object, by name and section, and the kernel's BTF. Out: of each hook the
-//! first program whose tracepoint or function the kernel has, with as many arguments. `bpf/hooks.h`
-//! says how programs are named: what is before `__` is the hook; `__fnN` asks for a function of N
-//! arguments, `__tpN` for a tracepoint of N.
+//! Input: the programs of an object, by name and section, and the kernel's BTF. Output: for each
+//! hook, the first program whose tracepoint or function the kernel has, with as many arguments.
+//! `bpf/hooks.h` describes the names of programs: the part before `__` is the hook; `__fnN` asks
+//! for a function of N arguments, `__tpN` for a tracepoint of N.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -3,9 +3,9 @@
 //!
 //! libbpf-cargo makes a type of each struct that a compiled program knows, from its BTF, and puts
 //! it beside the skeleton. [`field!`](crate::field) and [`put!`](crate::put) find a field by that
-//! type, so neither its place nor its width is written down a second time: where a header moves a
-//! field, it is read from there, and where it takes it away or changes its width, what reads it
-//! doesn't compile.
+//! type, so neither its place nor its width is written down a second time. When a header moves a
+//! field, it is read from the new place. When a header removes it or changes its width, the code
+//! that reads it doesn't compile.
 
 /// The content of a field: a number, or bytes.
 pub trait Plain: Sized {

@@ -103,6 +103,6 @@ pub fn wait(ring: &RingBuffer<'_>, also: BorrowedFd<'_>, limit: Option<Duration>
         PollFd::from_borrowed_fd(records, PollFlags::IN),
         PollFd::from_borrowed_fd(also, PollFlags::IN),
     ];
-    // Interrupted or not, what is there is taken.
+    // Interrupted or not, available records are taken.
     let _ = poll(&mut fds, limit.map(timespec).as_ref());
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loads the programs of an object as far as the running kernel takes them.
 //!
-//! In: which hooks are wanted, which of them can be done without, and a way to open the object.
-//! Out: the loaded object, which program serves each hook, and what lacks with the reason. A
-//! program that the kernel refuses is left out, or another one for the same hook takes its place; a
-//! refusal is told from the verifier's own log. It guarantees that every wanted hook is either
-//! served or named.
+//! Input: the wanted hooks, which of them are optional, and a way to open the object. Output: the
+//! loaded object, the program that serves each hook, and the missing hooks with their reasons. A
+//! program that the kernel refuses is left out, or another one for the same hook takes its place;
+//! the reason of a refusal is taken from the verifier's own log. It guarantees that every wanted
+//! hook is either served or named.
 //!
 //! libbpf loads all programs of an object or none, and an object that failed can't be used again:
 //! after each refusal the object is opened anew without the refused program.
@@ -37,7 +37,7 @@ pub const fn needs(hook: &'static str) -> Wanted {
     Wanted { hook, loss: None }
 }
 
-/// A hook that can be done without, and what isn't seen then.
+/// An optional hook, and the events that aren't seen without it.
 pub const fn likes(hook: &'static str, loss: &'static str) -> Wanted {
     Wanted {
         hook,
@@ -73,8 +73,8 @@ impl Served {
             .find(|program| program.name() == name.as_str())
     }
 
-    /// Attaches what serves these hooks, in this order, as far as they are served. The programs are
-    /// detached with their links.
+    /// Attaches the programs that serve these hooks, in this order, as far as they are served. The
+    /// programs are detached with their links.
     ///
     /// # Errors
     /// [`BpfError`] when the kernel refuses to attach one that can't be done without.
@@ -122,8 +122,8 @@ struct Candidate {
     place: Place,
 }
 
-/// Loads the programs that serve the wanted hooks; those that are attached to nothing always are.
-/// `set` sets what is to be set before they are loaded.
+/// Loads the programs that serve the wanted hooks; those that are attached to nothing are always
+/// loaded. `set` makes the settings that must precede loading.
 ///
 /// # Errors
 /// [`BpfError`] when rights or types are missing, or a hook that can't be done without isn't

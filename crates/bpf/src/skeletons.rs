@@ -19,11 +19,11 @@ macro_rules! skeletons {
 }
 
 skeletons! {
-    /// `bpf/block.bpf.c`: what a device does with each request.
+    /// `bpf/block.bpf.c`: the block layer's events of a device's requests.
     block "block.skel.rs",
     /// `bpf/check.bpf.c`: readahead of one file, for check-kernel.
     check "check.skel.rs",
-    /// `bpf/record.bpf.c`: what a process tree reads.
+    /// `bpf/record.bpf.c`: the reads of a process tree.
     record "record.skel.rs",
     /// `bpf/stat.bpf.c`: accounts of pages.
     stat "stat.skel.rs",

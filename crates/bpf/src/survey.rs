@@ -2,8 +2,8 @@
 //! The state of each BPF program on this kernel: its place of attachment, and the counts of the
 //! verifier.
 //!
-//! A survey loads and attaches programs as their users do, and listens. It is what `foreread doctor
-//! --programs` prints, and what the verifier's baseline of each kernel is made of.
+//! A survey loads and attaches programs as their users do, and listens. `foreread doctor
+//! --programs` prints it, and the verifier's baseline of each kernel is made of it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Of what `act` loads; it gives what lacks.
+    /// A survey of the programs that `act` loads; `act` returns the missing hooks.
     pub fn of<E: std::fmt::Display>(
         subject: &'static str,
         act: impl FnOnce() -> Result<Vec<MissingHook>, E>,
@@ -74,7 +74,7 @@ pub(super) fn is_on() -> bool {
     MET.with_borrow(Option::is_some)
 }
 
-/// Notes what was loaded: programs with their places, and what libbpf printed.
+/// Notes the loaded programs with their places, and the output of libbpf.
 pub(super) fn note(places: impl Iterator<Item = (String, String)>, printed: &str) {
     MET.with_borrow_mut(|met| {
         let Some(met) = met else {

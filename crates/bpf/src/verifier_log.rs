@@ -2,8 +2,8 @@
 //! Messages of libbpf and of the kernel's verifier while programs are loaded.
 //!
 //! libbpf prints the verifier's log of a refused program between two lines that name the program.
-//! The last lines of that log say what is wrong, and the last source line that it quotes says
-//! where.
+//! The last lines of that log contain the error, and the last source line that it quotes is its
+//! place.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::fmt;
 use libbpf_rs::{PrintLevel, set_print};
 
 thread_local! {
-    /// Output of libbpf on this thread, while somebody listens.
+    /// Output of libbpf on this thread, while it is kept.
     static HEARD: RefCell<Option<Heard>> = const { RefCell::new(None) };
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Heard {
     pub details: String,
 }
 
-/// Keeps libbpf from printing to the terminal; what it says is for those who listen.
+/// Keeps libbpf from printing to the terminal; its output is only kept by [`listening`].
 pub(super) fn quieten() {
     set_print(Some((PrintLevel::Debug, |level, text| {
         HEARD.with_borrow_mut(|heard| match heard {
@@ -35,7 +35,7 @@ pub(super) fn quieten() {
     })));
 }
 
-/// Does something, and gives what libbpf printed meanwhile on this thread.
+/// Runs `act`, and returns libbpf's output meanwhile on this thread.
 pub(super) fn listening<T>(act: impl FnOnce() -> T) -> (T, Heard) {
     HEARD.set(Some(Heard::default()));
     let done = act();
@@ -116,7 +116,7 @@ pub(super) struct Verified {
 }
 
 impl Verified {
-    /// Of all programs that were loaded with statistics, of what libbpf printed.
+    /// Counts of all programs that were loaded with statistics, from libbpf's output.
     pub(super) fn all_of(printed: &str) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         for line in printed.lines() {

@@ -38,7 +38,7 @@ fn loaded(object: &mut MaybeUninit<OpenObject>) -> Option<CoreTestSkel<'_>> {
     match skel.load() {
         Ok(skel) => Some(skel),
         Err(error) => {
-            // EPERM is what the machine refuses; what the verifier rejects is EACCES or EINVAL.
+            // The machine refuses with EPERM; the verifier rejects with EACCES or EINVAL.
             let text = format!("{error:#}");
             assert!(
                 text.contains("os error 1)"),

@@ -20,7 +20,7 @@ fn kept(name: &str) -> &str {
     name.get(..KEPT_BYTES).unwrap_or(name)
 }
 
-/// Names of an object's maps, and of what its programs are for.
+/// Names of an object's maps, and of the hooks of its programs.
 fn names<B: SkelBuilder<'static> + Default>() -> (Vec<String>, BTreeSet<String>) {
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let opened = B::default().open(storage).expect("an object that opens");

@@ -205,7 +205,7 @@ pub fn decision_window(decision: &Decision, limits: &Limits, number: u32) -> Opt
 /// Facts about the page cache that a policy needs for this access.
 pub fn wants(policy: u32, state: &State, access: &Access, limits: &Limits) -> Wants {
     let mut wants = MaybeUninit::uninit();
-    // SAFETY: as above; the core writes every field of what it is given to fill.
+    // SAFETY: as above; the core writes every field of the struct that it is given to fill.
     unsafe {
         raw::foreread_wants(policy, state, access, limits, wants.as_mut_ptr());
         wants.assume_init()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sizes that people type.
 //!
-//! The tools of the field disagree on what a bare number counts (`blockdev --setra` sectors,
-//! `read_ahead_kb` KiB, fio bytes), so here a size has a unit, and a bare number is answered with
-//! what it could mean.
+//! The tools of the field disagree on the unit of a bare number (`blockdev --setra` sectors,
+//! `read_ahead_kb` KiB, fio bytes). So here a size has a unit, and the error for a bare number
+//! lists the sizes that it could mean.
 
 use crate::units::{Bytes, KiB, Pages, Sectors, Unit, UnitError, grouped};
 use std::str::FromStr;
@@ -189,7 +189,7 @@ impl Decimal {
     }
 }
 
-/// The error for a bare number: what it could mean, as far as 64 bits go.
+/// The error for a bare number: the sizes that it could mean, as far as 64 bits go.
 fn no_unit(number: &str, value: Decimal) -> SizeError {
     let readings: Vec<String> = [
         ("K", KiB::UNIT_BYTES),

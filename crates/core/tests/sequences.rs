@@ -118,7 +118,7 @@ impl Play {
                 read_pages: read,
             });
         }
-        // A page that nobody asked for is read alone.
+        // A page that was not requested is read alone.
         for page in access.index..access.index + pages {
             self.request(page, 1);
             let there_ns = self.pages[&page];
@@ -180,7 +180,7 @@ fn scattered(count: usize) -> impl Iterator<Item = u64> {
         .take(count)
 }
 
-/// A reading: its name, limits, and what is read.
+/// A reading: its name, its limits, and its accesses.
 type Reading = (&'static str, Limits, fn(&mut Play));
 
 fn readings() -> Vec<Reading> {

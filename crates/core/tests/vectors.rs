@@ -118,7 +118,7 @@ fn bytes(text: &str) -> u64 {
     size.count()
 }
 
-/// `x N` at the end of an access, and what stands before it.
+/// `x N` at the end of an access, and the words before it.
 fn times<'a>(words: &'a [&'a str]) -> (&'a [&'a str], u64) {
     match words {
         [before @ .., "x", count] => (before, count.parse().expect("a count")),

@@ -42,7 +42,7 @@ impl Context<'_> {
         Ok(Guest::new(self.lab, kernel)?.file(&self.foreread, "foreread"))
     }
 
-    /// Notes what a kernel's verifier counted, for a new baseline.
+    /// Notes the counts of a kernel's verifier, for a new baseline.
     pub fn note_verifier(&self, found: Baseline) {
         let mut now = self
             .verifier_now
@@ -56,7 +56,7 @@ impl Context<'_> {
         self.doctor_reports().get(kernel).cloned()
     }
 
-    /// Notes what `foreread doctor` said under a kernel.
+    /// Notes the report of `foreread doctor` under a kernel.
     pub fn note_doctor_report(&self, kernel: &str, report: &Value) {
         self.doctor_reports()
             .insert(kernel.to_owned(), report.clone());
@@ -87,7 +87,7 @@ impl Context<'_> {
     }
 }
 
-/// Whether a row reached what it should.
+/// Whether a row reached its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing is asserted: the number is for information.
@@ -98,7 +98,7 @@ pub enum Verdict {
     Missed,
 }
 
-/// One cell of the table: what one case found out under one kernel.
+/// One cell of the table: the result of one case under one kernel.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Its name, the same under each kernel.

@@ -28,7 +28,7 @@ impl<W: Write> Archive<W> {
         self.entry(name, REGULAR | 0o755, content)
     }
 
-    /// Writes the last entry and gives back what the archive was written to.
+    /// Writes the last entry and returns the output of the archive.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.entries = 0;
         self.entry(TRAILER, 0, &[])?;

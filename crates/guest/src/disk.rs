@@ -77,7 +77,8 @@ impl Disk {
 /// Bytes of a file on average: those of the tree that the bench greps through.
 const FILE_BYTES: u64 = workload::SMALL_FILES_BYTES / workload::SMALL_FILES as u64;
 const SEED: u64 = 1;
-/// Grows when what is in the image changes, so that no old one is taken for it.
+/// Version of the image's content. It grows with each change, so that no old image is taken for a
+/// new one.
 const TREE_VERSION: u32 = 3;
 
 /// The image of an ext4 file system with `files` small files below `tree/`, like a program's

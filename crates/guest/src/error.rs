@@ -25,7 +25,7 @@ pub enum GuestError {
     Died {
         /// Name of the kernel.
         kernel: String,
-        /// The last lines of its console and of what the script printed.
+        /// The last lines of its console and of the script's output.
         console: String,
     },
     /// The guest was stopped at its time limit.
@@ -37,7 +37,7 @@ pub enum GuestError {
         kernel: String,
         /// The limit, in seconds.
         limit_s: u64,
-        /// The last lines of its console and of what the script printed.
+        /// The last lines of its console and of the script's output.
         console: String,
     },
     /// No boot of the guest came as far as its script.

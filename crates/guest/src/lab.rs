@@ -47,8 +47,8 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Builds what is missing. Without network when everything is there; else it takes up to three
-    /// minutes and needs root, or sudo without a password, for the root file system.
+    /// Builds the missing parts. Works without network when everything is there; else it takes up
+    /// to three minutes and needs root, or sudo without a password, for the root file system.
     ///
     /// # Errors
     /// [`GuestError::Lacking`] with the reason in one line, when it can't be built here.
@@ -146,7 +146,7 @@ impl Lab {
     }
 }
 
-/// Writes an ext4 file system with what `folder` holds to `image`; sets the times of its files.
+/// Writes an ext4 file system with the content of `folder` to `image`; sets the times of its files.
 pub(crate) fn write_ext4(folder: &Path, image: &Path, size_mib: u64) -> Result<(), GuestError> {
     let size = size_mib.to_string();
     let arguments = [
@@ -158,7 +158,7 @@ pub(crate) fn write_ext4(folder: &Path, image: &Path, size_mib: u64) -> Result<(
     script(&arguments, None).map(drop)
 }
 
-/// Runs `lab.sh` and returns what it printed; its last line of complaint is the error.
+/// Runs `lab.sh` and returns its output; its last line of complaint is the error.
 fn script(arguments: &[&OsStr], lab: Option<&Path>) -> Result<String, GuestError> {
     let script = source_folder().join("lab.sh");
     let mut command = Command::new(&script);

@@ -3,8 +3,8 @@
 //!
 //! Input: a [`Lab`] (QEMU, kernels, a root file system; built from Debian's packages by
 //! `tests/guest/lab.sh`), the name of a kernel, a shell script, files and disks. Output: an
-//! [`Outcome`] with what the script printed, its exit status, the request counters of every disk at
-//! each named [`Point`], and the files that the script left in `/run/out`.
+//! [`Outcome`] with the output of the script, its exit status, the request counters of every disk
+//! at each named [`Point`], and the files that the script left in `/run/out`.
 //!
 //! ```no_run
 //! use foreread_guest::{Disk, Guest, Lab};

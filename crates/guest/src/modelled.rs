@@ -96,10 +96,10 @@ impl Modelled {
         })
     }
 
-    /// Waits until the guest has closed the disk; returns what the disk did. Only for a guest that
-    /// has connected: call it after QEMU's end.
+    /// Waits until the guest has closed the disk; returns the counters of the disk. Only for a
+    /// guest that has connected: call it after QEMU's end.
     pub(crate) fn finish(mut self, socket: &Path) -> Counters {
-        // A QEMU that died before it connected leaves the server waiting for somebody.
+        // A QEMU that died before it connected leaves the server waiting for a connection.
         drop(UnixStream::connect(socket));
         if let Some(receiver) = self.receiver.take() {
             // A thread that panicked has nothing to add to the counters.

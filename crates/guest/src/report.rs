@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of kernels and rows, as Markdown and as JSON, and what of it is wrong.
+//! The table of kernels and rows, as Markdown and as JSON, and its errors.
 
 use std::collections::BTreeMap;
 
@@ -166,7 +166,7 @@ impl Report {
         failures.chain(misses).chain(reached).collect()
     }
 
-    /// The table, and what was missed.
+    /// The table, and the missed targets.
     pub fn markdown(&self) -> String {
         let mut text = String::from("| | target |");
         for (_, release) in &self.kernels {

@@ -55,7 +55,7 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// Of one kernel, from what doctor said.
+    /// The baseline of one kernel, from doctor's report.
     pub fn of(kernel: &str, surveys: &[&Value]) -> Self {
         let mut baseline = Self::default();
         for survey in surveys {
@@ -90,7 +90,7 @@ impl Baseline {
         )
     }
 
-    /// Replaces what is known of the kernels in `other`.
+    /// Replaces the entries of the kernels in `other`.
     pub fn replace(&mut self, other: Self) {
         let kernels: Vec<&String> = other.0.keys().map(|key| &key.0).collect();
         self.0.retain(|key, _| !kernels.contains(&&key.0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Foreread under the oldest kernel of the list, and what a guest that goes wrong comes to.
+//! Foreread under the oldest kernel of the list, and the errors of a guest that goes wrong.
 //!
 //! Needs QEMU and Debian's packages; says `skipped:` where they can't be had.
 #![forbid(unsafe_code)]

@@ -18,7 +18,7 @@ use crate::process;
 use crate::programs::Program;
 use crate::sample::{Rounds, Sample};
 
-/// How often to measure what.
+/// Number of runs of each kind.
 #[derive(Clone, Copy, Debug)]
 pub struct ColdPlan {
     /// Pairs of a start with the kernel alone and a first run, or no such starts.
@@ -34,7 +34,7 @@ pub struct ColdPlan {
 /// The current stage, for a display of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Finding out what the program needs.
+    /// Finding out which bytes the program needs.
     Needed,
     /// Running with everything cached.
     Cached,

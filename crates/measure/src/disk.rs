@@ -128,7 +128,7 @@ impl ModelledDisk {
             .instantly(|| -> Result<(T, PathBuf), MeasureError> {
                 let lower = self.testbed.remount(file_system, MOUNT_OPTIONS)?;
                 let done = work(&lower)?;
-                // Forgets what only a file system that has just been written to would know.
+                // Drops metadata that a file system keeps only after it has just been written to.
                 let lower = self.testbed.remount(file_system, MOUNT_OPTIONS)?;
                 let root = match self.layout {
                     Layout::Overlay => self.testbed.overlay(&[&lower])?,

@@ -51,7 +51,7 @@ fn program_names() -> String {
 }
 
 impl MeasureError {
-    /// For `map_err`: names what was tried.
+    /// For `map_err`: names the step that was tried.
     pub fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
         let what = what.into();
         move |source| Self::System {

@@ -31,7 +31,7 @@ impl HostFiles {
         Self { paths }
     }
 
-    /// Leaves out what is under `directory`, such as the modelled disk itself.
+    /// Leaves out files under `directory`, such as the modelled disk itself.
     pub fn without(mut self, directory: &Path) -> Self {
         self.paths.retain(|path| !path.starts_with(directory));
         self
@@ -54,8 +54,8 @@ pub fn executable(name: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// The libraries that the dynamic linker would load. `ldd` may run what it is given, so it gets
-/// nothing that somebody else could have put there.
+/// The libraries that the dynamic linker would load. `ldd` may run the file that it is given, so it
+/// gets no file that another user could have put there.
 fn libraries(executable: &Path) -> Vec<PathBuf> {
     use std::os::unix::fs::MetadataExt;
     let trusted = fs::metadata(executable)

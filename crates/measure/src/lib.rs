@@ -2,9 +2,9 @@
 //! Cold starts on modelled disks, measured: the kernel alone, the first `foreread run`, the second,
 //! against the limit.
 //!
-//! A modelled disk, programs with their files on it and a `foreread` go in; times, what the disk
-//! did and the limit come out. `foreread demo` and `foreread-bench` share this. Nothing here
-//! prints, and a program that ended badly is an error, never a time.
+//! Input: a modelled disk, programs with their files on it and a `foreread`. Output: times,
+//! counters of the disk and the limit. `foreread demo` and `foreread-bench` share this. Nothing
+//! here prints, and a program that ended badly is an error, never a time.
 #![forbid(unsafe_code)]
 
 pub mod cold;

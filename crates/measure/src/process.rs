@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a measured program to its end, and to the end of what it leaves behind; what one takes of
-//! processors.
+//! Runs a measured program to its end, and to the end of the processes that it leaves behind;
+//! processor time of a process.
 
 use std::fs;
 use std::io::Read;
@@ -23,9 +23,9 @@ pub struct Ended {
     pub stderr: String,
 }
 
-/// Runs a command. Its time ends with it, but this returns only when nobody holds its standard
-/// error any more: `foreread run` saves a profile after its end, and that must neither disturb what
-/// is measured next nor find its directory gone.
+/// Runs a command. Its time ends with it, but this returns only when no process holds its standard
+/// error any more. `foreread run` saves a profile after its end, and that must neither disturb the
+/// next measurement nor find its directory gone.
 ///
 /// # Errors
 /// It can't be started.

@@ -110,7 +110,7 @@ impl Program {
         }
     }
 
-    /// `grep -rq` for what isn't there, in a directory of the disk.
+    /// `grep -rq` for a text that isn't there, in a directory of the disk.
     ///
     /// # Errors
     /// There is no grep.
@@ -185,7 +185,7 @@ impl Program {
             Kind::Grep | Kind::Sqlite | Kind::Mapped(_) => {}
             Kind::Python(tree) => tree.set_environment(&mut command),
             Kind::Git => {
-                // A refreshed index would be written, and change what the next run reads.
+                // A refreshed index would be written, and change the reads of the next run.
                 command.env("GIT_OPTIONAL_LOCKS", "0");
                 without_settings(&mut command);
             }
@@ -279,10 +279,10 @@ pub fn made_up_repository(directory: &Path, files: usize) -> Result<(), MeasureE
 /// and packed. Nothing but a small file `.git` is added to the tree.
 ///
 /// # Errors
-/// git is missing, or stumbles over what is in the tree.
+/// git is missing, or fails on a file of the tree.
 pub fn repository_of(tree: &Path, repository: &Path) -> Result<(), MeasureError> {
     lacking_unless_there("git", "git")?;
-    // Nothing is gained by packing tightly what is never read.
+    // Nothing is gained by packing objects tightly that are never read.
     let settings = [
         "core.compression=0",
         "pack.window=0",

@@ -59,10 +59,10 @@ impl Sample {
     }
 }
 
-/// Two things measured in turn, so that what the machine does meanwhile meets both.
+/// Two things measured in turn, so that a disturbance of the machine meets both.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs {
-    /// Without what is judged, and with it, one pair a round, in nanoseconds.
+    /// Times without the judged thing, and with it, one pair a round, in nanoseconds.
     pub pairs_ns: Vec<(f64, f64)>,
 }
 
@@ -127,7 +127,7 @@ impl Rounds {
 }
 
 /// Measures two things in turn. Every other round begins with the second, so that neither always
-/// finds what the other left.
+/// runs after the other.
 ///
 /// # Errors
 /// The first error of either.

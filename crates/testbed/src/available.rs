@@ -9,7 +9,7 @@ use std::thread;
 use crate::error::Lacking;
 use crate::sys;
 
-/// Says what is lacking, with the remedy.
+/// Checks for the missing requirements; the error has the remedy.
 pub(crate) fn check() -> Result<(), Lacking> {
     if !rustix::process::geteuid().is_root() {
         return Err(Lacking::Root);

@@ -30,7 +30,7 @@ pub enum Lacking {
     Program(String, &'static str),
 }
 
-/// Why the testbed could not do what it was asked.
+/// Why the testbed failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TestbedError {
     /// The machine lacks something.
@@ -51,7 +51,7 @@ pub enum TestbedError {
         command: String,
         /// How it ended.
         status: String,
-        /// The end of what it wrote to its standard error.
+        /// The end of its standard error.
         message: String,
     },
     /// The loop device reads its file through the page cache, so nothing would be modelled.
@@ -63,7 +63,7 @@ pub enum TestbedError {
 }
 
 impl TestbedError {
-    /// For `map_err`: names what was tried.
+    /// For `map_err`: names the step that was tried.
     pub(crate) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
         let what = what.into();
         move |source| Self::System {

@@ -174,7 +174,7 @@ impl FakeDisk {
         self.with("queue/read_ahead_kb", &kib.to_string())
     }
 
-    /// An attribute, by its path below the disk, in place of what it was.
+    /// Sets an attribute, by its path below the disk, in place of its old value.
     #[must_use]
     pub fn with(mut self, attribute: &str, text: &str) -> Self {
         self.attributes.retain(|(known, _)| known != attribute);
@@ -299,7 +299,8 @@ impl Tree {
         self.write(&format!("{part}/dev"), &format!("{number}\n"))
     }
 
-    /// Mounts a file system: the number of its superblock, where, its type, what, its options.
+    /// Mounts a file system: the number of its superblock, the mount point, its type, its source,
+    /// its options.
     ///
     /// # Errors
     /// When it can't be written.

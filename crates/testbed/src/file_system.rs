@@ -110,7 +110,8 @@ pub(crate) fn run(command: &mut Command) -> Result<(), TestbedError> {
     })
 }
 
-/// Splits `mount -o` options into the kernel's flags and what the file system reads itself.
+/// Splits `mount -o` options into the kernel's flags and the options that the file system reads
+/// itself.
 pub(crate) fn split_options(options: &str) -> Result<(MountFlags, CString), TestbedError> {
     let mut flags = MountFlags::empty();
     let mut data = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Copies of what is on the disk, as sparse files.
+//! Copies of the content of the disk, as sparse files.
 
 use std::fs::File;
 use std::io;

@@ -108,7 +108,7 @@ impl LoopDevice {
         )))
     }
 
-    /// Unbinds it: at once when nobody else uses it, else with its last user.
+    /// Unbinds it: at once when no other process uses it, else with its last user.
     pub(crate) fn detach(&self) -> io::Result<()> {
         sys::loop_clear(&self.file)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file in memory, for programs that measure what its page faults take.
+//! A file in memory, for programs that measure the cost of its page faults.
 
 use std::fs::File;
 use std::path::Path;

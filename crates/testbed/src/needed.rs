@@ -32,7 +32,7 @@ impl Needed {
 }
 
 /// Runs `command` to its end with the caches dropped, on a disk that needs no time and without any
-/// readahead, and returns what it read. The disk and its readahead are afterwards as before; the
+/// readahead, and returns its reads. The disk and its readahead are afterwards as before; the
 /// caches are as the program left them.
 ///
 /// Start `command` from a thread inside the testbed, see [`Testbed::enter`]. Whatever else reads

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The directory of a running testbed, and the removal of what a killed one left.
+//! The directory of a running testbed, and the removal of the remains of a killed one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -119,8 +119,8 @@ fn lock_file(path: &Path, operation: FlockOperation) -> io::Result<File> {
     Ok(file)
 }
 
-/// Removes what dead owners left under `parent`. What cannot be removed is left for the next time:
-/// it must not keep a new testbed from starting.
+/// Removes the remains of dead owners under `parent`. Remains that cannot be removed are left for
+/// the next time: they must not keep a new testbed from starting.
 fn clean_up(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;
@@ -234,12 +234,12 @@ fn unmount_below(directory: &Path) {
         .collect();
     points.reverse();
     for point in points {
-        // Another may have done it; what stays is met again at the next start.
+        // Another may have done it; remaining mounts are met again at the next start.
         let _ = unmount(point, UnmountFlags::FORCE | UnmountFlags::DETACH);
     }
 }
 
-/// Removes a home without descending into anything: what is still mounted there keeps it.
+/// Removes a home without descending into anything: a mount that is still there keeps it.
 fn remove_home(home: &Path) {
     let Ok(entries) = fs::read_dir(home) else {
         return;

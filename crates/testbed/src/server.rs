@@ -41,7 +41,7 @@ use crate::error::TestbedError;
 use crate::namespace::{self, MountNamespace};
 use crate::sys;
 
-/// The largest request: what FUSE passes in one message by default (256 pages).
+/// The largest request: the largest read that FUSE passes in one message by default (256 pages).
 pub(crate) const REQUEST_BYTES_MAX: u32 = 1 << 20;
 
 const FILE_INODE: INodeNo = INodeNo(2);
@@ -115,7 +115,7 @@ struct Core {
 }
 
 impl Core {
-    /// Lets the disk run until now and moves what is done to `due`.
+    /// Lets the disk run until now and moves the finished requests to `due`.
     fn collect(&mut self, now_ns: u64, due: &mut Vec<Due>) {
         let mut completions = std::mem::take(&mut self.completions);
         self.disk.advance(now_ns, &mut completions);
@@ -502,7 +502,7 @@ fn prepare_thread() {
     // Memory that the server allocates must not be won by writing to the disk that it serves.
     let _ = configure_io_flusher_behavior(true);
     // A container may refuse this and the others. They only make the model more exact; the counter
-    // `late_ns` shows what doing without costs.
+    // `late_ns` shows the cost of doing without them.
     let _ = sys::run_in_real_time();
 }
 

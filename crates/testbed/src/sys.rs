@@ -87,7 +87,7 @@ pub(crate) fn loop_clear(device: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes back and forgets what the page cache holds of a block device.
+/// Writes back and drops the pages that the page cache holds of a block device.
 pub(crate) fn flush_block_device(device: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open and the request ignores its argument.
     check(unsafe { libc::ioctl(device.as_raw_fd(), BLKFLSBUF, 0) })?;
@@ -110,8 +110,9 @@ pub(crate) fn unshare_working_directory() -> io::Result<()> {
 /// Gives the calling thread, and those it creates from then on, a table of file descriptors of its
 /// own, in which only the standard streams and `kept` are open.
 ///
-/// Descriptors of the other threads' are then mere numbers here, and the other way round: nothing
-/// that owns one may pass between the tables, but what owns one of `kept`, open in both.
+/// Descriptors of the other threads' are then mere numbers here, and the other way round. A value
+/// that owns a descriptor must not pass between the tables, unless it owns one of `kept`, which are
+/// open in both.
 pub(crate) fn part_descriptors(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
     // SAFETY: all descriptors that this thread closes below are copies in its own table, which no
     // object owns; objects of other threads keep theirs.
@@ -200,7 +201,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: these are start and length of the mapping, and nothing refers into it.
-        // It can't fail for what was mapped like this.
+        // It can't fail for a mapping like this.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

@@ -110,7 +110,7 @@ impl Testbed {
             thread: None,
             mounts: Mutex::new(Vec::new()),
         };
-        // From here on, dropping it undoes what was done.
+        // From here on, dropping it undoes the previous steps.
         testbed.thread = Some(
             testbed
                 .server
@@ -195,8 +195,8 @@ impl Testbed {
         self.server.fail_reads(bytes);
     }
 
-    /// File systems allocate differently on disks that turn. Linux 6.18 also gives those windows of
-    /// twice the largest request, and never takes them back: what was set stays set.
+    /// File systems allocate differently on rotational disks. Linux 6.18 also gives those windows
+    /// of twice the largest request, and never takes them back: the setting stays.
     fn set_rotational(&self) -> Result<(), TestbedError> {
         let device = self.loop_device()?;
         let turns = self.server.parameters().model == DiskModel::Head;
@@ -225,8 +225,8 @@ impl Testbed {
         self.server.reset_counters();
     }
 
-    /// Waits until nothing is under way: what was read ahead may still be, when the reader has what
-    /// it asked for.
+    /// Waits until no request is in flight: readahead may still be in flight when the reader has
+    /// its pages.
     ///
     /// # Errors
     /// When sysfs doesn't say.
@@ -263,8 +263,8 @@ impl Testbed {
         self.forget_device_pages()
     }
 
-    /// Mounts the file system with `mount -o` options, which may be empty; returns where. The
-    /// disk takes its time for what mounting reads.
+    /// Mounts the file system with `mount -o` options, which may be empty; returns the mount point.
+    /// The disk takes its time for the reads of the mount.
     ///
     /// # Errors
     /// There is no such file system on it, or something is mounted already.
@@ -339,7 +339,7 @@ impl Testbed {
     /// Unmounts the file system and the overlays over it.
     ///
     /// # Errors
-    /// Something is still in use; what could not be unmounted stays mounted.
+    /// Something is still in use; a file system that could not be unmounted stays mounted.
     pub fn unmount(&self) -> Result<(), TestbedError> {
         let mut mounts = self.mounts();
         while let Some(point) = mounts.last() {
@@ -355,7 +355,8 @@ impl Testbed {
         self.forget_device_pages()
     }
 
-    /// Unmounts and mounts again, which forgets even what a mounted file system keeps for itself.
+    /// Unmounts and mounts again, which drops even the metadata that a mounted file system keeps
+    /// for itself.
     ///
     /// # Errors
     /// As [`Testbed::unmount`] and [`Testbed::mount`].
@@ -364,7 +365,7 @@ impl Testbed {
         self.mount(file_system, options)
     }
 
-    /// Writes out what is dirty and drops the page cache, directories and inodes: of the whole
+    /// Writes out dirty pages and drops the page cache, directories and inodes: of the whole
     /// machine, for the kernel knows no other way.
     ///
     /// # Errors
@@ -397,7 +398,7 @@ impl Testbed {
     /// sysfs refuses.
     pub fn set_read_ahead_kib(&self, read_ahead_kib: u64) -> Result<(), TestbedError> {
         for setting in self.read_ahead_settings() {
-            // This one counts blocks, and only what the kernel reads of its own accord.
+            // This one counts blocks, and only those that the kernel reads of its own accord.
             if setting.ends_with(EXT4_INODE_READ_AHEAD) {
                 continue;
             }
@@ -434,7 +435,7 @@ impl Testbed {
         settings
     }
 
-    /// Replaces what is on the disk by a saved image, which may be smaller.
+    /// Replaces the content of the disk by a saved image, which may be smaller.
     ///
     /// # Errors
     /// Something is mounted, or the image cannot be read or is larger than the disk.
@@ -463,7 +464,7 @@ impl Testbed {
         self.forget_device_pages()
     }
 
-    /// Saves what is on the disk as a sparse file. Returns the bytes it really takes.
+    /// Saves the content of the disk as a sparse file. Returns the bytes it really takes.
     ///
     /// # Errors
     /// Something is mounted, or the file cannot be written.

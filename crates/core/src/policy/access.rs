@@ -40,8 +40,8 @@ impl Kind {
 pub struct Access {
     /// Page read or faulted; for [`Kind::ReadMark`] the first page of the marked folio.
     pub index: u64,
-    /// For reads, pages from `index` to the end of what is left of the system call; for
-    /// [`Kind::Force`], pages asked for.
+    /// For reads, pages from `index` to the end of the rest of the system call; for
+    /// [`Kind::Force`], requested pages.
     pub req_pages: u64,
     /// Faults: first page of the file that the mapping covers.
     pub vma_start: u64,

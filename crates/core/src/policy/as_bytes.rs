@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The bytes of what the core is given and remembers, for C and BPF programs that share it.
+//! The bytes of the core's inputs and states, for C and BPF programs that share them.
 
 use super::{Access, Budget, Decision, Device, Done, Limits, Near, State, Streams};
 use crate::ffi;

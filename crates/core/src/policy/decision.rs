@@ -75,10 +75,10 @@ impl fmt::Display for Window {
     }
 }
 
-/// The constants of `enum fr_reason`, each with what it means for people.
+/// The constants of `enum fr_reason`, each with its meaning for people.
 macro_rules! reasons {
     ($($name:ident = $number:literal, $meaning:literal;)*) => {
-        /// Why a decision is what it is.
+        /// The reason of a decision.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Reason {

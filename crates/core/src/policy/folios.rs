@@ -28,9 +28,9 @@ impl Folio {
 
 /// The folios of a window, in order.
 ///
-/// When a page of a folio is cached already, or there is no memory, say so with
-/// [`Folios::refuse`] before asking for the next one: large folios then end, and the rest goes page
-/// by page around what is cached, as in the kernel.
+/// When a page of a folio is cached already, or there is no memory, call [`Folios::refuse`] before
+/// asking for the next one. Large folios then end, and the rest goes page by page around the cached
+/// pages, as in the kernel.
 #[derive(Clone, Debug)]
 pub struct Folios {
     issue: ffi::Issue,

@@ -10,7 +10,7 @@ use super::Policy;
 use crate::ffi;
 
 /// Rules that are not the same in all kernels: `FR_RULE_*` of `core/foreread/linux_rules.h`, as far
-/// as they are about what happens around decisions.
+/// as they concern steps before and after a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules(u32);
 
@@ -110,7 +110,7 @@ impl Kernel {
         },
     ];
 
-    /// The one whose rules a machine's kernel follows, by what `uname -r` says of it; the newest
+    /// The kernel whose rules a machine's kernel follows, by the output of `uname -r`; the newest
     /// where that can't be read.
     #[must_use]
     pub fn of_release(release: &str) -> (Self, Fit) {

@@ -135,7 +135,7 @@ pub struct Device {
     busy_ns: u64,
     busy_since_ns: u64,
     load_ns: u64,
-    /// How long readers wait, of late, for what nobody had asked for ahead.
+    /// Recent time that readers wait for pages that were not read ahead, in nanoseconds.
     pub demand_ns: u64,
     /// Time from asking to having, of late, with all that was queued before.
     pub wait_ns: u64,

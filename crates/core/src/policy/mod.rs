@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Readahead policies: in go the state of an open file, an access, what is cached nearby and
-//! limits; out comes a window.
+//! Readahead policies. Input: the state of an open file, an access, the nearby cached pages and
+//! limits. Output: a window.
 //!
 //! The decisions are made by the C core in `core/`, the same text that runs in the kernel as BPF.
 //! Page counts and indices are in pages of 4 KiB.
@@ -149,7 +149,7 @@ impl Policy {
         ffi::policy_remembers(self as u32) != 0
     }
 
-    /// Decides on one access; what the policy has to remember goes into `state`.
+    /// Decides on one access. The state that the policy keeps goes into `state`.
     ///
     /// The cache is only looked at where the answer matters to this policy. Whatever is decided, no
     /// window is larger than the limits allow and none is read past the end of the file. A page
@@ -171,7 +171,7 @@ impl Policy {
         ffi::wants(self as u32, state, access, limits)
     }
 
-    /// The same, already asked of a cache: what [`Policy::decide`] decides on.
+    /// Asks a cache for the facts on which [`Policy::decide`] decides.
     pub fn ask<N: Nearby + ?Sized>(
         self,
         state: &State,
@@ -193,7 +193,7 @@ impl Policy {
         self.decide_with(state, access, near, limits, Memory::default())
     }
 
-    /// The same, with what is remembered of the file, its device and the machine.
+    /// The same, with the state of the file's streams, its device and the machine.
     pub fn decide_with(
         self,
         state: &mut State,
@@ -237,7 +237,7 @@ impl Policy {
         ffi::issued(self as u32, streams, thread, pages, read_pages);
     }
 
-    /// Tells it what became of pages that it asked for.
+    /// Reports an event of requested pages to the policy.
     pub fn feedback(self, state: &mut State, feedback: Feedback, pages: u64) {
         ffi::feedback(self as u32, state, feedback as u32, pages);
     }

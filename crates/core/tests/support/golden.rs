@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Golden decisions as text: what goes into one decision and what comes out, each on one line of
-//! words `name=number`; what is 0 is left out, and `max` is 2^64 - 1.
+//! Golden decisions as text: the input of one decision and its output, each on one line of words
+//! `name=number`. Fields of 0 are left out, and `max` is 2^64 - 1.
 #![allow(dead_code, reason = "no test program uses all of it")]
 
 use foreread_core::policy::{Access, Decision, Kind, Limits, Near, Policy, State};
@@ -14,7 +14,7 @@ pub struct Golden {
     pub access: Access,
     pub near: Near,
     pub limits: Limits,
-    /// `=>` and what follows.
+    /// The text from `=>` on.
     pub outcome: String,
 }
 

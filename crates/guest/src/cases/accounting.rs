@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tests of `foreread stat` under this kernel: 23 pages of 23 files in each way, and random
-//! programs on three file systems, with every page held against what residency shows.
+//! programs on three file systems. Every page is compared with residency.
 
 use std::time::Duration;
 

@@ -19,7 +19,7 @@ const SCRIPT: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../scripts/own-cold-start.sh"
 );
-/// With a profile, which is when somebody waits for it.
+/// With a profile: a start on which a user waits.
 const KB_MAX: u64 = 2_000;
 const WITH_PROFILE: &str = "with a profile:";
 const WITHOUT_PROFILE: &str = "without a profile:";

@@ -81,7 +81,7 @@ done
     ])
 }
 
-/// The pages that a replay fetched and what became of them, and whether that is known and adds up.
+/// The pages that a replay fetched and their use, and whether that is known and adds up.
 fn accounting(of: &Value) -> (String, bool) {
     let pages = |key: &str| of[key].as_u64();
     let parts = [

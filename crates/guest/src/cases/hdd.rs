@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A cold `grep` on a modelled hard disk: requests by `run` and by `watch`, and what recording
-//! costs.
+//! A cold `grep` on a modelled hard disk: requests by `run` and by `watch`, and the cost of
+//! recording.
 //!
 //! Requests are judged here. A virtual disk as such answers at once, and the emulated processor
-//! takes longer for a file than the disk: there the program keeps up with what reads ahead of it.
+//! takes longer for a file than the disk: there the program keeps up with the readahead.
 
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ measure watch ./foreread watch --
     ])
 }
 
-/// Two more of the runs that tell what recording costs, in turn.
+/// Two more pairs of the runs that show the cost of recording, in turn.
 const MORE_PAIRS: &str = "for pair in 2 3; do
     measure alone-$pair env
     without_profiles

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Each BPF program loaded and attached, and what the verifier counted, held against the baseline.
+//! Each BPF program loaded and attached, and the verifier's counts, compared with the baseline.
 
 use foreread_guest::GuestError;
 use serde_json::Value;
@@ -38,7 +38,7 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     Ok(rows)
 }
 
-/// How many programs of one verb were taken, and what of it is missing.
+/// Number of programs of one verb that were taken, and the events that are missing.
 fn attached(survey: &Value) -> Row {
     let subject = survey["subject"].as_str().unwrap_or("?");
     let count = survey["programs"].as_array().map_or(0, Vec::len);

@@ -10,7 +10,7 @@ use super::copy::copy_file;
 use crate::error::{Lacking, TestbedError};
 use crate::file_system::run;
 
-/// Prints what must be copied, a path a line: the interpreter, the pure and the compiled library,
+/// Prints the paths to be copied, one a line: the interpreter, the pure and the compiled library,
 /// the directory and the name of a shared libpython.
 const WHERE: &str = "\
 import os, sys, sysconfig as s
@@ -204,7 +204,7 @@ fn find() -> Result<Found, TestbedError> {
     })
 }
 
-/// Compiles what has no compiled form yet, as an installation of Python does.
+/// Compiles the modules that have no compiled form yet, as an installation of Python does.
 fn compile(tree: &PythonTree, library: &Path) -> Result<(), TestbedError> {
     let mut command = Command::new(&tree.binary);
     tree.set_environment(&mut command);
