@@ -26,7 +26,7 @@ enum block_action {
 	BLOCK_SPLIT = 'X',
 };
 
-/* Flags of what is to be done. */
+/* Flags of the operation. */
 #define BLOCK_READAHEAD 1
 #define BLOCK_SYNC 2
 #define BLOCK_META 4

@@ -218,7 +218,7 @@ __noinline int any_ready(u64 mapping, u64 start_page, u64 end_page)
 	return search.is_found;
 }
 
-/* handler(ctx, mapping, start, end): what was ready of these pages, `end` included, was mapped. */
+/* handler(ctx, mapping, start, end): the ready ones of these pages, `end` included, were mapped. */
 #define HOOK_MAP_PAGES(type, name, handler)                                                       \
 	SEC(type "/mm_filemap_map_pages")                                                         \
 	int BPF_PROG(name, struct address_space *mapping, unsigned long start, unsigned long end) \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The recorder: what a process tree reads.
+ * The recorder of the reads of a process tree.
  *
  * Accesses are aggregated here: a bit a page, a time of first need for each
  * chunk of 64 pages. An access that sets no new bit costs a compare against
@@ -43,9 +43,8 @@ static __always_inline int on_get_pages(void *context, struct address_space *map
 HOOK_GET_PAGES("tp_btf", fr_rec_get_pages, on_get_pages)
 
 /*
- * Fault-around maps what is cached among 16 pages around a fault, or all of
- * the folio there. Which of them the program touches can't be seen any more,
- * so all count.
+ * Fault-around maps the cached ones of 16 pages around a fault, or all of the folio there. The uses
+ * of these pages by the program can't be seen any more, so all count.
  */
 static __always_inline int on_map_pages(void *context, struct address_space *mapping,
 					u64 start_page, u64 last_page)
@@ -202,8 +201,8 @@ int BPF_PROG(fr_rec_page_added, struct folio *folio)
 	if (!is_replay) {
 		c->missed_pages += pages;
 		/*
-		 * Without get_pages, what was read for the program stands for what it
-		 * read, until user space has seen the misses and attached it again.
+		 * Without get_pages, pages read for the program stand for pages that it read, until
+		 * user space has seen the misses and attached it again.
 		 */
 		if (misses_only)
 			note_pages((u64)inode, folio->index, folio->index + pages, BY_READ | MISSED,
@@ -478,8 +477,8 @@ int BPF_PROG(fr_rec_call_done, struct pt_regs *regs, long ret)
 }
 
 /*
- * A read by io_uring that had to wait is begun again, and what it found before
- * comes without an event. At its end it is known what it has read.
+ * A read by io_uring that had to wait is begun again, and the pages found before come without an
+ * event. At its end the range that it has read is known.
  */
 static __always_inline int on_ring_done(void *request, s32 result)
 {

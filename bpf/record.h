@@ -15,9 +15,8 @@
 #define PATH_BYTES_MAX 4096
 
 /*
- * The pointer tells inodes apart that share number and device (btrfs
- * subvolumes); number and generation tell apart what used the same memory one
- * after the other.
+ * The pointer tells inodes apart that share number and device (btrfs subvolumes); number and
+ * generation tell apart inodes that used the same memory one after the other.
  */
 struct inode_key {
 	u64 pointer;
@@ -166,7 +165,7 @@ enum syscall_class {
 #define TRACED_UNTIL_EXEC 1
 #define TRACED_ACTIVE 2
 
-/* A CPU's share of what is counted; user space adds them up. */
+/* A CPU's share of the counters; user space adds them up. */
 struct counts {
 	u64 calls; /* page accesses seen, hits included */
 	u64 news; /* of these, with a page not accessed before */

@@ -12,10 +12,9 @@
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
 
 /*
- * filemap_get_pages() returns without its event when the last folio it found
- * wasn't ready and others came before it; the event that follows covers the
- * rest only. So when the last event covers less than a read returned, what
- * was read is taken from the file's position.
+ * filemap_get_pages() returns without its event when the last folio it found wasn't ready and
+ * others came before it; the event that follows covers the rest only. So when the last event covers
+ * less than a read returned, the range of the read is taken from the file's position.
  */
 static __noinline void note_whole_read(struct task_struct *task, struct pt_regs *regs,
 				       bool has_position, long bytes, struct recent *recent)
@@ -42,7 +41,7 @@ static __noinline void note_whole_read(struct task_struct *task, struct pt_regs 
 		   BY_READ_CALL, recent);
 }
 
-/* A call with a descriptor has returned: for a trace, what it did to which open file. */
+/* A call with a descriptor has returned: for a trace, sends its access to the open file. */
 static __always_inline void send_call(struct file *file, struct seen *seen)
 {
 	struct inode *host;
@@ -147,7 +146,7 @@ static __always_inline bool follows_link(u32 class, struct pt_regs *regs)
 	return !(class & CALL_NO_FOLLOW) && !(flags & AT_SYMLINK_NOFOLLOW);
 }
 
-/* A call that takes a name has returned: for a trace, what it opened. */
+/* A call that takes a name has returned: for a trace, sends the file that it opened. */
 static __noinline void send_opened(struct task_struct *task, u32 class, long ret)
 {
 	struct seen seen = { .kind = ACCESS_OPEN };

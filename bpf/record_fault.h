@@ -27,7 +27,7 @@ struct huge {
 	u64 start_page;
 };
 
-/* Finds what of which file a PMD would map at an address, when one could. */
+/* Finds the file and the pages that a PMD would map at an address, if one could. */
 static long find_huge(struct task_struct *task, struct vm_area_struct *vma, struct huge *huge)
 {
 	u64 bytes = HUGE_PAGES << 12;
@@ -46,7 +46,7 @@ static long find_huge(struct task_struct *task, struct vm_area_struct *vma, stru
 	return 0;
 }
 
-/* Notes what a PMD mapped at an address; false when the mappings are being changed. */
+/* Notes the pages that a PMD mapped at an address; false when the mappings are being changed. */
 __noinline int note_huge(u64 address, struct recent *recent)
 {
 	struct huge huge = { .address = address };

@@ -84,7 +84,7 @@ static long note_span(u64 step, struct span *span)
 	return 0;
 }
 
-/* Whether the replay fetched a page; with `unused`, and nobody has used it yet. */
+/* Whether the replay fetched a page; with `unused`, whether also no program has used it yet. */
 static __always_inline bool chunk_fetched(struct inode_value *inode, u64 page, bool unused)
 {
 	struct chunk_key key = { .id = inode->id, .chunk = (u32)(page >> CHUNK_SHIFT) };

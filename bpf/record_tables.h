@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The tables of record.bpf.c, what is set before it is loaded, and what it counts. */
+/* The tables of record.bpf.c, its settings before loading, and its counters. */
 #ifndef FOREREAD_RECORD_TABLES_H
 #define FOREREAD_RECORD_TABLES_H
 
@@ -16,9 +16,9 @@ const volatile u8 syscall_class[SYSCALLS_MAX];
 /* Whether a fault maps all of a large folio (Linux 6.18), and not 16 pages of it. */
 const volatile u32 maps_whole_folios;
 /*
- * Whether only what was brought in counts, by the replay or for the program.
- * A refresh learns nothing from pages that were in memory all along, and noting
- * a file for the first time costs as much as opening it.
+ * Whether only pages count that were brought in, by the replay or for the program. A refresh learns
+ * nothing from pages that were in memory all along, and noting a file for the first time costs as
+ * much as opening it.
  */
 const volatile u32 only_brought_in;
 
@@ -98,7 +98,7 @@ struct recent {
 	u32 has_waited;
 	/* It has brought in a page of a block device, and will wait for that. */
 	u32 brings_metadata;
-	/* Where the current page fault is, until it is known what it mapped. */
+	/* Address of the current page fault, until its mapping is known. */
 	u64 fault_address;
 	/* Where the last page fault was: for a trace. */
 	u64 traced_address;

@@ -123,7 +123,7 @@ __noinline int send_access(const struct seen *seen)
 	return 0;
 }
 
-/* Sends what concerns no file. */
+/* Sends an access without a file. */
 static __noinline void send_mere(u32 kind)
 {
 	struct seen seen = { .kind = kind };
@@ -148,7 +148,7 @@ static __always_inline void send_pages(struct inode *inode, u64 start_page, u64 
 #define VM_SEQ_READ 0x8000
 #define VM_RAND_READ 0x10000
 
-/* Where a fault is, and what of which file is mapped there. */
+/* The place of a fault, and the file and pages mapped there. */
 struct place {
 	u64 address;
 	u64 mapping;
@@ -192,9 +192,9 @@ static long find_any_place(struct task_struct *task, struct vm_area_struct *vma,
 }
 
 /*
- * Sends a fault, or what was mapped for one; of which page it was is asked of the mapping. That may
- * be being changed by another thread, or the address be unknown after a move to another CPU: then
- * only the pages are known.
+ * Sends a fault, or the pages mapped for one. The page of the fault is looked up in the mapping.
+ * The mapping may be being changed by another thread, or the address be unknown after a move to
+ * another CPU: then only the pages are known.
  */
 static __noinline void send_fault(struct address_space *mapping, u64 start_page, u64 end_page,
 				  u32 kind, struct recent *recent)

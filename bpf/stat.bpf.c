@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Accounts of readahead on a live machine, for `foreread stat`: what brought each page in, and what
- * became of it. stat.h says how the counters hang together.
+ * Accounts of readahead on a live machine, for `foreread stat`: the kind of readahead that brought
+ * each page in, and the page's use. stat.h explains the relations of the counters.
  *
  * A page is followed by file and index, so it stays itself when folios are split, joined or moved.
  * Pages that were there before the programs, or were written, are not followed: reads of them
@@ -36,7 +36,7 @@ static __always_inline void open_window(struct task_state *t, struct inode *inod
 	__sync_fetch_and_add(&account_at(t->window_account)->windows, 1);
 }
 
-/* A page is missed; what is read ahead with it follows. */
+/* A page is missed; its readahead follows. */
 static __always_inline int on_sync_ra(void *context, struct inode *inode, u64 index,
 				      struct file_ra_state *ra, u64 request)
 {
@@ -49,7 +49,7 @@ static __always_inline int on_sync_ra(void *context, struct inode *inode, u64 in
 		return 0;
 	if (request > pages_max && io_pages > pages_max)
 		pages_max = request < io_pages ? request : io_pages;
-	/* As page_cache_sync_ra() decides; what comes of it tells whether it was random. */
+	/* As page_cache_sync_ra() decides; the window that follows tells whether it was random. */
 	t->cause = CAUSE_SYNC;
 	t->cause_kind = !index || request > pages_max || index - before <= 1 ? STAT_INITIAL :
 									       STAT_CONTEXT;
@@ -174,7 +174,7 @@ int BPF_PROG(fr_stat_inserted, struct folio *folio)
 	bpf_loop((end - start) / STAT_CHUNK_PAGES + 2, put_chunk, &put, 0);
 	if (t->miss.inode != (u64)inode || t->miss.start_page < start || t->miss.start_page >= end)
 		return 0;
-	/* This is what was missing: it comes late whatever the device. */
+	/* This is the missing page: it comes late whatever the device. */
 	first = t->miss.start_page;
 	last = t->miss.end_page < end ? t->miss.end_page : end;
 	t->miss.inode = 0;
@@ -234,8 +234,8 @@ static __always_inline int on_get_pages(void *context, struct address_space *map
 HOOK_GET_PAGES("tp_btf", fr_stat_get_pages, on_get_pages)
 
 /*
- * Fault-around has mapped what is ready around a fault, of a large folio all of it where that fits
- * (Linux 6.18). Which of it is touched can't be seen any more, so all of it is used.
+ * Fault-around has mapped the ready pages around a fault, of a large folio all of it where that
+ * fits (Linux 6.18). The touches of these can't be seen any more, so all are used.
  */
 __noinline int use_mapped(u64 inode, u64 start_page, u64 end_page)
 {
@@ -434,7 +434,10 @@ int BPF_PROG(fr_stat_issued, struct request *request)
 	return 0;
 }
 
-/* A block of metadata is looked for in the page cache of its device: so is what was read ahead. */
+/*
+ * A block of metadata is looked up in the page cache of its device: this is a use of metadata that
+ * was read ahead.
+ */
 SEC("tp_btf/block_touch_buffer")
 int BPF_PROG(fr_stat_block_touched, struct buffer_head *buffer)
 {

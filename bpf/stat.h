@@ -15,7 +15,7 @@
 
 #include <linux/types.h>
 
-/* Account 0 is for what finds no room in the table of accounts. */
+/* Account 0 is for everything that finds no room in the table of accounts. */
 #define STAT_ACCOUNTS 65536
 #define STAT_CHUNK_PAGES 64
 
@@ -59,7 +59,7 @@ struct stat_account {
 #define STAT_COMM_BYTES 16
 #define STAT_PATH_BYTES 2048
 
-/* A new account, with the names of what it is of; account 0 is a process that has executed. */
+/* A new account, with the names of its subject; account 0 is a process that has executed. */
 struct stat_name {
 	struct stat_key key;
 	__u32 account;

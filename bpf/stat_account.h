@@ -42,7 +42,7 @@ static long climb_step(u64 depth, struct climb *climb)
 	return 0;
 }
 
-/* Tells user space what a new account is of. */
+/* Tells user space the subject of a new account. */
 __noinline int tell_name(u64 inode_pointer, u32 account, const struct stat_key *key)
 {
 	struct stat_name *name = bpf_map_lookup_elem(&fr_stat_scratches, &ZERO);
@@ -70,7 +70,7 @@ __noinline int tell_name(u64 inode_pointer, u32 account, const struct stat_key *
 	return 0;
 }
 
-/* The account of what the current thread does to a file. */
+/* The account of the current thread's accesses to a file. */
 __noinline u32 account_of(u64 inode_pointer, u32 kind)
 {
 	struct inode *inode = (struct inode *)inode_pointer;

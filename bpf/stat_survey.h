@@ -6,8 +6,8 @@
 #include "stat_page.h"
 
 /*
- * Of each chunk: what of it has arrived since, and what of large folios was mapped together with
- * another page, which no event tells.
+ * For each chunk: the pages that have arrived since, and the pages of large folios that were mapped
+ * together with another page, which no event reports.
  */
 static long survey_chunk(struct bpf_map *map, struct chunk_place *key, struct stat_chunk *chunk,
 			 void *context)

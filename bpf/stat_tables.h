@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The tables of stat.bpf.c, and what is set before it is loaded. */
+/* The tables of stat.bpf.c, and its settings before loading. */
 #ifndef FOREREAD_STAT_TABLES_H
 #define FOREREAD_STAT_TABLES_H
 
@@ -17,7 +17,7 @@ const volatile u32 by_device;
 const volatile u32 by_file;
 const volatile u32 by_process;
 const volatile u32 by_cgroup;
-/* Whether only one process tree brings in what is followed. */
+/* Whether only pages are followed that one process tree brings in. */
 const volatile u32 only_tree;
 const volatile u8 syscall_class[SYSCALLS_MAX];
 

@@ -7,9 +7,9 @@
 #ifndef FOREREAD_WATCH_LOOK_H
 #define FOREREAD_WATCH_LOOK_H
 
-/* The includer has brought in the kernel's types, and what it needs to tell what it sees. */
+/* The including file has brought in the kernel's types, and its functions to report events. */
 
-/* Metadata of some file systems, and what is read ahead of it, is in the cache of the device. */
+/* Metadata of some file systems, and its readahead, is in the cache of the device. */
 static __always_inline bool is_metadata(struct bio *bio)
 {
 	u32 opf = bio->bi_opf;
