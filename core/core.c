@@ -177,7 +177,7 @@ const char *foreread_reason_name(fr_u32 reason)
 /* Sizes and offsets, for code that mirrors the types in another language. */
 #define FR_FIELD(type, field) __builtin_offsetof(struct type, field)
 
-/* One a line, so that a change shows as what it is. */
+/* One a line, so that a diff shows each change. */
 /* clang-format off */
 static const fr_u32 foreread_layouts[] = {
 	sizeof(struct fr_state),

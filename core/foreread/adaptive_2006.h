@@ -32,7 +32,7 @@
 /* initial_ra_kb: 64 KiB. */
 #define FR_2006_INITIAL_PAGES (65536U / FR_PAGE_BYTES)
 
-/* The largest window: at most half of what may be reclaimed. */
+/* The largest window: at most half of the reclaimable pages. */
 FR_INLINE fr_u32 fr_2006_max(const struct fr_state *state, const struct fr_limits *limits)
 {
 	fr_u64 max = fr_min(state->ra_pages, FR_2006_PAGES_MAX);
@@ -171,8 +171,8 @@ FR_INLINE fr_u32 fr_2006_snap(const struct fr_limits *limits, fr_u64 start, fr_u
  * @decision: to fill; its reason is set
  * @plan: with the threshold
  *
- * At a mark with too little left to read before eviction, what is ahead is rescued
- * and nothing is read.
+ * At a mark with too little left to read before eviction, the pages ahead are rescued and nothing
+ * is read.
  */
 FR_INLINE void fr_2006_submit(const struct fr_call *call, struct fr_decision *decision,
 			      const struct fr_2006_plan *plan)
@@ -333,9 +333,9 @@ FR_INLINE void fr_2006_miss(const struct fr_call *call, struct fr_decision *deci
 		return;
 	}
 	/*
-	 * Nothing is left before it, and it was read ahead: what the stream read since the
-	 * last window was too much. How the kernel patches sized the recovery is not
-	 * documented; here it is the ratio's share of that.
+	 * Nothing is left before it, and it was read ahead: the stream read too much since the last
+	 * window. How the kernel patches sized the recovery is not documented; here it is the
+	 * ratio's share of those pages.
 	 */
 	if (fr_2006_thrashed(state, index)) {
 		size = fr_mul(fr_sub(index, state->start), fr_ratio(limits)) / 100;

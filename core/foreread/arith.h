@@ -251,7 +251,7 @@ FR_INLINE fr_u32 fr_place(fr_u32 index, fr_u32 places)
 	return index & (places - 1);
 }
 
-/* A moving average: what is new has a weight of one in 2^@share. */
+/* A moving average: a new value has a weight of one in 2^@share. */
 FR_INLINE fr_u64 fr_average(fr_u64 average, fr_u64 value, fr_u32 share)
 {
 	if (value >= average)
@@ -259,7 +259,10 @@ FR_INLINE fr_u64 fr_average(fr_u64 average, fr_u64 value, fr_u32 share)
 	return fr_sub(average, fr_sub(average, value) >> share);
 }
 
-/* The same of what was never measured while it is 0: the first value stands for all before it. */
+/*
+ * The same for a value that is 0 while it was never measured: the first value stands for all before
+ * it.
+ */
 FR_INLINE fr_u64 fr_learned(fr_u64 average, fr_u64 value, fr_u32 share)
 {
 	return average == 0 ? value : fr_average(average, value, share);

@@ -25,7 +25,7 @@
  * struct fr_budget - memory for pages that were read ahead
  * @asked_pages: pages asked for so far, by all streams
  * @ahead_pages: of those, pages ahead of their readers
- * @epoch_pages: what @asked_pages was when the epoch began
+ * @epoch_pages: value of @asked_pages when the epoch began
  * @epoch_pages_before: the same of the epoch before
  * @epoch_ns: when the epoch began
  * @life_ns: how long the epoch before took; 0 means unknown
@@ -37,7 +37,7 @@
  * @count_before: the same of the epoch before
  * @reserved: 0
  *
- * All zero bytes is a budget that nobody has used.
+ * All zero bytes is an unused budget.
  */
 struct fr_budget {
 	fr_u64 asked_pages;

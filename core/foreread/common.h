@@ -63,7 +63,7 @@ FR_INLINE fr_u32 fr_readable(const struct fr_limits *limits, fr_u64 start, fr_u3
 /**
  * fr_emit() - adds a window to a decision
  * @decision: to add to
- * @limits: what cuts it
+ * @limits: the limits that cut it
  * @start: first page
  * @size: pages
  * @async_size: pages of the tail that count as read ahead
@@ -86,7 +86,7 @@ FR_INLINE void fr_emit(struct fr_decision *decision, const struct fr_limits *lim
 	}
 }
 
-/* Adds pages without a mark, of which the bound of all windows leaves what it does. */
+/* Adds pages without a mark, as far as the bound of all windows allows. */
 FR_INLINE void fr_read_ahead(const struct fr_call *call, struct fr_decision *decision, fr_u64 start,
 			     fr_u32 pages)
 {
@@ -110,7 +110,7 @@ FR_INLINE void fr_open_window(const struct fr_call *call, struct fr_decision *de
 
 /**
  * fr_fold() - issues the first window of a decision as folios (page_cache_ra_order)
- * @call: whose state's order becomes what was really used
+ * @call: the order in its state becomes the one that was really used
  * @decision: with one window
  * @order: wanted
  *
@@ -128,7 +128,7 @@ FR_INLINE void fr_fold(const struct fr_call *call, struct fr_decision *decision,
 		decision->window[0].flags |= FR_WINDOW_FOLIOS;
 }
 
-/* Reads what was asked for and no more; the state's window is left alone. */
+/* Reads only the requested pages; the state's window is left alone. */
 FR_INLINE void fr_as_asked(const struct fr_call *call, struct fr_decision *decision, fr_u64 pages,
 			   fr_u8 reason)
 {

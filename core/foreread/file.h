@@ -101,7 +101,7 @@ FR_INLINE void fr_feedback_cached(struct fr_state *state, fr_u64 pages)
 }
 
 /**
- * fr_feedback() - what became of a window
+ * fr_feedback() - an event of a window
  * @policy: enum fr_policy
  * @state: of the file
  * @kind: enum fr_feedback

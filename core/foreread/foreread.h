@@ -125,7 +125,10 @@ FR_INLINE fr_u64 fr_foreread_memory(const struct fr_call *call, struct fr_stream
 	/* Pages a second; the device holds up a reader faster than 2^20 anyway. */
 	rate = stream->consume_ns == 0 ? 0 :
 					 fr_div(1000000000U, fr_max(stream->consume_ns, 1000)) + 1;
-	/* A page must be used before it is evicted: while half of what reclaim leaves is read. */
+	/*
+	 * A page must be used before it is evicted: while half of the pages that reclaim leaves are
+	 * read.
+	 */
 	life_ns = fr_budget_life_ns(call->budget, half, now_ns);
 	consume_ns = stream->consume_ns;
 	/* A new stream is assumed to be read at the rate of the others. */
@@ -337,7 +340,7 @@ FR_INLINE void fr_foreread_measure(const struct fr_call *call, struct fr_stream 
 	stream->quiet_pages = fr_u32_of(fr_add(stream->quiet_pages, pages));
 }
 
-/* Halves the request size of a stream without waits, down to what its rate needs. */
+/* Halves the request size of a stream without waits, down to the size that its rate needs. */
 FR_INLINE void fr_foreread_calm(struct fr_stream *stream)
 {
 	fr_u64 hold = fr_max((fr_u64)stream->distance_pages * FR_FOREREAD_HOLD_OFF, 64);
@@ -925,7 +928,7 @@ FR_INLINE void fr_foreread_decide(const struct fr_call *call, struct fr_decision
 
 /**
  * fr_foreread_waited() - a reader waited for a page
- * @call: only the thread and what is remembered are used; its streams are not 0
+ * @call: only the thread and the kept state are used; its streams are not 0
  * @waited_ns: how long
  * @asked: whether the page was on its way when the reader came to it
  */
@@ -952,9 +955,9 @@ FR_INLINE void fr_foreread_waited(const struct fr_call *call, fr_u64 waited_ns, 
 }
 
 /**
- * fr_foreread_issued() - what became of the windows of a decision
+ * fr_foreread_issued() - the windows of a decision were issued
  * @streams: of the file
- * @thread: whose access it was
+ * @thread: the thread of the access
  * @pages: asked for
  * @read_pages: of those, read; the others were cached
  */

@@ -27,7 +27,7 @@
 #define FR_LEAP_WINDOW_MAX 8U
 
 /**
- * struct fr_leap - what is remembered of a file
+ * struct fr_leap - the state kept for a file
  * @size: of the step, by place
  * @down: whether it went down, by place
  * @index: where the last access began

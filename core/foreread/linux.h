@@ -147,7 +147,7 @@ FR_INLINE fr_u32 fr_linux_context(const struct fr_call *call, fr_u64 req, fr_u32
 	return 1;
 }
 
-/* Behind a mark that the state did not set, the window after what is cached. */
+/* Behind a mark that the state did not set, the window after the cached pages. */
 FR_INLINE fr_u32 fr_linux_foreign(const struct fr_call *call, fr_u64 req, fr_u32 max,
 				  struct fr_decision *decision, struct fr_window *window)
 {
@@ -314,7 +314,7 @@ FR_INLINE void fr_linux_mark(const struct fr_call *call, fr_u64 req, struct fr_d
 	fr_linux_fold(call, decision, order, rules);
 }
 
-/* Text: what a program runs next is behind the fault, not before it. */
+/* Text: a program runs next the pages behind the fault, not those before it. */
 FR_INLINE void fr_linux_exec(const struct fr_call *call, struct fr_decision *decision, fr_u32 max,
 			     fr_u32 rules)
 {
@@ -431,11 +431,11 @@ FR_INLINE void fr_linux_fault_found(const struct fr_call *call, struct fr_decisi
 }
 
 /**
- * fr_linux_wants() - what a decision needs to know of the page cache
+ * fr_linux_wants() - facts about the page cache that a decision needs
  * @policy: FR_LINUX, or FR_LINUX_* of another kernel
  * @state: of the file
- * @access: what happened
- * @limits: what holds
+ * @access: the access
+ * @limits: the limits
  * @wants: filled
  */
 FR_INLINE void fr_linux_wants(fr_u32 policy, const struct fr_state *state,
@@ -465,7 +465,7 @@ FR_INLINE void fr_linux_wants(fr_u32 policy, const struct fr_state *state,
 /**
  * fr_linux_decide() - decides
  * @policy: FR_LINUX, or FR_LINUX_* of another kernel
- * @call: the access, its file, what is cached nearby, what holds
+ * @call: the access, its file, the nearby cached pages, the limits
  * @decision: filled
  */
 FR_INLINE void fr_linux_decide(fr_u32 policy, const struct fr_call *call,

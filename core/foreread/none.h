@@ -2,11 +2,11 @@
 /*
  * none: no readahead.
  *
- * It believes nothing about programs. It reads what was asked for when it was asked
- * for, in one piece as far as the device takes it, and nothing else. It is the
- * measure of what a policy is worth, and what a policy must not fall behind: no
- * page of it is ever wasted, and every page of it is waited for. What a program
- * asks for ahead of time by itself (WILLNEED, readahead(2)) is obeyed.
+ * It assumes nothing about programs. It reads the requested pages when they are requested, in one
+ * piece as far as the device takes it, and nothing else. It is the reference for the benefit of a
+ * policy, and the minimum that a policy must reach: no page of it is ever wasted, and every page of
+ * it is waited for. Pages that a program requests ahead of time by itself (WILLNEED, readahead(2))
+ * are read.
  */
 #ifndef FOREREAD_NONE_H
 #define FOREREAD_NONE_H

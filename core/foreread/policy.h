@@ -57,11 +57,11 @@ FR_INLINE fr_u32 fr_policy_remembers(fr_u32 policy)
 }
 
 /**
- * fr_wants() - what a policy needs to know of the page cache for a decision
+ * fr_wants() - facts about the page cache that a policy needs for a decision
  * @policy: enum fr_policy; an unknown one wants nothing
  * @state: of the file
- * @access: what happened
- * @limits: what holds
+ * @access: the access
+ * @limits: the limits
  * @wants: filled
  */
 FR_INLINE void fr_wants(fr_u32 policy, const struct fr_state *state, const struct fr_access *access,
@@ -98,7 +98,7 @@ FR_INLINE void fr_wants(fr_u32 policy, const struct fr_state *state, const struc
 /**
  * fr_decide() - decides
  * @policy: enum fr_policy; an unknown one decides as FR_NONE
- * @call: the access, its file, what is cached nearby, what holds
+ * @call: the access, its file, the nearby cached pages, the limits
  * @decision: filled
  */
 FR_INLINE void fr_decide(fr_u32 policy, const struct fr_call *call, struct fr_decision *decision)
@@ -144,7 +144,7 @@ FR_INLINE void fr_decide(fr_u32 policy, const struct fr_call *call, struct fr_de
 /**
  * fr_waited() - a reader waited for a page, and has it
  * @policy: enum fr_policy
- * @call: as for the decision; only its access's thread and what is remembered are used
+ * @call: as for the decision; only its access's thread and the kept state are used
  * @waited_ns: how long
  * @asked: whether the page was on its way when the reader came to it
  *

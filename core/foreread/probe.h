@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Probing the history of a stream: which pages before an index to look at, one
- * after the other, where what to look at next depends on what was found.
+ * Probing the history of a stream: chooses the pages before an index to look at, one after the
+ * other, where the next page depends on the earlier answers.
  *
  *	fill near.before_pages;
  *	fr_probe_begin(&probe, &wants, &near, access.index);
@@ -116,7 +116,7 @@ FR_INLINE fr_u32 fr_probe_next(const struct fr_probe *probe, fr_u64 *page)
 }
 
 /**
- * fr_probe_answer() - what the page looked at was
+ * fr_probe_answer() - the state of the page that was looked at
  * @probe: of the last fr_probe_next()
  * @read: whether it is cached and a program has read it
  */
@@ -133,7 +133,7 @@ FR_INLINE void fr_probe_answer(struct fr_probe *probe, fr_u32 read)
 		probe->followed = read != 0;
 		return;
 	}
-	/* A wrong page ends the run, and what is behind it is walked in smaller steps. */
+	/* A wrong page ends the run, and the pages behind it are walked in smaller steps. */
 	probe->low = fr_add(probe->low, fr_max(probe->step, 1));
 	if (read) {
 		probe->hits = fr_u32_of(fr_add(probe->hits, 1));
@@ -144,7 +144,7 @@ FR_INLINE void fr_probe_answer(struct fr_probe *probe, fr_u32 read)
 }
 
 /**
- * fr_probe_end() - passes on what was found
+ * fr_probe_end() - passes on the results
  * @probe: of the last fr_probe_next()
  * @near: gets history_pages, sampled and sampled_hits
  */

@@ -23,7 +23,7 @@
 #define FR_RUNS_COUNT_MAX 64U
 
 /**
- * struct fr_runs - what became of runs
+ * struct fr_runs - counts of runs that passed an octave or ended in it
  * @passed: by octave i: runs that passed 2^(i+1) pages
  * @ended: by octave i: runs that ended with 2^i pages or more, but less than twice that
  *
@@ -94,7 +94,7 @@ FR_INLINE fr_u64 fr_runs_odds(const struct fr_runs *runs, fr_u32 octave)
 
 /**
  * fr_runs_worth() - how far it is worth to read ahead of a run
- * @runs: what is usual
+ * @runs: statistics of past runs
  * @pages: how long it is
  * @even: pages that cost as much as a request
  *

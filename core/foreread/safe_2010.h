@@ -43,7 +43,7 @@ FR_INLINE fr_u32 fr_2010_max(const struct fr_state *state, const struct fr_limit
 	return fr_max_pages(state, limits, 0);
 }
 
-/* Whether a read is what the last window was for: at its mark, or at its end. */
+/* Whether a read is the one expected by the last window: at its mark, or at its end. */
 FR_INLINE fr_u32 fr_2010_expected(const struct fr_state *state, const struct fr_access *access)
 {
 	if (state->flags & FR_STATE_THRASHED)

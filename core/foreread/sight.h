@@ -66,7 +66,7 @@ FR_INLINE fr_u32 fr_see(const struct fr_call *call, struct fr_decision *decision
 	return sight->pages != 0;
 }
 
-/* Reads what is missing of an access and no more, for a reason. */
+/* Reads only the missing pages of an access, for a reason. */
 FR_INLINE void fr_read_missed(const struct fr_call *call, struct fr_decision *decision,
 			      const struct fr_sight *sight, fr_u8 reason)
 {

@@ -68,7 +68,7 @@ enum fr_course {
  * @step_pages: from the start of one piece to the start of the next; 0 without
  * @used_ns: when it was last read, and 1; 0 means never
  * @waited_ns: how long its reader waited since then
- * @touched_pages: pages that were read of what is remembered of its run
+ * @touched_pages: pages that were read of the remembered part of its run
  * @run_pages: pages that were read of its run
  * @distance_pages: the distance ahead that was decided last
  * @ask_pages: with more pages ahead than this, nothing is requested yet
@@ -90,7 +90,7 @@ enum fr_course {
  * @lone: its place among the single accesses, so that its run's length is noted there
  * @follower: one more than the stream that was read after it the last time; 0 is none
  * @flags: FR_STREAM_*
- * @alone: how often nobody else asked the device since, of 255
+ * @alone: how often nothing else was asked of the device since, of 255
  */
 struct fr_stream {
 	fr_u64 first;
@@ -140,7 +140,7 @@ struct fr_lone {
 };
 
 /**
- * struct fr_streams - what is remembered of a file's streams
+ * struct fr_streams - the state kept for a file's streams
  * @key: by stream: the page at which its next access is expected to start
  * @stream: the streams
  * @lone: single accesses, the latest at @lone_at - 1
@@ -229,8 +229,9 @@ FR_INLINE fr_u64 fr_near_pages(fr_u64 pages)
 }
 
 /*
- * Whether an access belongs to a stream: where it goes on, or as far from there as the
- * stream has shown itself; or within its piece. @slack is what fault-around leaves out.
+ * Whether an access belongs to a stream: at its expected place, or as near to that as the stream's
+ * earlier accesses were; or within its piece. @slack is the number of pages that fault-around
+ * leaves out.
  */
 FR_INLINE fr_u32 fr_stream_takes(const struct fr_streams *streams, fr_u32 number, fr_u64 index,
 				 fr_u64 near, fr_u32 slack)

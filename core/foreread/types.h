@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The types of the policy core: what goes into a decision and what comes out.
+ * The types of the policy core: the inputs of a decision and its output.
  *
  * This directory is freestanding C11. It includes nothing but itself, allocates
  * nothing, has no globals, no floats, no function pointers, no recursion and no
@@ -28,7 +28,7 @@ typedef unsigned short fr_u16;
 typedef unsigned int fr_u32;
 typedef unsigned long long fr_u64;
 
-/* BPF inlines almost everything; elsewhere it is what makes a decision cost nanoseconds. */
+/* BPF inlines almost everything; elsewhere inlining makes a decision cost nanoseconds. */
 #define FR_INLINE static inline __attribute__((always_inline, unused))
 
 /*
@@ -335,7 +335,7 @@ struct fr_near {
 };
 
 /**
- * enum fr_reason - why a decision is what it is
+ * enum fr_reason - the reason of a decision
  * @FR_REASON_NOTHING: nothing to do here: past the end of the file, or not a case
  *	in which this policy acts
  * @FR_REASON_INITIAL: a new stream: at page 0, or right after the previous read
@@ -344,12 +344,12 @@ struct fr_near {
  * @FR_REASON_FOREIGN: a mark that this state did not set (interleaved streams):
  *	the next window behind what is cached
  * @FR_REASON_CONTEXT: cached pages before the index show a stream
- * @FR_REASON_RANDOM: no sign of a stream: just what was asked for
+ * @FR_REASON_RANDOM: no sign of a stream: only the requested pages
  * @FR_REASON_AROUND: a fault on a mapping: the pages around it
  * @FR_REASON_EXEC: a fault on program text: the pages from it on
  * @FR_REASON_HUGE: a fault on a huge-page mapping
  * @FR_REASON_FORCED: the program asked for these pages
- * @FR_REASON_ADVISED_RANDOM: the program said random: just what was asked for
+ * @FR_REASON_ADVISED_RANDOM: the program said random: only the requested pages
  * @FR_REASON_DISABLED: readahead is off, or the cgroup is congested: one page
  * @FR_REASON_MISSES: too many faults missed: reading around does not pay
  * @FR_REASON_AHEAD: the window after the next one is due
@@ -505,7 +505,7 @@ enum fr_advice {
 };
 
 /**
- * enum fr_feedback - what became of a window
+ * enum fr_feedback - an event of a window
  * @FR_FEEDBACK_CACHED: all pages asked for were cached already. linux-2.6.13 turns
  *	readahead off after 256 of them in a row
  * @FR_FEEDBACK_READ: some of the pages had to be read. linux-2.6.13 restarts that count
