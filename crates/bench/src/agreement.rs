@@ -50,7 +50,7 @@ pub struct Agreement {
     /// Time that this machine added to each request of the modelled disk just before the median
     /// start.
     pub host_ns: u64,
-    /// The cold start that was recorded, which tells what recording cost.
+    /// The cold start that was recorded, which shows the cost of recording.
     pub recorded_ns: u64,
     /// The outcome of playing its trace.
     pub simulated: Outcome,
@@ -240,8 +240,8 @@ fn own_disk(disk: &ModelledDisk, survey: &Survey) -> Result<Option<usize>, Measu
     Ok(own.map(|file| file.disk))
 }
 
-/// The machine as it was: the disk and its queue, nothing of it in memory, and all of what is on
-/// other disks.
+/// The machine as it was: the disk and its queue, with none of its pages in memory, and all pages
+/// of other disks.
 fn setup(disk: &ModelledDisk, survey: &Arc<Survey>) -> Result<Setup, MeasureError> {
     let scenario = Scenario::of_trace("trace", Arc::clone(survey))
         .map_err(|error| MeasureError::Report("foreread record --trace", error.to_string()))?;

@@ -90,7 +90,7 @@ impl Context {
         names.map(|name| (*name).to_owned()).collect()
     }
 
-    /// Says on stderr what is being measured.
+    /// Prints on stderr the current measurement.
     pub fn say(&self, what: &str) {
         eprintln!("foreread-bench: {what}");
     }
@@ -112,7 +112,7 @@ impl Context {
         }
     }
 
-    /// Rounds of what takes seconds each, and is much alike each time.
+    /// Rounds of a measurement that takes seconds each time, and is much alike each time.
     pub fn few_rounds(&self) -> Rounds {
         Rounds::exactly(if self.quick { 3 } else { 7 })
     }
@@ -164,7 +164,7 @@ impl Context {
         self.cold.get(&(program.to_owned(), device.to_owned()))
     }
 
-    /// The words of a program that reads large files, before what it is to read and how.
+    /// The words of a program that reads large files, before those for the files and the pattern.
     pub fn reader(&self, out: &Path) -> Vec<OsString> {
         let words: [OsString; 4] = [
             self.bench.clone().into(),
@@ -180,7 +180,7 @@ impl Context {
         &self.bench
     }
 
-    /// The words that time what follows from inside.
+    /// The words that time the following ones from inside.
     pub fn inside(&self, out: &Path, options: &[&str]) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec![self.bench.clone().into(), "inside".into()];
         words.extend(["--out".into(), out.into()]);

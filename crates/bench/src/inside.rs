@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times something from inside, so that what `foreread run` does before and after isn't counted.
+//! Times something from inside, so that the work of `foreread run` before and after isn't counted.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -33,7 +33,7 @@ pub struct InsideArguments {
     command: Vec<OsString>,
 }
 
-/// Times what the arguments ask for.
+/// Times the work that the arguments ask for.
 pub fn inside(arguments: &InsideArguments) -> Result<ExitCode, MeasureError> {
     if let Some(path) = &arguments.first_read {
         read_files(path)?;

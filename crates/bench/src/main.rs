@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `make bench`: what Foreread is worth and what it costs, measured on modelled disks, beside what
-//! it should be.
+//! `make bench`: the benefit and the cost of Foreread, measured on modelled disks, beside the
+//! targets.
 #![forbid(unsafe_code)]
 
 mod context;

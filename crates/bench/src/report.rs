@@ -16,7 +16,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Whether an exact number is what it should be.
+    /// Whether an exact number reaches the target.
     pub fn is_reached(self, value: f64) -> Option<bool> {
         match self {
             Self::AtMost(most) => Some(value <= most),
@@ -74,7 +74,7 @@ impl Row {
     }
 }
 
-/// A table with what it is about.
+/// A table with its subject.
 #[derive(Clone, Debug)]
 pub struct Section {
     pub name: &'static str,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `foreread watch` that runs while other things are measured: what it holds of memory, descriptors
-//! and threads.
+//! `foreread watch` that runs beside other measurements: its memory, descriptors and threads.
 
 use std::fs;
 use std::io::Read;

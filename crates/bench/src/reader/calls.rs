@@ -61,7 +61,7 @@ impl Reading {
     }
 }
 
-/// Times what is done with one file, and counts what is read of it.
+/// Times the work on one file, and counts the bytes read of it.
 fn timed(
     path: &Path,
     read_bytes: u64,

@@ -91,7 +91,7 @@ pub fn read(path: &Path, order: MapOrder, threads: u64, pages: u64) -> Result<Do
 }
 
 /// Maps one file after the other, reads each page, and consumes `bytes_per_s` meanwhile: reading
-/// goes on while what was read before is consumed, a step of 4 MiB ahead.
+/// goes on while the pages read before are consumed, a step of 4 MiB ahead.
 pub fn checkpoint(files: &[PathBuf], bytes_per_s: u64) -> Result<Done, MeasureError> {
     let began = Instant::now();
     let mut pace = Pace::new(bytes_per_s);

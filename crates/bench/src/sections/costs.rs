@@ -29,7 +29,7 @@ const HOT_BYTES: u64 = 256 << 20;
 /// names and of the pages of any profile here, from which share on a run counts as cold.
 const COLD_FILES: usize = 1_000;
 const COLD_FILE_BYTES: u64 = 24 << 10;
-/// Limit of a warm run's reads from the disk: a block or two that nobody kept.
+/// Limit of a warm run's reads from the disk: a block or two that were not kept.
 pub const WARM_READ_BYTES_MAX: u64 = 256 << 10;
 /// The same with the cold files, which readahead and metadata may make a little more.
 const COLD_READ_BYTES_MAX: u64 = COLD_FILES as u64 * COLD_FILE_BYTES * 5 / 4 + WARM_READ_BYTES_MAX;
@@ -334,7 +334,7 @@ impl Cost {
         }
     }
 
-    /// A row for what a read became slower by, in microseconds.
+    /// A row for the slowdown of a read, in microseconds.
     pub fn read_row(&self, name: &str, reads: f64, target_us: f64) -> Row {
         let us = |ns: f64| format!("{:.3} us", ns / reads / 1e3);
         let added = self
@@ -358,7 +358,7 @@ impl Cost {
         }
     }
 
-    /// A note when runs didn't do what was to be measured.
+    /// A note when runs didn't do the work to be measured.
     pub fn note(&self, name: &str, mode: &str) -> Option<String> {
         let runs: usize = self.modes.values().sum();
         let others = runs - self.modes.get(mode).copied().unwrap_or(0);

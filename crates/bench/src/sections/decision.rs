@@ -52,8 +52,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Nanoseconds a decision: what it wants to know, and the decision, each on a fresh copy of a
-/// state.
+/// Nanoseconds per decision: the query of the page cache and the decision, each on a fresh copy of
+/// a state.
 fn measured(policy: Policy, case: &Case, rounds: u32) -> Sample {
     let mut limits = Limits::new(100_000, 128);
     (limits.reclaim_pages, limits.aged_pages) = (1 << 18, 5000);
@@ -136,7 +136,7 @@ fn measured_reading(policy: Policy, reading: &Reading, rounds: u32) -> Sample {
     Sample::new(times)
 }
 
-/// The samples of a policy by the name of what was read.
+/// The samples of a policy by the name of the reading.
 fn samples_of(policy: Policy, cases: &[Case], rounds: u32) -> Vec<(&'static str, Sample)> {
     if policy.sees() {
         let all = readings();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows for what `foreread watch` holds: at first, at most, at the end.
+//! Rows for the resources that `foreread watch` holds: at first, at most, at the end.
 
 use foreread_bench::service::{Held, Said};
 use serde_json::{Value, json};
@@ -63,7 +63,7 @@ pub fn alone(what: &str, value: f64, digits: usize, target: Target) -> Row {
     }
 }
 
-/// One number of what it said at its end.
+/// One number of its report at the end.
 pub fn counted(what: &str, said: &Said, name: &str) -> Row {
     alone(what, said.count(name) as f64, 0, Target::None)
 }

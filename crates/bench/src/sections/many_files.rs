@@ -17,7 +17,7 @@ use crate::report::{Row, Section, Target};
 /// Of most files one block.
 const BYTES_PER_FILE: usize = 1_000;
 const SEED: u64 = 1;
-/// A block of data, an inode, and room for what is larger.
+/// A block of data, an inode, and room for larger files.
 const DISK_BYTES_PER_FILE: usize = 8 << 10;
 /// With the directories.
 const INODES_PER_FILE: f64 = 1.2;

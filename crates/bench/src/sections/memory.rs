@@ -19,7 +19,7 @@ use crate::report::{Row, Section, Target};
 
 /// Files in the profile.
 pub const FILES: usize = 50_000;
-/// Small ones: what counts is their number.
+/// Small files: only their number matters.
 const FILES_BYTES: u64 = 200_000_000;
 
 /// Of the process itself, in megabytes.

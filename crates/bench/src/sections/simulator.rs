@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How fast the simulator is, and how near it comes to what was measured on real machines.
+//! The speed of the simulator, and its distance from measurements on real machines.
 
 use foreread_core::grouped;
 use foreread_measure::MeasureError;

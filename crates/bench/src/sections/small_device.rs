@@ -21,7 +21,7 @@ use crate::report::{Row, Section, Target};
 /// <20100301052651.857984880@intel.com>: 505 kB, 15 kB/s.
 const CAPACITY_BYTES: u64 = 505_000;
 const BANDWIDTH: &str = "15KB";
-/// Offset and length in bytes of what is looked at to find a label.
+/// Offset and length in bytes of the reads by which a label is found.
 const PROBE: [(u64, usize); 2] = [(0, 1024), (1536, 16_384)];
 const TARGET_KIB: Target = Target::AtMost(24.0);
 

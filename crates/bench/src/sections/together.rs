@@ -125,7 +125,7 @@ impl Bed {
         Ok(process::run_to(&mut command, &[0])?.elapsed_ns())
     }
 
-    /// The same with `foreread watch`, and what that said.
+    /// The same with `foreread watch`, and its report.
     fn watched(&self, program: &Path) -> Result<(u64, Value), MeasureError> {
         let watch = Service::start(&self.disk, &self.foreread)?;
         let elapsed_ns = self.cold_ns(program)?;

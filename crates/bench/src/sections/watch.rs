@@ -80,7 +80,7 @@ pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     Ok(section)
 }
 
-/// A program with files of its own, and what it needs from the machine's disk.
+/// A program with files of its own, and the files that it needs from the machine's disk.
 fn installed(
     program: &str,
     disk: &mut ModelledDisk,

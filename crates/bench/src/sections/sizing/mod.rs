@@ -18,7 +18,7 @@ use sweep::Swept;
 /// Published sweeps of 400 MiB by readahead size, as the time of a request of that size, and the
 /// size that was marked as the plateau (Message-ID <20100301052651.857984880@intel.com>).
 const PUBLISHED: &str = include_str!("devices.tsv");
-/// Those without a published mark: it is what a long sweep finds.
+/// Devices without a published mark: their mark is the result of a long sweep.
 const STANDARD: [&str; 5] = ["hdd", "usb", "cloud", "nvme", "nfs"];
 /// Parts that aren't written take no memory.
 const CAPACITY_BYTES: u64 = 8 << 30;

@@ -49,7 +49,7 @@ impl Swept {
                 let (rate, end_bytes) = read(testbed, start_bytes, kib * 1024)
                     .map_err(MeasureError::system("read the modelled disk"))?;
                 rates.push(rate);
-                // Far enough that what was read ahead is not met again.
+                // Far enough that pages read ahead are not met again.
                 start_bytes = end_bytes.next_multiple_of(64 << 20) + (64 << 20);
                 if start_bytes > super::CAPACITY_BYTES / 2 {
                     start_bytes = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A modelled disk with large files, the programs that read them, and what one run comes to.
+//! A modelled disk with large files, the programs that read them, and the result of one run.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -36,7 +36,7 @@ pub struct Bed {
     host: HostFiles,
     /// The words before everything that is run, such as those that put it into a cgroup.
     within: Vec<OsString>,
-    /// Where programs write what they read and how long it took.
+    /// The file into which programs write their bytes and times.
     out: PathBuf,
 }
 
@@ -117,7 +117,7 @@ impl Bed {
         }
     }
 
-    /// Any command, which need not tell what it reads.
+    /// Any command, which need not report its reads.
     pub fn timed(
         &self,
         streams: &Streams<'_>,
@@ -145,7 +145,8 @@ impl Bed {
         read.map(drop).map_err(MeasureError::system(what))
     }
 
-    /// Drops everything from memory but what the measured programs need of the machine's own disk.
+    /// Drops everything from memory except the files that the measured programs need from the
+    /// machine's own disk.
     pub fn make_cold(&self) -> Result<(), MeasureError> {
         self.disk.testbed().drop_caches()?;
         self.host.read();
@@ -204,7 +205,7 @@ impl Bed {
         }
     }
 
-    /// The least time in which the disk can do what a program wants.
+    /// The least time in which the disk can serve the reads of a program.
     pub fn limit_ns(&self, program: &Program) -> Result<u64, MeasureError> {
         let testbed = self.disk.testbed();
         let mut command = testbed.command(&program.words[0]);

@@ -26,8 +26,8 @@ const DEVICES: [&str; 2] = ["hdd", "cloud"];
 /// The slowest of a hundred reads beside a watched scan, of the same beside an unwatched one.
 const TARGET: Target = Target::AtMost(1.1);
 
-/// A disk with a head takes three seconds for it, and lets others wait as long: what is nearest it
-/// serves first.
+/// A rotational disk takes three seconds for it, and lets others wait as long: it serves the
+/// nearest request first.
 const SCAN_BYTES: u64 = 384 * MIB;
 const OTHER_BYTES: u64 = 1024 * MIB;
 /// Interval at which reads are due.
@@ -123,11 +123,11 @@ fn one(streams: &Streams<'_>, bed: &Bed, device: &str) -> Result<Option<Row>, Me
 
 struct Beside {
     latencies_ns: Vec<u64>,
-    /// How long the scan took, and what was said of it.
+    /// The duration of the scan, and the report on it.
     scan: Value,
 }
 
-/// Reads pages of a file that nobody else reads for as long as the scan goes on.
+/// Reads pages of a file that no other program reads, for as long as the scan goes on.
 fn read_beside(
     bed: &Bed,
     scan: &Program,
@@ -201,7 +201,7 @@ fn latencies(
     Ok(latencies_ns)
 }
 
-/// A scan that does not go on when what is beside it fails.
+/// A scan that ends when the program beside it fails.
 struct Ending(Child);
 
 impl Ending {

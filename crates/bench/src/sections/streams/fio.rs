@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! fio, a load generator that others trust: what the machine reaches at best, and random reads from
-//! memory.
+//! fio, a load generator that others trust: the best throughput of the machine, and random reads
+//! from memory.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mappings of a large file, against what fio reaches on the same file in the same run.
+//! Mappings of a large file, against the throughput of fio on the same file in the same run.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::reader::{MapOrder, PAGE_BYTES};
 use crate::report::{Row, Target};
 
 const DEVICES: [&str; 1] = ["nfs"];
-/// Of what fio reaches.
+/// Share of fio's throughput.
 const TARGET: Target = Target::AtLeast(0.9);
 const FILE_BYTES: u64 = 1024 * MIB;
 

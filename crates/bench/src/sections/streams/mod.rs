@@ -143,7 +143,7 @@ struct Cells<'a> {
     judged: &'a str,
 }
 
-/// A number, what it should be, and how many digits of it to show.
+/// A number, its target, and how many digits of it to show.
 struct Judged {
     value: f64,
     target: Target,

@@ -123,8 +123,7 @@ fn program(streams: &Streams<'_>, bed: &Bed, name: &'static str, device: &str) -
     }
 }
 
-/// The speed over what it should be: 0.85 of the limit or three times the kernel's, whichever is
-/// less.
+/// The speed over its target: 0.85 of the limit or three times the kernel's, whichever is less.
 fn judged(alone: f64, watched: f64, limit: f64) -> f64 {
     watched / (LIMIT_SHARE * limit).min(KERNEL_TIMES * alone)
 }

@@ -78,7 +78,7 @@ impl Turns {
     }
 }
 
-/// Runs something again when somebody else has dropped the caches meanwhile.
+/// Runs something again when another process has dropped the caches meanwhile.
 pub fn undisturbed(
     mut run: impl FnMut() -> Result<Run, MeasureError>,
 ) -> Result<Run, MeasureError> {

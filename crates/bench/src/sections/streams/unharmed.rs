@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that nobody can read ahead of: they must neither take longer nor make the disk read
+//! Programs whose reads can't be predicted: they must neither take longer nor make the disk read
 //! more.
 
 use std::ffi::OsString;
@@ -85,7 +85,7 @@ fn program(streams: &Streams<'_>, bed: &Bed, name: &'static str, device: &str) -
     bed.reader(streams, name, &options, &files)
 }
 
-/// The time of a program, and what the disk read for it.
+/// The time of a program, and the bytes that the disk read for it.
 fn both(
     streams: &mut Streams<'_>,
     bed: &Bed,

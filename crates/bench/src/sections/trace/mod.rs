@@ -21,8 +21,8 @@ use crate::report::{Row, Section, Target as Aim};
 
 /// Millions of records a second.
 const SPEED: Aim = Aim::AtLeast(1.0);
-/// How often each trace is read; the best tells what the code takes, the median what the machine
-/// gave.
+/// Number of reads of each trace; the best one shows the cost of the code, the median the state of
+/// the machine.
 const ROUNDS: usize = 9;
 /// Of a process that reads 10 GB, in megabytes.
 const MEMORY_MB: Aim = Aim::AtMost(64.0);
