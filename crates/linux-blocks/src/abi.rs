@@ -12,7 +12,7 @@ pub(super) fn event(bytes: &[u8]) -> Option<Event> {
     let action = u8::try_from(field!(bytes, block_event, action)?).ok()?;
     let action = action_of(action, value)?;
     let has_process = !matches!(action, Action::Completed { .. } | Action::Requeued { .. });
-    // A plug is nobody's read or write.
+    // A plug is neither a read nor a write.
     let rwbs = match action {
         Action::Plugged | Action::Unplugged { .. } | Action::TimerUnplugged { .. } => {
             Rwbs(Letters::new("N")?)

@@ -95,7 +95,8 @@ impl BlockWatcher {
     }
 
     fn attach(&mut self) -> Result<(), BpfError> {
-        // Ends of lives first: what begins before all are there is followed to its end.
+        // Ends of lives first: a request that begins before all programs are attached is followed
+        // to its end.
         let hooks = [
             &["completed"],
             &STEPS[..2],
@@ -110,7 +111,7 @@ impl BlockWatcher {
     /// Events since the last call, with times since the start. Events of different processors may
     /// be slightly out of order. To be called every few milliseconds.
     pub fn drain(&self) -> Vec<Event> {
-        // An error here is a damaged ring: what it held is missing like lost events.
+        // An error here is a damaged ring: its events are missing like lost ones.
         let _ = self.ring.consume();
         let mut events = self.seen.take();
         for event in &mut events {

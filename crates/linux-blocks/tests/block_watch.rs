@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests of a real block device, seen live, against what the modelled disk behind it counted.
-//! Needs root, BPF and a modelled disk; says `skipped:` where they lack.
+//! Requests of a real block device, seen live, against the counters of the modelled disk behind it.
+//! Needs root, BPF and a modelled disk; prints `skipped:` where they are missing.
 
 use std::fs;
 use std::path::Path;

@@ -159,7 +159,7 @@ impl Watcher {
 
     /// Events since the last call.
     pub(super) fn drain(&self) -> Vec<Told> {
-        // An error here is a damaged ring: what it held shows as pages that nobody inserted.
+        // An error here is a damaged ring: the folios in it show as pages that were never inserted.
         let _ = self.ring.consume();
         self.told.take()
     }

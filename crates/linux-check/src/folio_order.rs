@@ -3,7 +3,7 @@
 //!
 //! A stream of reads leaves folios as large as there are. Then aligned blocks of pages are dropped,
 //! smaller ones first: the kernel drops a folio only with all of its pages
-//! (mapping_try_invalidate), so what stays is larger.
+//! (mapping_try_invalidate), so a folio that stays is larger.
 
 use foreread_core::policy::Policy;
 use foreread_profile::PAGE_BYTES;

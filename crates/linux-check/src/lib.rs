@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The running kernel as a [`Machine`]: carries out programs of `foreread_sim::check` on real
-//! files, and tells what the kernel did: folio by folio by BPF, or what is cached after each step.
+//! files, and reports the kernel's actions folio by folio by BPF, or the cached pages after each
+//! step.
 #![forbid(unsafe_code)]
 
 mod device;
@@ -34,7 +35,7 @@ use watched::Watched;
 /// How long a read may take before the check gives up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How to look at what the kernel does.
+/// The means by which the kernel is observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// By BPF where that works, else by residency.
@@ -258,7 +259,7 @@ fn is_dropped_by(step: &Step, pages: &Range<u64>) -> bool {
 }
 
 /// Drops all pages of the file, also those whose read is under way: the kernel keeps them until
-/// they have arrived, and a step that somebody disturbed has not waited for that.
+/// they have arrived, and a step that was disturbed has not waited for that.
 fn forget(residency: &Residency, file_pages: u64) -> Result<(), CheckError> {
     let started = Instant::now();
     let file = residency.file();
@@ -268,7 +269,7 @@ fn forget(residency: &Residency, file_pages: u64) -> Result<(), CheckError> {
         let cached = residency
             .cached_pages(file_pages)
             .map_err(failed("look at the page cache"))?;
-        // Without cachestat(2) only the device knows what is under way.
+        // Without cachestat(2) only the device knows which reads are in flight.
         let is_under_way = match cached_pages(file, 0, file_pages) {
             Ok(pages) => pages > 0,
             Err(_) => Device::of(file).is_ok_and(|device| device.is_busy()),
@@ -344,7 +345,7 @@ impl Machine for Kernel<'_> {
 
 impl Drop for Kernel<'_> {
     fn drop(&mut self) {
-        // The files go anyway; what stays cached of them is dropped with them.
+        // The files are removed anyway; their cached pages are dropped with them.
         let _ = self.end();
     }
 }

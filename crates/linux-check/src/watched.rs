@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file watched by BPF: what the kernel did to it in a step, folio by folio.
+//! A file watched by BPF: the kernel's changes to it in a step, folio by folio.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,10 +13,10 @@ use super::{CheckError, PATIENCE, Running, failed, is_dropped_by};
 /// No folio is larger.
 const FOLIO_PAGES: u64 = 512;
 
-/// A file that is watched, and what is known of it.
+/// A file that is watched, and its known state.
 pub(super) struct Watched {
     watcher: Watcher,
-    /// Folios that are in the page cache, by what was told.
+    /// Folios in the page cache, by the reported events.
     cached: BTreeSet<Placed>,
     /// Events that the kernel had left out when the program began.
     missed_before: u64,
@@ -124,8 +124,8 @@ impl Watched {
         seen
     }
 
-    /// Waits until all that was inserted is up to date, so that the next step finds the same
-    /// whatever the device's speed. False when somebody else drops pages of the file, as
+    /// Waits until all inserted folios are up to date, so that the next step finds the same at any
+    /// speed of the device. False when another process drops pages of the file, as
     /// `/proc/sys/vm/drop_caches` does, or when the kernel has left out events since the program
     /// began.
     fn settle(&self, running: &Running) -> Result<bool, CheckError> {
@@ -136,7 +136,7 @@ impl Watched {
                 .residency
                 .cached_pages(running.file_pages)
                 .map_err(failed("look at the page cache"))?;
-            // While somebody on another CPU tells of a drop, what this step did may come late.
+            // While another CPU reports a drop, the events of this step may come late.
             if !self.watcher.drain().is_empty() {
                 return Ok(false);
             }

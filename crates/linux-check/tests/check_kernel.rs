@@ -208,7 +208,7 @@ fn a_mapping_that_only_misses_is_read_around_for_ever() {
                 exec: false,
             },
         ];
-        // 187 faults, each far from what the one before has read around.
+        // 187 faults, each far from the pages that the one before has read around.
         let pages = (0..187u64).map(|number| number * 89 % 187 * 8);
         steps.extend(pages.map(|page| Step::Touch { page }));
         let program = Program {

@@ -22,7 +22,7 @@ use foreread_sys::block_device::BlockDevice;
 use foreread_sys::mounts::{MountPoint, mounts_of_self};
 use rustix::fs::{Access, AtFlags, MemfdFlags, Mode, OFlags, ResolveFlags};
 
-/// Time that the BPF recorder takes to load and attach: what a run waits for it.
+/// Time that the BPF recorder takes to load and attach. A run waits for it.
 ///
 /// # Errors
 /// As [`BpfRecorder::load`] and [`BpfRecorder::attach`].
@@ -80,8 +80,8 @@ pub fn fanotify_recorder() -> Result<(BlindSpots, usize), FanotifyError> {
     Ok((FanotifyRecorder::BLIND_SPOTS, unwatched))
 }
 
-/// `kernel.io_uring_disabled`: 0 for all, 1 for a group and the privileged, 2 for nobody; `None`
-/// before Linux 6.6.
+/// `kernel.io_uring_disabled`: 0 enabled for all, 1 for a group and the privileged, 2 for none;
+/// `None` before Linux 6.6.
 #[must_use]
 pub fn io_uring_disabled() -> Option<u32> {
     fs::read_to_string("/proc/sys/kernel/io_uring_disabled")

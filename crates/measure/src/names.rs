@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names of programs and disks, as people type them.
+//! The names of the measured programs, as people type them.
 
 /// The names of the programs whose cold starts are measured.
 pub const PROGRAM_NAMES: [&str; 3] = ["grep", "python", "git"];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arrows between crates point one way: logic never calls what touches the machine, and what is
-//! installed never calls what only measures or tests it.
+//! Arrows between crates point one way: logic never calls code that touches the machine, and
+//! installed code never calls code that only measures or tests it.
 
 use crate::Finding;
 
@@ -36,7 +36,7 @@ const MACHINE: [&str; 15] = [
     "foreread-sys",
     "foreread-testbed",
 ];
-/// Crates that nothing depends on: what measures the binary, or tests it.
+/// Crates that nothing depends on: they measure the binary, or test it.
 const ENDS: [&str; 3] = ["foreread-bench", "foreread-guest", "foreread-tidy"];
 
 /// Dependencies of a logic crate on one that acts, and of any crate on one that nothing depends on,

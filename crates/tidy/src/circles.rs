@@ -2,8 +2,8 @@
 //! Circles between the files of a crate: files that need each other can't be understood, tested or
 //! moved one by one.
 //!
-//! In go the sources of one crate. Out come its circles. A file needs another if a path in it leads
-//! there, also through what a module re-exports. A module and its own children may need each other.
+//! Input: the sources of one crate. Output: its circles. A file needs another if a path in it leads
+//! there, also through re-exports of a module. A module and its own children may need each other.
 //! Tests inside a file don't count.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,7 +122,8 @@ impl Found {
         self.note(path);
     }
 
-    /// The module that has what a path in `scope` names; `None` if that is another crate's.
+    /// The module that has the item which a path in `scope` names; `None` if that is another
+    /// crate's.
     fn resolved(&self, scope: &[String], path: &[String], aliases: usize) -> Option<Module> {
         let mut module = scope.to_vec();
         let mut rest = path.iter();
