@@ -2,19 +2,18 @@
 /*
  * adaptive-2005: the first adaptive readahead, without a state.
  *
- * It believes that the page cache knows more of a stream than any counter kept for
- * it. Pages flow through the inactive list as through a pipe; whatever a stream has
- * read and is still cached behind it shows how far it moves while a page passes the
- * pipe. So it may read that far ahead and not farther: reading ahead more than the
- * history that survived would have pages evicted before they are read. A stream that
- * has just begun has little history and gets small windows; one that thrashes loses
- * its history, looks random, and starts anew. It needs no memory of a file and so
- * can't be confused by several streams, threads or descriptors on it. It acts on
- * misses only and never looks ahead, so every window is waited for.
+ * Its idea is that the page cache knows more of a stream than any counter kept for it. Pages flow
+ * through the inactive list as through a pipe. The pages that a stream has read and that are still
+ * cached behind it show how far the stream moves while a page passes the pipe. So it may read that
+ * far ahead and not farther: with more readahead than the surviving history, pages would be evicted
+ * before they are read. A stream that has just begun has little history and gets small windows; one
+ * that thrashes loses its history, looks random, and starts anew. The policy keeps no state of a
+ * file and so can't be confused by several streams, threads or descriptors on it. It acts on misses
+ * only and has no lookahead, so every window is waited for.
  *
- * Rules from Message-ID <20050915130832.GA5058@mail.ustc.edu.cn>. What probes look for
- * is there a page of the class of the predecessor; here it is any page that is
- * cached and has been read, which is the same for a stream that goes through once.
+ * Rules from Message-ID <20050915130832.GA5058@mail.ustc.edu.cn>. There a probe checks whether a
+ * page has the class of its predecessor; here it checks whether a page is cached and has been read,
+ * which is the same for a stream that goes through once.
  */
 #ifndef FOREREAD_ADAPTIVE_2005_H
 #define FOREREAD_ADAPTIVE_2005_H

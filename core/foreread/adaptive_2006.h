@@ -2,22 +2,20 @@
 /*
  * adaptive-2006: adaptive readahead with a stateful and a context method.
  *
- * It believes that the right window is a share of the thrashing threshold: of how
- * many pages a stream can read while a page passes through the inactive list. It
- * measures that: at each mark it knows how many pages the stream has read since the
- * last one and how many pages reclaim has gone through meanwhile, so how fast the
- * stream is in relation to the pipe it reads through. readahead_ratio percent of the
- * threshold is the window; slow streams among many get small ones, and the sum fits
- * in memory. Where the state is of another stream, it falls back to what the cache
- * shows: history that survived is a lower bound of the threshold. Pages read ahead
- * that are about to be evicted are rescued rather than more being read.
- * readahead_hit_rate says how sparse a stream may read and still be one.
+ * The window is a share of the thrashing threshold: the number of pages that a stream can read
+ * while a page passes through the inactive list. The policy measures the threshold: at each mark it
+ * knows how many pages the stream has read since the last one and how many pages reclaim has gone
+ * through meanwhile. The window is readahead_ratio percent of the threshold; slow streams among
+ * many get small ones, and the sum fits in memory. Where the state is of another stream, the policy
+ * falls back to the page cache: surviving history is a lower bound of the threshold. Pages read
+ * ahead that are about to be evicted are rescued rather than more being read. readahead_hit_rate is
+ * the sparsest reading that still counts as a stream.
  *
  * Rules from the versions of 2005-12 to 2006-11: stateful method, Message-ID
  * <20060319023455.526787000@localhost.localdomain>, context method
  * <20051216130930.687089000@localhost.localdomain> and
- * <20061115075029.205178794@localhost.localdomain>. Where they differ, the latest that
- * is documented; where none is documented, a comment says what was chosen.
+ * <20061115075029.205178794@localhost.localdomain>. Where they differ, the latest documented rule
+ * is used; where none is documented, a comment names the choice.
  */
 #ifndef FOREREAD_ADAPTIVE_2006_H
 #define FOREREAD_ADAPTIVE_2006_H

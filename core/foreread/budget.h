@@ -28,12 +28,12 @@
  * @epoch_pages: value of @asked_pages when the epoch began
  * @epoch_pages_before: the same of the epoch before
  * @epoch_ns: when the epoch began
- * @life_ns: how long the epoch before took; 0 means unknown
+ * @life_ns: duration of the epoch before; 0 means unknown
  * @consume_ns: time that readers take for a page, all streams together; 0 means unknown
  * @sum: weights of the streams that acted in this epoch
  * @sum_before: the same of the epoch before
  * @epoch: its number; wraps
- * @count: how many streams acted in this epoch
+ * @count: number of streams that acted in this epoch
  * @count_before: the same of the epoch before
  * @reserved: 0
  *
@@ -65,8 +65,8 @@ FR_INLINE void fr_budget_epoch(struct fr_budget *budget, fr_u64 total_pages, fr_
 	if (fr_sub(budget->asked_pages, budget->epoch_pages) <= total_pages)
 		return;
 	/*
-	 * Streams end unseen. What is ahead of one that did was asked for before the last
-	 * two epochs, or will soon be: in two, as much is asked for as memory holds.
+	 * The end of a stream is not seen. Pages ahead of an ended stream were requested before the
+	 * last two epochs, or soon will have been: two epochs request as much as memory holds.
 	 */
 	budget->ahead_pages = fr_min(budget->ahead_pages,
 				     fr_sub(budget->asked_pages, budget->epoch_pages_before));
@@ -82,7 +82,7 @@ FR_INLINE void fr_budget_epoch(struct fr_budget *budget, fr_u64 total_pages, fr_
 }
 
 /**
- * fr_budget_life_ns() - how long a page lives that is read now
+ * fr_budget_life_ns() - the lifetime of a page that is read now
  * @budget: shared; an epoch that is over ends
  * @total_pages: how large it is
  * @now_ns: the time
@@ -98,7 +98,7 @@ FR_ONCE fr_u64 fr_budget_life_ns(struct fr_budget *budget, fr_u64 total_pages, f
 	fr_budget_epoch(budget, total_pages, now_ns);
 	asked = fr_sub(budget->asked_pages, budget->epoch_pages);
 	since_ns = fr_sub(now_ns, budget->epoch_ns);
-	/* A quarter of an epoch shows the pace; before that the last one stands. */
+	/* A quarter of an epoch shows the rate; before that the last one stands. */
 	if (asked < total_pages / 4)
 		return budget->life_ns;
 	since_ns = fr_div(fr_mul(since_ns / 1024, fr_u32_of(total_pages)), asked);

@@ -3,15 +3,14 @@
  * leap: the majority of recent steps ("Effectively Prefetching Remote Memory with Leap",
  * Al Maruf and Chowdhury, USENIX ATC 2020).
  *
- * It believes that a program has a trend, whatever the noise around it: the difference
- * from one access to the next that more than half of the recent ones have. It looks for
- * it in a short past first and doubles that until there is a majority, so that a new trend
- * is soon seen and an old one outlives irregular accesses. How far it follows the trend
- * depends on how many of the pages that it brought in were hit since: none, and it stops,
- * or reads one if the access was in the trend; else as many, rounded up to a power of
- * two, never less than half of the last time and never more than eight. It has one trend
- * for all streams of a file, and what it fetches is always waited for once before the
- * next: it acts on misses only.
+ * Its idea is that a program has a trend among noise: the difference from one access to the next
+ * that more than half of the recent accesses have. It looks for it in a short past first and
+ * doubles that until there is a majority, so that a new trend is soon seen and an old one outlives
+ * irregular accesses. The size of the window, in accesses, depends on the hits since the last
+ * window: it is the hits plus one, rounded up to a power of two. Without a hit it is one if the
+ * access was in the trend, else none. It is never less than half of the last window and never more
+ * than eight. The policy has one trend for all streams of a file. It acts on misses only, so each
+ * window is waited for once before the next.
  */
 #ifndef FOREREAD_LEAP_H
 #define FOREREAD_LEAP_H
@@ -28,9 +27,9 @@
 
 /**
  * struct fr_leap - the state kept for a file
- * @size: of the step, by place
- * @down: whether it went down, by place
- * @index: where the last access began
+ * @size: size of each step, by place
+ * @down: whether the step went down, by place
+ * @index: start of the last access
  * @at: steps so far; the low bits are the place of the next
  * @hits: accesses since the last window that found their pages
  * @window: the last window, in accesses

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * linux, linux-6.1, linux-6.12, linux-7.3: on-demand readahead, as in mm/readahead.c of
- * Linux 6.18 (linux) and of the other three. What differs between them is in
- * linux_rules.h.
+ * linux, linux-6.1, linux-6.12, linux-7.3: on-demand readahead, as in mm/readahead.c of Linux 6.18
+ * (linux) and of the other three. linux_rules.h has the differences between them.
  *
- * It believes that a program that reads next to where it read before will go on
- * doing so, and that it can be recognised at two moments only: when a page is
- * missing, and when a page is reached that was marked while it was read ahead.
- * Between the two it sees nothing. It believes that the page cache itself is the
- * best memory of a stream: where its own few words are of another stream, the
- * pages still cached behind the reader say how long this one has gone on, and the
- * first hole ahead says where to go on. It trusts a start at page 0, and it trusts
- * growth: every mark reached makes the next window two to four times larger, up to
- * the maximum. It never asks whether what it read was used.
+ * Its idea is that a program that reads next to where it read before will go on doing so. It acts
+ * at two moments only: when a page is missing, and when a page is reached that was marked while it
+ * was read ahead. It sees nothing in between. The page cache serves as the memory of streams: where
+ * the file's own state is of another stream, the pages still cached behind the reader show the
+ * length of this stream, and the first hole ahead shows where to go on. A start at page 0 counts as
+ * a stream, and every mark reached makes the next window two to four times larger, up to the
+ * maximum. It never checks whether the pages that it read were used.
  *
  * Names in brackets are the kernel's functions.
  */

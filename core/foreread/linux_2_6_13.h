@@ -3,14 +3,13 @@
  * linux-2.6.13: a current window and an ahead window, as in Linux from early 2005 to
  * 2.6.22.
  *
- * It believes that a reader is sequential as long as each request begins where the
- * one before it ended, and at random otherwise, with nothing between the two. For a
- * sequential reader it keeps two windows: the one being read, and the next one on
- * its way; when the reader enters the second, it becomes the first, and a larger one
- * is asked for. It follows the reader through every page, cached or not, so it
- * notices when read-ahead pages are gone again (and shrinks), and when everything is
- * cached already (and stops looking). It never looks into the cache to find out what
- * a stream is; a seek back and forth forgets it.
+ * A reader counts as sequential as long as each request begins where the one before it ended, and
+ * as random otherwise, with nothing between the two. For a sequential reader the policy keeps two
+ * windows: the one being read, and the next one on its way; when the reader enters the second, it
+ * becomes the first, and a larger one is requested. The policy follows the reader through every
+ * page, cached or not, so it notices when read-ahead pages are gone again (and shrinks), and when
+ * everything is cached already (and stops looking). It never looks into the cache to recognise a
+ * stream; a seek back and forth resets it.
  */
 #ifndef FOREREAD_LINUX_2_6_13_H
 #define FOREREAD_LINUX_2_6_13_H

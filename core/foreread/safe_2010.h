@@ -3,15 +3,14 @@
  * safe-2010: large windows that take themselves back, from the series "512K readahead
  * size with thrashing safe readahead".
  *
- * It believes that windows should be large by default (512 KiB, at least 32 KiB),
- * because disks have long been too fast for 128 KiB, and that the only good argument
- * against is memory: many streams in little of it evict each other's pages before
- * they are read. So it watches for that. A page that was read ahead and is missing
- * marks the file as thrashing, and from then on the history that survived in the
- * cache, not the last window, says how large the next one may be; it settles between
- * half the thrashing threshold and all of it. It does not believe that page 0 after a
- * seek starts a stream, and it trusts mappings less than others do: ten misses in
- * advance of hits and they are read around only where something nearby is cached.
+ * Windows are large by default (512 KiB, at least 32 KiB), because disks have long been too fast
+ * for 128 KiB. The only good argument against is memory: many streams in little memory evict each
+ * other's pages before they are read. So the policy watches for that. A page that was read ahead
+ * and is missing marks the file as thrashing. From then on the history that survived in the cache,
+ * not the last window, limits the next one; its size settles between half the thrashing threshold
+ * and all of it. Page 0 after a seek does not start a stream, and mappings need more evidence than
+ * elsewhere: after ten misses in advance of hits they are read around only where something nearby
+ * is cached.
  *
  * Rules from Message-IDs <20100207041043.584619057@intel.com> (thrashing-safe context)
  * and <20100301052651.857984880@intel.com> (the series).
@@ -25,9 +24,12 @@
 #define FR_2010_MIN_PAGES (32768U / FR_PAGE_BYTES)
 /* MMAP_LOTSAMISS of the series: at most 5 MiB of 512 KiB windows are wasted, not 12. */
 #define FR_2010_LOTS_A_MISS 10U
-/* A part so large of a context window is looked ahead; history is counted so many windows back. */
+/*
+ * A context window's lookahead is one part in this many of the history that counts; the history is
+ * counted back by at most this many maximum windows.
+ */
 #define FR_2010_ASYNC_RATIO 8U
-/* A leaf of the page tree: the pages that are looked at for company. */
+/* A leaf of the page tree: the range in which a cached page counts as nearby. */
 #define FR_2010_LEAF_ORDER 6U
 
 FR_INLINE fr_u32 fr_2010_min(const struct fr_limits *limits, fr_u32 max)
@@ -98,7 +100,7 @@ FR_INLINE void fr_2010_alone(const struct fr_call *call, struct fr_decision *dec
 		size = (fr_u32)fr_min(call->access->req_pages, max);
 		decision->reason = FR_REASON_RANDOM;
 	}
-	/* Random reads are recorded too: the next thrash is told from their place. */
+	/* Random reads are recorded too: their place shows the next thrash. */
 	fr_open_window(call, decision, index, size, 0);
 }
 
@@ -192,7 +194,7 @@ FR_INLINE void fr_2010_fault(const struct fr_call *call, struct fr_decision *dec
 	fr_u32 max = (fr_u32)fr_min(fr_2010_max(call->state, call->limits),
 				    fr_around_max_pages(call->limits->memory_pages));
 
-	/* In company: something in the same leaf was wanted before. */
+	/* Something in the same leaf was wanted before. */
 	if (call->near->around_pages != 0)
 		lots = FR_MMAP_MISS_MAX;
 	fr_fault_around(call, decision, lots, max);
