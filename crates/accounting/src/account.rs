@@ -19,7 +19,7 @@ pub struct Counters {
     pub used_on_time: u64,
     /// Pages that a program waited for.
     pub used_late: u64,
-    /// Pages that left memory before anybody came to them.
+    /// Pages that left memory before their first use.
     pub wasted: u64,
     /// Pages that have arrived, whatever became of them.
     pub arrived: u64,

@@ -45,7 +45,7 @@ impl<Page: Hash + Eq> Ledger<Page> {
         }
     }
 
-    /// Somebody comes to it. A page that isn't there is waited for.
+    /// A program uses the page. A page that isn't there is waited for.
     pub fn use_page(&mut self, page: &Page) {
         match self.pages.get(page) {
             Some(State::InFlight) => self.counters.used_late += 1,

@@ -43,7 +43,7 @@ pub struct Context {
     pub processes: usize,
     /// How many files `many-files` has programs go through.
     pub files: usize,
-    /// By program and device.
+    /// Cold starts by program and device.
     cold: BTreeMap<(String, String), (Program, ColdStarts)>,
 }
 

@@ -36,7 +36,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Of each the larger.
+    /// The larger value of each.
     #[must_use]
     pub fn or_more(self, other: Self) -> Self {
         Self {

@@ -51,9 +51,9 @@ pub struct Report {
     pub reads: Stats,
     /// All other requests.
     pub others: Stats,
-    /// By device and whether they read.
+    /// Statistics by device and by whether requests read.
     pub by_device: BTreeMap<(Group, bool), Stats>,
-    /// By the thread that asked first, and whether they read.
+    /// Statistics by the thread that asked first, and by whether requests read.
     pub by_process: BTreeMap<(Group, bool), Stats>,
     /// How busy each device was.
     pub depths: BTreeMap<Device, DepthSummary>,

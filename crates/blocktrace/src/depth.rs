@@ -115,7 +115,7 @@ impl Depth {
 /// How busy a device was.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DepthSummary {
-    /// From its first event to its last.
+    /// Time from its first event to its last.
     pub traced_ns: u64,
     /// Time with a request at the device.
     pub busy_ns: u64,

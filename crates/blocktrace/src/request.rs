@@ -100,9 +100,9 @@ pub struct Later {
 /// A stay in a plug.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlugHold {
-    /// From when.
+    /// Start of the stay, in nanoseconds.
     pub since_ns: u64,
-    /// To when.
+    /// End of the stay, in nanoseconds.
     pub until_ns: u64,
     /// How long of it the device had nothing else to do, as far as the trace shows.
     pub idle_ns: u64,
@@ -121,9 +121,9 @@ impl PlugHold {
 /// The wait behind the plug: for the scheduler and the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueWait {
-    /// From when.
+    /// Start of the wait, in nanoseconds.
     pub since_ns: u64,
-    /// To when.
+    /// End of the wait, in nanoseconds.
     pub until_ns: u64,
     /// How long of it the device had nothing to do, as far as the trace shows.
     pub idle_ns: u64,
@@ -192,7 +192,7 @@ impl Leg {
         }
     }
 
-    /// In words.
+    /// The name in words.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {

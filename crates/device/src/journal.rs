@@ -145,7 +145,7 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// In one word.
+    /// The standing in one word.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -177,7 +177,7 @@ pub enum JournalError {
     /// Not JSON, or not of this shape.
     #[error("it is no journal: {0}")]
     Shape(#[from] serde_json::Error),
-    /// Of another program or version.
+    /// The journal is of another program or version.
     #[error("it is of schema {0}, and {SCHEMA} is read")]
     Schema(String),
 }

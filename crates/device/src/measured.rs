@@ -73,7 +73,7 @@ pub enum MeasuredBookError {
     /// Not JSON, or not of this shape.
     #[error("it is no book of measurements: {0}")]
     Shape(#[from] serde_json::Error),
-    /// Of another program or version.
+    /// The book is of another program or version.
     #[error("it is of schema {0}, and {SCHEMA} is read")]
     Schema(String),
 }

@@ -25,7 +25,7 @@ const PAGE_KIB: u64 = 4;
 /// The size that suits a device, before the memory rule.
 #[derive(Clone, Debug)]
 struct Suits {
-    /// Of the device.
+    /// Name of the device.
     name: String,
     kib: Option<u64>,
     bound: Rule,

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-/// Why a guest could not be built or did not come to its end.
+/// Why a guest could not be built or did not reach its end.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// Guests can't be built on this machine. Tests skip with this reason.

@@ -20,7 +20,7 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// Of an open file.
+    /// The device of an open file.
     pub fn of(file: &File) -> Result<Self, CheckError> {
         let setting = ReadAheadSetting::of(file).map_err(failed("ask for the device"))?;
         match setting {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The largest folio of a file system, found out: no call tells it.
+//! The largest folio of a file system, measured: no call reports it.
 //!
 //! A stream of reads leaves folios as large as there are. Then aligned blocks of pages are dropped,
 //! smaller ones first: the kernel drops a folio only with all of its pages

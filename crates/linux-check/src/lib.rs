@@ -199,7 +199,7 @@ impl<'a> Kernel<'a> {
             watched.rest();
         }
         if let Eye::Residency(resident) = &mut self.eye {
-            // No call tells it.
+            // No call reports it.
             if !resident.knows_folio_order() {
                 let order = folio_order::measure(resident, &self.files, self.set_read_ahead)?;
                 resident.set_folio_order_max(order);

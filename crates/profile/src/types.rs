@@ -238,7 +238,7 @@ pub struct Run {
     pub started_unix_s: u64,
     /// How the run used the profile.
     pub mode: RunMode,
-    /// From start to exit of the program.
+    /// Time from start to exit of the program, in nanoseconds.
     pub wall_ns: u64,
     /// Time that its threads waited for reads.
     pub stall_ns: Option<u64>,

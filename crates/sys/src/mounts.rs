@@ -34,7 +34,7 @@ impl MountTable {
         {
             return Ok(Arc::clone(mounts));
         }
-        // Opened before it is read, so that a change meanwhile is told the next time.
+        // Opened before it is read, so that a change meanwhile is reported the next time.
         let mut file = File::open("/proc/thread-self/mountinfo")?;
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;

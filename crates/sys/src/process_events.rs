@@ -29,7 +29,7 @@ static QUEUE_BYTES: libc::c_int = 8 << 20;
 /// An event of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A process, not a thread, came to be.
+    /// A process, not a thread, was created.
     Fork {
         /// The thread that made it.
         parent_tid: i32,

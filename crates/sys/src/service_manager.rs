@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Telling the service manager how it goes, as systemd's `sd_notify(3)` describes it: a datagram to
-//! the socket that the environment names. Without one nothing is told.
+//! the socket that the environment names. Without one nothing is sent.
 
 use std::env;
 use std::ffi::OsStr;

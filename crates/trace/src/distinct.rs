@@ -19,7 +19,7 @@ pub(crate) struct Distinct {
     chunks: HashMap<(FileId, u64), u64>,
     /// A chunk counts when this many low bits of its hash are 0.
     zeros: u32,
-    /// Of the chunks that count.
+    /// Pages of the chunks that count.
     pages: u64,
 }
 

@@ -116,7 +116,7 @@ impl Cursors {
             .all
             .iter_mut()
             .filter(|cursor| cursor.inode != 0 && cursor.reached.abs_diff(number) <= NEAR_STEPS);
-        // One that comes to it rather than one that has passed it.
+        // A cursor in front of it rather than one that has passed it.
         near.min_by_key(|cursor| (cursor.reached > number, cursor.reached.abs_diff(number)))
     }
 

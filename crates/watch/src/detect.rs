@@ -38,7 +38,7 @@ pub struct Missed {
     pub thread: u32,
     /// The parent of that process.
     pub parent: u32,
-    /// Of its file system.
+    /// The device of its file system.
     #[serde(with = "text::device")]
     pub device: Device,
     /// Its number there.

@@ -401,7 +401,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Whether the program will be seen to come to a file: reads are, at its start; faults aren't.
+/// Whether the use of a file will be seen: reads at its start are, faults aren't.
 fn is_seen(profile: &Profile, id: NodeId) -> bool {
     let starts = profile
         .ranges(id)

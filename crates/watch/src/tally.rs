@@ -21,7 +21,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Files that were fetched, and the program didn't come to them.
+    /// Files that were fetched, and that the program didn't use.
     #[must_use]
     pub fn wasted_files(&self) -> u64 {
         self.fetched_files.saturating_sub(self.used_files)

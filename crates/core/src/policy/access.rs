@@ -57,7 +57,7 @@ pub struct Access {
     pub folio_order: u8,
     /// `VMA_*` and others of the constants below, or-ed.
     pub flags: u16,
-    /// Who, so that the streams of several threads are told apart; 0 when that is not known.
+    /// The thread, so that the streams of several threads are told apart; 0 when that is not known.
     pub thread: u32,
 }
 

@@ -16,7 +16,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Of a file just opened.
+    /// The streams of a file just opened.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -43,7 +43,7 @@ impl fmt::Debug for Streams {
 pub struct Done {
     /// Time of its end, in nanoseconds.
     pub now_ns: u64,
-    /// From asking to having.
+    /// Time from submission to completion, in nanoseconds.
     pub took_ns: u64,
     /// Its size.
     pub pages: u32,
@@ -188,11 +188,11 @@ impl Budget {
 /// to be unknown, or unbounded.
 #[derive(Debug, Default)]
 pub struct Memory<'a> {
-    /// Of the file.
+    /// The streams of the file.
     pub streams: Option<&'a mut Streams>,
-    /// Of its device.
+    /// Its device.
     pub device: Option<&'a mut Device>,
-    /// Of the machine.
+    /// The budget of the machine.
     pub budget: Option<&'a mut Budget>,
 }
 

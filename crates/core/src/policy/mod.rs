@@ -45,7 +45,7 @@ use thiserror::Error;
 
 use crate::ffi;
 
-/// A readahead policy. What each believes of programs is in `docs/policies.md`.
+/// A readahead policy. `docs/policies.md` describes the assumptions of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Policy {

@@ -28,7 +28,7 @@ impl Course {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Up, Self::Down, Self::StepUp, Self::StepDown];
 
-    /// In a word or two.
+    /// The name in a word or two.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -36,11 +36,11 @@ struct Reference {
     file_bytes: u64,
 }
 
-/// Whether a step came to pages that weren't there before it.
+/// Whether a step used pages that weren't there before it.
 struct Missed {
-    /// To the one that it came to first: it was waited for.
+    /// Whether the first page that it used was missing: it was waited for.
     first: bool,
-    /// To any. Those behind the first may have been read ahead in time.
+    /// Whether any page was missing. Those behind the first may have been read ahead in time.
     any: bool,
 }
 

@@ -123,7 +123,7 @@ impl Features {
 /// Where one inode lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeLocation {
-    /// From the start of the file system.
+    /// Offset from the start of the file system.
     pub offset_bytes: u64,
     /// The size of an inode; it never crosses a block.
     pub length_bytes: u32,

@@ -9,19 +9,19 @@ use std::ops::AddAssign;
 pub struct Account {
     /// Asked of the device.
     pub fetched: u64,
-    /// In the cache when a program first came to them.
+    /// In the cache at their first use.
     pub used_on_time: u64,
     /// A program waited for them.
     pub used_late: u64,
-    /// Evicted or dropped before any program came to them.
+    /// Evicted or dropped before their first use.
     pub wasted: u64,
-    /// In the cache, and no program came to them yet.
+    /// In the cache, and not used yet.
     pub resident_unused: u64,
     /// Asked of the device and not there yet.
     pub in_flight: u64,
-    /// Pages that programs came to, each time.
+    /// Pages that programs used, each time.
     pub accesses: u64,
-    /// Different pages that programs came to, counted for the stream that came first.
+    /// Different pages that programs used, counted for the stream that used them first.
     pub distinct: u64,
     /// Pages fetched again that had been evicted not long before.
     pub refaults: u64,

@@ -17,7 +17,7 @@ pub(super) const LEAF_PAGES: u64 = 64;
 pub(super) struct Leaf {
     /// Cached, up to date or on their way.
     pub present: u64,
-    /// Cached, and some program came to them.
+    /// Cached, and used by a program.
     pub used: u64,
     /// Cached, and mapped into a program.
     pub mapped: u64,
@@ -78,7 +78,7 @@ pub(super) struct Index {
     free: Vec<u32>,
     /// Number and place; a number that no leaf can have where there is none.
     found: [Cell<(u64, u32)>; FOUND],
-    /// A bit for each page that a program ever came to, by leaf; only parts that have any.
+    /// A bit for each page that a program ever used, by leaf; only parts that have any.
     touched: Vec<[u64; TOUCHED]>,
     /// Where in `touched` a part is.
     touched_places: HashMap<u64, u32, BuildHasherDefault<LeafHasher>>,
@@ -290,7 +290,8 @@ impl Index {
         index - at.max(end)
     }
 
-    /// Notes that a program came to pages of a leaf; how many of them for the first time ever.
+    /// Notes that a program used pages of a leaf. Returns how many of them were used for the first
+    /// time ever.
     pub fn touch(&mut self, leaf: u64, bits: u64) -> u64 {
         let (part, at) = (leaf / TOUCHED as u64, leaf as usize % TOUCHED);
         if self.touched_last.0 != part {

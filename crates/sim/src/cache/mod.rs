@@ -109,7 +109,7 @@ struct Shadow {
     age: u32,
 }
 
-/// A bit of a shadow's slot: the page was evicted before anything came to it.
+/// A bit of a shadow's slot: the page was evicted before its first use.
 const SHADOW_UNUSED: u32 = 1 << 31;
 
 /// The cached pages of all files. Without a capacity nothing is ever evicted.

@@ -286,7 +286,7 @@ impl PageCache {
         dropped
     }
 
-    /// Moves pages that no program came to yet away from reclaim: to the head of the inactive list.
+    /// Moves unused pages away from reclaim: to the head of the inactive list.
     pub fn retain(&mut self, file: FileId, start: u64, end: u64) {
         for id in self.folios_in(file, start, end) {
             let folio = self.lists.folios.get(id);

@@ -28,7 +28,7 @@ pub(super) struct Io {
     /// The memory that all share.
     pub budget: Budget,
     pub files: Vec<FileSetup>,
-    /// By stream.
+    /// Statistics by stream.
     pub stats: Vec<Stats>,
     pub watch: Watch,
     /// A disk whose events have changed.

@@ -211,7 +211,7 @@ impl Simulation {
         true
     }
 
-    /// A thread comes to a pass through one of its program's files: the first one opens it.
+    /// A thread begins a pass through one of its program's files: the first one opens it.
     fn open(&mut self, number: usize, pass: Pass) {
         let at = self.processes[number].program;
         let program = &self.setup.programs[at];
@@ -241,7 +241,7 @@ impl Simulation {
         self.processes[number].at = stream.map(|stream| (pass, stream));
         let threads = self.processes[self.threads_of(at)].iter();
         let going_on = threads.filter(|thread| !thread.is_done());
-        // A thread that has not begun comes to the first pass yet.
+        // A thread that has not begun has its first pass ahead.
         let first = going_on.map(|thread| thread.pass().unwrap_or_default());
         self.opened[at].close_before(first.min().unwrap_or(pass));
     }

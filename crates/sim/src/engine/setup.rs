@@ -140,7 +140,7 @@ pub struct ProgramSetup {
     pub cpu_per_call_ns: u64,
     /// Each thread reads no faster than this; 0 for as fast as it can.
     pub rate_bytes_per_s: u64,
-    /// Of its random numbers.
+    /// Seed of its random numbers.
     pub seed: u64,
 }
 

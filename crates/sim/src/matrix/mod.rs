@@ -57,7 +57,7 @@ pub struct Numbers {
     pub requests: u64,
     /// Pages asked of the device.
     pub fetched_pages: u64,
-    /// Different pages that programs came to.
+    /// Different pages that programs used.
     pub distinct_pages: u64,
     /// Pages evicted unread.
     pub wasted_pages: u64,

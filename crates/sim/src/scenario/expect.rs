@@ -78,7 +78,7 @@ impl Metric {
 pub enum Tolerance {
     /// Percent of the expected value.
     Percent(f64),
-    /// In the unit of the metric.
+    /// A difference in the unit of the metric.
     Absolute(f64),
     /// At least the expected value.
     AtLeast,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The accesses of a trace, thread by thread, as the simulation comes to them.
+//! The accesses of a trace, thread by thread, as the simulation reaches them.
 //!
 //! In the simulation, threads progress in another way relative to each other than in the recording.
 //! So the accesses of other threads that are read on the way to the access of one thread are kept.

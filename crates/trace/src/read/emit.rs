@@ -13,7 +13,7 @@ use crate::types::{Access, Event, File, FileId, LeftOut, Thread, ThreadId};
 pub(super) struct Emit {
     pub events: VecDeque<Event>,
     pub findings: Findings,
-    /// Of the record that is being read.
+    /// Place of the record that is being read.
     pub place: Place,
     checks: Checks,
     files: HashMap<Box<[u8]>, FileId>,

@@ -94,7 +94,7 @@ pub(super) fn is_line(line: &[u8]) -> bool {
 /// Reads one.
 pub(super) struct JuiceFs {
     start_ns: u64,
-    /// By inode.
+    /// Files by inode.
     files: HashMap<u64, FileId>,
     names: Names,
 }

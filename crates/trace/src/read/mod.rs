@@ -81,7 +81,7 @@ pub enum Objects {
 /// How to read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadOptions {
-    /// The format; when `None`, it is told from the content.
+    /// The format; when `None`, it is detected from the content.
     pub format: Option<Format>,
     /// The meaning of objects of oracleGeneral.
     pub objects: Objects,

@@ -102,11 +102,11 @@ pub enum What {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum PlannerCall {
-    /// Of the policy of streams.
+    /// A call of the policy of streams.
     Stream(Box<Call>),
-    /// Of a walk.
+    /// A call of a walk.
     Walk(Box<WalkCall>),
-    /// Of the detectors of walks.
+    /// A call of the detectors of walks.
     Detector(Box<DetectCall>),
 }
 

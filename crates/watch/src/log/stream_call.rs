@@ -50,7 +50,7 @@ pub enum Called {
         thread: u32,
         /// Time waited, in nanoseconds.
         waited_ns: u64,
-        /// Whether the page was on its way when it came to it.
+        /// Whether the page was in flight when the reader reached it.
         asked: bool,
     },
     /// The windows of a decision were issued.
@@ -80,7 +80,7 @@ pub struct Decided {
     pub is_new: bool,
     /// The maximum window of the descriptor.
     pub ra_pages: u32,
-    /// Whether pages had been evicted before the reader came to them.
+    /// Whether pages had been evicted before the reader reached them.
     pub has_thrashed: bool,
     /// The access.
     pub access: Access,

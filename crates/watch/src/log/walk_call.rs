@@ -33,7 +33,7 @@ pub enum WalkCalled {
         /// Below this directory, from the root of the file system.
         #[serde(with = "bytes")]
         top: Vec<u8>,
-        /// In this order.
+        /// The order of the walk.
         order: Order,
         /// Most bytes ahead of its program.
         budget_bytes: u64,
@@ -105,7 +105,7 @@ pub enum WalkCalled {
     /// The program waits for metadata.
     #[serde(rename = "waits")]
     WaitsIn {
-        /// In this directory.
+        /// The directory of the file or entry that is waited for.
         #[serde(with = "bytes")]
         directory: Vec<u8>,
         /// Where that lies.
@@ -113,7 +113,7 @@ pub enum WalkCalled {
     },
     /// It was asked whether the program has jumped, and it had.
     Jumped {
-        /// From where to where.
+        /// The common ancestor, and the names below it before and after the jump.
         #[serde(with = "above")]
         above: Above,
     },
@@ -122,7 +122,7 @@ pub enum WalkCalled {
         /// The program reads here.
         #[serde(with = "bytes")]
         directory: Vec<u8>,
-        /// To where.
+        /// The higher top, if it may rise.
         #[serde(with = "above_or_none", default)]
         above: Option<Above>,
     },
@@ -131,7 +131,7 @@ pub enum WalkCalled {
         /// Below this directory.
         #[serde(with = "bytes")]
         top: Vec<u8>,
-        /// In this order.
+        /// The order of the walk.
         order: Order,
     },
     /// It is ended.
@@ -147,7 +147,7 @@ pub enum WalkCalled {
 pub enum Answer {
     /// List these directories.
     List {
-        /// From the root of the file system.
+        /// Paths from the root of the file system.
         #[serde(with = "bytes_list")]
         directories: Vec<Vec<u8>>,
     },
@@ -156,7 +156,7 @@ pub enum Answer {
         /// Their inode numbers, in order of need.
         #[serde(with = "numbers")]
         inodes: Vec<u64>,
-        /// Of their directories and names.
+        /// Hash of their directories and names.
         names_hash: u64,
         /// Most bytes.
         budget_bytes: u64,
@@ -202,7 +202,7 @@ fn names_hash(files: &[FileToFetch]) -> u64 {
 #[derive(Debug)]
 pub struct WalkAgain {
     walk: Walk,
-    /// Of the last decision.
+    /// Files of the last decision.
     files: Vec<FileToFetch>,
 }
 

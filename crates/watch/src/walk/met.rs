@@ -143,7 +143,7 @@ impl Walk {
         }
     }
 
-    /// It was not fetched when the program came to it.
+    /// The file was not fetched when the program reached it.
     fn was_late(&mut self, inode: u64) {
         self.tally.missed_files += 1;
         self.states.insert(inode, State::Missed);

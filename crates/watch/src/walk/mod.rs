@@ -158,7 +158,7 @@ impl Walk {
     #[must_use]
     pub fn rise(&self, directory: &[u8]) -> Option<Above> {
         let above = common(&self.top, directory);
-        // From there a program may go down to any depth before it comes to a file.
+        // From there a program may go down to any depth before it reaches a file.
         if depth(&self.top) > depth(above) + RISE_LEVELS {
             return None;
         }

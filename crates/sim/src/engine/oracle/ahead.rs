@@ -21,7 +21,7 @@ pub(super) struct Coming {
     /// As a number of the setup's files.
     pub file: usize,
     pub pages: Range<u64>,
-    /// When the thread comes to it, had it never waited.
+    /// Time at which the thread reaches it, had it never waited.
     pub unhindered_ns: u64,
 }
 

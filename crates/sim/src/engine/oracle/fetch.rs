@@ -101,7 +101,7 @@ impl Simulation {
         }
     }
 
-    /// Where it came to.
+    /// Inserts pages into the cache. Returns the page at which it stopped.
     pub(super) fn insert_pages(
         &mut self,
         file: FileId,

@@ -55,7 +55,7 @@ pub(super) struct Descriptors {
     free_tables: Vec<u32>,
     opens: Vec<Shared>,
     free_opens: Vec<u32>,
-    /// In all tables.
+    /// Number of descriptors in all tables.
     count: usize,
 }
 
