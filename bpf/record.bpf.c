@@ -232,7 +232,7 @@ int BPF_PROG(fr_rec_page_added, struct folio *folio)
 	return 0;
 }
 
-/* Whether a task of the program that is about to wait does so for a read that isn't counted yet. */
+/* Whether a task of the program is about to wait for a read, not for a fault or for metadata. */
 static __always_inline bool waits_for_read(struct task_struct *task, struct recent *recent,
 					   struct counts *c)
 {

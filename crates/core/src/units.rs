@@ -3,7 +3,7 @@
 //!
 //! `blockdev --getra` counts sectors, `read_ahead_kb` counts KiB, the kernel's window counts pages,
 //! and file offsets count bytes. A number that changes its unit unseen is off by a factor of 2 to
-//! 4096. So each unit is a type, and every change of unit names its treatment of a remainder.
+//! 4096, so each unit is a type. Every change of unit names its treatment of a remainder.
 
 use std::fmt;
 use thiserror::Error;

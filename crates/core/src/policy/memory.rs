@@ -70,7 +70,7 @@ impl Done {
         }
     }
 
-    /// Whether [`Done::first`] was called.
+    /// The argument of [`Done::first`].
     #[must_use]
     pub fn is_first(&self) -> bool {
         self.first != 0
@@ -82,7 +82,7 @@ impl Done {
         self.left != 0
     }
 
-    /// Whether [`Done::next`] was called.
+    /// The argument of [`Done::next`].
     #[must_use]
     pub fn is_next(&self) -> bool {
         self.next != 0
