@@ -96,6 +96,36 @@ impl Bed {
             .map(|line| serde_json::from_str(line).expect("JSON"));
         (document, lines.collect(), said.join("\n"))
     }
+
+    /// The calls of the replay are made again. One with another answer, or that is lost, shows.
+    fn check_replayed(&self, log: &[Value]) {
+        let replayed = |log: &[Value]| {
+            let path = self.world.path("replayed");
+            let lines: Vec<String> = log.iter().map(Value::to_string).collect();
+            fs::write(&path, lines.join("\n")).expect("it is written");
+            let output = self
+                .world
+                .output(&["sim", "--replay", text_of(&path), "--json"]);
+            let document = String::from_utf8_lossy(&output.stdout).into_owned();
+            (output.status.code(), document)
+        };
+        let (code, document) = replayed(log);
+        assert_eq!(code, Some(0), "{document}");
+        let replays: Value = serde_json::from_str(&document).expect("a document");
+        assert_eq!(replays["replays"]["replays"], 1, "{document}");
+        assert!(
+            replays["replays"]["decisions"].as_u64() > Some(1),
+            "{document}"
+        );
+        let is_fetch = |line: &Value| line["what"] == "replay" && line["decision"] == "fetch";
+        let place = log.iter().position(is_fetch).expect("a window");
+        let mut other = log.to_vec();
+        other[place]["pieces_hash"] = 1.into();
+        let (code, document) = replayed(&other);
+        assert_eq!(code, Some(1), "{document}");
+        other.remove(place);
+        assert_eq!(replayed(&other).0, Some(64));
+    }
 }
 
 fn text_of(path: &Path) -> &str {
@@ -150,6 +180,7 @@ fn a_program_that_begins_as_recorded_finds_the_rest_in_memory() {
         assert!(wasted < READ as u64 / 10, "{what}");
         // Nothing is held open.
         mount_again(&bed.testbed);
+        bed.check_replayed(&log);
     }
 }
 

@@ -15,10 +15,11 @@ use foreread_watch::ahead::{Access, Machine};
 use foreread_watch::detect::Missed;
 use foreread_watch::excluded::Excluded;
 use foreread_watch::known::first_need_ns;
-use foreread_watch::log::note::{Note, OfProfile, What};
+use foreread_watch::log::note::{Note, OfProfile, PlannerCall, What};
+use foreread_watch::log::rest_call::NoteRest;
 use foreread_watch::paths::joined;
 use foreread_watch::profile_replay::ProfileReplay;
-use foreread_watch::rest::{Rest, Why};
+use foreread_watch::rest::Why;
 use foreread_watch::together::Found;
 
 use super::driver::Driver;
@@ -48,6 +49,10 @@ pub(super) struct Start {
     pub mailbox: Arc<Mailbox<Access>>,
     pub executor: Executor,
     pub notes: Sender<Note>,
+    /// Tells it from other replays.
+    pub number: u64,
+    /// Whether notes are wanted of its calls.
+    pub is_logged: bool,
 }
 
 impl Start {
@@ -152,8 +157,11 @@ pub(super) fn run(start: &Start) {
             minor: point.minor,
         })
     };
-    let rest = Rest::new(&profile, from_ns, start.budget_bytes, device);
-    let mut replay = ProfileReplay::new(rest);
+    let note = start.is_logged.then(|| -> NoteRest<'_> {
+        Box::new(|call| start.send(What::Called(PlannerCall::Rest(Box::new(call)))))
+    });
+    let (budget_bytes, number) = (start.budget_bytes, start.number);
+    let mut replay = ProfileReplay::begin(&profile, from_ns, device, budget_bytes, number, note);
     let driver = Driver {
         mailbox: &start.mailbox,
         executor: &start.executor,

@@ -81,6 +81,8 @@ pub(super) struct Together {
     replays: HashMap<u32, Replaying>,
     summary: ProfilesSummary,
     lost_reads: u64,
+    /// Replays that were begun.
+    begun: u64,
 }
 
 /// Settings for a replay.
@@ -93,6 +95,8 @@ pub(super) struct Setting<'a> {
     pub sees_parents: bool,
     pub notes: &'a Sender<Note>,
     pub executor: &'a Executor,
+    /// Whether notes are wanted of the calls of replays.
+    pub is_logged: bool,
 }
 
 impl Together {
@@ -103,6 +107,7 @@ impl Together {
             replays: HashMap::new(),
             summary: ProfilesSummary::default(),
             lost_reads: 0,
+            begun: 0,
         }
     }
 
@@ -189,10 +194,13 @@ impl Together {
             mailbox: Arc::clone(&mailbox),
             executor: set.executor.clone(),
             notes: set.notes.clone(),
+            number: self.begun + 1,
+            is_logged: set.is_logged,
         };
         let thread = thread::Builder::new().name("together".into());
         // Without a thread there is no replay.
         let thread = thread.spawn(move || run(&start)).ok()?;
+        self.begun += 1;
         self.replays.insert(
             process,
             Replaying {
@@ -298,6 +306,7 @@ impl Watching {
             sees_parents: matches!(self.options.whom, Whom::All | Whom::NextChild),
             notes: &self.notes.0,
             executor: &self.executor,
+            is_logged: self.options.is_logged,
         };
         if let Some(began) = self.together.missed(missed, &set) {
             self.look_at_replay(&self.together.members(began))?;

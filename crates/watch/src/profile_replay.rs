@@ -2,28 +2,43 @@
 //! The planner that replays the rest of a profile ahead of a program that was matched with it.
 //!
 //! Input: the accesses of the program, results of fetches. Output: plans of one window each. The
-//! decisions are those of [`Rest`].
+//! decisions are those of a [`Rest`](crate::rest::Rest).
+
+use foreread_core::Device;
+use foreread_profile::Profile;
 
 use crate::ahead::{Access, Action, Ahead, Event, Fetch, Fetched, Machine};
 use crate::log::note::{OfProfile, What};
-use crate::rest::{Next, Rest, Why};
+use crate::log::rest_call::{NoteRest, NotedRest};
+use crate::rest::{Next, Remaining, Why};
 use crate::tally::Tally;
 
 /// See the [module](self).
-#[derive(Debug)]
 pub struct ProfileReplay<'a> {
-    rest: Rest<'a>,
+    remaining: Remaining<'a>,
+    rest: NotedRest<'a>,
     /// Files of the fetch that is under way.
     asked_files: u64,
     why: Option<Why>,
 }
 
 impl<'a> ProfileReplay<'a> {
-    /// Replays this rest.
+    /// Begins the replay of the part of a profile that is needed from `from_ns` on. It is the one
+    /// of that `number`. `device` gives the file system of a path, or `None` if the path must not
+    /// be fetched. `note` takes its calls for the log.
     #[must_use]
-    pub fn new(rest: Rest<'a>) -> Self {
+    pub fn begin(
+        profile: &'a Profile,
+        from_ns: u64,
+        device: impl FnMut(&[u8]) -> Option<Device>,
+        budget_bytes: u64,
+        number: u64,
+        note: Option<NoteRest<'a>>,
+    ) -> Self {
+        let remaining = Remaining::of(profile, from_ns, device);
         Self {
-            rest,
+            rest: NotedRest::begin(remaining.parts(), budget_bytes, number, note),
+            remaining,
             asked_files: 0,
             why: None,
         }
@@ -38,7 +53,7 @@ impl<'a> ProfileReplay<'a> {
     /// Files and pages that were fetched, and their use.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        self.rest.tally()
+        self.rest.rest().tally()
     }
 
     fn access(&mut self, access: &Access) -> bool {
@@ -54,7 +69,7 @@ impl<'a> ProfileReplay<'a> {
             self.rest.end_for(Why::Memory);
         }
         self.rest.fetched(fetched.pages, fetched.gone_files);
-        if !self.rest.goes_on() {
+        if !self.rest.rest().goes_on() {
             self.rest.stopped(fetched.pages + fetched.cached_pages);
         }
         machine.note(What::OfProfile(Box::new(OfProfile::Fetched {
@@ -84,11 +99,12 @@ impl Ahead for ProfileReplay<'_> {
 
     fn next(&mut self) -> Action {
         match self.rest.decide() {
-            Next::Fetch(plan, budget_bytes) => {
+            Next::Fetch(window, budget_bytes) => {
+                let plan = self.remaining.plan(&window);
                 self.asked_files = plan.files_with_pages().count() as u64;
                 // The memory that is free may have become less; the executor looks at it.
                 Action::Fetch(Fetch {
-                    plan: *plan,
+                    plan,
                     budget_bytes,
                     takes_accesses: true,
                 })
@@ -102,6 +118,6 @@ impl Ahead for ProfileReplay<'_> {
     }
 
     fn goes_on(&self) -> bool {
-        self.rest.goes_on()
+        self.rest.rest().goes_on()
     }
 }

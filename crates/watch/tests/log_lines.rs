@@ -10,11 +10,13 @@ use foreread_core::policy::{Access, Budget, Decision, Done, Limits};
 use foreread_watch::detect::{Missed, Passed, Suspicion};
 use foreread_watch::log::detect_call::{DetectCall, DetectCalled};
 use foreread_watch::log::replay::{Made, Replay};
+use foreread_watch::log::rest_call::{Answer as RestAnswer, RestCall, RestCalled};
 use foreread_watch::log::stream_call::{Call, Called, Decided, Remembered};
 use foreread_watch::log::walk_call::{Answer, WalkCall, WalkCalled};
 use foreread_watch::log::{self, Header, parsed};
 use foreread_watch::look::Look;
 use foreread_watch::order::{Entry, Lists, Order};
+use foreread_watch::rest::{self, FilePart, Parts, Piece};
 use foreread_watch::stream::FileKey;
 use foreread_watch::walk::{Above, Met, Why};
 use proptest::prelude::*;
@@ -213,6 +215,90 @@ fn any_detector_call() -> impl Strategy<Value = DetectCall> {
     })
 }
 
+fn any_parts() -> impl Strategy<Value = Parts> {
+    let key = (any::<u64>(), any_device());
+    let files = prop::collection::vec((key, any::<bool>(), any::<bool>()), 0..9);
+    let piece = (any::<prop::sample::Index>(), any::<u64>(), any::<u64>());
+    let pieces = prop::collection::vec(piece, 0..9);
+    (files, pieces).prop_map(|(files, pieces)| {
+        let files: Vec<FilePart> = files
+            .into_iter()
+            .map(|((inode, device), is_ahead, counts)| FilePart {
+                device,
+                inode,
+                is_ahead,
+                counts,
+            })
+            .collect();
+        let piece = |(number, (place, start_page, pages)): (usize, (prop::sample::Index, _, _))| {
+            let file = files.get(place.index(files.len() + 1));
+            let file = file.map(|file| (file.device, file.inode));
+            Piece {
+                number,
+                file,
+                start_page,
+                pages,
+            }
+        };
+        let pieces = pieces.into_iter().enumerate().map(piece).collect();
+        Parts { files, pieces }
+    })
+}
+
+fn any_rest_why() -> impl Strategy<Value = rest::Why> {
+    prop::sample::select(&[rest::Why::Done, rest::Why::Unused, rest::Why::Memory][..])
+}
+
+fn any_rest_call() -> impl Strategy<Value = RestCall> {
+    let fetch = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
+    let answer = prop_oneof![
+        fetch.prop_map(
+            |(pieces, pages, pieces_hash, budget_bytes)| RestAnswer::Fetch {
+                pieces,
+                pages,
+                pieces_hash,
+                budget_bytes,
+            }
+        ),
+        Just(RestAnswer::Wait),
+        any_rest_why().prop_map(|why| RestAnswer::End { why }),
+    ];
+    let access = (any_device(), any::<u64>(), any::<bool>());
+    let what = prop_oneof![
+        (any::<u64>(), any_parts()).prop_map(|(budget_bytes, parts)| RestCalled::Begin {
+            budget_bytes,
+            parts,
+        }),
+        answer.prop_map(RestCalled::Decide),
+        access
+            .clone()
+            .prop_map(|(device, inode, is_first)| RestCalled::Hit {
+                device,
+                inode,
+                is_first,
+            }),
+        access.prop_map(|(device, inode, is_first)| RestCalled::Missed {
+            device,
+            inode,
+            is_first,
+        }),
+        (any::<u32>(), any::<u32>()).prop_map(|(pages, gone_files)| RestCalled::Fetched {
+            pages: pages.into(),
+            gone_files: gone_files.into(),
+        }),
+        any::<u32>().prop_map(|pages| RestCalled::Stopped {
+            pages: pages.into(),
+        }),
+        any_rest_why().prop_map(|why| RestCalled::End { why }),
+    ];
+    let call = (any::<u64>(), any::<u64>(), what);
+    call.prop_map(|(replay, number, what)| RestCall {
+        replay,
+        number,
+        what,
+    })
+}
+
 fn file() -> FileKey {
     FileKey {
         inode: u64::MAX,
@@ -332,6 +418,12 @@ proptest! {
     }
 
     #[test]
+    fn lines_of_replays_are_calls_again(process in any::<u32>(), call in any_rest_call()) {
+        comes_back(process, &call);
+        wrong_is_refused(process, &call, &[]);
+    }
+
+    #[test]
     fn lines_of_detectors_are_calls_again(call in any_detector_call()) {
         comes_back(call.process, &call);
         wrong_is_refused(call.process, &call, &["start", "suspicion"]);
@@ -381,7 +473,15 @@ fn a_replay_finds_what_differs_and_what_is_lost() {
         .into_iter()
         .map(|of| (of.name, of.calls))
         .collect();
-    assert_eq!(counts, [("streams", 1), ("walks", 0), ("detectors", 0)]);
+    assert_eq!(
+        counts,
+        [
+            ("streams", 1),
+            ("walks", 0),
+            ("detectors", 0),
+            ("replays", 0)
+        ]
+    );
 
     // After a start, the first call is due again.
     let start = json!({

@@ -69,6 +69,13 @@ pub fn numbers_of(text: &str) -> Option<Vec<u64>> {
     Some(numbers)
 }
 
+/// FNV-1a, of 64 bits: a value that is too long even for this stands in a log by its hash.
+pub fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,7 @@ pub mod note;
 pub mod noted_walk;
 pub mod planner;
 pub mod replay;
+pub mod rest_call;
 pub mod stream_call;
 pub(crate) mod text;
 pub mod walk_call;
@@ -29,8 +30,8 @@ pub const SCHEMA: &str = "foreread.watch.log/1";
 pub const STARTED: &str = "started";
 /// Fields of outer levels of a line, the outermost first. Each level is looked at as a whole before
 /// the next one: the number and owner of a call, the call, and the kind of its answer.
-const OUTER_FIELDS: [&str; 7] = [
-    "number", "walk", "process", "disk", "what", "call", "decision",
+const OUTER_FIELDS: [&str; 8] = [
+    "number", "walk", "replay", "process", "disk", "what", "call", "decision",
 ];
 
 /// The fields of each line by which its handling is decided.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::detect_call::DetectCall;
+use super::rest_call::RestCall;
 use super::stream_call::Call;
 use super::walk_call::WalkCall;
 use crate::order::Order;
@@ -108,6 +109,8 @@ pub enum PlannerCall {
     Walk(Box<WalkCall>),
     /// A call of the detectors of walks.
     Detector(Box<DetectCall>),
+    /// A call of the replay of a profile.
+    Rest(Box<RestCall>),
 }
 
 /// An event of a program that follows a profile.

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::detect_call::Detectors;
 use super::planner::Planner;
+use super::rest_call::RestAgain;
 use super::stream_call::Remembered;
 use super::walk_call::WalkAgain;
 use super::{Header, LineError};
@@ -72,6 +73,7 @@ impl Default for Replay {
             Box::new(AgainOf::<Remembered>::new()),
             Box::new(AgainOf::<WalkAgain>::new()),
             Box::new(AgainOf::<Detectors>::new()),
+            Box::new(AgainOf::<RestAgain>::new()),
         ])
     }
 }

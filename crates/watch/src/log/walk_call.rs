@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::long::fnv1a;
 use super::planner::Planner;
 use super::text::{above, above_or_none, bytes, bytes_list, lists, numbers, small};
 use crate::order::{Lists, Order};
@@ -189,13 +190,10 @@ impl Answer {
     }
 }
 
-/// FNV-1a, of 64 bits; a name ends with a byte that none has.
+/// A name ends with a byte that none has.
 fn names_hash(files: &[FileToFetch]) -> u64 {
     let texts = files.iter().flat_map(|f| [&*f.directory, &f.name]);
-    let bytes = texts.flat_map(|text| text.iter().chain(&[0]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    fnv1a(texts.flat_map(|text| text.iter().chain(&[0]).copied()))
 }
 
 /// A walk that is made again from its calls.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replays the rest of a matched profile, one window at a time.
 //!
-//! Input: a profile, the time of need up to which its program has read, a budget in bytes, and the
+//! Input: the [`Parts`] of a profile that its program still needs, a budget in bytes, and the
 //! program's hits and misses. Output: [`Next`], which names the next window to fetch. No I/O.
 //!
 //! A program that starts like the profile may be another one. So the next window follows when half
@@ -17,14 +17,17 @@
 //! * the program has used all visible files of the last window,
 //! * the program misses a file that comes later.
 
-use std::collections::{BTreeMap, HashMap};
+mod parts;
 
-use foreread_prefetch::plan::{PlanBuilder, ReadPlan};
-use foreread_profile::{NodeId, NodeKind, PAGE_BYTES, Profile, Uses};
+use std::collections::BTreeMap;
 
-use crate::known::first_need_ns;
-use crate::tally::Tally;
 use foreread_core::Device;
+use foreread_profile::PAGE_BYTES;
+use serde::{Deserialize, Serialize};
+
+use crate::tally::Tally;
+
+pub use parts::{FilePart, Parts, Piece, Remaining};
 
 /// The first window, in files and in pages (8 MiB).
 const FIRST_WINDOW_FILES: usize = 64;
@@ -38,9 +41,9 @@ const ELSEWHERE_FILES: u32 = 16;
 
 /// The next action for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Carry this plan out, at most this many bytes.
-    Fetch(Box<ReadPlan>, u64),
+pub enum Next<W = Vec<Piece>> {
+    /// Fetch this window, at most this many bytes.
+    Fetch(W, u64),
     /// The program has used less than half of the last window, or the budget is full.
     Wait,
     /// The replay has ended.
@@ -48,7 +51,8 @@ pub enum Next {
 }
 
 /// Why a replay ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Why {
     /// All was fetched, and the program has read it.
     Done,
@@ -103,27 +107,15 @@ struct File {
     held_pages: u64,
 }
 
-/// A range of a file, or with 0 pages its metadata only.
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    need_ns: u64,
-    node: NodeId,
-    start_page: u64,
-    pages: u64,
-}
-
 /// The rest of a profile.
 #[derive(Debug)]
-pub struct Rest<'a> {
-    profile: &'a Profile,
+pub struct Rest {
     /// In the order of need.
     pieces: Vec<Piece>,
     /// How many of them were fetched or left out.
     at: usize,
     /// In a fixed order, since [`Rest::stopped`] takes some of them.
     files: BTreeMap<(Device, u64), File>,
-    /// Where the files of the pieces are.
-    devices: HashMap<NodeId, Device>,
     budget_pages: u64,
     /// Held pages of files, and those whose use is not seen.
     held_pages: u64,
@@ -140,54 +132,25 @@ pub struct Rest<'a> {
     tally: Tally,
 }
 
-impl<'a> Rest<'a> {
-    /// The part of a profile that is needed from `from_ns` on. `device` gives the file system of a
-    /// path, or `None` if the path must not be fetched.
+impl Rest {
+    /// Replays these parts, with at most so many bytes that are fetched and not used yet.
     #[must_use]
-    pub fn new(
-        profile: &'a Profile,
-        from_ns: u64,
-        budget_bytes: u64,
-        mut device: impl FnMut(&[u8]) -> Option<Device>,
-    ) -> Self {
-        let (mut pieces, mut files, mut devices) = (Vec::new(), BTreeMap::new(), HashMap::new());
-        let mut path = Vec::new();
-        for (id, node) in profile.iter() {
-            if node.identity.inode == 0 || node.kind == NodeKind::Absent {
-                continue;
-            }
-            profile.path_into(id, &mut path);
-            let Some(device) = device(&path) else {
-                continue;
+    pub fn new(parts: &Parts, budget_bytes: u64) -> Self {
+        let file = |part: &FilePart| {
+            let file = File {
+                state: match part.is_ahead {
+                    true => State::Ahead,
+                    false => State::Past,
+                },
+                counts: part.counts,
+                held_pages: 0,
             };
-            devices.insert(id, device);
-            match first_need_ns(profile, id) {
-                Some(first_ns) => {
-                    pieces.extend(pieces_of(profile, id, from_ns));
-                    let is_ahead = first_ns >= from_ns;
-                    let file = File {
-                        state: if is_ahead { State::Ahead } else { State::Past },
-                        counts: is_ahead && is_seen(profile, id),
-                        held_pages: 0,
-                    };
-                    files.insert((device, node.identity.inode), file);
-                }
-                None if node.need_ns >= from_ns => pieces.push(Piece {
-                    need_ns: node.need_ns,
-                    node: id,
-                    start_page: 0,
-                    pages: 0,
-                }),
-                None => {}
-            }
-        }
-        pieces.sort_by_key(|piece| piece.need_ns);
+            ((part.device, part.inode), file)
+        };
         Self {
-            profile,
-            pieces,
+            pieces: parts.pieces.clone(),
             at: 0,
-            files,
-            devices,
+            files: parts.files.iter().map(file).collect(),
             budget_pages: budget_bytes / PAGE_BYTES,
             held_pages: 0,
             unseen_pages: 0,
@@ -228,8 +191,7 @@ impl<'a> Rest<'a> {
         }
         if !window.is_empty() {
             let pages: u64 = window.iter().map(|piece| piece.pages).sum();
-            let plan = plan_of(self.profile, &window);
-            return Next::Fetch(Box::new(plan), pages.saturating_mul(PAGE_BYTES));
+            return Next::Fetch(window, pages.saturating_mul(PAGE_BYTES));
         }
         match self.at == self.pieces.len() && self.passed >= self.asked {
             true => Next::End(Why::Done),
@@ -319,7 +281,7 @@ impl<'a> Rest<'a> {
         let mut left: Vec<&mut File> = self.files.values_mut().filter(asked).collect();
         let all: u64 = left.iter().map(|file| file.held_pages).sum();
         let files = left.len() as u64;
-        let there = files * pages.min(all) / all.max(1);
+        let there = files.saturating_mul(pages.min(all)) / all.max(1);
         for file in left
             .iter_mut()
             .skip(usize::try_from(there).unwrap_or(usize::MAX))
@@ -360,14 +322,12 @@ impl<'a> Rest<'a> {
                 pages: taken,
                 ..*next
             };
-            let device = self.devices.get(&next.node).copied().unwrap_or_default();
-            let inode = self.profile.node(next.node).map(|node| node.identity.inode);
-            let key = (device, inode.unwrap_or_default());
-            let file = self.files.get_mut(&key).filter(|_| taken > 0);
+            let file = next.file.filter(|_| taken > 0);
+            let file = file.and_then(|key| self.files.get_mut(&key));
             // Its start was read meanwhile, behind which the kernel reads by itself.
             let is_read = |file: &&mut File| file.state == State::Passed && piece.start_page == 0;
             let is_over = taken == next.pages || file.as_ref().is_some_and(is_read);
-            next.start_page += taken;
+            next.start_page = next.start_page.saturating_add(taken);
             next.pages -= taken;
             self.at += usize::from(is_over);
             if let Some(file) = file {
@@ -401,65 +361,55 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Whether the use of a file will be seen: reads at its start are, faults aren't.
-fn is_seen(profile: &Profile, id: NodeId) -> bool {
-    let starts = profile
-        .ranges(id)
-        .first()
-        .is_some_and(|range| range.start_page == 0);
-    let uses = profile.node(id).map(|node| node.uses).unwrap_or_default();
-    starts && (uses.contains(Uses::READ) || !uses.contains(Uses::MAPPED))
-}
-
-/// The ranges of a file that are needed from `from_ns` on.
-fn pieces_of(profile: &Profile, id: NodeId, from_ns: u64) -> impl Iterator<Item = Piece> {
-    let later = profile
-        .ranges(id)
-        .iter()
-        .filter(move |range| range.need_ns >= from_ns);
-    later.map(move |range| Piece {
-        need_ns: range.need_ns,
-        node: id,
-        start_page: range.start_page,
-        pages: range.pages,
-    })
-}
-
-/// These pieces as a plan, with all directories above them.
-fn plan_of(profile: &Profile, pieces: &[Piece]) -> ReadPlan {
-    // Ids of directories are smaller than those of their entries.
-    let mut wanted: BTreeMap<NodeId, Vec<&Piece>> = BTreeMap::new();
-    for piece in pieces {
-        let mut above = profile.node(piece.node).and_then(|node| node.parent);
-        while let Some(id) = above.filter(|id| !wanted.contains_key(id)) {
-            wanted.insert(id, Vec::new());
-            above = profile.node(id).and_then(|node| node.parent);
-        }
-        wanted.entry(piece.node).or_default().push(piece);
-    }
-    let mut builder = PlanBuilder::new();
-    let mut path = Vec::new();
-    for (id, mut pieces) in wanted {
-        let Some(node) = profile.node(id) else {
-            continue;
-        };
-        profile.path_into(id, &mut path);
-        let added = builder.add(&path, node.kind, node.identity, node.uses, node.need_ns);
-        if added.is_some() && node.kind == NodeKind::File {
-            pieces.sort_unstable_by_key(|piece| piece.start_page);
-            for piece in pieces {
-                builder.pages(piece.start_page, piece.pages, piece.need_ns);
-            }
-        }
-    }
-    builder.finish()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreread_profile::{Identity, ProfileBuilder, Program, Source};
+    use foreread_prefetch::plan::ReadPlan;
+    use foreread_profile::{Identity, Profile, ProfileBuilder, Program, Source, Uses};
     use proptest::prelude::*;
+    use std::collections::HashMap;
+    use std::ops::{Deref, DerefMut};
+
+    /// A rest, whose windows are plans.
+    struct OfProfile<'a> {
+        remaining: Remaining<'a>,
+        rest: Rest,
+    }
+
+    impl Deref for OfProfile<'_> {
+        type Target = Rest;
+
+        fn deref(&self) -> &Rest {
+            &self.rest
+        }
+    }
+
+    impl DerefMut for OfProfile<'_> {
+        fn deref_mut(&mut self) -> &mut Rest {
+            &mut self.rest
+        }
+    }
+
+    impl<'a> OfProfile<'a> {
+        fn new(
+            profile: &'a Profile,
+            from_ns: u64,
+            budget_bytes: u64,
+            device: impl FnMut(&[u8]) -> Option<Device>,
+        ) -> Self {
+            let remaining = Remaining::of(profile, from_ns, device);
+            let rest = Rest::new(remaining.parts(), budget_bytes);
+            Self { remaining, rest }
+        }
+
+        fn decide(&mut self) -> Next<ReadPlan> {
+            match self.rest.decide() {
+                Next::Fetch(window, bytes) => Next::Fetch(self.remaining.plan(&window), bytes),
+                Next::Wait => Next::Wait,
+                Next::End(why) => Next::End(why),
+            }
+        }
+    }
 
     /// Files by number, with `pages` pages each, needed one after another.
     fn profile(pages: &[u64]) -> Profile {
@@ -479,12 +429,12 @@ mod tests {
         builder.finish()
     }
 
-    fn rest_of(profile: &Profile, from_ns: u64, budget_bytes: u64) -> Rest<'_> {
-        Rest::new(profile, from_ns, budget_bytes, |_| Some(Device::default()))
+    fn rest_of(profile: &Profile, from_ns: u64, budget_bytes: u64) -> OfProfile<'_> {
+        OfProfile::new(profile, from_ns, budget_bytes, |_| Some(Device::default()))
     }
 
     /// Inode numbers that are fetched next.
-    fn fetched(rest: &mut Rest<'_>) -> Option<Vec<u64>> {
+    fn fetched(rest: &mut OfProfile<'_>) -> Option<Vec<u64>> {
         let Next::Fetch(part, _) = rest.decide() else {
             return None;
         };
@@ -497,7 +447,7 @@ mod tests {
         Some(inodes)
     }
 
-    fn use_all(rest: &mut Rest<'_>, inodes: &[u64]) {
+    fn use_all(rest: &mut OfProfile<'_>, inodes: &[u64]) {
         for inode in inodes {
             assert!(rest.hit(Device::default(), *inode));
         }
@@ -599,7 +549,7 @@ mod tests {
             node.uses = Uses::MAPPED;
         }
         let mut rest = rest_of(&all, 0, budget_bytes);
-        let fetched = |rest: &mut Rest<'_>| {
+        let fetched = |rest: &mut OfProfile<'_>| {
             let mut pages = 0;
             while let Next::Fetch(part, _) = rest.decide() {
                 pages += part.total_pages();
@@ -616,7 +566,7 @@ mod tests {
         let all = profile(&[2; 300]);
         let is_other = |path: &[u8]| path.starts_with(b"/d3");
         let device = |path: &[u8]| (!is_other(path)).then(Device::default);
-        let mut rest = Rest::new(&all, 0, u64::MAX, device);
+        let mut rest = OfProfile::new(&all, 0, u64::MAX, device);
         let mut files = Vec::new();
         while let Some(more) = fetched(&mut rest) {
             use_all(&mut rest, &more);
