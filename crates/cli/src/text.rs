@@ -132,8 +132,8 @@ pub fn print_json(report: &impl Serialize) -> Result<()> {
 
 /// A report as a JSON document: `{}` writes it in one line, `{:#}` in many.
 ///
-/// The fields of its objects are sorted by name: a [`Value`] does so. Their order in a document
-/// does not depend on the order in which a type declares them.
+/// A [`Value`] sorts the fields of objects by name. So their order in a document does not depend on
+/// the order in which a type declares them.
 pub fn json(report: &impl Serialize) -> Value {
     // A report holds numbers, texts and fields with names: it can always be written.
     serde_json::to_value(report).unwrap_or_default()
