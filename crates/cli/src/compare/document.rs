@@ -50,7 +50,7 @@ struct PartReport<'a> {
 struct SummaryReport<'a> {
     policy: &'static str,
     /// Cells in which it has the least stall of all policies but the oracle, or is within 2 % of
-    /// it.
+    /// that.
     least_cells: usize,
     /// All stalls together.
     stall_ns: u64,
@@ -110,7 +110,7 @@ struct CellReport<'a> {
 #[derive(Serialize)]
 struct PolicyReport {
     policy: &'static str,
-    /// Whether it has the least stall of all policies but the oracle, or is within 2 % of it.
+    /// Whether it has the least stall of all policies but the oracle, or is within 2 % of that.
     least: bool,
     /// Its stalls, divided by those of `linux`.
     to_linux: Option<f64>,
