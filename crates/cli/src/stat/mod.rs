@@ -4,6 +4,7 @@
 pub mod args;
 mod asked;
 mod columns;
+mod document;
 mod report;
 mod said;
 
@@ -20,6 +21,7 @@ use foreread_sys::interrupt::Interrupt;
 use indicatif::ProgressBar;
 
 use args::StatArguments;
+use document::StatReport;
 use report::{Once, Telling};
 
 use crate::alone::run_alone;
@@ -229,7 +231,7 @@ impl Session<'_> {
         }
         let told = self.telling.tell(&snapshot, &self.accounting);
         if self.arguments.json {
-            self.write(&format!("{}\n", told.document()))?;
+            self.write(&format!("{}\n", text::json(&StatReport::of(&told))))?;
         } else if !self.arguments.openmetrics {
             let top = usize::from(self.arguments.top);
             let by = self.accounting.by();

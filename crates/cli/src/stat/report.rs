@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A snapshot as rows: for people, as JSON, as OpenMetrics.
+//! A snapshot as rows: for people, and as OpenMetrics.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use foreread_accounting::{Change, Counts, Subject, lines, openmetrics};
+use foreread_accounting::{Counts, Subject, lines, openmetrics};
 use foreread_linux_stat::{Accounting, Cost, Losses, Sight, Snapshot};
-use serde_json::{Value, json};
 
 use super::columns::{Column, Row, usual};
 use super::said::Said;
@@ -22,12 +21,12 @@ pub struct Telling {
 
 /// A snapshot, with what has changed since the last one that was told.
 pub struct Told {
-    rows: Vec<Row>,
-    losses: Losses,
-    cost: Option<Cost>,
-    sight: Sight,
-    since_start: Duration,
-    interval: Duration,
+    pub rows: Vec<Row>,
+    pub losses: Losses,
+    pub cost: Option<Cost>,
+    pub sight: Sight,
+    pub since_start: Duration,
+    pub interval: Duration,
 }
 
 impl Telling {
@@ -119,35 +118,6 @@ impl Told {
         text
     }
 
-    /// One document: `foreread.stat/1`.
-    pub fn document(&self) -> Value {
-        let rows = self.rows.iter().map(|row| {
-            let said = &row.said;
-            json!({
-                "device": said.device,
-                "process": said.process,
-                "pid": said.process_id,
-                "file": said.file,
-                "cgroup": said.cgroup,
-                "kind": said.kind,
-                "since_start": pages(&row.counts.since(&Counts::default())),
-                "interval": pages(&row.change),
-            })
-        });
-        json!({
-            "schema": "foreread.stat/1",
-            "since_start_ns": ns(self.since_start),
-            "interval_ns": ns(self.interval),
-            "sight": match self.sight {
-                Sight::Full => "full",
-                Sight::PagesOnly => "pages-only",
-            },
-            "lines": rows.collect::<Vec<_>>(),
-            "lost": self.lost().into_iter().collect::<BTreeMap<_, _>>(),
-            "self": self.cost.as_ref().map(cost_document),
-        })
-    }
-
     /// All rows since the start.
     pub fn openmetrics(&self) -> String {
         let rows: Vec<_> = self
@@ -158,7 +128,8 @@ impl Told {
         openmetrics::text(&rows, &self.lost())
     }
 
-    fn lost(&self) -> [(&'static str, u64); 5] {
+    /// Losses by their kind.
+    pub fn lost(&self) -> [(&'static str, u64); 5] {
         [
             ("unfollowed_pages", self.losses.unfollowed_pages),
             ("shared_accounts", self.losses.shared_accounts),
@@ -222,41 +193,6 @@ impl Told {
         let lost = words.into_iter().filter(|(number, _, _)| *number > 0);
         lost.map(|(_, what, words)| (what, words)).collect()
     }
-}
-
-fn ns(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn pages(change: &Change) -> Value {
-    json!({
-        "fetched_pages": change.fetched,
-        "used_on_time_pages": change.used_on_time,
-        "used_late_pages": change.used_late,
-        "wasted_pages": change.wasted,
-        "resident_unused_pages": change.resident_unused,
-        "in_flight_pages": change.in_flight,
-        "amplification": change.amplification(),
-        "windows": change.windows,
-        "requests": change.requests,
-        "request_bytes": change.request_bytes,
-        "stall_ns": change.stall_ns,
-        "stalls": change.stalls,
-    })
-}
-
-fn cost_document(cost: &Cost) -> Value {
-    let programs = cost.programs.iter().map(
-        |program| json!({ "name": program.name, "calls": program.calls, "run_ns": program.run_ns }),
-    );
-    json!({
-        "programs_ns": cost.programs_ns(),
-        "process_ns": cost.process_ns,
-        "elapsed_ns": cost.elapsed_ns,
-        "kernel_bytes": cost.kernel_bytes,
-        "chunks": cost.chunks,
-        "programs": programs.collect::<Vec<_>>(),
-    })
 }
 
 /// How many programs are told.
