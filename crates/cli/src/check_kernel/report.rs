@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was found, for people and as JSON.
+//! What was found, for people.
 
 use std::fmt::Write as _;
 
 use foreread_core::grouped;
-use foreread_core::policy::{Kernel, Limits};
+use foreread_core::policy::Limits;
 use foreread_sim::check::{Event, Seen, Sight};
 use foreread_testbed::FileSystem;
-use serde_json::{Value, json};
 
 use super::{Found, Outcome, Plan};
 use crate::output;
@@ -15,8 +14,8 @@ use crate::text::printable;
 
 /// Steps before a difference that are told.
 const HISTORY_STEPS: usize = 12;
-/// What residency can't show but by what it leads to in later steps.
-const NOT_SEEN: [&str; 4] = [
+/// State that residency shows only by its effects in later steps.
+pub const NOT_SEEN: [&str; 4] = [
     "marks",
     "sizes of folios",
     "windows over cached pages",
@@ -170,101 +169,14 @@ fn told(text: &mut String, who: &str, seen: Option<&Seen>) {
     }
 }
 
-/// All of it, for programs.
-pub fn document(plan: &Plan, outcomes: &[Outcome], notes: &[String]) -> Value {
-    json!({
-        "schema": "foreread.check-kernel/1",
-        "equal": outcomes.iter().all(|outcome| outcome.equal == outcome.programs),
-        "kernel": kernel_release(),
-        "seed": plan.seed,
-        "first_program": plan.numbers.start,
-        "modelled_kernel": modelled_kernel(plan),
-        "modelled_departures": names_of(plan.model.quirks),
-        "notes": notes,
-        "places": outcomes.iter().map(place).collect::<Value>(),
-    })
-}
-
-/// The release of the running kernel.
-pub fn kernel_release() -> String {
-    let name = rustix::system::uname();
-    name.release().to_string_lossy().into_owned()
-}
-
-/// The kernel that the model is of.
-fn modelled_kernel(plan: &Plan) -> Option<&'static str> {
-    let mut kernels = Kernel::ALL.into_iter();
-    let kernel = kernels.find(|kernel| kernel.policy == plan.model.policy);
-    kernel.map(|kernel| kernel.name)
-}
-
-fn names_of(quirks: u8) -> Vec<&'static str> {
-    let set = Limits::QUIRKS
-        .iter()
-        .filter(|(_, quirk)| quirks & quirk != 0);
-    set.map(|(name, _)| *name).collect()
-}
-
-fn place(outcome: &Outcome) -> Value {
-    let met = Limits::QUIRKS.iter().zip(outcome.met);
-    let met: serde_json::Map<String, Value> = met
-        .map(|((name, _), programs)| ((*name).to_owned(), json!(programs)))
-        .collect();
-    json!({
-        "name": outcome.name,
-        "by": match outcome.sight {
-            Sight::Events => "bpf",
-            Sight::Residency => "residency",
-        },
-        "not_seen": match outcome.sight {
-            Sight::Events => &[][..],
-            Sight::Residency => &NOT_SEEN,
-        },
-        "bpf_refusal": outcome.refusal,
-        "counts_arrivals": outcome.counts_arrivals,
-        "programs": outcome.programs,
-        "equal_programs": outcome.equal,
-        "unproved_programs": outcome.unsure,
-        "repeated_runs": outcome.repeated,
-        "unconfirmed_differences": outcome.unconfirmed,
-        "steps": outcome.steps,
-        "folios": (outcome.sight == Sight::Events).then_some(outcome.folios),
-        "pages": outcome.pages,
-        "programs_by_departure": met,
-        "first_difference": outcome.found.as_ref().map(found),
-    })
-}
-
-fn found(found: &Found) -> Value {
-    let (kernel, model) = found.difference.sides();
-    let events = |seen: Option<&Seen>| {
-        let events = seen.map(|seen| &seen.events).into_iter().flatten();
-        events.map(ToString::to_string).collect::<Vec<_>>()
-    };
-    let steps = found.shrunk.steps.iter().enumerate();
-    let steps = steps.take(found.difference.step + 1).map(|(number, step)| {
-        json!({
-            "step": step.to_string(),
-            "kernel": events(found.difference.kernel.get(number)),
-            "model": events(found.difference.model.get(number)),
-        })
-    });
-    json!({
-        "program": found.program.number,
-        "file_bytes": found.program.file_bytes(),
-        "read_ahead_kib": found.program.read_ahead_kib,
-        "steps": steps.collect::<Value>(),
-        "what": found.difference.what.to_string(),
-        "kernel": kernel,
-        "model": model,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::document::CheckKernelReport;
     use super::*;
+    use crate::text;
     use foreread_core::policy::Policy;
     use foreread_sim::check::{Facts, Machine, Model, Modelled, check, generate};
+    use serde_json::{Value, json};
 
     /// A kernel with all departures against a model without: the report of the first difference.
     fn example() -> (Plan, Outcome) {
@@ -333,7 +245,7 @@ mod tests {
         }
         let folios = format!("{} folios", grouped(outcomes[0].folios));
         assert!(!text.contains(&folios), "{text}");
-        let document = document(&plan, &outcomes, &[]);
+        let document = text::json(&CheckKernelReport::of(&plan, &outcomes, &[]));
         let place = &document["places"][0];
         assert_eq!(place["by"], "residency");
         assert_eq!(place["folios"], Value::Null);
@@ -346,7 +258,8 @@ mod tests {
     fn the_document_says_the_same() {
         let (plan, outcome) = example();
         let equal = outcome.equal;
-        let document = document(&plan, &[outcome], &["a note".to_owned()]);
+        let (outcomes, notes) = ([outcome], ["a note".to_owned()]);
+        let document = text::json(&CheckKernelReport::of(&plan, &outcomes, &notes));
         assert_eq!(document["schema"], "foreread.check-kernel/1");
         assert_eq!(document["equal"], false);
         assert_eq!(document["places"][0]["equal_programs"], equal);
