@@ -85,7 +85,7 @@ fn tell(arguments: &ProbeArguments, found: &Found) -> Result<ExitCode> {
             .with_context(|| format!("cannot write {}", text::escaped_path(path)))?;
     }
     if arguments.json {
-        text::print_json(&document::document(found))?;
+        text::print_json(&document::ProbeReport::of(found))?;
     } else {
         text::print(&people::people(found))?;
     }

@@ -14,7 +14,7 @@ use foreread_linux_sizing::probe::workload::{self, WorkloadError, WorkloadRun};
 use foreread_profile::{PAGE_BYTES, Profile};
 use foreread_sys::interrupt::Interrupt;
 use foreread_sys::read_ahead::ReadAheadSetting;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::args::ProbeArguments;
 use super::progress::Progress;
@@ -83,7 +83,7 @@ pub fn probe(arguments: &ProbeArguments) -> Result<ExitCode> {
         bail!("interrupted before each size was tried once; the setting is as it was");
     }
     if arguments.json {
-        text::print_json(&document(arguments, &points, before_kib))?;
+        text::print_json(&WorkloadReport::of(arguments, &points, before_kib))?;
     } else {
         text::print(&people(&points, before_kib))?;
     }
@@ -217,32 +217,87 @@ fn size(pages: f64) -> String {
         .to_string()
 }
 
-fn document(arguments: &ProbeArguments, points: &[Point], before_kib: u64) -> Value {
-    let words = arguments.workload.iter();
-    let words: Vec<String> = words
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    json!({
-        "schema": "foreread.workload/1",
-        "command": words,
-        "read_ahead_kib_before": before_kib,
-        "sizes": points.iter().map(|point| json!({
-            "read_ahead_kib": point.size.count(),
-            "wall_ns": point.median(|run| run.wall_ns),
-            "stall_ns": point.median(|run| run.stall_ns),
-            "fetched_pages": point.fetched(),
-            "used_pages": point.used(),
-            "hit_ratio": point.hit_ratio(),
-            "held_pages_max": point.median(|run| run.held_pages_max),
-            "runs": point.runs.iter().map(|run| json!({
-                "wall_ns": run.wall_ns,
-                "stall_ns": run.stall_ns,
-                "fetched_pages": run.fetched_pages,
-                "used_pages": run.used_pages,
-                "held_pages_max": run.held_pages_max,
-                "exit_status": run.status.code(),
-                "unfollowed_pages": run.losses.unfollowed_pages,
-            })).collect::<Vec<_>>(),
-        })).collect::<Vec<_>>(),
-    })
+/// A command at several readahead sizes: `foreread.workload/1`.
+#[derive(Serialize)]
+struct WorkloadReport {
+    schema: &'static str,
+    command: Vec<String>,
+    /// The setting before the probe.
+    read_ahead_kib_before: u64,
+    sizes: Vec<SizeReport>,
+}
+
+/// One size; the numbers are the medians of its runs.
+#[derive(Serialize)]
+struct SizeReport {
+    read_ahead_kib: u64,
+    wall_ns: f64,
+    /// Time that the command waited for reads.
+    stall_ns: f64,
+    /// Pages that were read ahead.
+    fetched_pages: f64,
+    /// Of these pages, those that were used.
+    used_pages: f64,
+    /// Used pages for each fetched page; none where nothing was fetched.
+    hit_ratio: Option<f64>,
+    /// Most pages that were in memory unused at one time.
+    held_pages_max: f64,
+    runs: Vec<RunReport>,
+}
+
+/// One run, with the fields of its size.
+#[derive(Serialize)]
+struct RunReport {
+    wall_ns: u64,
+    stall_ns: u64,
+    fetched_pages: u64,
+    used_pages: u64,
+    held_pages_max: u64,
+    /// None where a signal ended the command.
+    exit_status: Option<i32>,
+    /// Pages that were read and could not be followed.
+    unfollowed_pages: u64,
+}
+
+impl WorkloadReport {
+    fn of(arguments: &ProbeArguments, points: &[Point], before_kib: u64) -> Self {
+        let words = arguments.workload.iter();
+        Self {
+            schema: "foreread.workload/1",
+            command: words
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            read_ahead_kib_before: before_kib,
+            sizes: points.iter().map(SizeReport::of).collect(),
+        }
+    }
+}
+
+impl SizeReport {
+    fn of(point: &Point) -> Self {
+        Self {
+            read_ahead_kib: point.size.count(),
+            wall_ns: point.median(|run| run.wall_ns),
+            stall_ns: point.median(|run| run.stall_ns),
+            fetched_pages: point.fetched(),
+            used_pages: point.used(),
+            hit_ratio: point.hit_ratio(),
+            held_pages_max: point.median(|run| run.held_pages_max),
+            runs: point.runs.iter().map(RunReport::of).collect(),
+        }
+    }
+}
+
+impl RunReport {
+    fn of(run: &WorkloadRun) -> Self {
+        Self {
+            wall_ns: run.wall_ns,
+            stall_ns: run.stall_ns,
+            fetched_pages: run.fetched_pages,
+            used_pages: run.used_pages,
+            held_pages_max: run.held_pages_max,
+            exit_status: run.status.code(),
+            unfollowed_pages: run.losses.unfollowed_pages,
+        }
+    }
 }
