@@ -63,7 +63,7 @@ pub fn demo(arguments: &DemoArguments) -> anyhow::Result<ExitCode> {
     }
     let result = measure(arguments, parameters)?;
     if arguments.json {
-        text::print_json(&document::document(&result))?;
+        text::print_json(&document::DemoReport::of(&result))?;
     } else {
         text::print(&people::report(&result))?;
     }
