@@ -3,7 +3,9 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 
@@ -430,6 +432,21 @@ fn a_read_only_sysfs_is_named() {
     assert_eq!(
         machine.ok(&["status"]).lines().next(),
         Some("Nothing is applied.")
+    );
+}
+
+#[test]
+fn a_tree_whose_name_is_no_text_is_reported() {
+    let world = World::new();
+    let top = world.path("").join(OsStr::from_bytes(b"root\xff"));
+    fs::create_dir(&top).expect("a directory");
+    let mut command = world.foreread(&["status", "--json", "--sysroot"]);
+    let output = command.arg(&top).output().expect("foreread starts");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
+    let rule = document["udev_rule"]["path"].as_str();
+    assert!(
+        rule.is_some_and(|path| path.contains("root\u{fffd}/")),
+        "{document}"
     );
 }
 

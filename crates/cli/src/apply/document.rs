@@ -1,137 +1,319 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `apply`, `status` and `rollback` say to programs.
+//! The reports of `apply`, `status` and `rollback` for programs: `foreread.apply/1`,
+//! `foreread.status/1` and `foreread.rollback/1`. Sizes are the kernel's maximum windows.
 
-use foreread_device::{Applied, Entry, RolledBack, Standing};
-use foreread_sys::open_files::OpenFiles;
-use serde_json::{Value, json};
+use std::borrow::Cow;
+
+use foreread_device::{
+    Applied, Device, DeviceNumber, Ending, Entry, Origin, RolledBack, Standing, Step, Wish,
+};
+use foreread_sys::open_files::{Holder, OpenFiles};
+use serde::Serialize;
 
 use super::report::{ApplyReport, Done, RollbackReport, StatusReport};
 
-pub fn applied(report: &ApplyReport) -> Value {
-    json!({
-        "schema": "foreread.apply/1",
-        "dry_run": report.dry_run,
-        "wishes": report.wishes.iter().map(|(device, wish)| json!({
-            "device": device.identity.name,
-            "number": wish.number,
-            "now_kib": device.read_ahead_kib,
-            "read_ahead_kib": wish.kib,
-            "because": wish.reason,
-        })).collect::<Vec<_>>(),
-        "changes": report.done.iter().map(done).collect::<Vec<_>>(),
-        "open_files": holders(&report.holders),
-        "udev_rule": report.installed.map(|changed| json!({
-            "path": report.rule,
-            "changed": changed,
-        })),
-    })
+/// What was asked for, and what `apply` changed.
+#[derive(Serialize)]
+pub struct ApplyDocument<'a> {
+    schema: &'static str,
+    dry_run: bool,
+    wishes: Vec<WishDocument<'a>>,
+    changes: Vec<ChangeDocument<'a>>,
+    /// Files that keep the old size until they are opened again.
+    open_files: OpenFilesDocument<'a>,
+    /// Where it was asked for.
+    udev_rule: Option<InstalledDocument<'a>>,
 }
 
-fn done(done: &Done) -> Value {
-    let (outcome, from_kib, now_kib, error) = match &done.applied {
-        Applied::Changed { from_kib, to_kib } => ("changed", Some(*from_kib), Some(*to_kib), None),
-        Applied::AlreadySo => ("already_so", None, Some(done.wish.kib), None),
-        Applied::Foreign { now_kib } => ("foreign", None, Some(*now_kib), None),
-        Applied::Manual { now_kib } => ("manual", None, Some(*now_kib), None),
-        Applied::Gone { replaced: true } => ("replaced", None, None, None),
-        Applied::Gone { replaced: false } => ("gone", None, None, None),
-        Applied::Failed(error) => ("failed", None, None, Some(error.to_string())),
-    };
-    json!({
-        "device": done.device.identity.name,
-        "number": done.wish.number,
-        "outcome": outcome,
-        "was_kib": from_kib,
-        "now_kib": now_kib,
-        "error": error,
-        "undo": matches!(done.applied, Applied::Changed { .. })
-            .then(|| format!("foreread rollback {}", done.device.handle())),
-    })
+#[derive(Serialize)]
+struct WishDocument<'a> {
+    device: &'a str,
+    number: DeviceNumber,
+    now_kib: Option<u64>,
+    read_ahead_kib: u64,
+    because: &'a str,
 }
 
-fn holders(found: &OpenFiles) -> Value {
-    json!({
-        "descriptors": found.open(),
-        "mapped_files": found.mapped(),
-        "unseen_processes": found.unseen,
-        "processes": found.holders.iter().map(|holder| json!({
-            "pid": holder.pid,
-            "name": holder.name,
-            "descriptors": holder.open,
-            "mapped_files": holder.mapped,
-        })).collect::<Vec<_>>(),
-    })
+#[derive(Serialize)]
+struct ChangeDocument<'a> {
+    device: &'a str,
+    number: DeviceNumber,
+    outcome: &'static str,
+    was_kib: Option<u64>,
+    now_kib: Option<u64>,
+    error: Option<String>,
+    /// The command that undoes it.
+    undo: Option<String>,
 }
 
-pub fn status(report: &StatusReport) -> Value {
-    json!({
-        "schema": "foreread.status/1",
-        "applied": report.open.iter().map(|(entry, standing)| {
-            let now_kib = match standing {
+#[derive(Serialize)]
+struct OpenFilesDocument<'a> {
+    /// Descriptors of all processes.
+    descriptors: u64,
+    mapped_files: u64,
+    /// Processes that could not be looked into.
+    unseen_processes: u64,
+    processes: Vec<HolderDocument<'a>>,
+}
+
+/// A process with open files.
+#[derive(Serialize)]
+struct HolderDocument<'a> {
+    pid: u32,
+    name: &'a str,
+    descriptors: u64,
+    mapped_files: u64,
+}
+
+#[derive(Serialize)]
+struct InstalledDocument<'a> {
+    path: Cow<'a, str>,
+    /// Whether it was another one before.
+    changed: bool,
+}
+
+/// The changes that are in force.
+#[derive(Serialize)]
+pub struct StatusDocument<'a> {
+    schema: &'static str,
+    applied: Vec<StandingDocument<'a>>,
+    /// Where they were asked for.
+    ended: Option<Vec<EntryDocument<'a>>>,
+    udev_rule: RuleDocument<'a>,
+}
+
+#[derive(Serialize)]
+struct StandingDocument<'a> {
+    state: &'static str,
+    /// None where the device is gone.
+    now_kib: Option<u64>,
+    entry: EntryDocument<'a>,
+}
+
+#[derive(Serialize)]
+struct RuleDocument<'a> {
+    path: Cow<'a, str>,
+    state: &'static str,
+}
+
+/// An entry of the journal: the changes of one device.
+#[derive(Serialize)]
+struct EntryDocument<'a> {
+    device: &'a str,
+    number: DeviceNumber,
+    serial: Option<&'a str>,
+    /// The size before the first change.
+    was_kib: u64,
+    /// The size that the last change set.
+    set_kib: u64,
+    /// The oldest first.
+    steps: Vec<StepDocument<'a>>,
+    ended: Option<EndedDocument>,
+}
+
+#[derive(Serialize)]
+struct StepDocument<'a> {
+    from_kib: u64,
+    to_kib: u64,
+    because: &'a str,
+    origin: Origin,
+    unix_s: u64,
+}
+
+#[derive(Serialize)]
+struct EndedDocument {
+    how: Ending,
+    unix_s: u64,
+}
+
+/// The changes that `rollback` undid.
+#[derive(Serialize)]
+pub struct RollbackDocument<'a> {
+    schema: &'static str,
+    changes: Vec<UndoneDocument<'a>>,
+    /// Where its removal was asked for.
+    udev_rule: Option<RemovedDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct UndoneDocument<'a> {
+    device: &'a str,
+    number: DeviceNumber,
+    outcome: &'static str,
+    was_kib: u64,
+    now_kib: Option<u64>,
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct RemovedDocument<'a> {
+    path: Cow<'a, str>,
+    /// Whether it was there.
+    removed: bool,
+}
+
+impl<'a> ApplyDocument<'a> {
+    pub fn of(report: &'a ApplyReport) -> Self {
+        Self {
+            schema: "foreread.apply/1",
+            dry_run: report.dry_run,
+            wishes: report.wishes.iter().map(WishDocument::of).collect(),
+            changes: report.done.iter().map(ChangeDocument::of).collect(),
+            open_files: OpenFilesDocument::of(&report.holders),
+            udev_rule: report.installed.map(|changed| InstalledDocument {
+                path: report.rule.to_string_lossy(),
+                changed,
+            }),
+        }
+    }
+}
+
+impl<'a> WishDocument<'a> {
+    fn of((device, wish): &'a (Device, Wish)) -> Self {
+        Self {
+            device: &device.identity.name,
+            number: wish.number,
+            now_kib: device.read_ahead_kib,
+            read_ahead_kib: wish.kib,
+            because: &wish.reason,
+        }
+    }
+}
+
+impl<'a> ChangeDocument<'a> {
+    fn of(done: &'a Done) -> Self {
+        let (outcome, was_kib, now_kib, error) = match &done.applied {
+            Applied::Changed { from_kib, to_kib } => {
+                ("changed", Some(*from_kib), Some(*to_kib), None)
+            }
+            Applied::AlreadySo => ("already_so", None, Some(done.wish.kib), None),
+            Applied::Foreign { now_kib } => ("foreign", None, Some(*now_kib), None),
+            Applied::Manual { now_kib } => ("manual", None, Some(*now_kib), None),
+            Applied::Gone { replaced: true } => ("replaced", None, None, None),
+            Applied::Gone { replaced: false } => ("gone", None, None, None),
+            Applied::Failed(error) => ("failed", None, None, Some(error.to_string())),
+        };
+        let is_changed = matches!(done.applied, Applied::Changed { .. });
+        Self {
+            device: &done.device.identity.name,
+            number: done.wish.number,
+            outcome,
+            was_kib,
+            now_kib,
+            error,
+            undo: is_changed.then(|| format!("foreread rollback {}", done.device.handle())),
+        }
+    }
+}
+
+impl<'a> OpenFilesDocument<'a> {
+    fn of(found: &'a OpenFiles) -> Self {
+        Self {
+            descriptors: found.open(),
+            mapped_files: found.mapped(),
+            unseen_processes: found.unseen,
+            processes: found.holders.iter().map(HolderDocument::of).collect(),
+        }
+    }
+}
+
+impl<'a> HolderDocument<'a> {
+    fn of(holder: &'a Holder) -> Self {
+        Self {
+            pid: holder.pid,
+            name: &holder.name,
+            descriptors: holder.open,
+            mapped_files: holder.mapped,
+        }
+    }
+}
+
+impl<'a> StatusDocument<'a> {
+    pub fn of(report: &'a StatusReport) -> Self {
+        let ended = report.closed.as_ref();
+        Self {
+            schema: "foreread.status/1",
+            applied: report.open.iter().map(StandingDocument::of).collect(),
+            ended: ended.map(|ended| ended.iter().map(EntryDocument::of).collect()),
+            udev_rule: RuleDocument {
+                path: report.rule_path.to_string_lossy(),
+                state: report.rule.name(),
+            },
+        }
+    }
+}
+
+impl<'a> StandingDocument<'a> {
+    fn of((entry, standing): &'a (Entry, Standing)) -> Self {
+        Self {
+            state: standing.name(),
+            now_kib: match standing {
                 Standing::Ours | Standing::Manual => Some(entry.wanted_kib()),
                 Standing::Foreign { now_kib } => Some(*now_kib),
                 Standing::Gone { .. } => None,
-            };
-            json!({
-                "state": standing.name(),
-                "now_kib": now_kib,
-                "entry": entry_of(entry),
-            })
-        }).collect::<Vec<_>>(),
-        "ended": report.closed.as_ref().map(|closed| {
-            closed.iter().map(entry_of).collect::<Vec<_>>()
-        }),
-        "udev_rule": {
-            "path": report.rule_path,
-            "state": report.rule.name(),
-        },
-    })
+            },
+            entry: EntryDocument::of(entry),
+        }
+    }
 }
 
-fn entry_of(entry: &Entry) -> Value {
-    json!({
-        "device": entry.identity.name,
-        "number": entry.number,
-        "serial": entry.identity.serial,
-        "was_kib": entry.original_kib,
-        "set_kib": entry.wanted_kib(),
-        "steps": entry.steps.iter().map(|step| json!({
-            "from_kib": step.from_kib,
-            "to_kib": step.to_kib,
-            "because": step.reason,
-            "origin": step.origin,
-            "unix_s": step.unix_s,
-        })).collect::<Vec<_>>(),
-        "ended": entry.ended.map(|(ending, unix_s)| json!({
-            "how": ending,
-            "unix_s": unix_s,
-        })),
-    })
+impl<'a> EntryDocument<'a> {
+    fn of(entry: &'a Entry) -> Self {
+        Self {
+            device: &entry.identity.name,
+            number: entry.number,
+            serial: entry.identity.serial.as_deref(),
+            was_kib: entry.original_kib,
+            set_kib: entry.wanted_kib(),
+            steps: entry.steps.iter().map(StepDocument::of).collect(),
+            ended: entry
+                .ended
+                .map(|(how, unix_s)| EndedDocument { how, unix_s }),
+        }
+    }
 }
 
-pub fn rolled_back(report: &RollbackReport) -> Value {
-    json!({
-        "schema": "foreread.rollback/1",
-        "changes": report.undone.iter().map(|(entry, answer)| {
-            let (outcome, now_kib, error) = match answer {
-                RolledBack::Restored { to_kib, .. } => ("restored", Some(*to_kib), None),
-                RolledBack::Foreign { now_kib } => ("foreign", Some(*now_kib), None),
-                RolledBack::Gone { replaced: true } => ("replaced", None, None),
-                RolledBack::Gone { replaced: false } => ("gone", None, None),
-                RolledBack::Failed(error) => ("failed", None, Some(error.to_string())),
-            };
-            json!({
-                "device": entry.identity.name,
-                "number": entry.number,
-                "outcome": outcome,
-                "was_kib": entry.wanted_kib(),
-                "now_kib": now_kib,
-                "error": error,
-            })
-        }).collect::<Vec<_>>(),
-        "udev_rule": report.removed.map(|removed| json!({
-            "path": report.rule,
-            "removed": removed,
-        })),
-    })
+impl<'a> StepDocument<'a> {
+    fn of(step: &'a Step) -> Self {
+        Self {
+            from_kib: step.from_kib,
+            to_kib: step.to_kib,
+            because: &step.reason,
+            origin: step.origin,
+            unix_s: step.unix_s,
+        }
+    }
+}
+
+impl<'a> RollbackDocument<'a> {
+    pub fn of(report: &'a RollbackReport) -> Self {
+        Self {
+            schema: "foreread.rollback/1",
+            changes: report.undone.iter().map(UndoneDocument::of).collect(),
+            udev_rule: report.removed.map(|removed| RemovedDocument {
+                path: report.rule.to_string_lossy(),
+                removed,
+            }),
+        }
+    }
+}
+
+impl<'a> UndoneDocument<'a> {
+    fn of((entry, answer): &'a (Entry, RolledBack)) -> Self {
+        let (outcome, now_kib, error) = match answer {
+            RolledBack::Restored { to_kib, .. } => ("restored", Some(*to_kib), None),
+            RolledBack::Foreign { now_kib } => ("foreign", Some(*now_kib), None),
+            RolledBack::Gone { replaced: true } => ("replaced", None, None),
+            RolledBack::Gone { replaced: false } => ("gone", None, None),
+            RolledBack::Failed(error) => ("failed", None, Some(error.to_string())),
+        };
+        Self {
+            device: &entry.identity.name,
+            number: entry.number,
+            outcome,
+            was_kib: entry.wanted_kib(),
+            now_kib,
+            error,
+        }
+    }
 }

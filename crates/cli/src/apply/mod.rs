@@ -57,7 +57,7 @@ pub fn apply(arguments: &ApplyArguments) -> Result<ExitCode> {
         rule: persist::path(sysroot),
     };
     if arguments.tree.json {
-        text::print_json(&document::applied(&report))?;
+        text::print_json(&document::ApplyDocument::of(&report))?;
     } else {
         text::print(&people::applied(&report))?;
     }

@@ -35,7 +35,7 @@ pub fn rollback(arguments: &RollbackArguments) -> Result<ExitCode> {
         rule: persist::path(sysroot),
     };
     if arguments.tree.json {
-        text::print_json(&document::rolled_back(&report))?;
+        text::print_json(&document::RollbackDocument::of(&report))?;
     } else {
         text::print(&people::rolled_back(&report))?;
     }

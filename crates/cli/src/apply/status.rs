@@ -40,7 +40,7 @@ pub fn status(arguments: &StatusArguments) -> Result<ExitCode> {
         rule_path: persist::path(sysroot),
     };
     if arguments.tree.json {
-        text::print_json(&document::status(&report))?;
+        text::print_json(&document::StatusDocument::of(&report))?;
     } else {
         text::print(&people::status(&report))?;
     }
