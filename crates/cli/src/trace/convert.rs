@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread trace convert`, and what `cut` has in common with it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use foreread_core::grouped;
-use foreread_trace::{CopyError, Sink, Target, Wrote, copy, create};
-use serde_json::json;
+use foreread_trace::{CopyError, LeftOut, Sink, Target, Wrote, copy, create};
+use serde::Serialize;
 
 use super::args::ConvertArguments;
+use super::exit_code;
+use super::findings::{self, FindingsReport};
 use super::input::Input;
 use super::output::{Output, target};
-use super::{exit_code, findings};
 use crate::output::note;
 use crate::text;
 
@@ -37,6 +39,25 @@ pub struct Writing<'a> {
     pub target: Target,
     pub output: &'a Path,
     pub json: bool,
+}
+
+/// A trace that was written.
+#[derive(Serialize)]
+struct WroteReport<'a> {
+    schema: String,
+    /// The trace that was read.
+    file: &'a str,
+    /// The trace that was written.
+    output: &'a str,
+    format: &'static str,
+    accesses: u64,
+    /// Accesses that the format has no word for.
+    no_word: u64,
+    /// Files that have other names in it.
+    renamed_files: u64,
+    /// Accesses that are not in the trace that was read, by their kind.
+    left_out: BTreeMap<&'static str, u64>,
+    findings: FindingsReport,
 }
 
 impl Writing<'_> {
@@ -72,23 +93,22 @@ impl Writing<'_> {
         let name = input.name.clone();
         drop(input);
         if self.json {
-            let no_word = wrote.left_out.get(foreread_trace::LeftOut::NoWord);
-            let document = json!({
-                "schema": format!("foreread.trace-{}/1", self.verb),
-                "file": name,
-                "output": to,
-                "format": self.target.name(),
-                "accesses": wrote.accesses,
-                "no_word": no_word,
-                "renamed_files": wrote.renamed_files,
-                "left_out": findings::left_out(&found),
-                "findings": findings::document(&found),
-            });
+            let report = WroteReport {
+                schema: format!("foreread.trace-{}/1", self.verb),
+                file: &name,
+                output: to,
+                format: self.target.name(),
+                accesses: wrote.accesses,
+                no_word: wrote.left_out.get(LeftOut::NoWord),
+                renamed_files: wrote.renamed_files,
+                left_out: findings::left_out(&found),
+                findings: FindingsReport::of(&found),
+            };
             if self.output == Path::new("-") {
-                eprintln!("{document:#}");
+                eprintln!("{:#}", text::json(&report));
                 return Ok(());
             }
-            return text::print_json(&document);
+            return text::print_json(&report);
         }
         findings::tell(&name, &found);
         // What the source lacks says nothing of a part of it.

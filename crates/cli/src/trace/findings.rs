@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a person should know of how a trace could be read.
 
+use std::collections::BTreeMap;
+
 use foreread_core::grouped;
 use foreread_trace::{Counted, Findings};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::output::note;
 
@@ -53,32 +55,70 @@ pub fn tell(name: &str, findings: &Findings) {
 }
 
 /// The same for programs.
-pub fn document(findings: &Findings) -> Value {
-    let counted = |counted: Counted| {
-        json!({
-            "count": counted.count,
-            "first": counted.first.map(|place| place.to_string()),
-        })
-    };
-    let bad = findings.bad_records_first.iter();
-    let bad = bad.map(|bad| json!({ "place": bad.place.to_string(), "why": bad.why }));
-    json!({
-        "bad_records": findings.bad_records,
-        "bad_records_first": bad.collect::<Vec<_>>(),
-        "cut_off": findings.cut_off.map(|place| place.to_string()),
-        "time_back": counted(findings.time_back),
-        "past_end": counted(findings.past_end),
-        "undefined": counted(findings.undefined),
-        "over_limits": findings.over_limits,
-        "whole": findings.is_whole(),
-    })
+#[derive(Serialize)]
+pub struct FindingsReport {
+    /// Records that could not be understood.
+    bad_records: u64,
+    /// The first of them.
+    bad_records_first: Vec<BadRecordReport>,
+    /// Where the trace ends in the middle of a record.
+    cut_off: Option<String>,
+    /// Accesses that are earlier than the one before them.
+    time_back: CountedReport,
+    /// Accesses that go past the end of their file.
+    past_end: CountedReport,
+    /// Accesses of files or threads that are not in the trace.
+    undefined: CountedReport,
+    /// Accesses of more files or threads than a trace may hold.
+    over_limits: u64,
+    /// Whether the whole trace could be read.
+    whole: bool,
 }
 
-/// What is not in the trace, for programs.
-pub fn left_out(findings: &Findings) -> Value {
+#[derive(Serialize)]
+struct BadRecordReport {
+    place: String,
+    why: &'static str,
+}
+
+#[derive(Serialize)]
+struct CountedReport {
+    count: u64,
+    /// The place of the first one.
+    first: Option<String>,
+}
+
+impl FindingsReport {
+    pub fn of(findings: &Findings) -> Self {
+        let bad = findings.bad_records_first.iter();
+        let bad = bad.map(|bad| BadRecordReport {
+            place: bad.place.to_string(),
+            why: bad.why,
+        });
+        Self {
+            bad_records: findings.bad_records,
+            bad_records_first: bad.collect(),
+            cut_off: findings.cut_off.map(|place| place.to_string()),
+            time_back: CountedReport::of(findings.time_back),
+            past_end: CountedReport::of(findings.past_end),
+            undefined: CountedReport::of(findings.undefined),
+            over_limits: findings.over_limits,
+            whole: findings.is_whole(),
+        }
+    }
+}
+
+impl CountedReport {
+    fn of(counted: Counted) -> Self {
+        Self {
+            count: counted.count,
+            first: counted.first.map(|place| place.to_string()),
+        }
+    }
+}
+
+/// What is not in the trace, for programs: counts by name.
+pub fn left_out(findings: &Findings) -> BTreeMap<&'static str, u64> {
     let left_out = findings.left_out.iter();
-    left_out
-        .map(|(what, count)| (what.name().to_owned(), json!(count)))
-        .collect::<serde_json::Map<_, _>>()
-        .into()
+    left_out.map(|(what, count)| (what.name(), count)).collect()
 }

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use foreread_core::grouped;
 use foreread_trace::{Access, Event, Flags, Known};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::args::HeadArguments;
-use super::findings;
+use super::findings::{self, FindingsReport};
 use super::input::Input;
 use crate::table::{finished, table};
 use crate::text;
@@ -36,13 +36,15 @@ pub fn head(arguments: &HeadArguments) -> Result<ExitCode> {
     let name = input.name.clone();
     drop(input);
     if arguments.json {
-        let rows = accesses.iter().map(|access| document(access, &known));
-        text::print_json(&json!({
-            "schema": "foreread.trace-head/1",
-            "file": name,
-            "accesses": rows.collect::<Vec<_>>(),
-            "findings": findings::document(&found),
-        }))?;
+        let rows = accesses.iter();
+        text::print_json(&HeadReport {
+            schema: "foreread.trace-head/1",
+            file: &name,
+            accesses: rows
+                .map(|access| AccessReport::of(access, &known))
+                .collect(),
+            findings: FindingsReport::of(&found),
+        })?;
     } else {
         text::print(&people(&accesses, &known))?;
         findings::tell(&name, &found);
@@ -105,19 +107,49 @@ fn flags(flags: Flags) -> Vec<&'static str> {
         .collect()
 }
 
-fn document(access: &Access, known: &Known) -> Value {
-    let (path, pid, tid) = names(access, known);
-    json!({
-        "time_ns": access.time_ns,
-        "pid": pid,
-        "tid": tid,
-        "file": path,
-        "stream": access.stream,
-        "kind": access.kind.name(),
-        "offset_bytes": access.offset_bytes,
-        "length_bytes": access.length_bytes,
-        "flags": flags(access.flags),
-        "waited_ns": access.waited_ns,
-        "duration_ns": access.duration_ns,
-    })
+/// The first accesses of a trace.
+#[derive(Serialize)]
+struct HeadReport<'a> {
+    schema: &'static str,
+    file: &'a str,
+    accesses: Vec<AccessReport>,
+    findings: FindingsReport,
+}
+
+#[derive(Serialize)]
+struct AccessReport {
+    /// Time of the trace.
+    time_ns: u64,
+    pid: u32,
+    tid: u32,
+    /// Its path.
+    file: String,
+    /// The number of its open file, from 1; 0 where the trace does not say.
+    stream: u32,
+    kind: &'static str,
+    offset_bytes: u64,
+    length_bytes: u64,
+    flags: Vec<&'static str>,
+    /// Time of it that the thread waited; none where the trace does not say.
+    waited_ns: Option<u64>,
+    duration_ns: Option<u64>,
+}
+
+impl AccessReport {
+    fn of(access: &Access, known: &Known) -> Self {
+        let (file, pid, tid) = names(access, known);
+        Self {
+            time_ns: access.time_ns,
+            pid,
+            tid,
+            file,
+            stream: access.stream,
+            kind: access.kind.name(),
+            offset_bytes: access.offset_bytes,
+            length_bytes: access.length_bytes,
+            flags: flags(access.flags),
+            waited_ns: access.waited_ns,
+            duration_ns: access.duration_ns,
+        }
+    }
 }

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread trace info`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use foreread_core::{Bytes, grouped};
 use foreread_trace::{Findings, Header, Kind, Summary, TimeIs};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::args::InfoArguments;
+use super::exit_code;
+use super::findings::{self, FindingsReport};
 use super::input::Input;
-use super::{exit_code, findings};
 use crate::output::percent;
 use crate::text;
 
@@ -32,7 +34,7 @@ pub fn info(arguments: &InfoArguments) -> Result<ExitCode> {
     // Nothing is drawn over what follows.
     drop(input);
     if arguments.json {
-        text::print_json(&document(&name, &header, &summary, &found))?;
+        text::print_json(&InfoReport::of(&name, &header, &summary, &found))?;
     } else {
         text::print(&people(&header, &summary, &found))?;
         findings::tell(&name, &found);
@@ -105,37 +107,79 @@ fn seconds(ns: u64) -> String {
     }
 }
 
-fn document(name: &str, header: &Header, summary: &Summary, found: &Findings) -> Value {
-    let kinds = Kind::ALL.iter().zip(summary.accesses);
-    let kinds: serde_json::Map<_, _> = kinds
-        .map(|(kind, count)| (kind.name().to_owned(), json!(count)))
-        .collect();
-    let command = header.command.iter();
-    let (pages, is_exact) = summary.distinct_pages();
-    json!({
-        "schema": "foreread.trace-info/1",
-        "file": name,
-        "source": header.source.name(),
-        "time_is": header.time_is.name(),
-        "started_unix_ns": header.started_unix_ns,
-        "command": command.map(|word| text::escaped(word)).collect::<Vec<_>>(),
-        "kernel": text::escaped(&header.kernel),
-        "page_bytes": header.page_bytes,
-        "first_ns": summary.times_ns.map(|times| times.0),
-        "last_ns": summary.times_ns.map(|times| times.1),
-        "threads": summary.threads,
-        "files": summary.files,
-        "extents": summary.extents,
-        "accesses": kinds,
-        "read_bytes": summary.bytes,
-        "distinct_pages": pages,
-        "distinct_pages_exact": is_exact,
-        "sequential": summary.sequential,
-        "reads": summary.reads(),
-        "accesses_with_waited": summary.with_waited,
-        "accesses_that_waited": summary.waited,
-        "waited_ns": summary.waited_ns,
-        "left_out": findings::left_out(found),
-        "findings": findings::document(found),
-    })
+/// A trace.
+#[derive(Serialize)]
+struct InfoReport<'a> {
+    schema: &'static str,
+    file: &'a str,
+    /// The program that recorded it.
+    source: &'static str,
+    /// The end of an access that its time is of.
+    time_is: &'static str,
+    started_unix_ns: Option<u64>,
+    /// The command that was recorded.
+    command: Vec<String>,
+    /// Kernel release of the machine.
+    kernel: String,
+    page_bytes: u32,
+    /// Times of the first access and of the last.
+    first_ns: Option<u64>,
+    last_ns: Option<u64>,
+    threads: u64,
+    files: u64,
+    /// Extents of all files.
+    extents: u64,
+    /// Accesses by the name of their kind.
+    accesses: BTreeMap<&'static str, u64>,
+    /// Bytes of all reads.
+    read_bytes: u64,
+    /// Different pages read.
+    distinct_pages: u64,
+    /// Whether `distinct_pages` is exact; else it is an estimate.
+    distinct_pages_exact: bool,
+    /// Reads that begin where the one before in the same stream ended.
+    sequential: u64,
+    reads: u64,
+    /// Accesses whose waiting time is known.
+    accesses_with_waited: u64,
+    accesses_that_waited: u64,
+    /// Of all accesses.
+    waited_ns: u64,
+    /// Accesses that are not in the trace, by their kind.
+    left_out: BTreeMap<&'static str, u64>,
+    findings: FindingsReport,
+}
+
+impl<'a> InfoReport<'a> {
+    fn of(name: &'a str, header: &Header, summary: &Summary, found: &Findings) -> Self {
+        let kinds = Kind::ALL.iter().zip(summary.accesses);
+        let command = header.command.iter();
+        let (distinct_pages, distinct_pages_exact) = summary.distinct_pages();
+        Self {
+            schema: "foreread.trace-info/1",
+            file: name,
+            source: header.source.name(),
+            time_is: header.time_is.name(),
+            started_unix_ns: header.started_unix_ns,
+            command: command.map(|word| text::escaped(word)).collect(),
+            kernel: text::escaped(&header.kernel),
+            page_bytes: header.page_bytes,
+            first_ns: summary.times_ns.map(|times| times.0),
+            last_ns: summary.times_ns.map(|times| times.1),
+            threads: summary.threads,
+            files: summary.files,
+            extents: summary.extents,
+            accesses: kinds.map(|(kind, count)| (kind.name(), count)).collect(),
+            read_bytes: summary.bytes,
+            distinct_pages,
+            distinct_pages_exact,
+            sequential: summary.sequential,
+            reads: summary.reads(),
+            accesses_with_waited: summary.with_waited,
+            accesses_that_waited: summary.waited,
+            waited_ns: summary.waited_ns,
+            left_out: findings::left_out(found),
+            findings: FindingsReport::of(found),
+        }
+    }
 }
