@@ -2,7 +2,7 @@
 //! What a process missed while nobody walked ahead of it, and why nobody did.
 
 use foreread_watch::log::detect_call::DetectCalled;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::output::{counted, time};
 use crate::text::printable;
@@ -21,6 +21,27 @@ pub struct Doubts {
     refused_in: String,
     /// Suspicions of where it was walked ahead of already.
     known: u64,
+}
+
+/// A process without a walk ahead of it.
+#[derive(Serialize)]
+pub struct DoubtsReport {
+    process: u32,
+    missed_files: u64,
+    /// Times that it waited for metadata.
+    waited_for_metadata: u64,
+    /// When it last missed a file or waited, since the watcher started.
+    last_ns: u64,
+    /// Suspicions of a walk.
+    suspicions: u64,
+    /// Of these, those that led to a walk.
+    begun: u64,
+    /// Of these, those that fitted no order.
+    refused: u64,
+    /// Of these, those of a walk that had begun already.
+    known: u64,
+    /// Of these, all others.
+    not_followed: u64,
 }
 
 impl Doubts {
@@ -112,17 +133,18 @@ impl Doubts {
         text
     }
 
-    pub fn document(&self, process: u32) -> Value {
-        json!({
-            "process": process,
-            "missed_files": self.misses,
-            "waited_for_metadata": self.looks,
-            "last_ns": self.last_ns,
-            "suspicions": self.suspicions,
-            "begun": self.begun,
-            "refused": self.refused,
-            "known": self.known,
-            "not_followed": self.passed_over(),
-        })
+    /// The same for programs.
+    pub fn report(&self, process: u32) -> DoubtsReport {
+        DoubtsReport {
+            process,
+            missed_files: self.misses,
+            waited_for_metadata: self.looks,
+            last_ns: self.last_ns,
+            suspicions: self.suspicions,
+            begun: self.begun,
+            refused: self.refused,
+            known: self.known,
+            not_followed: self.passed_over(),
+        }
     }
 }

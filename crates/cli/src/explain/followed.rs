@@ -6,7 +6,8 @@ use foreread_core::grouped;
 use foreread_core::policy::{Course, Stream};
 use foreread_watch::log::followed::{FollowedFile, FollowedStream, Told};
 use foreread_watch::log::{Header, parsed};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::Subject;
 use super::streams::number_of;
@@ -18,6 +19,53 @@ pub struct Followed<'a> {
     subject: &'a Subject,
     files: Vec<FollowedFile>,
     unknown: Option<String>,
+}
+
+/// A file whose streams are followed, for programs.
+#[derive(Serialize)]
+pub struct FollowedFileReport {
+    /// Its path, where it is known.
+    file: Option<String>,
+    /// Major and minor number.
+    device: String,
+    inode: u64,
+    /// Accesses to it that the policy was told of.
+    accesses: u32,
+    /// Its streams that are reported.
+    streams: usize,
+}
+
+/// A stream that is followed, for programs.
+#[derive(Serialize)]
+pub struct FollowedReport {
+    /// None where its thread has ended, or can't be seen.
+    process: Option<u32>,
+    /// The thread that began it.
+    thread: u32,
+    /// The path of its file, where it is known.
+    file: Option<String>,
+    /// Major and minor number.
+    device: String,
+    inode: u64,
+    /// How it reads, in words.
+    direction: String,
+    /// Where it is: upward the page after the last access, downward the page of it, with steps the
+    /// first page of the last piece.
+    page: u64,
+    /// Pages between there and the end of what was asked for.
+    ahead_pages: u64,
+    /// The distance ahead of it that was decided last.
+    distance_pages: u32,
+    /// Pages of the last window; none with steps, or without one.
+    window_pages: Option<u32>,
+    /// Maximum distance, where pages were evicted before they were used.
+    ceiling_pages: Option<u32>,
+    /// Pages of its run that were read.
+    run_pages: u32,
+    /// Pages that were read since its reader last waited.
+    quiet_pages: u32,
+    /// Time since its last access.
+    idle_ns: Option<u64>,
 }
 
 impl<'a> Followed<'a> {
@@ -97,24 +145,24 @@ impl<'a> Followed<'a> {
         text
     }
 
-    pub fn documents(&self) -> Vec<Value> {
+    /// The same for programs.
+    pub fn reports(&self) -> Vec<FollowedReport> {
         let touching = self.touching();
-        let documents = touching.flat_map(|(file, streams)| {
+        let reports = touching.flat_map(|(file, streams)| {
             let streams = streams.into_iter();
-            streams.map(|stream| document(file, stream))
+            streams.map(|stream| FollowedReport::of(file, stream))
         });
-        documents.collect()
+        reports.collect()
     }
 
-    pub fn files(&self) -> Vec<Value> {
-        let file = |(file, streams): (&FollowedFile, Vec<_>)| {
-            json!({
-                "file": file.path.as_deref().map(escaped),
-                "device": file.file.device.to_string(),
-                "inode": file.file.inode,
-                "accesses": file.accesses,
-                "streams": streams.len(),
-            })
+    /// The files for programs.
+    pub fn files(&self) -> Vec<FollowedFileReport> {
+        let file = |(file, streams): (&FollowedFile, Vec<_>)| FollowedFileReport {
+            file: file.path.as_deref().map(escaped),
+            device: file.file.device.to_string(),
+            inode: file.file.inode,
+            accesses: file.accesses,
+            streams: streams.len(),
         };
         self.touching().map(file).collect()
     }
@@ -186,24 +234,25 @@ fn people(file: &FollowedFile, followed: &FollowedStream) -> String {
     text
 }
 
-/// As one that is made from calls, without what only those say.
-fn document(file: &FollowedFile, followed: &FollowedStream) -> Value {
-    let stream = &followed.stream;
-    let some = |pages: u32| (pages > 0).then_some(pages);
-    json!({
-        "process": followed.process,
-        "thread": stream.thread,
-        "file": file.path.as_deref().map(escaped),
-        "device": file.file.device.to_string(),
-        "inode": file.file.inode,
-        "direction": direction(stream),
-        "page": stream.page,
-        "ahead_pages": stream.ahead_pages,
-        "distance_pages": stream.distance_pages,
-        "window_pages": some(stream.window_pages),
-        "ceiling_pages": some(stream.ceiling_pages),
-        "run_pages": stream.run_pages,
-        "quiet_pages": stream.quiet_pages,
-        "idle_ns": followed.idle_ns,
-    })
+impl FollowedReport {
+    fn of(file: &FollowedFile, followed: &FollowedStream) -> Self {
+        let stream = &followed.stream;
+        let some = |pages: u32| (pages > 0).then_some(pages);
+        Self {
+            process: followed.process,
+            thread: stream.thread,
+            file: file.path.as_deref().map(escaped),
+            device: file.file.device.to_string(),
+            inode: file.file.inode,
+            direction: direction(stream),
+            page: stream.page,
+            ahead_pages: stream.ahead_pages,
+            distance_pages: stream.distance_pages,
+            window_pages: some(stream.window_pages),
+            ceiling_pages: some(stream.ceiling_pages),
+            run_pages: stream.run_pages,
+            quiet_pages: stream.quiet_pages,
+            idle_ns: followed.idle_ns,
+        }
+    }
 }

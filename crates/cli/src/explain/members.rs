@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes that share the walk of another one.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::Subject;
 use crate::output::{counted, time};
@@ -14,6 +14,14 @@ pub struct Members(Vec<Member>);
 struct Member {
     process: u32,
     since_start_ns: u64,
+}
+
+/// A process that shares a walk.
+#[derive(Serialize)]
+pub struct MemberReport {
+    process: u32,
+    /// Time since the watcher started.
+    since_ns: u64,
 }
 
 impl Members {
@@ -54,13 +62,12 @@ impl Members {
         })
     }
 
-    pub fn documents(&self) -> Vec<Value> {
-        let document = |member: &Member| {
-            json!({
-                "process": member.process,
-                "since_ns": member.since_start_ns,
-            })
+    /// The same for programs.
+    pub fn reports(&self) -> Vec<MemberReport> {
+        let report = |member: &Member| MemberReport {
+            process: member.process,
+            since_ns: member.since_start_ns,
         };
-        self.0.iter().map(document).collect()
+        self.0.iter().map(report).collect()
     }
 }

@@ -6,10 +6,12 @@ pub mod args;
 mod doubts;
 mod followed;
 mod members;
+mod report;
 mod source;
 mod stream_story;
 mod streams;
 mod told_walk;
+mod walk_report;
 mod walk_story;
 mod walk_words;
 mod walks;
@@ -23,10 +25,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use foreread_watch::log::Header;
 use foreread_watch::paths::is_within;
-use serde_json::{Value, json};
 
 use args::ExplainArguments;
 use followed::Followed;
+use report::ExplainReport;
 use streams::Streams;
 use walks::Walks;
 
@@ -34,7 +36,6 @@ use crate::EXIT_PARTLY;
 use crate::output::note;
 use crate::text;
 
-const SCHEMA: &str = "foreread.explain/1";
 /// A negative answer: nothing is known of it.
 const EXIT_UNKNOWN: u8 = 1;
 
@@ -134,7 +135,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<ExitCode> {
     })?;
     let is_known = walks.is_known() || streams.is_known() || followed.is_known();
     match arguments.json {
-        true => text::print_json(&document(&subject, &walks, &streams, &followed))?,
+        true => text::print_json(&ExplainReport::of(&subject, &walks, &streams, &followed))?,
         false if is_known => {
             text::print(&(walks.people() + &streams.people() + &followed.people()))?;
         }
@@ -161,24 +162,4 @@ pub fn explain(arguments: &ExplainArguments) -> Result<ExitCode> {
         return Ok(ExitCode::from(EXIT_PARTLY));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn document(subject: &Subject, walks: &Walks, streams: &Streams, followed: &Followed) -> Value {
-    let of_streams = [streams.documents(), followed.documents()].concat();
-    let (process, path) = match subject {
-        Subject::Process(process) => (Some(process), None),
-        Subject::File(file) => (None, Some(text::escaped(&file.path))),
-    };
-    json!({
-        "schema": SCHEMA,
-        "process": process,
-        "file": path,
-        "is_known": walks.is_known() || streams.is_known() || followed.is_known(),
-        "has_lost": walks.has_lost() || streams.has_lost(),
-        "walks": walks.documents(),
-        "without_walk": walks.without_walk(),
-        "streams": of_streams,
-        "followed_files": followed.files(),
-        "streams_unknown": followed.unknown(),
-    })
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use foreread_core::grouped;
 use foreread_core::policy::{Decision, Reason};
 use foreread_watch::stream::FileKey;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::output::{counted, pages, time};
 
@@ -33,6 +33,45 @@ pub struct Story {
     pub used_pages: u64,
     pub waited: u64,
     pub waited_ns: u64,
+}
+
+/// A thread that reads a file, for programs.
+#[derive(Serialize)]
+pub struct StoryReport<'a> {
+    process: u32,
+    thread: u32,
+    /// Major and minor number.
+    device: String,
+    inode: u64,
+    /// How it reads, in words.
+    direction: String,
+    accesses: u64,
+    /// Of the accesses, those to a mapping.
+    faults: u64,
+    /// Of the accesses, those that missed.
+    missed: u64,
+    /// The page of the last access.
+    page: u64,
+    /// Pages between there and the end of what was asked for.
+    ahead_pages: Option<u64>,
+    /// The last decision with a window, in words.
+    window: Option<String>,
+    /// The last decision, in words.
+    decision: Option<String>,
+    /// Decisions by the name of their reason.
+    reasons: &'a BTreeMap<&'static str, u64>,
+    windows: u64,
+    /// Pages of all windows.
+    asked_pages: u64,
+    /// Of these, pages that were in memory already.
+    cached_pages: u64,
+    /// Of these, pages that were fetched.
+    fetched_pages: u64,
+    /// Of these, pages that a thread came to.
+    used_pages: u64,
+    /// Times that it waited.
+    waited: u64,
+    waited_ns: u64,
 }
 
 /// Whether what is asked for lies below.
@@ -124,28 +163,30 @@ impl Story {
         text
     }
 
-    pub fn document(&self, file: &FileKey, thread: u32) -> Value {
-        json!({
-            "process": self.process,
-            "thread": thread,
-            "device": file.device.to_string(),
-            "inode": file.inode,
-            "direction": self.direction(),
-            "accesses": self.accesses,
-            "faults": self.faults,
-            "missed": self.missed,
-            "page": self.page,
-            "ahead_pages": self.ahead_pages(),
-            "window": self.asked.as_ref().map(|(_, decision, _)| decision.explain()),
-            "decision": self.last.map(|(_, decision)| decision.explain()),
-            "reasons": self.reasons,
-            "windows": self.windows,
-            "asked_pages": self.asked_pages,
-            "cached_pages": self.cached_pages(),
-            "fetched_pages": self.fetched_pages,
-            "used_pages": self.used_pages,
-            "waited": self.waited,
-            "waited_ns": self.waited_ns,
-        })
+    /// The same for programs.
+    pub fn report(&self, file: &FileKey, thread: u32) -> StoryReport<'_> {
+        let window = self.asked.as_ref();
+        StoryReport {
+            process: self.process,
+            thread,
+            device: file.device.to_string(),
+            inode: file.inode,
+            direction: self.direction(),
+            accesses: self.accesses,
+            faults: self.faults,
+            missed: self.missed,
+            page: self.page,
+            ahead_pages: self.ahead_pages(),
+            window: window.map(|(_, decision, _)| decision.explain()),
+            decision: self.last.map(|(_, decision)| decision.explain()),
+            reasons: &self.reasons,
+            windows: self.windows,
+            asked_pages: self.asked_pages,
+            cached_pages: self.cached_pages(),
+            fetched_pages: self.fetched_pages,
+            used_pages: self.used_pages,
+            waited: self.waited,
+            waited_ns: self.waited_ns,
+        }
     }
 }

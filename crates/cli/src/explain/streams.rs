@@ -10,7 +10,7 @@ use foreread_watch::log::stream_call::{Called, Decided, Remembered};
 use foreread_watch::stream::FileKey;
 use serde_json::Value;
 
-use super::stream_story::{Story, is_down};
+use super::stream_story::{Story, StoryReport, is_down};
 use super::{Number, Subject};
 
 /// Pages of windows that are kept until somebody comes to them.
@@ -167,10 +167,11 @@ impl<'a> Streams<'a> {
             .collect()
     }
 
-    pub fn documents(&self) -> Vec<Value> {
+    /// The same for programs.
+    pub fn reports(&self) -> Vec<StoryReport<'_>> {
         let touching = self.touching();
         touching
-            .map(|((_, file, thread), story)| story.document(file, *thread))
+            .map(|((_, file, thread), story)| story.report(file, *thread))
             .collect()
     }
 }

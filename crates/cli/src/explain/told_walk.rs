@@ -4,9 +4,10 @@
 use foreread_core::grouped;
 use foreread_watch::order::Order;
 use foreread_watch::walk::Why;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::members::Members;
+use super::walk_report::WalkReport;
 use super::walk_words::{order_words, why_words};
 use super::{Subject, newest_top};
 use crate::output::{counted, pages, time};
@@ -165,29 +166,30 @@ impl Told {
         text
     }
 
-    /// As one that is made from calls, without what only those say.
-    pub fn document(&self) -> Value {
+    /// The same for programs.
+    pub fn report(&self) -> WalkReport {
         let ended = self.ended.as_ref();
-        json!({
-            "process": self.process,
-            "walk": null,
-            "top": self.top(),
-            "order": self.order.map(Order::name),
-            "reads": self.reads,
-            "began_by_reads": self.began_by_reads,
-            "begun_ns": self.begun_ns,
-            "shared_by": self.members.documents(),
-            "raised": self.tops.len().saturating_sub(1),
-            "window_files": self.window_files,
-            "listed_directories": self.listed_directories,
-            "fetched_files": self.fetched_files,
-            "fetched_pages": self.fetched_pages,
-            "used_files": ended.map(|ended| ended.used_files),
-            "wasted_files": ended.map(|ended| ended.wasted_files),
-            "missed_files": ended.map(|ended| ended.missed_files),
-            "fetch_ns": self.fetch_ns,
-            "ended": ended.and_then(|ended| ended.why).map(Why::name),
-        })
+        WalkReport {
+            process: self.process,
+            walk: None,
+            top: self.top().to_owned(),
+            order: self.order.map(Order::name),
+            reads: self.reads,
+            began_by_reads: self.began_by_reads,
+            begun_ns: self.begun_ns,
+            shared_by: self.members.reports(),
+            raised: self.tops.len().saturating_sub(1),
+            window_files: self.window_files,
+            listed_directories: self.listed_directories,
+            fetched_files: self.fetched_files,
+            fetched_pages: self.fetched_pages,
+            used_files: ended.map(|ended| ended.used_files),
+            wasted_files: ended.map(|ended| ended.wasted_files),
+            missed_files: ended.map(|ended| ended.missed_files),
+            fetch_ns: self.fetch_ns,
+            ended: ended.and_then(|ended| ended.why).map(Why::name),
+            of_calls: None,
+        }
     }
 }
 

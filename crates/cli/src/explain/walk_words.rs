@@ -7,8 +7,8 @@ use foreread_watch::detect::{Passed, Suspicion};
 use foreread_watch::log::walk_call::Answer;
 use foreread_watch::order::Order;
 use foreread_watch::walk::Why;
-use serde_json::{Value, json};
 
+use super::walk_report::{CallsReport, FileReport, PassedReport, WalkReport};
 use super::walk_story::Story;
 use super::{Named, Subject};
 use crate::output::{counted, pages, time};
@@ -108,54 +108,65 @@ impl Story {
         format!("{fetched}, {read}.")
     }
 
-    pub fn document(&self, subject: &Subject) -> Value {
+    /// The same for programs.
+    pub fn report(&self, subject: &Subject) -> WalkReport {
         let walk = self.walk.walk();
         let tally = walk.tally();
-        let passed = |passed: &Passed| {
-            let children = passed.children.iter().map(|name| escaped(name));
-            json!({
-                "directory": escaped(&passed.directory),
-                "children": children.collect::<Vec<_>>(),
-            })
-        };
-        let suspicion = self.suspicion.as_ref();
-        let mut document = json!({
-            "process": self.process,
-            "walk": self.number,
-            "top": self.top(),
-            "order": walk.order().name(),
-            "reads": walk.reads(),
-            "began_by_reads": self.began_by_reads,
-            "begun_ns": self.begun_ns,
-            "shared_by": self.members.documents(),
-            "raised": self.tops.len().saturating_sub(1),
-            "suspect_by": suspicion
-                .map(|suspicion| suspicion.passed.iter().map(passed).collect::<Vec<_>>()),
-            "window_files": walk.window_files(),
-            "budget_bytes": walk.budget_bytes(),
-            "listed_directories": tally.directories,
-            "fetched_files": tally.fetched_files,
-            "fetched_pages": tally.fetched_pages,
-            "used_files": tally.used_files,
-            "wasted_files": tally.wasted_files(),
-            "missed_files": tally.missed_files,
-            "fetch_ns": self.fetch.as_ref().map(|(since_start_ns, _)| since_start_ns),
-            "fetch": self.fetch.as_ref().map(|(_, answer)| answer_words(answer)),
-            "decided_ns": self.decided.as_ref().map(|(since_start_ns, _)| since_start_ns),
-            "decision": self.decided.as_ref().map(|(_, answer)| answer_words(answer)),
-            "ended": match &self.decided {
+        WalkReport {
+            process: self.process,
+            walk: Some(self.number),
+            top: self.top().to_owned(),
+            order: Some(walk.order().name()),
+            reads: walk.reads(),
+            began_by_reads: self.began_by_reads,
+            begun_ns: self.begun_ns,
+            shared_by: self.members.reports(),
+            raised: self.tops.len().saturating_sub(1),
+            window_files: Some(walk.window_files()),
+            listed_directories: tally.directories,
+            fetched_files: tally.fetched_files,
+            fetched_pages: tally.fetched_pages,
+            used_files: Some(tally.used_files),
+            wasted_files: Some(tally.wasted_files()),
+            missed_files: Some(tally.missed_files),
+            fetch_ns: self
+                .fetch
+                .as_ref()
+                .map(|(since_start_ns, _)| *since_start_ns),
+            ended: match &self.decided {
                 Some((_, Answer::End { why })) => Some(why.name()),
                 _ => None,
             },
-        });
-        if let Subject::File(_) = subject {
-            document["file"] = json!({
-                "fetched_ns": self.fetched_ns,
-                "read_ns": self.read.as_ref().map(|read| read.since_start_ns),
-                "was_missed": self.read.as_ref().map(|read| read.was_missed),
-            });
+            of_calls: Some(self.calls_report(subject)),
         }
-        document
+    }
+
+    fn calls_report(&self, subject: &Subject) -> CallsReport {
+        let (decided, read) = (self.decided.as_ref(), self.read.as_ref());
+        let is_file = matches!(subject, Subject::File(_));
+        CallsReport {
+            suspect_by: self
+                .suspicion
+                .as_ref()
+                .map(|suspicion| suspicion.passed.iter().map(passed_report).collect()),
+            budget_bytes: self.walk.walk().budget_bytes(),
+            fetch: self.fetch.as_ref().map(|(_, answer)| answer_words(answer)),
+            decided_ns: decided.map(|(since_start_ns, _)| *since_start_ns),
+            decision: decided.map(|(_, answer)| answer_words(answer)),
+            file: is_file.then(|| FileReport {
+                fetched_ns: self.fetched_ns,
+                read_ns: read.map(|read| read.since_start_ns),
+                was_missed: read.map(|read| read.was_missed),
+            }),
+        }
+    }
+}
+
+fn passed_report(passed: &Passed) -> PassedReport {
+    let children = passed.children.iter().map(|name| escaped(name));
+    PassedReport {
+        directory: escaped(&passed.directory),
+        children: children.collect(),
     }
 }
 

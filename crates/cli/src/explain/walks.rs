@@ -11,8 +11,9 @@ use foreread_watch::log::walk_call::{WalkAgain, WalkCalled};
 use serde_json::Value;
 
 use super::Subject;
-use super::doubts::Doubts;
+use super::doubts::{Doubts, DoubtsReport};
 use super::told_walk::{Key, Told};
+use super::walk_report::WalkReport;
 use super::walk_story::Story;
 use crate::output::time;
 
@@ -217,17 +218,18 @@ impl<'a> Walks<'a> {
         text
     }
 
-    pub fn documents(&self) -> Vec<Value> {
-        let document = |story: &Story| story.document(self.subject);
-        let told = self.told_touching().map(Told::document);
-        self.touching().map(document).chain(told).collect()
+    /// The same for programs.
+    pub fn reports(&self) -> Vec<WalkReport> {
+        let report = |story: &Story| story.report(self.subject);
+        let told = self.told_touching().map(Told::report);
+        self.touching().map(report).chain(told).collect()
     }
 
-    /// Of what no walk was told.
-    pub fn without_walk(&self) -> Vec<Value> {
+    /// Processes that had no walk ahead of them, for programs.
+    pub fn without_walk(&self) -> Vec<DoubtsReport> {
         let doubtful = self.doubtful();
         doubtful
-            .map(|(process, doubts)| doubts.document(process))
+            .map(|(process, doubts)| doubts.report(process))
             .collect()
     }
 }

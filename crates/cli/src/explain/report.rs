@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is known of a file or a process for programs: `foreread.explain/1`. `docs/explain.md`
+//! describes the fields.
+
+use serde::Serialize;
+
+use super::Subject;
+use super::doubts::DoubtsReport;
+use super::followed::{Followed, FollowedFileReport, FollowedReport};
+use super::stream_story::StoryReport;
+use super::streams::Streams;
+use super::walk_report::WalkReport;
+use super::walks::Walks;
+use crate::text;
+
+/// All that is known of a subject, which is either a process or a file.
+#[derive(Serialize)]
+pub struct ExplainReport<'a> {
+    schema: &'static str,
+    process: Option<u32>,
+    file: Option<String>,
+    is_known: bool,
+    /// Whether calls were lost when the log was written.
+    has_lost: bool,
+    walks: Vec<WalkReport>,
+    /// Processes, and what they missed while no walk was ahead of them.
+    without_walk: Vec<DoubtsReport>,
+    streams: Vec<StreamReport<'a>>,
+    /// Files whose streams are followed now.
+    followed_files: Vec<FollowedFileReport>,
+    /// Why nothing is known of streams.
+    streams_unknown: Option<&'a str>,
+}
+
+/// A thread that reads a large file.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum StreamReport<'a> {
+    /// From the calls of a log.
+    Called(StoryReport<'a>),
+    /// From a running `watch`.
+    Followed(FollowedReport),
+}
+
+impl<'a> ExplainReport<'a> {
+    pub fn of(
+        subject: &Subject,
+        walks: &Walks,
+        streams: &'a Streams,
+        followed: &'a Followed,
+    ) -> Self {
+        let (process, file) = match subject {
+            Subject::Process(process) => (Some(*process), None),
+            Subject::File(file) => (None, Some(text::escaped(&file.path))),
+        };
+        let called = streams.reports().into_iter().map(StreamReport::Called);
+        let of_running = followed.reports().into_iter().map(StreamReport::Followed);
+        Self {
+            schema: "foreread.explain/1",
+            process,
+            file,
+            is_known: walks.is_known() || streams.is_known() || followed.is_known(),
+            has_lost: walks.has_lost() || streams.has_lost(),
+            walks: walks.reports(),
+            without_walk: walks.without_walk(),
+            streams: called.chain(of_running).collect(),
+            followed_files: followed.files(),
+            streams_unknown: followed.unknown(),
+        }
+    }
+}
