@@ -8,12 +8,13 @@ use foreread_linux_prefetcher::Report;
 use foreread_linux_recorder::{Counts, Fetched, Unresolved};
 use foreread_profile::benefit::{COLD_BELOW_PERMILLE, Verdict, judge, saved_ns};
 use foreread_profile::{BlindSpots, PAGE_BYTES, Profile, Program, Recorder, Run, RunMode};
-use serde_json::{Value, json};
 
+use super::document::{AccountingReport, ProfileReport, RunReport};
+use super::replayed::ReplayReport;
+use super::shortfall;
 use super::timeline::Timeline;
-use super::{replayed, shortfall};
 use crate::output::{pages, percent, time};
-use crate::show;
+use crate::{show, text};
 
 /// What happened, and what it was worth.
 pub struct Measured {
@@ -246,47 +247,47 @@ impl Measured {
 
     /// One document for programs.
     pub fn json(&self, timeline: &Timeline) -> String {
-        let steps: serde_json::Map<String, Value> = timeline
-            .steps_ns
-            .iter()
-            .map(|(step, ns)| ((*step).into(), json!(ns)))
-            .collect();
         let run = self.run.clone().unwrap_or_default();
+        let counts = self.counts.filter(|_| self.is_counted());
         let accounting = match (&self.fetched, &self.replay) {
-            (Some(fetched), Some(replay)) => {
-                Some(unwatched_accounting(fetched, replay, run.missed_pages))
-            }
-            _ if self.is_counted() => self
-                .counts
-                .map(|c| accounting(&c, self.wasted_pages, self.replay.as_ref())),
-            _ => None,
+            (Some(fetched), Some(replay)) => Some(AccountingReport::of_unwatched(
+                fetched,
+                replay,
+                run.missed_pages,
+            )),
+            _ => counts.map(|counts| {
+                AccountingReport::of_counts(&counts, self.wasted_pages, self.replay.as_ref())
+            }),
         };
-        let missed_metadata = self.counts.filter(|_| self.is_counted());
-        let value = json!({
-            "schema": "foreread.run/1",
-            "program": self.program,
-            "mode": mode_name(&self.run),
-            "wall_ns": u64::try_from(self.wall.as_nanos()).unwrap_or(u64::MAX),
-            "stall_ns": run.stall_ns,
-            "cached_before_permille": run.cached_before_permille,
-            "profile": { "files": self.files, "pages": self.pages, "page_bytes": PAGE_BYTES },
-            "missed_pages": run.missed_pages,
-            "missed_metadata_pages": missed_metadata.map(|c| c.missed_metadata_pages),
-            "command_read_bytes": self.read_bytes,
-            "events_lost": self.counts.map(|c| c.lost()),
-            "unreachable_inodes": self.unresolved.unreachable,
-            "gone_inodes": self.unresolved.gone,
-            "accounting": accounting,
-            "replay": self.replay.as_ref().map(replayed::document),
-            "first_wall_ns": self.first.as_ref().map(|first| first.wall_ns),
-            "saved_ns": self.saved_ns,
-            "replay_turned_off": matches!(self.after, Some(Verdict::Off { .. })),
-            "recorder": self.recorder.map(|r| format!("{r:?}").to_lowercase()),
-            "recorder_refusals": self.refusals,
-            "steps_ns": steps,
-            "trouble": self.trouble,
-        });
-        format!("{value:#}\n")
+        let report = RunReport {
+            schema: "foreread.run/1",
+            program: &self.program,
+            mode: mode_name(&self.run),
+            wall_ns: u64::try_from(self.wall.as_nanos()).unwrap_or(u64::MAX),
+            stall_ns: run.stall_ns,
+            cached_before_permille: run.cached_before_permille,
+            profile: ProfileReport {
+                files: self.files,
+                pages: self.pages,
+                page_bytes: PAGE_BYTES,
+            },
+            missed_pages: run.missed_pages,
+            missed_metadata_pages: counts.map(|counts| counts.missed_metadata_pages),
+            command_read_bytes: self.read_bytes,
+            events_lost: self.counts.map(|counts| counts.lost()),
+            unreachable_inodes: self.unresolved.unreachable,
+            gone_inodes: self.unresolved.gone,
+            accounting,
+            replay: self.replay.as_ref().map(ReplayReport::of),
+            first_wall_ns: self.first.as_ref().map(|first| first.wall_ns),
+            saved_ns: self.saved_ns,
+            replay_turned_off: matches!(self.after, Some(Verdict::Off { .. })),
+            recorder: self.recorder.map(|r| format!("{r:?}").to_lowercase()),
+            recorder_refusals: &self.refusals,
+            steps_ns: timeline.steps_ns.iter().copied().collect(),
+            trouble: &self.trouble,
+        };
+        format!("{:#}\n", text::json(&report))
     }
 }
 
@@ -298,56 +299,6 @@ fn mode_name(run: &Option<Run>) -> &'static str {
         Some(RunMode::ReplayedRecorded) => "replayed-recorded",
         Some(RunMode::Plain) => "plain",
     }
-}
-
-/// The identity: fetched = used on time + used late + wasted + resident unused + in flight.
-fn accounting(counts: &Counts, wasted_pages: u64, replay: Option<&Report>) -> Value {
-    let late = counts.late_pages.min(counts.used_pages);
-    let on_time = counts.used_pages - late;
-    let unused = counts.fetched_pages.saturating_sub(counts.used_pages);
-    let wasted = wasted_pages.min(unused);
-    let rest = unused - wasted;
-    let asked = replay.map_or(0, |r| r.asked_pages.saturating_sub(r.arrived_pages));
-    let in_flight = asked.min(rest);
-    // What the replay fetched before anybody counted.
-    let started = replay.map_or(0, |r| r.arrived_pages.saturating_sub(counts.fetched_pages));
-    let brought_in = counts.fetched_pages + counts.missed_pages;
-    json!({
-        "fetched_pages": counts.fetched_pages,
-        "used_pages": counts.used_pages,
-        "used_on_time_pages": on_time,
-        "used_late_pages": late,
-        "wasted_pages": wasted,
-        "resident_unused_pages": rest - in_flight,
-        "in_flight_pages": in_flight,
-        "fetched_metadata_pages": counts.fetched_metadata_pages,
-        "uncounted_pages": started,
-        "accessed_pages": counts.accessed_pages,
-        "amplification_permille": (brought_in * 1000).checked_div(counts.accessed_pages),
-    })
-}
-
-/// The same, of a run that no BPF program watched: what arrived is what was fetched, and what can't
-/// be known is `null`.
-fn unwatched_accounting(fetched: &Fetched, replay: &Report, missed: Option<u64>) -> Value {
-    let unused = fetched.used.map(|used| fetched.arrived - used);
-    let resident_unused = unused.zip(fetched.wasted).map(|(all, gone)| all - gone);
-    let brought_in = missed.map(|missed| fetched.arrived + missed);
-    let permille = |(brought_in, accessed): (u64, u64)| (brought_in * 1000).checked_div(accessed);
-    json!({
-        "fetched_pages": fetched.arrived,
-        "used_pages": fetched.used,
-        "used_on_time_pages": null,
-        "used_late_pages": null,
-        "wasted_pages": fetched.wasted,
-        "resident_unused_pages": resident_unused,
-        "in_flight_pages": 0,
-        "gone_pages": fetched.gone,
-        "fetched_metadata_pages": replay.metadata_bytes.div_ceil(PAGE_BYTES),
-        "uncounted_pages": 0,
-        "accessed_pages": fetched.accessed,
-        "amplification_permille": brought_in.zip(fetched.accessed).and_then(permille),
-    })
 }
 
 fn bytes_text(bytes: u64) -> String {

@@ -2,6 +2,7 @@
 //! `run`, `record` and `replay`.
 
 mod command;
+mod document;
 mod measured;
 mod remembered;
 mod replayed;

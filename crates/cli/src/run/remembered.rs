@@ -10,10 +10,36 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use foreread_sys::save;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::text;
 
 const FILE: &str = "recorder.json";
 const SCHEMA: &str = "foreread.recorder/1";
+
+/// The stored form.
+#[derive(Serialize)]
+struct Refusal<'a> {
+    schema: &'static str,
+    /// [`Circumstances`]; compared as a whole, so that a field more or less makes it void.
+    circumstances: &'a Value,
+    bpf_refused_because: &'a [String],
+}
+
+/// All that decides whether the kernel refuses.
+#[derive(Serialize)]
+struct Circumstances<'a> {
+    /// The identifier of the boot.
+    boot: &'a str,
+    /// Device, inode and size of this program.
+    program: [u64; 3],
+    /// Time of its last change: seconds since 1970, and nanoseconds.
+    program_changed_ns: [i64; 2],
+    user: u32,
+    /// The lines of `/proc/self/status` about capabilities and seccomp.
+    rights: &'a [&'a str],
+}
 
 /// Reasons for which BPF was refused, a line each.
 pub type Reasons = Vec<String>;
@@ -29,13 +55,13 @@ pub fn save(directory: &Path, reasons: &[String]) {
     let Some(circumstances) = circumstances() else {
         return;
     };
-    let document = json!({
-        "schema": SCHEMA,
-        "circumstances": circumstances,
-        "bpf_refused_because": reasons,
+    let refusal = text::json(&Refusal {
+        schema: SCHEMA,
+        circumstances: &circumstances,
+        bpf_refused_because: reasons,
     });
     // Without it the next run finds out anew.
-    let _ = save::replace(&directory.join(FILE), format!("{document:#}\n").as_bytes());
+    let _ = save::replace(&directory.join(FILE), format!("{refusal:#}\n").as_bytes());
 }
 
 /// Forgets it.
@@ -65,18 +91,19 @@ fn circumstances() -> Option<Value> {
         .lines()
         .filter(|line| line.starts_with("CapEff:") || line.starts_with("Seccomp:"))
         .collect();
-    Some(json!({
-        "boot": boot.trim(),
-        "program": [program.dev(), program.ino(), program.size()],
-        "program_changed_ns": [program.mtime(), program.mtime_nsec()],
-        "user": rustix::process::geteuid().as_raw(),
-        "rights": rights,
+    Some(text::json(&Circumstances {
+        boot: boot.trim(),
+        program: [program.dev(), program.ino(), program.size()],
+        program_changed_ns: [program.mtime(), program.mtime_nsec()],
+        user: rustix::process::geteuid().as_raw(),
+        rights: &rights,
     }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn what_was_remembered_holds_in_the_same_circumstances_only() {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use foreread_linux_prefetcher::Report;
 use foreread_profile::PAGE_BYTES;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::shortfall;
 use crate::output::{pages, time};
+use crate::text;
 
 /// What `foreread replay` did.
 pub struct ReplayDone {
@@ -62,43 +63,106 @@ impl ReplayDone {
         line
     }
 
+    /// One document for programs: `foreread.replay/1`.
     pub fn json(&self) -> String {
-        let value = json!({
-            "schema": "foreread.replay/1",
-            "elapsed_ns": u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
-            "page_bytes": PAGE_BYTES,
-            "replay": document(&self.report),
-        });
-        format!("{value:#}")
+        let report = DoneReport {
+            schema: "foreread.replay/1",
+            elapsed_ns: u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
+            page_bytes: PAGE_BYTES,
+            replay: ReplayReport::of(&self.report),
+        };
+        format!("{:#}", text::json(&report))
     }
 }
 
-/// The report of a replay, for programs.
-pub fn document(report: &Report) -> Value {
-    json!({
-        "planned_pages": report.planned_pages,
-        "cached_pages": report.cached_pages,
-        "asked_pages": report.asked_pages,
-        "arrived_pages": report.arrived_pages,
-        "over_budget_pages": report.over_budget_pages,
-        "skipped_pages": report.skipped_pages,
-        "overtaken_pages": report.overtaken_pages,
-        "metadata_bytes": report.metadata_bytes,
-        "looked_at_inodes": report.looked_at,
-        "reads": report.reads,
-        "files": report.files,
-        "gone_files": report.gone_files,
-        "replaced_files": report.replaced_files,
-        "shrunk_files": report.shrunk_files,
-        "changed_files": report.changed_files,
-        "unreadable_files": report.unreadable_files,
-        "failed_reads": report.failed_reads,
-        "short_reads": report.short_reads,
-        "failed_file_systems": report.failed_file_systems,
-        "first_error": shortfall::first_error(report),
-        "fetched_nothing_because": shortfall::nothing(report),
-        "raw_file_systems": report.raw_file_systems,
-        "looked_file_systems": report.looked_file_systems,
-        "stopped_for_memory": report.stopped_for_memory != 0,
-    })
+/// The whole answer of `foreread replay`.
+#[derive(Serialize)]
+struct DoneReport {
+    schema: &'static str,
+    elapsed_ns: u64,
+    page_bytes: u64,
+    replay: ReplayReport,
+}
+
+/// A replay.
+#[derive(Serialize)]
+pub struct ReplayReport {
+    /// Pages that the plan names.
+    planned_pages: u64,
+    /// Of these, pages that were cached.
+    cached_pages: u64,
+    asked_pages: u64,
+    /// Of the pages asked for, those that arrived.
+    arrived_pages: u64,
+    /// Pages that were left out because they exceed the budget.
+    over_budget_pages: u64,
+    /// Pages for which nothing was read: of files that are gone, replaced or unreadable, beyond the
+    /// end of a file, in holes, on file systems in memory.
+    skipped_pages: u64,
+    /// Pages that the program came to before the replay.
+    overtaken_pages: u64,
+    /// Metadata that was read from block devices.
+    metadata_bytes: u64,
+    /// Inodes that were looked up one by one.
+    looked_at_inodes: u64,
+    reads: u64,
+    /// Files that were read.
+    files: u64,
+    /// Paths that name nothing any more.
+    gone_files: u64,
+    /// Paths that name another file now.
+    replaced_files: u64,
+    /// Files that are shorter than the pages named.
+    shrunk_files: u64,
+    /// Files that changed since, and were read.
+    changed_files: u64,
+    /// Files that may not be opened for reading.
+    unreadable_files: u64,
+    /// Reads of data or metadata that failed.
+    failed_reads: u64,
+    /// Reads of data that ended before the last page asked for.
+    short_reads: u64,
+    /// File systems on which no more reads could be made.
+    failed_file_systems: u64,
+    /// The first failure in words.
+    first_error: Option<String>,
+    /// Why nothing was fetched.
+    fetched_nothing_because: Option<String>,
+    /// File systems that were read through their block device.
+    raw_file_systems: u64,
+    /// File systems that were read inode by inode.
+    looked_file_systems: u64,
+    /// Whether memory ran short.
+    stopped_for_memory: bool,
+}
+
+impl ReplayReport {
+    pub fn of(report: &Report) -> Self {
+        Self {
+            planned_pages: report.planned_pages,
+            cached_pages: report.cached_pages,
+            asked_pages: report.asked_pages,
+            arrived_pages: report.arrived_pages,
+            over_budget_pages: report.over_budget_pages,
+            skipped_pages: report.skipped_pages,
+            overtaken_pages: report.overtaken_pages,
+            metadata_bytes: report.metadata_bytes,
+            looked_at_inodes: report.looked_at,
+            reads: report.reads,
+            files: report.files,
+            gone_files: report.gone_files,
+            replaced_files: report.replaced_files,
+            shrunk_files: report.shrunk_files,
+            changed_files: report.changed_files,
+            unreadable_files: report.unreadable_files,
+            failed_reads: report.failed_reads,
+            short_reads: report.short_reads,
+            failed_file_systems: report.failed_file_systems,
+            first_error: shortfall::first_error(report),
+            fetched_nothing_because: shortfall::nothing(report),
+            raw_file_systems: report.raw_file_systems,
+            looked_file_systems: report.looked_file_systems,
+            stopped_for_memory: report.stopped_for_memory != 0,
+        }
+    }
 }

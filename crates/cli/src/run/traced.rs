@@ -8,11 +8,12 @@ use anyhow::{Context, Result, bail};
 use foreread_core::grouped;
 use foreread_linux_recorder::{TraceError, TraceRecorder, Traced};
 use foreread_sys::child;
-use serde_json::json;
+use serde::Serialize;
 
 use super::command::{remedy, spawn_failed, words};
 use crate::args::{RecordArguments, RecorderChoice};
 use crate::output;
+use crate::text;
 use crate::trace::output::Output;
 
 /// How often the recorder's ring buffer is emptied.
@@ -67,7 +68,7 @@ pub fn record(arguments: &RecordArguments, path: &std::path::Path) -> Result<Exi
         output::note(&line(&traced, took));
     }
     if let Some(path) = &arguments.json {
-        let document = format!("{:#}\n", document(&traced, took));
+        let document = format!("{:#}\n", text::json(&TracedReport::of(&traced, took)));
         std::fs::write(path, document)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
@@ -89,15 +90,34 @@ fn line(traced: &Traced, took: Duration) -> String {
     line
 }
 
-fn document(traced: &Traced, took: Duration) -> serde_json::Value {
-    json!({
-        "schema": "foreread.record-trace/1",
-        "wall_ns": u64::try_from(took.as_nanos()).unwrap_or(u64::MAX),
-        "accesses": traced.accesses,
-        "accesses_that_waited": traced.waited,
-        "waited_ns": traced.waited_ns,
-        "files": traced.files,
-        "bytes": traced.bytes,
-        "events_lost": traced.lost,
-    })
+/// A command whose accesses were recorded.
+#[derive(Serialize)]
+struct TracedReport {
+    schema: &'static str,
+    /// From start to exit of the command.
+    wall_ns: u64,
+    accesses: u64,
+    accesses_that_waited: u64,
+    /// Of all accesses.
+    waited_ns: u64,
+    /// Files that were accessed.
+    files: u64,
+    /// Size of the trace.
+    bytes: u64,
+    events_lost: u64,
+}
+
+impl TracedReport {
+    fn of(traced: &Traced, took: Duration) -> Self {
+        Self {
+            schema: "foreread.record-trace/1",
+            wall_ns: u64::try_from(took.as_nanos()).unwrap_or(u64::MAX),
+            accesses: traced.accesses,
+            accesses_that_waited: traced.waited,
+            waited_ns: traced.waited_ns,
+            files: traced.files,
+            bytes: traced.bytes,
+            events_lost: traced.lost,
+        }
+    }
 }
