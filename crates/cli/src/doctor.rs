@@ -10,10 +10,11 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::args::DoctorArguments;
 use crate::text;
+use programs::SurveyReport;
 use recorders::Recorders;
 
 /// Something that `run` or `replay` needs doesn't work.
@@ -102,9 +103,14 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<ExitCode> {
     checks.push(place::testbed());
     let is_whole = checks.iter().all(|check| check.status != Status::Lacking);
     if arguments.json {
-        let mut document = document(&checks, &recorders, is_whole);
-        document["programs"] = programs::document(&surveys);
-        text::print_json(&document)?;
+        text::print_json(&DoctorReport {
+            schema: "foreread.doctor/1",
+            works_fully: is_whole,
+            recorder: recorders.in_use(),
+            bpf_recorder_start_ns: recorders.bpf_start_ns(),
+            checks: checks.iter().map(CheckReport::of).collect(),
+            programs: surveys.iter().map(SurveyReport::of).collect(),
+        })?;
     } else {
         text::print(&people(&checks, &recorders, is_whole))?;
         if arguments.programs {
@@ -151,20 +157,36 @@ fn people(checks: &[Check], recorders: &Recorders, is_whole: bool) -> String {
     text
 }
 
-fn document(checks: &[Check], recorders: &Recorders, is_whole: bool) -> Value {
-    let checks = checks.iter().map(|check| {
-        json!({
-            "name": check.name,
-            "status": check.status.name(),
-            "found": check.found,
-            "remedy": check.remedy,
-        })
-    });
-    json!({
-        "schema": "foreread.doctor/1",
-        "works_fully": is_whole,
-        "recorder": recorders.in_use(),
-        "bpf_recorder_start_ns": recorders.bpf_start_ns(),
-        "checks": checks.collect::<Value>(),
-    })
+/// What this machine allows and lacks: `foreread.doctor/1`.
+#[derive(Serialize)]
+struct DoctorReport<'a> {
+    schema: &'static str,
+    /// Whether nothing that `run` or `replay` needs is lacking.
+    works_fully: bool,
+    /// The recorder that `run` uses.
+    recorder: Option<&'static str>,
+    /// Time that the BPF recorder takes to start.
+    bpf_recorder_start_ns: Option<u64>,
+    checks: Vec<CheckReport<'a>>,
+    programs: Vec<SurveyReport<'a>>,
+}
+
+#[derive(Serialize)]
+struct CheckReport<'a> {
+    name: &'a str,
+    /// `ok`, `lacking` or `unneeded`.
+    status: &'static str,
+    found: &'a str,
+    remedy: Option<&'a str>,
+}
+
+impl<'a> CheckReport<'a> {
+    fn of(check: &'a Check) -> Self {
+        Self {
+            name: &check.name,
+            status: check.status.name(),
+            found: &check.found,
+            remedy: check.remedy.as_deref(),
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use foreread_bpf::{ProgramMet, Survey};
 use foreread_sys::rights::{Capabilities, Capability};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::Check;
 
@@ -73,28 +73,57 @@ fn stack(met: &ProgramMet) -> String {
     depths.join("+")
 }
 
-/// `programs` of `foreread.doctor/1`.
-pub fn document(surveys: &[Survey]) -> Value {
-    let survey = |survey: &Survey| {
-        let programs = survey.programs.iter().map(|met| {
-            json!({
-                "program": met.program,
-                "place": met.place,
-                "instructions": met.instructions,
-                "stack_bytes": met.stack_bytes,
-            })
+/// The BPF programs of a verb: `programs` of `foreread.doctor/1`.
+#[derive(Serialize)]
+pub struct SurveyReport<'a> {
+    /// The verb, and which of its objects.
+    subject: &'static str,
+    /// Why the kernel refuses all of them.
+    refused: Option<&'a str>,
+    missing: Vec<MissingReport<'a>>,
+    /// Programs that the kernel has taken.
+    programs: Vec<ProgramReport<'a>>,
+}
+
+/// A hook that this kernel lacks.
+#[derive(Serialize)]
+struct MissingReport<'a> {
+    hook: &'static str,
+    /// The events that are not seen without it.
+    loss: &'static str,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct ProgramReport<'a> {
+    program: &'a str,
+    /// The hook in words; none where user space or another program runs it.
+    place: Option<&'a str>,
+    /// Instructions that the verifier looked at.
+    instructions: u64,
+    /// Of each function.
+    stack_bytes: &'a [u64],
+}
+
+impl<'a> SurveyReport<'a> {
+    pub fn of(survey: &'a Survey) -> Self {
+        let missing = survey.outcome.iter().flatten();
+        let missing = missing.map(|hook| MissingReport {
+            hook: hook.hook,
+            loss: hook.loss,
+            reason: &hook.reason,
         });
-        let missing = survey
-            .outcome
-            .iter()
-            .flatten()
-            .map(|hook| json!({ "hook": hook.hook, "loss": hook.loss, "reason": hook.reason }));
-        json!({
-            "subject": survey.subject,
-            "refused": survey.outcome.as_ref().err(),
-            "missing": missing.collect::<Vec<_>>(),
-            "programs": programs.collect::<Vec<_>>(),
-        })
-    };
-    surveys.iter().map(survey).collect()
+        let programs = survey.programs.iter().map(|met| ProgramReport {
+            program: &met.program,
+            place: met.place.as_deref(),
+            instructions: met.instructions,
+            stack_bytes: &met.stack_bytes,
+        });
+        Self {
+            subject: survey.subject,
+            refused: survey.outcome.as_ref().err().map(String::as_str),
+            missing: missing.collect(),
+            programs: programs.collect(),
+        }
+    }
 }
