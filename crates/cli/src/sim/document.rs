@@ -281,28 +281,46 @@ impl RunReport {
 }
 
 fn programs(outcome: &Outcome, setup: &Setup) -> Vec<ProgramReport> {
-    let programs = outcome.programs.iter().zip(&setup.programs).enumerate();
+    let totals = totals(outcome, setup.programs.len(), |stream| stream.program);
+    let programs = outcome.programs.iter().zip(&setup.programs).zip(&totals);
     programs
-        .map(|(at, (program, setup))| ProgramReport {
+        .map(|((program, setup), total)| ProgramReport {
             name: setup.name.clone(),
             elapsed_ns: program.elapsed_ns,
             finished: program.finished,
             read_bytes: program.read_bytes,
-            total: StatsReport::of(&outcome.part(|of, _| of == at)),
+            total: StatsReport::of(total),
         })
         .collect()
 }
 
 fn files(outcome: &Outcome, setup: &Setup) -> Vec<FileReport> {
-    let files = setup.files.iter().enumerate();
+    let totals = totals(outcome, setup.files.len(), |stream| stream.file);
+    let files = setup.files.iter().zip(&totals);
     files
-        .map(|(at, file)| FileReport {
+        .map(|(file, total)| FileReport {
             name: file.name.clone(),
             bytes: file.bytes,
             disk: file.disk,
-            total: StatsReport::of(&outcome.part(|_, of| of == at)),
+            total: StatsReport::of(total),
         })
         .collect()
+}
+
+/// The streams of each of `parts` parts together. `part_of` is the number of a stream's part. All
+/// streams are looked at once: a trace may have tens of thousands of files.
+fn totals(
+    outcome: &Outcome,
+    parts: usize,
+    part_of: impl Fn(&StreamOutcome) -> usize,
+) -> Vec<Stats> {
+    let mut totals = vec![Stats::default(); parts];
+    for stream in &outcome.streams {
+        if let Some(total) = totals.get_mut(part_of(stream)) {
+            total.merge(&stream.stats);
+        }
+    }
+    totals
 }
 
 impl StreamReport {
