@@ -19,7 +19,7 @@ pub struct CompareReport<'a> {
     workloads: Vec<WorkloadReport<'a>>,
     /// All cells, or those of held-out workloads apart from the rest.
     parts: Vec<PartReport<'a>>,
-    cells: Vec<CellReport<'a>>,
+    pub cells: Vec<CellReport<'a>>,
 }
 
 #[derive(Serialize)]
@@ -82,61 +82,64 @@ struct WorstReport<'a> {
 
 /// The coordinates of a cell.
 #[derive(Serialize)]
-struct PlaceReport<'a> {
-    workload: &'a str,
-    device: &'a str,
-    memory_kib: u64,
+pub struct PlaceReport<'a> {
+    pub workload: &'a str,
+    pub device: &'a str,
+    pub memory_kib: u64,
     /// Maximum window.
-    read_ahead_kib: u64,
+    pub read_ahead_kib: u64,
     /// The rule by which plugged requests are released.
-    unplug: &'a str,
+    pub unplug: &'a str,
     /// Copies of the programs.
-    count: u64,
+    pub count: u64,
 }
 
 /// A workload on one machine, under all policies.
 #[derive(Serialize)]
-struct CellReport<'a> {
+pub struct CellReport<'a> {
     #[serde(flatten)]
-    place: PlaceReport<'a>,
+    pub place: PlaceReport<'a>,
     /// The least stall of all policies but the oracle.
     least_stall_ns: u64,
+    /// Whether its workload is held out. A document has that of each workload.
+    #[serde(skip)]
+    pub is_held_out: bool,
     /// Whether the stalls of all policies but the oracle are equal.
     equal: bool,
-    policies: Vec<PolicyReport>,
+    pub policies: Vec<PolicyReport>,
 }
 
 /// A policy in a cell.
 #[derive(Serialize)]
-struct PolicyReport {
-    policy: &'static str,
+pub struct PolicyReport {
+    pub policy: &'static str,
     /// Whether it has the least stall of all policies but the oracle, or is within 2 % of that.
-    least: bool,
+    pub least: bool,
     /// Its stalls, divided by those of `linux`.
-    to_linux: Option<f64>,
+    pub to_linux: Option<f64>,
     /// Its stalls on the way from those of `linux`, 0, to those of the oracle, 1.
     to_oracle: Option<f64>,
     /// Time that programs waited for pages.
-    stall_ns: u64,
+    pub stall_ns: u64,
     /// Until the last program ended.
-    elapsed_ns: u64,
-    latency_ns_p99: u64,
-    requests: u64,
-    fetched_pages: u64,
+    pub elapsed_ns: u64,
+    pub latency_ns_p99: u64,
+    pub requests: u64,
+    pub fetched_pages: u64,
     /// Different pages accessed.
-    distinct_pages: u64,
+    pub distinct_pages: u64,
     /// Pages that were evicted unread.
-    wasted_pages: u64,
+    pub wasted_pages: u64,
     /// Pages fetched for each different page accessed.
     amplification: Option<f64>,
-    windows: u64,
+    pub windows: u64,
     /// Misses of pages that had been fetched and were evicted unread.
-    thrashes: u64,
+    pub thrashes: u64,
     /// Thrashes for each hundred windows.
     thrash_percent: Option<f64>,
     /// Of the programs that others make wait, where there are any.
-    victim_stall_ns: Option<u64>,
-    victim_latency_ns_p99: Option<u64>,
+    pub victim_stall_ns: Option<u64>,
+    pub victim_latency_ns_p99: Option<u64>,
 }
 
 impl<'a> CompareReport<'a> {
@@ -230,6 +233,10 @@ impl<'a> CellReport<'a> {
         Self {
             place: PlaceReport::of(compared, cell),
             least_stall_ns: matrix.least_ns(cell),
+            is_held_out: compared
+                .held_out
+                .as_ref()
+                .is_some_and(|held| held[cell.workload]),
             equal: matrix.is_equal(cell),
             policies: policies.collect(),
         }

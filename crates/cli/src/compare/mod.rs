@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread compare`: policies held against each other over workloads, devices and memory.
 
+mod csv;
 mod document;
 mod html;
 mod people;
@@ -22,6 +23,7 @@ use crate::args::CompareArguments;
 use crate::sim::scenarios;
 use crate::sim::subject::{Played, Subject};
 use crate::{runs, text};
+use document::CompareReport;
 
 /// Policies that are compared when none is named.
 const POLICIES: [Contender; 3] = [
@@ -104,9 +106,9 @@ pub fn compare(arguments: &CompareArguments) -> Result<ExitCode> {
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if arguments.json {
-        text::print_json(&document::CompareReport::of(&compared))?;
+        text::print_json(&CompareReport::of(&compared))?;
     } else if arguments.csv {
-        text::print(&people::csv(&compared))?;
+        text::print(&csv::of(&CompareReport::of(&compared)))?;
     } else {
         text::print(&people::of(&compared))?;
     }

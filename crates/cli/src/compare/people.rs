@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A row for each policy, then the cells where those to be shown lose most; or every cell as CSV.
+//! A row for each policy, then the cells where those to be shown lose most.
 
-use foreread_sim::matrix::{Numbers, ORACLE, Summary};
+use foreread_sim::matrix::{ORACLE, Summary};
 
 use super::{Compared, Part, place_of};
-use crate::sim::people::{kib, quoted, time};
+use crate::sim::people::{kib, time};
 use crate::table::{finished, table};
 use crate::text::printable;
 
 /// Cells that are listed of a policy.
 const WORST_CELLS: usize = 8;
-const PAGE_KIB: u64 = 4;
 
 pub fn of(compared: &Compared) -> String {
     let mut text = String::new();
@@ -151,60 +150,6 @@ pub fn times(ratio: Option<f64>) -> String {
 /// A part as percent.
 pub fn percent(part: Option<f64>) -> String {
     part.map_or("-".to_owned(), |part| format!("{:.1} %", part * 100.0))
-}
-
-/// Every cell under each policy, one a line, with plain numbers.
-pub fn csv(compared: &Compared) -> String {
-    let matrix = &compared.matrix;
-    let mut text = String::from(
-        "workload,device,memory_kib,read_ahead_kib,unplug,count,held_out,policy,stall_ns,least,\
-         to_linux,elapsed_ns,latency_ns_p99,requests,fetched_pages,distinct_pages,wasted_pages,\
-         windows,thrashes,victim_stall_ns,victim_latency_ns_p99\n",
-    );
-    for cell in &matrix.cells {
-        let (workload, run) = (&matrix.workloads[cell.workload], &cell.run);
-        let held_out = compared.held_out.as_ref();
-        let coordinates = [
-            quoted(&workload.name),
-            quoted(&run.device.name),
-            (run.memory_pages * PAGE_KIB).to_string(),
-            (u64::from(run.read_ahead_pages) * PAGE_KIB).to_string(),
-            workload.scenario.queues[run.queue].0.clone(),
-            run.count.to_string(),
-            held_out.is_some_and(|held| held[cell.workload]).to_string(),
-        ];
-        for (place, numbers) in cell.numbers.iter().enumerate() {
-            let ratio = matrix.to_base(cell, place);
-            let judged = [
-                matrix.policies[place].to_string(),
-                numbers.stall_ns.to_string(),
-                matrix.is_least(cell, place).to_string(),
-                ratio.map_or(String::new(), |ratio| format!("{ratio:.6}")),
-            ];
-            let line = [&coordinates[..], &judged, &counted(numbers)].concat();
-            text += &(line.join(",") + "\n");
-        }
-    }
-    text
-}
-
-fn counted(numbers: &Numbers) -> [String; 10] {
-    let victim = |of: fn(&foreread_sim::matrix::Victim) -> u64| {
-        let value = numbers.victim.as_ref().map(of);
-        value.map_or(String::new(), |value| value.to_string())
-    };
-    [
-        numbers.elapsed_ns.to_string(),
-        numbers.latency_ns_p99.to_string(),
-        numbers.requests.to_string(),
-        numbers.fetched_pages.to_string(),
-        numbers.distinct_pages.to_string(),
-        numbers.wasted_pages.to_string(),
-        numbers.windows.to_string(),
-        numbers.thrashes.to_string(),
-        victim(|victim| victim.stall_ns),
-        victim(|victim| victim.latency_ns_p99),
-    ]
 }
 
 /// The sizes of memory of a matrix, for a caption.
