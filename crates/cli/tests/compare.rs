@@ -137,6 +137,18 @@ fn the_same_comes_out_each_time_and_options_replace_what_workloads_say() {
 }
 
 #[test]
+fn without_workloads_it_compares_over_its_own() {
+    let world = World::new();
+    let machine = ["--device", "instant", "--memory", "1G", "--policy", "linux"];
+    let output = world.output(&[&["compare", "--json"][..], &machine].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let count = |name: &str| document[name].as_array().map_or(0, Vec::len);
+    assert!(count("workloads") > 0, "{document}");
+    assert_eq!(count("cells"), count("workloads"));
+}
+
+#[test]
 fn workloads_held_out_have_a_summary_of_their_own() {
     let document = document(&world(), &["--held-out", "3"]);
     let parts = document["parts"].as_array().expect("parts");

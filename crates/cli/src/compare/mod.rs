@@ -157,7 +157,9 @@ fn own() -> Result<Vec<Workload>> {
 /// any, the program's own.
 fn read(paths: &[PathBuf], options: ReadOptions) -> Result<(Vec<Workload>, Vec<Played>)> {
     if paths.is_empty() {
-        return Ok((own()?, Vec::new()));
+        let own = own()?;
+        let played = own.iter().map(|_| Played::Written).collect();
+        return Ok((own, played));
     }
     let mut workloads: Vec<Workload> = Vec::new();
     let mut played = Vec::new();
