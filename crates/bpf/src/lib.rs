@@ -96,13 +96,11 @@ pub fn ring(
 }
 
 /// Waits at most for `limit` (`None`: for ever) for a record or for `also`.
-pub fn wait(ring: &RingBuffer<'_>, also: BorrowedFd<'_>, limit: Option<Duration>) {
+pub fn wait(ring: &RingBuffer<'_>, also: Option<BorrowedFd<'_>>, limit: Option<Duration>) {
     // SAFETY: the ring's descriptor is open for as long as the ring is.
     let records = unsafe { BorrowedFd::borrow_raw(ring.epoll_fd()) };
-    let mut fds = [
-        PollFd::from_borrowed_fd(records, PollFlags::IN),
-        PollFd::from_borrowed_fd(also, PollFlags::IN),
-    ];
+    let fds = [Some(records), also].into_iter().flatten();
+    let fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     // Interrupted or not, available records are taken.
-    let _ = poll(&mut fds, limit.map(timespec).as_ref());
+    let _ = poll(&mut fds.collect::<Vec<_>>(), limit.map(timespec).as_ref());
 }

@@ -110,6 +110,17 @@ impl Verb {
         }
         Arguments::parse().verb
     }
+
+    /// Whether a command runs under this verb, for which all signals are.
+    pub fn wraps_a_command(&self) -> bool {
+        match self {
+            Self::Run(_) | Self::Record(_) => true,
+            Self::Watch(arguments) => !arguments.command.is_empty(),
+            Self::Stat(arguments) => !arguments.command.is_empty(),
+            Self::Analyze(arguments) => !arguments.command.is_empty(),
+            _ => false,
+        }
+    }
 }
 
 /// Which recorder to use.

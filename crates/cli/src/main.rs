@@ -37,6 +37,7 @@ mod watch;
 use std::process::ExitCode;
 
 use args::Verb;
+use foreread_sys::signals;
 
 /// Usage or failure.
 const EXIT_FAILURE: u8 = 2;
@@ -44,7 +45,12 @@ const EXIT_FAILURE: u8 = 2;
 const EXIT_PARTLY: u8 = 64;
 
 fn main() -> ExitCode {
-    let done = match Verb::parse() {
+    let verb = Verb::parse();
+    if verb.wraps_a_command() {
+        // Before the first thread.
+        signals::hold();
+    }
+    let done = match verb {
         Verb::Run(arguments) => run::run(&arguments),
         Verb::Record(arguments) => run::record(&arguments),
         Verb::Replay(arguments) => run::replay(&arguments),

@@ -272,7 +272,11 @@ impl Watching {
     ///
     /// # Errors
     /// When the kernel refuses to attach the programs that see hits.
-    pub fn turn(&mut self, also: BorrowedFd<'_>, limit: Duration) -> Result<Vec<Note>, WatchError> {
+    pub fn turn(
+        &mut self,
+        also: Option<BorrowedFd<'_>>,
+        limit: Duration,
+    ) -> Result<Vec<Note>, WatchError> {
         let limit = match self.seeing.sees_hits() {
             true => limit.min(LOOK_EVERY),
             false => limit,

@@ -136,7 +136,7 @@ impl Seeing {
     }
 
     /// Waits for events, for `also` or for the timeout; returns the events.
-    pub fn wait(&self, also: BorrowedFd<'_>, limit: Duration) -> Vec<Seen> {
+    pub fn wait(&self, also: Option<BorrowedFd<'_>>, limit: Duration) -> Vec<Seen> {
         foreread_bpf::wait(&self.ring, also, Some(limit));
         self.take()
     }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Running the program for which all is done: its terminal, its signals, its end.
+//! Supervises a command that this process wraps: its start, its signals, its end.
+//!
+//! The command runs exactly once and is never abandoned: a [`Running`] that is dropped, by an error
+//! or a panic, waits for the end of its command first.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -7,15 +10,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
+use std::thread;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use thiserror::Error;
 
-use crate::interrupt::timespec;
+use crate::signals::{self, Held};
 
-/// Why the program couldn't be started.
+/// Pause after a failed wait. A wait fails by a defect only; the command must be waited for all the
+/// same.
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
+
+/// Why the command wasn't started.
 #[derive(Debug, Error)]
 pub enum SpawnError {
     /// Exit code 127, as shells have it.
@@ -24,6 +31,9 @@ pub enum SpawnError {
     /// Exit code 126, as shells have it.
     #[error("{0}: {1}")]
     NotExecutable(String, io::Error),
+    /// A signal came before the command was started. Exit code 128 and its number.
+    #[error("{0} was not started: signal {1} came before")]
+    Signalled(String, i32),
 }
 
 impl SpawnError {
@@ -33,70 +43,87 @@ impl SpawnError {
         match self {
             Self::NotFound(_) => 127,
             Self::NotExecutable(..) => 126,
+            Self::Signalled(_, signal) => u8::try_from(128 + signal).unwrap_or(255),
         }
     }
 }
 
-/// A running program.
+/// A running command.
 pub struct Running {
     child: Child,
-    pidfd: OwnedFd,
+    /// `None` where the kernel gives none: before Linux 5.3, by a seccomp filter, or for want of
+    /// descriptors. SIGCHLD tells of the end, too.
+    pidfd: Option<OwnedFd>,
+    held: &'static Held,
     status: Option<ExitStatus>,
     /// Bytes that earlier children of this process had disks read.
     read_before_bytes: Option<u64>,
     read_bytes: Option<u64>,
-    signals: Signals,
 }
 
-/// Starts a program with our terminal, directory and environment.
+/// Starts a command with our terminal, directory and environment, and with the signal mask and the
+/// ignored signals that this process was started with.
 ///
-/// Signals that a terminal sends to the whole foreground group reach the program by themselves, so
-/// they are ignored here; those sent to us alone are passed on by [`Running::wait`].
+/// Signals to this process are passed on by [`Running::wait`]. Signals that a terminal sends to the
+/// whole foreground group reach the command by themselves, so they are not.
+///
+/// If no process can be made for want of descriptors, processes or memory, the command takes the
+/// place of this process.
 ///
 /// # Errors
-/// [`SpawnError`] when there is no such program, or it can't be executed.
+/// [`SpawnError`] when there is no such command, it can't be executed, or a signal came before.
 pub fn spawn(arguments: &[OsString]) -> Result<Running, SpawnError> {
     let Some((program, rest)) = arguments.split_first() else {
         return Err(SpawnError::NotFound(String::new()));
     };
     let name = program.to_string_lossy().into_owned();
-    let signals = Signals::block().map_err(|e| SpawnError::NotExecutable(name.clone(), e))?;
+    let held = signals::hold();
+    if let Some(signal) = held.ended_by() {
+        return Err(SpawnError::Signalled(name, signal));
+    }
     let mut command = Command::new(program);
     command.args(rest);
-    let inherited = signals.inherited;
-    // SAFETY: sigprocmask and signal are async-signal-safe, and the closure allocates nothing.
+    // SAFETY: the function makes async-signal-safe calls only, and allocates nothing.
     unsafe {
-        command.pre_exec(move || {
-            libc::sigprocmask(
-                libc::SIG_SETMASK,
-                &raw const inherited,
-                std::ptr::null_mut(),
-            );
+        command.pre_exec(|| {
+            held.restore();
             Ok(())
         });
     }
     let read_before_bytes = children_read_bytes();
-    let child = command.spawn().map_err(|error| match error.kind() {
+    let not_started = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => SpawnError::NotFound(name.clone()),
         io::ErrorKind::PermissionDenied if !is_in_path(program) => {
             SpawnError::NotFound(name.clone())
         }
         _ => SpawnError::NotExecutable(name.clone(), error),
-    })?;
+    };
+    let child = match command.spawn() {
+        Ok(child) => child,
+        // What we lack for a process beside ours, the command needs not lack.
+        Err(error) if is_shortage(&error) => {
+            crate::start_pages::read_rest();
+            return Err(not_started(command.exec()));
+        }
+        Err(error) => return Err(not_started(error)),
+    };
     crate::start_pages::read_rest();
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let pidfd = pid
-        .ok_or_else(|| io::Error::other("no process number"))
-        .and_then(|pid| Ok(pidfd_open(pid, PidfdFlags::empty())?))
-        .map_err(|e| SpawnError::NotExecutable(name, e))?;
+    let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     Ok(Running {
         child,
         pidfd,
+        held,
         status: None,
-        signals,
         read_before_bytes,
         read_bytes: None,
     })
+}
+
+/// Whether no process could be made, for want of descriptors, processes or memory.
+fn is_shortage(error: &io::Error) -> bool {
+    let number = error.raw_os_error().unwrap_or(0);
+    [libc::EMFILE, libc::ENFILE, libc::EAGAIN, libc::ENOMEM].contains(&number)
 }
 
 /// Whether a command name means a file that is there. The search through `PATH` reports "permission
@@ -116,13 +143,13 @@ impl Running {
         self.child.id()
     }
 
-    /// Readable when the program has ended.
+    /// Readable when the command may have ended; `None` where the kernel gives no such descriptor.
     #[must_use]
-    pub fn ended_fd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
+    pub fn ended_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.pidfd.as_ref().map(AsFd::as_fd).or(self.held.as_fd())
     }
 
-    /// Waits for the end of the program, at most `limit`; passes signals on meanwhile.
+    /// Waits for the end of the command, at most `limit`; passes signals on meanwhile.
     ///
     /// # Errors
     /// When the kernel refuses to wait.
@@ -130,33 +157,45 @@ impl Running {
         if self.status.is_some() {
             return Ok(self.status);
         }
-        let timeout = limit.map(timespec);
-        let mut fds = [
-            PollFd::new(&self.pidfd, PollFlags::IN),
-            PollFd::new(&self.signals.fd, PollFlags::IN),
-        ];
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok(None),
-            Err(error) => return Err(error.into()),
+        let mut came = self
+            .held
+            .wait(self.pidfd.as_ref().map(AsFd::as_fd), limit)?;
+        while let Some(signal) = came {
+            signal.pass_on(self.child.id());
+            came = self.held.next();
         }
-        if fds[1].revents().contains(PollFlags::IN) {
-            self.signals.pass_on(self.child.id());
-        }
-        if fds[0].revents().contains(PollFlags::IN) {
-            self.status = Some(self.child.wait()?);
+        if let Some(status) = self.child.try_wait()? {
+            self.status = Some(status);
             let read_bytes = children_read_bytes().zip(self.read_before_bytes);
             self.read_bytes = read_bytes.map(|(after, before)| after.saturating_sub(before));
         }
         Ok(self.status)
     }
 
-    /// Bytes that the program, and all of its processes that were waited for, had disks read. Known
+    /// Waits for the end of the command, however long that takes.
+    pub fn wait_to_end(&mut self) -> ExitStatus {
+        loop {
+            match self.wait(None) {
+                Ok(Some(status)) => return status,
+                Ok(None) => {}
+                Err(_) => thread::sleep(AGAIN_AFTER),
+            }
+        }
+    }
+
+    /// Bytes that the command, and all of its processes that were waited for, had disks read. Known
     /// once it has ended, and only to kernels that account for it. Metadata that they had to wait
     /// for counts; data that other processes brought in for them doesn't.
     #[must_use]
     pub fn read_bytes(&self) -> Option<u64> {
         self.read_bytes
+    }
+}
+
+/// No command is abandoned.
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.wait_to_end();
     }
 }
 
@@ -179,33 +218,6 @@ fn children_read_bytes() -> Option<u64> {
     u64::try_from(usage.ru_inblock)
         .ok()?
         .checked_mul(BLOCK_BYTES)
-}
-
-/// Does work in a process of its own that outlives this one, with standard input and output closed;
-/// returns at once.
-///
-/// # Errors
-/// When no process can be made; then the work wasn't done.
-pub fn in_background(work: impl FnOnce()) -> io::Result<()> {
-    // SAFETY: fork copies the calling thread only. Threads of ours that are gone in the copy may
-    // have held locks: glibc and musl make memory allocation usable again after fork, and our other
-    // threads use neither standard streams nor any lock that `work` takes. The copy never returns
-    // from here.
-    match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        0 => {
-            // SAFETY: plain system calls. What reads our output must not wait for this work.
-            unsafe {
-                let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
-                libc::dup2(null, 0);
-                libc::dup2(null, 1);
-            }
-            work();
-            // SAFETY: ends the copy without running what the original will run at its own end.
-            unsafe { libc::_exit(0) }
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Ends this process as the program ended: same exit code, or same signal.
@@ -231,70 +243,27 @@ pub fn end_as(status: ExitStatus) -> ! {
     std::process::exit(status.code().unwrap_or(1));
 }
 
-/// Signals that are for the program, not for us.
-struct Signals {
-    fd: OwnedFd,
-    inherited: libc::sigset_t,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-const PASSED_ON: [i32; 9] = [
-    libc::SIGHUP,
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGTERM,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGWINCH,
-    libc::SIGALRM,
-    libc::SIGCONT,
-];
-
-impl Signals {
-    fn block() -> io::Result<Self> {
-        use std::os::fd::FromRawFd;
-        // SAFETY: the sets are initialised by sigemptyset before use; signalfd returns a new
-        // descriptor that nobody else owns.
-        unsafe {
-            let mut set: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&raw mut set);
-            for signal in PASSED_ON {
-                libc::sigaddset(&raw mut set, signal);
-            }
-            let mut inherited: libc::sigset_t = std::mem::zeroed();
-            if libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut inherited) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(Self {
-                fd: OwnedFd::from_raw_fd(fd),
-                inherited,
-            })
-        }
+    fn running(script: &str) -> Running {
+        spawn(&["sh", "-c", script].map(OsString::from)).unwrap()
     }
 
-    /// Sends on what was sent to us by a process. What the terminal sent (`SI_KERNEL`) went to the
-    /// program as well, since it is in the same process group.
-    fn pass_on(&self, pid: u32) {
-        let mut bytes = [0u8; size_of::<libc::signalfd_siginfo>()];
-        while rustix::io::read(&self.fd, &mut bytes).is_ok_and(|n| n == bytes.len()) {
-            let word = |at: usize| {
-                bytes
-                    .get(at..at + 4)
-                    .and_then(|b| b.try_into().ok())
-                    .map_or(0, i32::from_ne_bytes)
-            };
-            let (signal, code) = (word(0), word(8));
-            if code == libc::SI_KERNEL {
-                continue;
-            }
-            if let Ok(pid) = i32::try_from(pid) {
-                // SAFETY: a plain system call; the child hasn't been waited for, so the number is
-                // still its own.
-                unsafe { libc::kill(pid, signal) };
-            }
-        }
+    #[test]
+    fn a_command_is_waited_for_without_a_descriptor_of_its_process() {
+        let mut running = running("exit 7");
+        running.pidfd = None;
+        assert_eq!(running.wait_to_end().code(), Some(7));
+        assert_eq!(running.wait(None).unwrap().unwrap().code(), Some(7));
+    }
+
+    #[test]
+    fn a_command_is_waited_for_by_whoever_drops_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let done = directory.path().join("done");
+        drop(running(&format!("sleep 0.1; : > {}", done.display())));
+        assert!(done.exists());
     }
 }

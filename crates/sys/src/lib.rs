@@ -4,6 +4,7 @@
 //! It decides nothing. With `bpf`, and the face of the policy core, it is the only crate with
 //! `unsafe`; each use says why it is sound.
 
+pub mod background;
 pub mod block_device;
 pub mod cache;
 pub mod child;
@@ -29,5 +30,6 @@ mod read_pool;
 pub mod rights;
 pub mod save;
 pub mod service_manager;
+pub mod signals;
 pub mod start_pages;
 pub mod uring;

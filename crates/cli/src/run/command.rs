@@ -51,12 +51,6 @@ pub fn spawn_failed(error: &child::SpawnError) -> ExitCode {
 pub fn not_started(spawned: Result<child::Running, child::SpawnError>) -> ExitCode {
     match spawned {
         Err(error) => spawn_failed(&error),
-        Ok(mut running) => loop {
-            match running.wait(None) {
-                Ok(Some(status)) => child::end_as(status),
-                Ok(None) => {}
-                Err(_) => return ExitCode::from(crate::EXIT_FAILURE),
-            }
-        },
+        Ok(mut running) => child::end_as(running.wait_to_end()),
     }
 }

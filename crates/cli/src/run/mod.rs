@@ -21,6 +21,7 @@ use foreread_linux_recorder::Choice;
 use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::benefit::judge;
 use foreread_profile::{Profile, encode};
+use foreread_sys::background::in_background;
 use foreread_sys::child;
 
 use crate::args::{RecordArguments, ReplayArguments, RunArguments};
@@ -130,7 +131,7 @@ fn save_later(store: &Store, key: &Key, lesson: Lesson) {
             output::error(&error);
         }
     };
-    if child::in_background(&mut save).is_err() {
+    if in_background(&mut save).is_err() {
         save();
     }
 }

@@ -24,7 +24,7 @@ use args::StatArguments;
 use document::StatReport;
 use report::{Once, Telling};
 
-use crate::alone::run_alone;
+use crate::alone::{run_alone, run_on};
 use crate::socket::Socket;
 use crate::{output, text};
 
@@ -55,7 +55,7 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
                 "{}; the command runs unfollowed",
                 explained(error)
             ));
-            return Ok(match run_alone(&arguments.command)? {
+            return Ok(match run_alone(&arguments.command) {
                 Ok(status) if !status.success() => child::end_as(status),
                 Ok(_) => ExitCode::from(crate::EXIT_PARTLY),
                 Err(code) => code,
@@ -92,7 +92,7 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
             None
         }
         false => match child::spawn(&arguments.command) {
-            Ok(running) => Some(session.during(running)?),
+            Ok(running) => Some(session.during(running)),
             Err(error) => {
                 output::note(&error.to_string());
                 return Ok(ExitCode::from(error.exit_code()));
@@ -155,22 +155,25 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn during(&mut self, mut running: Running) -> Result<ExitStatus> {
+    /// Follows a command to its end, also if nothing can be told of it any more.
+    fn during(&mut self, mut running: Running) -> ExitStatus {
         let mut wait = |limit| {
             let ended = running.wait(Some(limit));
             ended.context("cannot wait for the command")
         };
-        let status = match self.follow(&mut wait)? {
-            Some(status) => status,
+        let followed = match self.follow(&mut wait) {
+            Ok(Some(status)) => self.tell().map(|()| Some(status)),
             // All has been told before it ended.
-            None => loop {
-                if let Some(status) = wait(KEEP_UP_EVERY)? {
-                    return Ok(status);
-                }
-            },
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
         };
-        self.tell()?;
-        Ok(status)
+        match followed {
+            Ok(status) => status.unwrap_or_else(|| running.wait_to_end()),
+            Err(error) => {
+                self.has_losses = true;
+                run_on(&mut running, &error)
+            }
+        }
     }
 
     /// Tells at every interval; until `wait` gives something, or all has been told.

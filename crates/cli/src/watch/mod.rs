@@ -34,6 +34,7 @@ use log::Log;
 use report::WatchReport;
 use service::Service;
 
+use crate::alone::run_on;
 use crate::{output, text};
 
 /// Signals for a command are passed on so often.
@@ -175,7 +176,7 @@ impl Session<'_> {
                 Some(Told::HangUp) if !is_on_terminal => self.reload(),
                 Some(_) => break,
             }
-            let notes = match self.watching.turn(interrupt.as_fd(), look_every) {
+            let notes = match self.watching.turn(Some(interrupt.as_fd()), look_every) {
                 Ok(notes) => notes,
                 // What was done until then stays done.
                 Err(error) => {
@@ -223,12 +224,26 @@ impl Session<'_> {
     fn during(mut self, mut running: Running) -> Result<ExitCode> {
         loop {
             let ended = running.wait(Some(Duration::ZERO));
-            if let Some(status) = ended.context("cannot wait for the command")? {
-                return self.end(Some(status));
+            let turned = match ended.context("cannot wait for the command") {
+                Ok(Some(status)) => return self.end(Some(status)),
+                Ok(None) => self.watching.turn(running.ended_fd(), PASS_ON_EVERY),
+                Err(error) => return self.run_on(&mut running, &error),
+            };
+            match turned {
+                Ok(notes) => self.log.write(&notes),
+                Err(error) => return self.run_on(&mut running, &error.into()),
             }
-            let notes = self.watching.turn(running.ended_fd(), PASS_ON_EVERY)?;
-            self.log.write(&notes);
         }
+    }
+
+    /// Nothing can be watched any more.
+    fn run_on(self, running: &mut Running, error: &anyhow::Error) -> Result<ExitCode> {
+        let status = run_on(running, error);
+        let done = self.end(Some(status))?;
+        Ok(match done == ExitCode::SUCCESS {
+            true => ExitCode::from(crate::EXIT_PARTLY),
+            false => done,
+        })
     }
 
     fn end(mut self, status: Option<ExitStatus>) -> Result<ExitCode> {

@@ -21,7 +21,7 @@ pub fn unwatched(arguments: &WatchArguments, error: WatchError) -> Result<ExitCo
         return Err(error);
     }
     output::note(&format!("{error}; the command runs unwatched"));
-    let status = match run_alone(&arguments.command)? {
+    let status = match run_alone(&arguments.command) {
         Ok(status) => status,
         Err(code) => return Ok(code),
     };

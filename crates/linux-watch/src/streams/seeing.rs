@@ -180,7 +180,7 @@ impl Seeing {
 
     /// Waits so long at most, without a limit for ever, for something to be told or for `also`.
     pub fn wait(&self, also: BorrowedFd<'_>, limit: Option<Duration>) -> Vec<Told> {
-        foreread_bpf::wait(&self.ring, also, limit);
+        foreread_bpf::wait(&self.ring, Some(also), limit);
         self.consume();
         std::mem::take(&mut *self.inbox.borrow_mut())
     }
