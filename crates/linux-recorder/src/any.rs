@@ -3,10 +3,10 @@
 
 use foreread_bpf::BpfError;
 use foreread_profile::{Profile, Program, Recorder, Source};
+use foreread_recorder::Known;
 use foreread_sys::mounts::mounts_of_self;
 use thiserror::Error;
 
-use super::known::Known;
 use super::waste::unused;
 use super::{BpfRecorder, Counts, FanotifyError, FanotifyRecorder, TracefsError, TracefsRecorder};
 use super::{Unresolved, Watch, resolve};

@@ -16,9 +16,8 @@ use rustix::process::getpid;
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::live_tree::LiveTree;
-use super::resolve::{Unresolved, resolve};
-use foreread_recorder::{Ancestry, Counts, Members, Names, assemble, opened};
+use super::live_tree::{LiveTree, resolve};
+use foreread_recorder::{Ancestry, Counts, Members, Names, Unresolved, assemble, opened};
 
 pub use foreread_sys::fanotify::FanotifyError;
 use foreread_sys::fanotify::Group;

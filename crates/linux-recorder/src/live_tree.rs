@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files of this machine.
 
-use foreread_recorder::{FileStatus, FileTree, LookupError};
-use rustix::fs::{Stat, lstat};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+
+use foreread_profile::{Profile, Program, Source};
+use foreread_recorder::{FileStatus, FileTree, LookupError, Recording, Unresolved, interpreter};
+use foreread_sys::handle;
+use foreread_sys::mounts::Mounts;
+use rustix::fs::{Stat, lstat, readlink};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 
 /// Asks the kernel.
 pub(super) struct LiveTree;
@@ -16,6 +25,36 @@ impl FileTree for LiveTree {
             Err(_) => Err(LookupError::Refused),
         }
     }
+
+    fn link_target(&self, path: &[u8]) -> Option<Vec<u8>> {
+        Some(readlink(path, Vec::new()).ok()?.into_bytes())
+    }
+
+    fn generation(&self, path: &[u8]) -> Option<u32> {
+        handle::generation(path)
+    }
+
+    fn interpreter(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let file = File::open(OsStr::from_bytes(path)).ok()?;
+        interpreter(|at, buffer| file.read_exact_at(buffer, at).ok())
+    }
+
+    fn now_s(&self) -> i64 {
+        clock_gettime(ClockId::Realtime).tv_sec
+    }
+}
+
+/// Makes a profile of a recording, by the files of this machine; with `known`, the profile that the
+/// program has already, of the parts that are new against it.
+#[must_use]
+pub fn resolve(
+    recording: &Recording,
+    mounts: &Mounts,
+    program: Program,
+    source: Source,
+    known: Option<&Profile>,
+) -> (Profile, Unresolved) {
+    foreread_recorder::resolve(recording, mounts, program, source, known, &LiveTree)
 }
 
 /// The status of a file as the recorder has it.

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use foreread_bpf::BpfError;
 use foreread_profile::{PagesOf, Profile, Program, Source};
+use foreread_recorder::Known;
 use foreread_sys::mounts::mounts_of_self;
 
-use super::known::Known;
 use super::waste::{Unused, unused};
 use super::{BpfRecorder, Counts, Unresolved, Watch, resolve};
 

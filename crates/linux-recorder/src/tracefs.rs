@@ -17,7 +17,7 @@ use foreread_profile::{BlindSpots, PAGE_BYTES, Profile, Program, Recorder, Sourc
 use foreread_recorder::tracefs::{
     Chosen, Decoder, FormatError, Kind, PageLayout, ReaderSetup, join, page_layout,
 };
-use foreread_recorder::{Ancestry, Counts, Names, assemble, device_of, resident};
+use foreread_recorder::{Ancestry, Counts, Names, Unresolved, assemble, device_of, resident};
 use foreread_sys::fanotify::{FanotifyError, Group};
 use foreread_sys::mounts::{Mounts, mounts_of_self};
 use foreread_sys::process_stat::parent_of;
@@ -27,8 +27,7 @@ use rustix::thread::gettid;
 use thiserror::Error;
 
 use super::fanotify::{LiveFile, inherited_names, now_ns, read_pages, wall_ns};
-use super::live_tree::LiveTree;
-use super::resolve::{Unresolved, resolve};
+use super::live_tree::{LiveTree, resolve};
 use instance::{Instance, Tracefs};
 use trace::{Cpus, Trace};
 

@@ -7,8 +7,7 @@ use foreread_profile::PagesOf;
 use foreread_sys::cache::cached_pages;
 use foreread_sys::paths::Opener;
 
-use super::known::Known;
-use foreread_recorder::{CHUNK_PAGES, Chunk, Recording};
+use foreread_recorder::{Chunk, Known, Recording, runs};
 
 /// What the replay fetched for nothing.
 #[derive(Default)]
@@ -65,35 +64,4 @@ fn unused_bits(chunk: &Chunk) -> u64 {
 
 fn gone(file: impl AsFd, start_page: u64, pages: u64) -> u64 {
     pages - cached_pages(file, start_page, pages).unwrap_or(pages)
-}
-
-/// Runs of set bits of a chunk, as pages: first and number.
-pub(super) fn runs(chunk: u64, bits: u64) -> impl Iterator<Item = (u64, u64)> {
-    let mut bits = bits;
-    std::iter::from_fn(move || {
-        if bits == 0 {
-            return None;
-        }
-        let from = u64::from(bits.trailing_zeros());
-        let run = u64::from((bits >> from).trailing_ones());
-        bits &= if from + run == CHUNK_PAGES {
-            0
-        } else {
-            u64::MAX << (from + run)
-        };
-        Some((chunk * CHUNK_PAGES + from, run))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_of_bits_are_pages() {
-        let found = |chunk, bits| runs(chunk, bits).collect::<Vec<_>>();
-        assert_eq!(found(0, 0), []);
-        assert_eq!(found(0, u64::MAX), [(0, 64)]);
-        assert_eq!(found(2, 0b1011 | 1 << 63), [(128, 2), (131, 1), (191, 1)]);
-    }
 }

@@ -63,4 +63,17 @@ pub trait FileTree {
     /// # Errors
     /// [`LookupError`] when there is nothing, or it can't be looked at.
     fn status(&self, path: &[u8]) -> Result<FileStatus, LookupError>;
+
+    /// Target of a symlink; `None` when it can't be read.
+    fn link_target(&self, path: &[u8]) -> Option<Vec<u8>>;
+
+    /// Generation of the inode that a path names (a symlink's own); `None` when its file system
+    /// doesn't say.
+    fn generation(&self, path: &[u8]) -> Option<u32>;
+
+    /// Absolute path of the dynamic linker that an executable names; `None` when it names none.
+    fn interpreter(&self, path: &[u8]) -> Option<Vec<u8>>;
+
+    /// The time, in seconds from 1970 on, by the clock that files are stamped with.
+    fn now_s(&self) -> i64;
 }

@@ -23,6 +23,24 @@ pub struct Chunk {
     pub fetched: u64,
 }
 
+/// Runs of set bits of a chunk, as pages: first and number.
+pub fn runs(chunk: u64, bits: u64) -> impl Iterator<Item = (u64, u64)> {
+    let mut bits = bits;
+    std::iter::from_fn(move || {
+        if bits == 0 {
+            return None;
+        }
+        let from = u64::from(bits.trailing_zeros());
+        let run = u64::from((bits >> from).trailing_ones());
+        bits &= if from + run == CHUNK_PAGES {
+            0
+        } else {
+            u64::MAX << (from + run)
+        };
+        Some((chunk * CHUNK_PAGES + from, run))
+    })
+}
+
 /// An inode that was used, with its first chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InodeEntry {
@@ -133,4 +151,17 @@ pub(crate) fn path_in_file_system(
         path.push(b'/');
     }
     Some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_bits_are_pages() {
+        let found = |chunk, bits| runs(chunk, bits).collect::<Vec<_>>();
+        assert_eq!(found(0, 0), []);
+        assert_eq!(found(0, u64::MAX), [(0, 64)]);
+        assert_eq!(found(2, 0b1011 | 1 << 63), [(128, 2), (131, 1), (191, 1)]);
+    }
 }

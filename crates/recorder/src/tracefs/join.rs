@@ -154,6 +154,22 @@ mod tests {
                 ..FileStatus::default()
             })
         }
+
+        fn link_target(&self, _: &[u8]) -> Option<Vec<u8>> {
+            None
+        }
+
+        fn generation(&self, _: &[u8]) -> Option<u32> {
+            None
+        }
+
+        fn interpreter(&self, _: &[u8]) -> Option<Vec<u8>> {
+            None
+        }
+
+        fn now_s(&self) -> i64 {
+            0
+        }
     }
 
     const INODE: u64 = 77;

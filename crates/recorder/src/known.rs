@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which file of a profile an inode of a recording is.
+//! Finds the file of a profile that an inode of a recording is.
 //!
 //! Number and generation say it, and the names up to the root of the file system confirm it: a
 //! snapshot repeats the numbers, and a file that was moved is looked for under its new name.
@@ -7,13 +7,15 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use foreread_core::mounts::{MountPoint, Mounts};
 use foreread_profile::{NodeId, Profile};
-use foreread_sys::mounts::{MountPoint, Mounts};
 
-use foreread_recorder::{InodeEntry, NodeRecord, Recording};
+use crate::recording::{InodeEntry, NodeRecord, Recording};
+use crate::seen::device_of;
 
 /// The files of a profile, by inode.
-pub(super) struct Known<'a> {
+pub struct Known<'a> {
+    /// The profile.
     pub profile: &'a Profile,
     by_inode: HashMap<(u64, u32), NodeId>,
     /// Further files with numbers that another has too.
@@ -23,6 +25,8 @@ pub(super) struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
+    /// The files of `profile`, as `mounts` show them now.
+    #[must_use]
     pub fn new(profile: &'a Profile, mounts: &'a Mounts) -> Self {
         let mut by_inode = HashMap::new();
         let mut doubles = Vec::new();
@@ -47,7 +51,8 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// The file that an inode of the recording is.
+    /// The file that an inode of the recording is; `None` when the profile hasn't got it.
+    #[must_use]
     pub fn file(&self, recording: &Recording, inode: &InodeEntry) -> Option<NodeId> {
         let key = (inode.number, inode.generation);
         let first = self.by_inode.get(&key).copied()?;
@@ -66,7 +71,7 @@ impl<'a> Known<'a> {
         let Some(Some(point)) = self.points.get(usize::from(mount)) else {
             return false;
         };
-        if (point.major << 20) | point.minor != record.device {
+        if device_of(point) != record.device {
             return false;
         }
         let path = self.profile.path(id);
@@ -195,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_moved_is_another_file() {
+    fn a_moved_file_is_another_one() {
         let profile = profile(&[(b"/dir/file", b"/")]);
         for names in [&[&b"dir"[..], b"other"][..], &[b"rid", b"file"], &[b"file"]] {
             assert_eq!(found(&profile, ROOT, names), None);

@@ -2,29 +2,22 @@
 //! From inodes and names as the kernel saw them to a profile of absolute paths.
 //!
 //! No directory is searched for an inode: each came with its name in its parent, up to the root of
-//! its file system, and mountinfo says where that is mounted. Each path is then looked at once with
-//! `lstat`, which finds everything cached since the program was just there.
+//! its file system, and mountinfo says where that is mounted. Each path is then looked at once in
+//! the tree of files, which finds everything cached since the program was just there.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::fs::{self, Metadata};
-use std::io::ErrorKind;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
+use foreread_core::Device;
+use foreread_core::mounts::Mounts;
 use foreread_profile::{
     Identity, Mount, NodeId, NodeKind, PageRange, Profile, ProfileBuilder, Program, Source, Uses,
 };
-use foreread_recorder::{InodeEntry, NodeRecord, PathRecord, Recording};
-use foreread_sys::handle;
-use foreread_sys::mounts::Mounts;
 
-use super::interpreter::interpreter;
-use super::known::Known;
-use super::waste::runs;
+use crate::file_tree::{FileStatus, FileTree, LookupError};
+use crate::known::Known;
+use crate::recording::{InodeEntry, NodeRecord, PathRecord, Recording, path_in_file_system, runs};
 
-/// What couldn't be turned into paths.
+/// Numbers of inodes that couldn't be turned into paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unresolved {
     /// Inodes without a name, or on a file system that this process doesn't see.
@@ -32,9 +25,6 @@ pub struct Unresolved {
     /// Inodes whose path names something else by now, or nothing.
     pub gone: u64,
 }
-
-/// Directories above a file; as many as a path of 4,096 bytes can name.
-const DEPTH_MAX: usize = 2048;
 
 /// Symlinks followed in one path; as many as the kernel follows.
 const SYMLINKS_MAX: u32 = 40;
@@ -49,10 +39,12 @@ pub fn resolve(
     program: Program,
     source: Source,
     known: Option<&Profile>,
+    tree: &dyn FileTree,
 ) -> (Profile, Unresolved) {
     let mut resolver = Resolver {
         recording,
         mounts,
+        tree,
         known: known.map(|known| Known::new(known, mounts)),
         builder: ProfileBuilder::new(program, source),
         paths: HashMap::new(),
@@ -75,6 +67,7 @@ pub fn resolve(
 struct Resolver<'a> {
     recording: &'a Recording,
     mounts: &'a Mounts,
+    tree: &'a dyn FileTree,
     known: Option<Known<'a>>,
     builder: ProfileBuilder,
     /// Path of an inode of the recording, once found; `None` when it can't be.
@@ -88,43 +81,12 @@ struct Resolver<'a> {
     unresolved: Unresolved,
 }
 
-fn metadata(path: &[u8]) -> Option<Metadata> {
-    fs::symlink_metadata(Path::new(OsStr::from_bytes(path))).ok()
-}
-
-/// Whether an inode was deleted since it was seen, and its number given to a new one. Asked only of
-/// what was changed not long ago: it costs another call.
-fn is_reborn(path: &[u8], metadata: &Metadata, inode: &InodeEntry) -> bool {
-    const LONG_S: i64 = 24 * 60 * 60;
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    metadata.ctime() > now.tv_sec - LONG_S
-        && inode.generation != 0
-        && handle::generation(path).is_some_and(|generation| generation != inode.generation)
-}
-
-fn kind_of(metadata: &Metadata) -> Option<NodeKind> {
-    let kind = metadata.file_type();
-    if kind.is_file() {
-        Some(NodeKind::File)
-    } else if kind.is_dir() {
-        Some(NodeKind::Directory)
-    } else if kind.is_symlink() {
-        Some(NodeKind::Symlink)
-    } else {
-        // Devices, FIFOs and sockets have nothing to be read ahead.
-        None
-    }
-}
-
-fn identity_of(metadata: &Metadata, generation: u32) -> Identity {
+fn identity_of(status: &FileStatus, generation: u32) -> Identity {
     Identity {
-        inode: metadata.ino(),
+        inode: status.inode,
         generation,
-        size_bytes: metadata.size(),
-        mtime_ns: metadata
-            .mtime()
-            .saturating_mul(1_000_000_000)
-            .saturating_add(metadata.mtime_nsec()),
+        size_bytes: status.size_bytes,
+        mtime_ns: status.mtime_ns,
     }
 }
 
@@ -162,6 +124,20 @@ fn parent(path: &[u8]) -> Vec<u8> {
 }
 
 impl Resolver<'_> {
+    fn status(&self, path: &[u8]) -> Option<FileStatus> {
+        self.tree.status(path).ok()
+    }
+
+    /// Whether an inode was deleted since it was seen, and its number given to a new one. Asked
+    /// only of files that were changed not long ago: it costs another call.
+    fn is_reborn(&self, path: &[u8], status: &FileStatus, inode: &InodeEntry) -> bool {
+        const LONG_S: i64 = 24 * 60 * 60;
+        let generation = || self.tree.generation(path);
+        status.ctime_s > self.tree.now_s() - LONG_S
+            && inode.generation != 0
+            && generation().is_some_and(|generation| generation != inode.generation)
+    }
+
     fn inodes(&mut self) {
         let recording = self.recording;
         let mut chunk = 0;
@@ -243,21 +219,16 @@ impl Resolver<'_> {
 
     fn note_new(&mut self, inode: &InodeEntry) -> Option<(NodeId, NodeKind)> {
         let path = self.path_of(inode.id)?;
-        let is_same = |m: &Metadata| m.ino() == inode.number && !is_reborn(&path, m, inode);
-        let Some(metadata) = metadata(&path).filter(is_same) else {
+        let is_same = |status: &FileStatus| {
+            status.inode == inode.number && !self.is_reborn(&path, status, inode)
+        };
+        let Some(status) = self.status(&path).filter(is_same) else {
             self.unresolved.gone += 1;
             return None;
         };
-        let kind = kind_of(&metadata)?;
+        let kind = status.kind()?;
         let uses = uses_of(inode.uses);
-        let id = self.note(
-            &path,
-            kind,
-            &metadata,
-            inode.generation,
-            uses,
-            inode.need_ns,
-        )?;
+        let id = self.note(&path, kind, &status, inode.generation, uses, inode.need_ns)?;
         Some((id, kind))
     }
 
@@ -266,7 +237,7 @@ impl Resolver<'_> {
         &mut self,
         path: &[u8],
         kind: NodeKind,
-        metadata: &Metadata,
+        status: &FileStatus,
         generation: u32,
         uses: Uses,
         need_ns: u64,
@@ -277,11 +248,11 @@ impl Resolver<'_> {
         if kind != NodeKind::Absent {
             // A name doesn't tell the generation; the inode's handle does.
             let generation = match generation {
-                0 => handle::generation(path).unwrap_or(0),
+                0 => self.tree.generation(path).unwrap_or(0),
                 known => known,
             };
             self.builder
-                .set_identity(id, identity_of(metadata, generation));
+                .set_identity(id, identity_of(status, generation));
         }
         self.builder.set_mount(id, mount);
         self.builder.used(id, uses.union(Uses::LOOKED_UP), need_ns);
@@ -312,7 +283,7 @@ impl Resolver<'_> {
         let found = self.find_path(id);
         // Directories above a bind mount can't be named and needn't.
         let node = self.recording.nodes.get(&id);
-        let is_directory = node.is_some_and(|node| node.mode & 0o170_000 == 0o040_000);
+        let is_directory = node.is_some_and(NodeRecord::is_directory);
         if found.is_none() && !is_directory {
             let gone = node.is_some_and(|node| !self.places(node).is_empty());
             let count = if gone {
@@ -328,6 +299,10 @@ impl Resolver<'_> {
 
     fn find_path(&mut self, id: u32) -> Option<Vec<u8>> {
         let node = self.recording.nodes.get(&id)?;
+        let has_number = |path: &Vec<u8>| {
+            let status = self.status(path);
+            status.is_some_and(|status| status.inode == node.number)
+        };
         // Below a directory that is known already: no mount needs to be searched, unless one
         // covers this name, which the inode number would tell.
         if node.parent != 0
@@ -335,25 +310,24 @@ impl Resolver<'_> {
             && let Some(Some(directory)) = self.paths.get(&node.parent)
         {
             let path = join(directory, &node.name);
-            if metadata(&path).is_some_and(|m| m.ino() == node.number) {
+            if has_number(&path) {
                 return Some(path);
             }
         }
-        let matching = |path: &Vec<u8>| metadata(path).is_some_and(|m| m.ino() == node.number);
         self.places(node)
             .into_iter()
-            .find(matching)
-            .or_else(|| self.through_overlay(node, &self.path_in_file_system(node)?))
+            .find(has_number)
+            .or_else(|| self.through_overlay(node, &self.inside(node)?))
     }
 
     /// Where mounts show the names of a node, the best first.
     fn places(&self, node: &NodeRecord) -> Vec<Vec<u8>> {
-        let Some(inside) = self.path_in_file_system(node) else {
+        let Some(inside) = self.inside(node) else {
             return Vec::new();
         };
-        let (major, minor) = (node.device >> 20, node.device & 0xf_ffff);
-        let reached = self.mounts.reach(major, minor, &inside).into_iter();
-        reached.map(|(_, path)| path).collect()
+        let device = Device::from_kernel(node.device);
+        let reached = self.mounts.reach(device.major, device.minor, &inside);
+        reached.into_iter().map(|(_, path)| path).collect()
     }
 
     /// A layer of an overlay that isn't visible by itself: by the name in the overlay. Which of the
@@ -370,8 +344,10 @@ impl Resolver<'_> {
             let slashes = inside.iter().enumerate().filter(|(_, b)| **b == b'/');
             for (at, _) in slashes {
                 let path = join(&point.mount_point, &inside[at + 1..]);
-                let same = |m: Metadata| m.ino() == node.number && m.mode() == u32::from(node.mode);
-                if metadata(&path).is_some_and(same) {
+                let same = |status: FileStatus| {
+                    status.inode == node.number && status.mode == u32::from(node.mode)
+                };
+                if self.status(&path).is_some_and(same) {
                     return Some(path);
                 }
             }
@@ -379,32 +355,11 @@ impl Resolver<'_> {
         None
     }
 
-    /// Path from the root of its file system; `None` when a name is missing on the way.
-    fn path_in_file_system(&self, node: &NodeRecord) -> Option<Vec<u8>> {
-        let mut names = Vec::new();
-        let mut at = node;
-        while at.parent != 0 {
-            names.push(at.name.as_slice());
-            at = self.recording.nodes.get(&at.parent)?;
-            if names.len() > DEPTH_MAX {
-                return None;
-            }
-        }
-        if !at.name.is_empty() || (names.is_empty() && at.mode & 0o170_000 != 0o040_000) {
-            return None;
-        }
-        let mut path = Vec::new();
-        for name in names.iter().rev() {
-            path.push(b'/');
-            path.extend_from_slice(name);
-        }
-        if path.is_empty() {
-            path.push(b'/');
-        }
-        Some(path)
+    fn inside(&self, node: &NodeRecord) -> Option<Vec<u8>> {
+        path_in_file_system(node, &self.recording.nodes)
     }
 
-    /// A name given to a system call: everything that was looked up for it.
+    /// Notes everything that was looked up for a name given to a system call.
     fn name(&mut self, record: &PathRecord) {
         if let Some(base) = self.path_of(record.directory) {
             let uses = uses_of(record.uses);
@@ -430,7 +385,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The dynamic linkers of the programs that were run, by the names that these give.
+    /// Notes the dynamic linkers of the programs that were run, by the names that these give.
     fn linkers(&mut self) {
         let recording = self.recording;
         let executed = |inode: &&InodeEntry| uses_of(inode.uses).contains(Uses::EXECUTED);
@@ -438,7 +393,7 @@ impl Resolver<'_> {
             let Some(path) = self.path_of(inode.id) else {
                 continue;
             };
-            if let Some(linker) = interpreter(Path::new(OsStr::from_bytes(&path))) {
+            if let Some(linker) = self.tree.interpreter(&path) {
                 let uses = Uses::LOOKED_UP.union(Uses::OPENED);
                 self.named(b"/".to_vec(), &linker, uses, inode.need_ns, true);
             }
@@ -484,19 +439,17 @@ impl Resolver<'_> {
         follow: bool,
     ) -> Option<Vec<u8>> {
         let path = join(directory, name);
-        let metadata = match fs::symlink_metadata(Path::new(OsStr::from_bytes(&path))) {
-            Ok(metadata) => metadata,
-            Err(error) => {
-                // Other errors, such as that it would be in what is no directory, say that nothing
-                // was looked for.
-                if error.kind() == ErrorKind::NotFound {
-                    self.note_absent(&path, need_ns);
-                }
+        let status = match self.tree.status(&path) {
+            Ok(status) => status,
+            Err(LookupError::Absent) => {
+                self.note_absent(&path, need_ns);
                 return None;
             }
+            // It would be in a file, say: then nothing was looked for.
+            Err(LookupError::Refused) => return None,
         };
-        let kind = kind_of(&metadata)?;
-        self.note(&path, kind, &metadata, 0, uses, need_ns);
+        let kind = status.kind()?;
+        self.note(&path, kind, &status, 0, uses, need_ns);
         self.note_in_layers(&path, need_ns);
         if kind != NodeKind::Symlink {
             return Some(path);
@@ -534,10 +487,7 @@ impl Resolver<'_> {
         uses: Uses,
         need_ns: u64,
     ) -> Option<Vec<u8>> {
-        let target = fs::read_link(Path::new(OsStr::from_bytes(path)))
-            .ok()?
-            .into_os_string();
-        let target = target.into_vec();
+        let target = self.tree.link_target(path)?;
         let full = if target.starts_with(b"/") {
             target
         } else {
@@ -565,16 +515,19 @@ impl Resolver<'_> {
         for layer in point.overlay_layers() {
             let mut real = layer;
             real.extend_from_slice(rest);
-            let Some(metadata) = metadata(&real) else {
+            let Some(status) = self.status(&real) else {
                 continue;
             };
-            let Some(kind) = kind_of(&metadata) else {
+            let Some(kind) = status.kind() else {
                 return;
             };
-            self.note(&real, kind, &metadata, 0, Uses::STATTED, need_ns);
+            self.note(&real, kind, &status, 0, Uses::STATTED, need_ns);
             if kind != NodeKind::Directory {
                 return;
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The dynamic linker that an executable names: the kernel opens it by that name, in no system call
-//! of the program.
-
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+//! Finds the dynamic linker that an executable names. The kernel opens it by that name, in no
+//! system call of the program.
 
 /// Program headers looked at; linkers write about a dozen.
 const HEADERS_MAX: usize = 64;
 const PT_INTERP: u64 = 3;
 
 /// Reads the name from the headers of an ELF file of this machine's byte order. `None` for scripts
-/// and for what is linked statically.
-pub(super) fn interpreter(path: &Path) -> Option<Vec<u8>> {
-    let file = File::open(path).ok()?;
+/// and for programs that are linked statically. `read_at` fills a buffer from a place of the file
+/// on; `None` when it can't.
+pub fn interpreter(read_at: impl Fn(u64, &mut [u8]) -> Option<()>) -> Option<Vec<u8>> {
     let mut header = [0u8; 64];
-    file.read_exact_at(&mut header, 0).ok()?;
+    read_at(0, &mut header)?;
     let wide = match (header.starts_with(b"\x7fELF"), header[4]) {
         (true, 1) => false,
         (true, 2) => true,
@@ -32,7 +28,7 @@ pub(super) fn interpreter(path: &Path) -> Option<Vec<u8>> {
         return None;
     }
     let mut headers = vec![0; size * count.min(HEADERS_MAX)];
-    file.read_exact_at(&mut headers, table).ok()?;
+    read_at(table, &mut headers)?;
     let header = headers
         .chunks_exact(size)
         .find(|h| number(h, 0, 4) == Some(PT_INTERP))?;
@@ -46,7 +42,7 @@ pub(super) fn interpreter(path: &Path) -> Option<Vec<u8>> {
             .ok()
             .filter(|length| *length <= 4096)?
     ];
-    file.read_exact_at(&mut name, start).ok()?;
+    read_at(start, &mut name)?;
     let end = name.iter().position(|byte| *byte == 0)?;
     name.truncate(end);
     name.starts_with(b"/").then_some(name)
@@ -65,25 +61,29 @@ fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn named_by(file: &[u8]) -> Option<Vec<u8>> {
+        interpreter(|at, buffer| {
+            let start = usize::try_from(at).ok()?;
+            let bytes = file.get(start..start.checked_add(buffer.len())?)?;
+            buffer.copy_from_slice(bytes);
+            Some(())
+        })
+    }
+
     #[test]
-    fn what_is_no_dynamic_program_has_none() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("file");
+    fn a_file_that_is_no_dynamic_program_names_none() {
         let mut elf = vec![0u8; 64];
         elf[..5].copy_from_slice(b"\x7fELF\x02");
         // Headers of 56 bytes, more than there are, far behind the end.
         elf[32..40].copy_from_slice(&u64::MAX.to_ne_bytes());
         elf[54..58].copy_from_slice(&[56, 0, 255, 255]);
         for bytes in [&b""[..], b"#!/bin/sh\n", &[0; 100], &elf] {
-            std::fs::write(&path, bytes).unwrap();
-            assert_eq!(interpreter(&path), None);
+            assert_eq!(named_by(bytes), None);
         }
     }
 
     #[test]
     fn the_name_is_read() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("file");
         let mut elf = vec![0u8; 64 + 56];
         elf[..5].copy_from_slice(b"\x7fELF\x02");
         elf[32] = 64;
@@ -93,7 +93,6 @@ mod tests {
         elf[64 + 8] = 120;
         elf[64 + 32] = 11;
         elf.extend(b"/lib/ld.so\0");
-        std::fs::write(&path, elf).unwrap();
-        assert_eq!(interpreter(&path), Some(b"/lib/ld.so".to_vec()));
+        assert_eq!(named_by(&elf), Some(b"/lib/ld.so".to_vec()));
     }
 }
