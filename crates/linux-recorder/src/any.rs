@@ -3,11 +3,11 @@
 
 use foreread_bpf::BpfError;
 use foreread_profile::{Profile, Program, Recorder, Source};
-use foreread_recorder::Known;
+use foreread_recorder::{Known, unused};
 use foreread_sys::mounts::mounts_of_self;
 use thiserror::Error;
 
-use super::waste::unused;
+use super::live_residency::gone_pages;
 use super::{BpfRecorder, Counts, FanotifyError, FanotifyRecorder, TracefsError, TracefsRecorder};
 use super::{Unresolved, Watch, resolve};
 
@@ -133,7 +133,8 @@ impl AnyRecorder {
                     unresolved,
                     counts: recording.counts,
                     wasted_pages: known.map_or(0, |known| {
-                        unused(&recording, &Known::new(known, &mounts)).wasted_pages
+                        let unused = unused(&recording, &Known::new(known, &mounts));
+                        gone_pages(&unused, known)
                     }),
                     measured: true,
                 };

@@ -17,7 +17,7 @@ use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::live_tree::{LiveTree, resolve};
-use foreread_recorder::{Ancestry, Counts, Members, Names, Unresolved, assemble, opened};
+use foreread_recorder::{Ancestry, Counts, Family, Names, Unresolved, assemble, opened};
 
 pub use foreread_sys::fanotify::FanotifyError;
 use foreread_sys::fanotify::Group;
@@ -46,7 +46,7 @@ pub(super) fn wall_ns() -> i64 {
 pub struct FanotifyRecorder {
     group: Group,
     names: Names,
-    family: Family,
+    family: LiveFamily,
     counts: Counts,
     drained_ns: u64,
     started_ns: u64,
@@ -54,7 +54,7 @@ pub struct FanotifyRecorder {
 }
 
 impl FanotifyRecorder {
-    /// What it can't see.
+    /// Accesses that it can't see.
     pub const BLIND_SPOTS: BlindSpots = BlindSpots(
         BlindSpots::RESIDENCY_NOT_ACCESS.0
             | BlindSpots::NO_LOOKUPS.0
@@ -74,7 +74,7 @@ impl FanotifyRecorder {
         Ok(Self {
             group,
             names: inherited_names(),
-            family: Family::start(),
+            family: LiveFamily::start(),
             counts: Counts::default(),
             drained_ns: started_ns,
             started_ns,
@@ -88,8 +88,8 @@ impl FanotifyRecorder {
         self.group.unwatched()
     }
 
-    /// Takes what has come since. Call it every few tens of milliseconds, so that paths are read
-    /// before files are renamed or deleted.
+    /// Takes the events that have come since. Call it every few tens of milliseconds, so that paths
+    /// are read before files are renamed or deleted.
     pub fn drain(&mut self) {
         let now = now_ns();
         let (names, family) = (&mut self.names, &mut self.family);
@@ -134,29 +134,23 @@ impl FanotifyRecorder {
     }
 }
 
-/// Who belongs to the program: from the kernel's process events where they can be had, else from
-/// `/proc`, where a process that has ended since leaves no trace.
-struct Family {
+/// Processes of the program: by the kernel's process events where they can be had, else by `/proc`,
+/// where a process that has ended since leaves no trace.
+struct LiveFamily {
     connector: Option<Connector>,
-    members: Members,
+    family: Family,
     ancestry: Ancestry<fn(i32) -> Option<i32>>,
     own_pid: i32,
-    own_tid: i32,
-    root: Option<i32>,
-    start_ns: Option<u64>,
 }
 
-impl Family {
+impl LiveFamily {
     fn start() -> Self {
         let own_pid = getpid().as_raw_pid();
         Self {
             connector: Connector::open().ok(),
-            members: Members::default(),
+            family: Family::new(own_pid, gettid().as_raw_pid()),
             ancestry: Ancestry::new(own_pid, parent_of),
             own_pid,
-            own_tid: gettid().as_raw_pid(),
-            root: None,
-            start_ns: None,
         }
     }
 
@@ -164,29 +158,15 @@ impl Family {
         let Some(connector) = &mut self.connector else {
             return;
         };
-        let (members, root) = (&mut self.members, &mut self.root);
-        let (own_pid, own_tid) = (self.own_pid, self.own_tid);
-        let start_ns = &mut self.start_ns;
+        let family = &mut self.family;
         connector.read(|time_ns, event| match event {
             Event::Fork {
                 parent_tid,
                 parent,
                 child,
-            } => {
-                let is_root = root.is_none() && (parent, parent_tid) == (own_pid, own_tid);
-                if is_root {
-                    *root = Some(child);
-                }
-                if is_root || members.contains(parent) {
-                    members.add(child, time_ns);
-                }
-            }
-            Event::Exec { pid } => {
-                if *root == Some(pid) && start_ns.is_none() {
-                    *start_ns = Some(time_ns);
-                }
-            }
-            Event::Exit { pid } => members.ended(pid, time_ns),
+            } => family.forked(time_ns, parent, parent_tid, child),
+            Event::Exec { pid } => family.executed(time_ns, pid),
+            Event::Exit { pid } => family.ended(time_ns, pid),
         });
     }
 
@@ -196,12 +176,12 @@ impl Family {
         if pid == self.own_pid {
             return false;
         }
-        if self.members.contains(pid) {
+        if self.family.contains(pid) {
             return true;
         }
         // A process makes its fork known before it runs, so a second look finds it.
         self.take();
-        if self.members.contains(pid) {
+        if self.family.contains(pid) {
             return true;
         }
         let complete = self.connector.as_ref().is_some_and(|c| c.lost() == 0);
@@ -209,12 +189,12 @@ impl Family {
     }
 
     fn settle(&mut self) {
-        self.members.settle();
+        self.family.settle();
         self.ancestry.forget();
     }
 
     fn start_ns(&self) -> Option<u64> {
-        self.start_ns
+        self.family.start_ns()
     }
 
     fn lost(&self) -> u64 {

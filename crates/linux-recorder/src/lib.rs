@@ -6,19 +6,18 @@ mod abi;
 mod any;
 mod bpf;
 mod fanotify;
-mod fetched;
+mod live_residency;
 mod live_tree;
 mod refresh;
 mod trace;
 mod tracefs;
-mod waste;
 
 pub use any::{AnyRecorder, Choice, Recorded};
 pub use bpf::{BpfRecorder, Limits, Watch};
 pub use fanotify::{FanotifyError, FanotifyRecorder};
-pub use fetched::Fetched;
 pub use foreread_recorder::accesses::Traced;
-pub use foreread_recorder::{Counts, Recording, Unresolved};
+pub use foreread_recorder::{Counts, Fetched, Recording, Unresolved};
+pub use live_residency::account_fetched;
 pub use live_tree::resolve;
 
 pub use refresh::{Refreshed, Watched, Watcher, in_first_pid_namespace};

@@ -13,29 +13,25 @@ use std::time::{Duration, Instant};
 
 use foreread_bpf::BpfError;
 use foreread_profile::{PagesOf, Profile, Program, Source};
-use foreread_recorder::Known;
+use foreread_recorder::{HitWatch, Known, unused};
 use foreread_sys::mounts::mounts_of_self;
 
-use super::waste::{Unused, unused};
+use super::live_residency::gone_pages;
 use super::{BpfRecorder, Counts, Unresolved, Watch, resolve};
 
-/// What a replayed run showed.
+/// Findings of a replayed run.
 pub struct Refreshed {
-    /// What was read that the profile doesn't hold.
+    /// Files and pages that the profile doesn't hold.
     pub news: Profile,
     /// Pages that the replay fetched and nobody used.
     pub unused: Vec<PagesOf>,
     /// Of these, pages that are gone from memory again.
     pub wasted_pages: u64,
-    /// What couldn't be named.
+    /// Inodes that couldn't be named.
     pub unresolved: Unresolved,
     /// Sums since the watcher was there; stall from the start.
     pub counts: Counts,
 }
-
-/// Hits are watched as long as a good part of them is news. Below one in a hundred, over at least
-/// so many accesses, the program reads what it has read before.
-const HITS_WITHOUT_NEWS: u64 = 2000;
 
 /// How often the recorder's ring buffer is emptied.
 const DRAIN_EVERY: Duration = Duration::from_millis(20);
@@ -57,11 +53,11 @@ pub struct Watched {
     pub pid: u32,
     /// When it started.
     pub started: Instant,
-    /// What was run.
+    /// The program that was run.
     pub program: Program,
     /// How it is being recorded.
     pub source: Source,
-    /// What is being replayed for it.
+    /// The profile that is being replayed for it.
     pub known: Arc<Profile>,
 }
 
@@ -142,7 +138,7 @@ fn waited_ns(pid: u32, started: Instant) -> u64 {
 }
 
 fn follow(mut recorder: BpfRecorder, stopped: &Receiver<()>) -> BpfRecorder {
-    let mut seen = Counts::default();
+    let mut hits = HitWatch::default();
     let mut drained = Instant::now();
     loop {
         let every = if recorder.watches_hits() {
@@ -158,26 +154,11 @@ fn follow(mut recorder: BpfRecorder, stopped: &Receiver<()>) -> BpfRecorder {
             recorder.drain();
             drained = Instant::now();
         }
-        seen = follow_news(&mut recorder, seen);
-    }
-}
-
-/// Watches hits while they bring news, misses otherwise.
-fn follow_news(recorder: &mut BpfRecorder, seen: Counts) -> Counts {
-    let now = recorder.counts();
-    let (calls, news) = (now.calls - seen.calls, now.news - seen.news);
-    if recorder.watches_hits() {
-        if calls < HITS_WITHOUT_NEWS {
-            return seen;
-        }
-        if news * 100 < calls {
+        if let Some(watch) = hits.decide(recorder.watches_hits(), recorder.counts()) {
             // Failing to switch only means to go on as before.
-            let _ = recorder.watch_hits(false);
+            let _ = recorder.watch_hits(watch);
         }
-    } else if news > 0 {
-        let _ = recorder.watch_hits(true);
     }
-    now
 }
 
 fn finish(mut recorder: BpfRecorder, watched: Watched, waited_ns: u64) -> Refreshed {
@@ -186,15 +167,13 @@ fn finish(mut recorder: BpfRecorder, watched: Watched, waited_ns: u64) -> Refres
     let sees_use = recorder.has_watched_hits_only();
     let recording = recorder.finish();
     let mounts = mounts_of_self().unwrap_or_default();
-    let Unused {
-        pages,
-        wasted_pages,
-    } = unused(&recording, &Known::new(&watched.known, &mounts));
+    let unused = unused(&recording, &Known::new(&watched.known, &mounts));
+    let wasted_pages = gone_pages(&unused, &watched.known);
     let known = Some(&*watched.known);
     let (news, unresolved) = resolve(&recording, &mounts, watched.program, watched.source, known);
     let mut counts = recording.counts;
     counts.stall_ns = counts.stall_ns.saturating_add(waited_ns);
-    let unused = if sees_use { pages } else { Vec::new() };
+    let unused = if sees_use { unused } else { Vec::new() };
     Refreshed {
         news,
         unused,

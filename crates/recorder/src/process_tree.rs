@@ -44,6 +44,72 @@ impl Members {
     }
 }
 
+/// The program and all that it forks, from events of processes in order of time. The program is the
+/// first child of a thread of ours.
+#[derive(Debug)]
+pub struct Family {
+    own_pid: i32,
+    own_tid: i32,
+    root: Option<i32>,
+    start_ns: Option<u64>,
+    members: Members,
+}
+
+impl Family {
+    /// Of the children of a thread.
+    #[must_use]
+    pub fn new(own_pid: i32, own_tid: i32) -> Self {
+        Self {
+            own_pid,
+            own_tid,
+            root: None,
+            start_ns: None,
+            members: Members::default(),
+        }
+    }
+
+    /// A thread of process `parent` forked `child`.
+    pub fn forked(&mut self, time_ns: u64, parent: i32, parent_tid: i32, child: i32) {
+        let is_ours = (parent, parent_tid) == (self.own_pid, self.own_tid);
+        let is_root = self.root.is_none() && is_ours;
+        if is_root {
+            self.root = Some(child);
+        }
+        if is_root || self.members.contains(parent) {
+            self.members.add(child, time_ns);
+        }
+    }
+
+    /// A process called exec.
+    pub fn executed(&mut self, time_ns: u64, pid: i32) {
+        if self.root == Some(pid) && self.start_ns.is_none() {
+            self.start_ns = Some(time_ns);
+        }
+    }
+
+    /// A process ended.
+    pub fn ended(&mut self, time_ns: u64, pid: i32) {
+        self.members.ended(pid, time_ns);
+    }
+
+    /// Whether a process is of the program.
+    #[must_use]
+    pub fn contains(&self, pid: i32) -> bool {
+        self.members.contains(pid)
+    }
+
+    /// When the program was executed; `None` before.
+    #[must_use]
+    pub fn start_ns(&self) -> Option<u64> {
+        self.start_ns
+    }
+
+    /// Forgets processes that ended.
+    pub fn settle(&mut self) {
+        self.members.settle();
+    }
+}
+
 /// Descent by the parents that the system tells, for when no events tell of forks.
 pub struct Ancestry<P> {
     own_pid: i32,
@@ -112,6 +178,25 @@ mod tests {
         members.settle();
         assert!(!members.contains(7));
         assert!(members.contains(8));
+    }
+
+    #[test]
+    fn the_first_child_of_our_thread_is_the_program() {
+        let mut family = Family::new(10, 11);
+        family.forked(1, 10, 10, 20);
+        family.forked(2, 10, 11, 30);
+        family.forked(3, 10, 11, 40);
+        family.forked(4, 30, 31, 50);
+        family.executed(5, 40);
+        assert_eq!(family.start_ns(), None);
+        family.executed(6, 30);
+        family.executed(7, 30);
+        assert_eq!(family.start_ns(), Some(6));
+        let of_program = [20, 30, 40, 50].map(|pid| family.contains(pid));
+        assert_eq!(of_program, [false, true, false, true]);
+        family.ended(8, 50);
+        family.settle();
+        assert!(!family.contains(50));
     }
 
     #[test]

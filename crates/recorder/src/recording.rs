@@ -24,7 +24,7 @@ pub struct Chunk {
 }
 
 /// Runs of set bits of a chunk, as pages: first and number.
-pub fn runs(chunk: u64, bits: u64) -> impl Iterator<Item = (u64, u64)> {
+pub(crate) fn runs(chunk: u64, bits: u64) -> impl Iterator<Item = (u64, u64)> {
     let mut bits = bits;
     std::iter::from_fn(move || {
         if bits == 0 {

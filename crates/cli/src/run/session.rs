@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use foreread_linux_prefetcher::warm;
 use foreread_linux_prefetcher::{Executor, Fetch, Options};
 use foreread_linux_recorder::{
-    AnyRecorder, Choice, Counts, Fetched, Refreshed, Watch, Watched, Watcher,
+    AnyRecorder, Choice, Counts, Fetched, Refreshed, Watch, Watched, Watcher, account_fetched,
     in_first_pid_namespace,
 };
 use foreread_prefetch::plan::ReadPlan;
@@ -255,7 +255,7 @@ impl Session<'_> {
         let run = match &refreshed {
             Some(refreshed) => run_of(mode, wall, &refreshed.counts, true),
             None => {
-                let fetched = Fetched::of(&fetched, profile, None);
+                let fetched = account_fetched(&fetched, profile, None);
                 measured.fetched = Some(fetched);
                 unwatched_run(mode, wall, &fetched, running.read_bytes())
             }
@@ -340,7 +340,7 @@ impl Session<'_> {
         measured.refused(recorder.as_ref().map(AnyRecorder::kind), refusals);
         let mode = RunMode::ReplayedRecorded;
         let Some(mut recorder) = recorder else {
-            let fetched = Fetched::of(&fetched, profile, None);
+            let fetched = account_fetched(&fetched, profile, None);
             measured.fetched = Some(fetched);
             let run = Run {
                 cached_before_permille: cached_permille,
@@ -367,7 +367,7 @@ impl Session<'_> {
         let run = match recorded.measured {
             true => run_of(mode, wall, &recorded.counts, true),
             false => {
-                let fetched = Fetched::of(&fetched, profile, Some(&recorded.profile));
+                let fetched = account_fetched(&fetched, profile, Some(&recorded.profile));
                 measured.fetched = Some(fetched);
                 unwatched_run(mode, wall, &fetched, running.read_bytes())
             }

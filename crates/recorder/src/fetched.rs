@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What became of the pages that a replay fetched, where no BPF program watched them.
+//! Accounts for the pages that a replay fetched, where no BPF program watched them.
 //!
-//! Input: the pages that arrived, and what was recorded meanwhile, if it was. Output: which of them
-//! were used, and which have left the page cache again. It is found by asking the page cache once,
-//! after the run; asking brings nothing in.
+//! Input: the pages that arrived, and the profile that was recorded meanwhile, if it was. Output:
+//! how many of them were used, and how many have left the page cache again. The page cache is asked
+//! once, after the run.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
 
 use foreread_profile::{BlindSpots, NodeId, PagesOf, Profile};
-use foreread_sys::cache::{cached_pages, has_cachestat, missing_by_map};
-use foreread_sys::paths::Opener;
 
-/// Sums of pages. `None` is what can't be known.
+/// Tells which pages of a profile are in the page cache.
+pub trait Residency {
+    /// How many of these pages aren't cached; `None` when that can't be told. Files come one after
+    /// the other.
+    fn gone(&mut self, node: NodeId, start_page: u64, pages: u64) -> Option<u64>;
+}
+
+/// Sums of pages. `None` stands for what can't be known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
     /// Pages that arrived.
@@ -28,17 +32,21 @@ pub struct Fetched {
 }
 
 impl Fetched {
-    /// Accounts for `pages` of `replayed`. `recorded` is what the program accessed, or read as far
-    /// as could be seen.
+    /// Accounts for `pages` of `replayed`. `recorded` holds what the program accessed, or read as
+    /// far as could be seen.
     #[must_use]
-    pub fn of(pages: &[PagesOf], replayed: &Profile, recorded: Option<&Profile>) -> Self {
+    pub fn of(
+        pages: &[PagesOf],
+        replayed: &Profile,
+        recorded: Option<&Profile>,
+        residency: &mut impl Residency,
+    ) -> Self {
         let sees_accesses = |profile: &&Profile| {
             let blind = profile.source.blind_spots.0;
             blind & (BlindSpots::RESIDENCY_NOT_ACCESS.0 | BlindSpots::NO_MAPPED_FAULTS.0) == 0
                 && profile.source.events_lost == 0
         };
         let recorded = recorded.filter(sees_accesses);
-        let mut residency = Residency::new(replayed);
         let mut sums = Self {
             gone: Some(0),
             used: recorded.map(|_| 0),
@@ -88,111 +96,67 @@ fn unused(recorded: &Profile, node: Option<NodeId>, part: &PagesOf) -> Vec<(u64,
     unused
 }
 
-/// Asks what is cached; keeps the last file open, since parts come file by file.
-struct Residency<'a> {
-    opener: Opener<'a>,
-    has_cachestat: bool,
-    last: Option<(NodeId, Option<OwnedFd>)>,
-}
-
-impl<'a> Residency<'a> {
-    fn new(profile: &'a Profile) -> Self {
-        Self {
-            opener: Opener::new(profile),
-            has_cachestat: has_cachestat(),
-            last: None,
-        }
-    }
-
-    /// How many of these pages aren't cached; `None` when that can't be told.
-    fn gone(&mut self, node: NodeId, start_page: u64, pages: u64) -> Option<u64> {
-        if self.last.as_ref().is_none_or(|(last, _)| *last != node) {
-            self.last = Some((node, self.opener.open(node, false).ok()));
-        }
-        let file = self.last.as_ref()?.1.as_ref()?.as_fd();
-        let counted = || Some(pages - cached_pages(file, start_page, pages).ok()?);
-        let mapped = || {
-            let mut missing = Vec::new();
-            missing_by_map(file, start_page, pages, &mut missing).ok()?;
-            Some(missing.iter().map(|(_, pages)| pages).sum())
-        };
-        // On overlays cachestat sees nothing at all; a mapping tells the truth there.
-        match self.has_cachestat.then(counted).flatten() {
-            Some(gone) if gone < pages => Some(gone),
-            _ => mapped(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::io;
-    use std::os::unix::ffi::OsStrExt;
-    use std::path::Path;
-
-    use foreread_profile::{NodeKind, PAGE_BYTES, ProfileBuilder, Program, Source};
+    use foreread_profile::{NodeKind, ProfileBuilder, Program, Source};
 
     use super::*;
 
-    fn profile(path: &Path, ranges: &[(u64, u64)], blind_spots: u32) -> io::Result<Profile> {
+    /// The first 10 pages of each file are cached.
+    struct FirstTen;
+
+    impl Residency for FirstTen {
+        fn gone(&mut self, _: NodeId, start_page: u64, pages: u64) -> Option<u64> {
+            Some((start_page + pages).saturating_sub(start_page.max(10)))
+        }
+    }
+
+    fn profile(path: &[u8], ranges: &[(u64, u64)], blind_spots: u32) -> Profile {
         let source = Source {
             blind_spots: BlindSpots(blind_spots),
             ..Source::default()
         };
         let mut builder = ProfileBuilder::new(Program::default(), source);
-        let id = builder.node(path.as_os_str().as_bytes());
-        let id = id.map_err(|error| io::Error::other(format!("{error:?}")))?;
+        let id = builder.node(path).unwrap();
         builder.set_kind(id, NodeKind::File);
         for (start_page, pages) in ranges {
             builder.pages(id, *start_page, *pages, 0);
         }
-        Ok(builder.finish())
+        builder.finish()
     }
 
     #[test]
-    fn pages_are_used_gone_or_unknown() -> io::Result<()> {
-        let Ok(directory) = tempfile::tempdir_in("/dev/shm") else {
-            println!("skipped: nothing can be written in /dev/shm");
-            return Ok(());
-        };
-        // Of 20 pages the last 10 are a hole: they are never cached.
-        let path = directory.path().canonicalize()?.join("file");
-        fs::write(&path, vec![1; 10 * PAGE_BYTES as usize])?;
-        let file = fs::OpenOptions::new().write(true).open(&path)?;
-        file.set_len(20 * PAGE_BYTES)?;
-        let replayed = profile(&path, &[(0, 20)], 0)?;
-        let node = replayed.find(path.as_os_str().as_bytes());
-        let node = node.ok_or_else(|| io::Error::other("not in the profile"))?;
+    fn pages_are_used_gone_or_unknown() {
+        let replayed = profile(b"/file", &[(0, 20)], 0);
+        let node = replayed.find(b"/file").unwrap();
         let part = |start_page, pages| PagesOf {
             node,
             start_page,
             pages,
         };
         let pages = [part(0, 4), part(4, 16)];
+        let of = |recorded| Fetched::of(&pages, &replayed, recorded, &mut FirstTen);
         let arrived = Fetched {
             arrived: 20,
             gone: Some(10),
             ..Fetched::default()
         };
-        assert_eq!(Fetched::of(&pages, &replayed, None), arrived);
+        assert_eq!(of(None), arrived);
         // Accessed: 2 to 8, and 15.
-        let recorded = profile(&path, &[(2, 6), (15, 1)], 0)?;
+        let recorded = profile(b"/file", &[(2, 6), (15, 1)], 0);
         let known = Fetched {
             used: Some(7),
             wasted: Some(9),
             accessed: Some(7),
             ..arrived
         };
-        assert_eq!(Fetched::of(&pages, &replayed, Some(&recorded)), known);
-        // What merely lies in memory wasn't used for that.
+        assert_eq!(of(Some(&recorded)), known);
+        // Pages that merely lie in memory weren't used for that.
         let blind = BlindSpots::RESIDENCY_NOT_ACCESS.0;
-        let recorded = profile(&path, &[(2, 6), (15, 1)], blind)?;
-        assert_eq!(Fetched::of(&pages, &replayed, Some(&recorded)), arrived);
+        let recorded = profile(b"/file", &[(2, 6), (15, 1)], blind);
+        assert_eq!(of(Some(&recorded)), arrived);
         // Nothing of it was recorded at all.
-        let other = profile(Path::new("/other"), &[(0, 9)], 0)?;
-        let none = Fetched::of(&pages, &replayed, Some(&other));
+        let none = of(Some(&profile(b"/other", &[(0, 9)], 0)));
         assert_eq!((none.used, none.wasted), (Some(0), Some(10)));
-        Ok(())
     }
 }
