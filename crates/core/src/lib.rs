@@ -16,7 +16,7 @@ pub mod size;
 pub mod units;
 
 pub use decimal::decimal;
-pub use device::Device;
+pub use device::{Device, ParseDeviceError};
 pub use latencies::Latencies;
 pub use size::{SizeError, parse_size};
 pub use units::{Bytes, KiB, Pages, Sectors, Unit, UnitError, grouped};

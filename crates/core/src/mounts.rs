@@ -9,6 +9,8 @@
 //! overlayfs `stat` tells another one), its root column says which part of the file system a bind
 //! mount or a subvolume shows.
 
+use crate::device::Device;
+
 /// One line of mountinfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountPoint {
@@ -173,14 +175,14 @@ fn parse_line(line: &[u8]) -> Option<MountPoint> {
     let _id = fields.next()?;
     let _parent = fields.next()?;
     let device = std::str::from_utf8(fields.next()?).ok()?;
-    let (major, minor) = device.split_once(':')?;
+    let device: Device = device.parse().ok()?;
     let root = unescape(fields.next()?);
     let mount_point = unescape(fields.next()?);
     let _options = fields.next()?;
     fields.by_ref().find(|field| *field == b"-")?;
     Some(MountPoint {
-        major: major.parse().ok()?,
-        minor: minor.parse().ok()?,
+        major: device.major,
+        minor: device.minor,
         root,
         mount_point,
         fs_type: fields.next()?.to_vec(),

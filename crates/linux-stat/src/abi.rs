@@ -55,10 +55,7 @@ impl Key {
 
     /// The subject of the account, by the properties that accounts are told apart by.
     pub fn subject(&self, by: By) -> Subject {
-        let device = Device {
-            major: self.device >> 20,
-            minor: self.device & 0xf_ffff,
-        };
+        let device = Device::from_kernel(self.device);
         let file = FileOf {
             device,
             inode: self.inode,

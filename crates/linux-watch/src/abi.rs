@@ -93,10 +93,7 @@ impl Seen {
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let inode = field!(bytes, watch_seen, inode)?;
         let number = field!(bytes, watch_seen, device)?;
-        let device = Device {
-            major: number >> 20,
-            minor: number & 0xf_ffff,
-        };
+        let device = Device::from_kernel(number);
         let process = field!(bytes, watch_seen, process)?;
         let path_bytes = field!(bytes, watch_seen, path_bytes)? as usize;
         let thread = field!(bytes, watch_seen, thread)?;

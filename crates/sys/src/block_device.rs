@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use foreread_core::Device;
 use foreread_device::{Class, Transport};
 use foreread_prefetch::ext4::{BlockReadError, BlockSource};
 use rustix::fs::OFlags;
@@ -70,7 +71,7 @@ pub fn node(what: &Path) -> PathBuf {
         .to_str()
         .filter(|_| fs::symlink_metadata(what).is_err());
     let numbered = named
-        .and_then(|text| text.split_once(':')?.1.parse::<u32>().ok().map(|_| text))
+        .and_then(|text| text.parse::<Device>().ok())
         .and_then(|number| fs::canonicalize(format!("/sys/dev/block/{number}")).ok())
         .and_then(|sys| Some(Path::new("/dev").join(sys.file_name()?)));
     let candidates = named.into_iter().flat_map(|name| {
@@ -98,19 +99,15 @@ pub fn has_head(major: u32, minor: u32) -> bool {
     Disk::of(&sys(major, minor)).is_some_and(|disk| disk.has_head(DEPTH_MAX))
 }
 
-/// Of each disk of the machine, its number and whether it has a head, see [`has_head`].
+/// Each disk of the machine, with whether it has a head, see [`has_head`].
 #[must_use]
-pub fn heads() -> Vec<(u32, u32, bool)> {
+pub fn heads() -> Vec<(Device, bool)> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let numbered = entries.filter_map(|entry| {
         let text = fs::read_to_string(entry.path().join("dev")).ok()?;
-        let (major, minor) = text.trim().split_once(':')?;
+        let device = text.trim().parse().ok()?;
         let disk = Disk::of(&entry.path())?;
-        Some((
-            major.parse().ok()?,
-            minor.parse().ok()?,
-            disk.has_head(DEPTH_MAX),
-        ))
+        Some((device, disk.has_head(DEPTH_MAX)))
     });
     numbered.collect()
 }

@@ -153,10 +153,7 @@ pub(super) fn key_from_bytes(bytes: &[u8]) -> Option<FileKey> {
     let number = field!(bytes, streams_key, device)?;
     Some(FileKey {
         inode: field!(bytes, streams_key, inode)?,
-        device: Device {
-            major: number >> 20,
-            minor: number & 0xf_ffff,
-        },
+        device: Device::from_kernel(number),
         generation: field!(bytes, streams_key, generation)?,
     })
 }

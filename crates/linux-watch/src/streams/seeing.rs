@@ -152,8 +152,8 @@ impl Seeing {
     /// Tells which disks can't be believed when they say that they have a head. A disk that comes
     /// later is believed until this is done again.
     fn tell_heads(&self) {
-        for (major, minor, has_head) in heads() {
-            let number = (u64::from(major) << 32 | u64::from(minor)).to_ne_bytes();
+        for (disk, has_head) in heads() {
+            let number = (u64::from(disk.major) << 32 | u64::from(disk.minor)).to_ne_bytes();
             let headless = &self.skel.maps.fr_str_headless;
             // A disk that finds no room is believed. Another disk may have had its number.
             let _ = match has_head {

@@ -167,13 +167,8 @@ pub mod device {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Device, D::Error> {
         let text = String::deserialize(from)?;
-        let wrong = || Error::custom(format!("`{text}` is no MAJOR:MINOR"));
-        let numbers = parts::<2>(&text).ok_or_else(wrong)?;
-        let [major, minor] = numbers.map(u32::try_from);
-        match (major, minor) {
-            (Ok(major), Ok(minor)) => Ok(Device { major, minor }),
-            _ => Err(wrong()),
-        }
+        let wrong = |_| Error::custom(format!("`{text}` is no MAJOR:MINOR"));
+        text.parse().map_err(wrong)
     }
 }
 
