@@ -222,7 +222,7 @@ impl Machine {
         let name = name.strip_prefix("mapper/").unwrap_or(name);
         // The kernel writes the slash of a name such as cciss/c0d0 as an exclamation mark.
         let name = name.replace('/', "!");
-        let number: Option<DeviceNumber> = what.parse().ok();
+        let number: Option<DeviceNumber> = what.trim().parse().ok();
         let is_meant = |device: &&Device| {
             device.identity.name == name
                 || Some(device.number) == number

@@ -2,66 +2,10 @@
 //! Identity of a device. Names are given out again: `sdb` after a reboot, or after a stick was
 //! replaced, may be another device, and measurements or changes of the old one don't apply to it.
 
-use std::fmt;
-use std::str::FromStr;
-
+/// The number of a backing device (bdi), which is what has a readahead setting: block devices have
+/// their own number, mounts without one that of their superblock, with major 0.
+pub use foreread_core::Device as DeviceNumber;
 use serde::{Deserialize, Serialize};
-
-/// `MAJOR:MINOR`, as the kernel names the owner of a readahead setting (a backing device, "bdi"):
-/// block devices by their own number, mounts without one by that of their superblock, with major 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub struct DeviceNumber {
-    /// 12 bits in the kernel.
-    pub major: u32,
-    /// 20 bits in the kernel.
-    pub minor: u32,
-}
-
-impl fmt::Display for DeviceNumber {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{}", self.major, self.minor)
-    }
-}
-
-/// Not of the form `MAJOR:MINOR`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is no device number; one is MAJOR:MINOR, such as 8:16")]
-pub struct NoDeviceNumber(pub String);
-
-impl FromStr for DeviceNumber {
-    type Err = NoDeviceNumber;
-
-    fn from_str(text: &str) -> Result<Self, NoDeviceNumber> {
-        let digits = |part: &str| -> Option<u32> {
-            let plain = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-            plain.then(|| part.parse().ok()).flatten()
-        };
-        text.trim()
-            .split_once(':')
-            .and_then(|(major, minor)| {
-                Some(Self {
-                    major: digits(major)?,
-                    minor: digits(minor)?,
-                })
-            })
-            .ok_or_else(|| NoDeviceNumber(text.to_owned()))
-    }
-}
-
-impl TryFrom<String> for DeviceNumber {
-    type Error = NoDeviceNumber;
-
-    fn try_from(text: String) -> Result<Self, NoDeviceNumber> {
-        text.parse()
-    }
-}
-
-impl From<DeviceNumber> for String {
-    fn from(number: DeviceNumber) -> Self {
-        number.to_string()
-    }
-}
 
 /// Properties that tell a device from others of the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,26 +87,6 @@ mod tests {
             capacity_bytes: Some(2 << 30),
             disk_sequence: Some(7),
             boot: Some("a".to_owned()),
-        }
-    }
-
-    #[test]
-    fn numbers_there_and_back() {
-        let number: DeviceNumber = "8:16".parse().unwrap();
-        assert_eq!((number.major, number.minor), (8, 16));
-        assert_eq!(number.to_string(), "8:16");
-        for text in [
-            "",
-            "8",
-            "8:",
-            ":1",
-            "-1:2",
-            "+8:1",
-            "8:1:2",
-            "99999999999:1",
-            "a:b",
-        ] {
-            assert!(text.parse::<DeviceNumber>().is_err(), "{text}");
         }
     }
 

@@ -60,7 +60,7 @@ pub enum Ending {
 pub struct Entry {
     /// Counts up through the journal.
     pub id: u64,
-    /// The device that has the setting.
+    /// The device that has the setting; `MAJOR:MINOR` in the file.
     pub number: DeviceNumber,
     /// Which device it was.
     pub identity: Identity,

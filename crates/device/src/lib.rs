@@ -34,7 +34,7 @@ pub use class::{Class, DEFAULT_KIB, Reading};
 pub use estimate::{Estimate, median};
 pub use facts::{Block, Device, DeviceKind, Machine, MapperMaker, Mount, Partition, Stack};
 pub use fit::Fit;
-pub use identity::{DeviceNumber, Identity, NoDeviceNumber};
+pub use identity::{DeviceNumber, Identity};
 pub use journal::{Ending, Entry, Journal, JournalError, Origin, Standing, Step};
 pub use measured::{Measured, MeasuredBook, MeasuredBookError, SweepPoint};
 pub use memory::{STREAMS_DEFAULT, around_max, streams_max};

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use foreread_device::DeviceNumber;
+use foreread_core::Device;
 use rustix::fs::{major, minor};
 
 /// One process, and how many files it has open of the devices that were asked for.
@@ -53,7 +53,7 @@ impl OpenFiles {
 ///
 /// # Errors
 /// When `/proc` can't be read.
-pub fn of_devices(numbers: &BTreeSet<DeviceNumber>) -> io::Result<OpenFiles> {
+pub fn of_devices(numbers: &BTreeSet<Device>) -> io::Result<OpenFiles> {
     let mut found = OpenFiles::default();
     let mut pids: Vec<u32> = fs::read_dir("/proc")?
         .flatten()
@@ -83,7 +83,7 @@ fn name_of(process: &Path) -> String {
     String::from_utf8_lossy(&name).trim_end().to_owned()
 }
 
-fn open_of(process: &Path, numbers: &BTreeSet<DeviceNumber>) -> io::Result<u64> {
+fn open_of(process: &Path, numbers: &BTreeSet<Device>) -> io::Result<u64> {
     let mut open = 0;
     for entry in fs::read_dir(process.join("fd"))?.flatten() {
         // Following the link asks for the open file itself, whatever its path leads to now.
@@ -97,7 +97,7 @@ fn open_of(process: &Path, numbers: &BTreeSet<DeviceNumber>) -> io::Result<u64> 
         } else {
             continue;
         };
-        let number = DeviceNumber {
+        let number = Device {
             major: major(device),
             minor: minor(device),
         };
@@ -106,14 +106,14 @@ fn open_of(process: &Path, numbers: &BTreeSet<DeviceNumber>) -> io::Result<u64> 
     Ok(open)
 }
 
-fn mapped_of(process: &Path, numbers: &BTreeSet<DeviceNumber>) -> io::Result<u64> {
+fn mapped_of(process: &Path, numbers: &BTreeSet<Device>) -> io::Result<u64> {
     let maps = fs::read(process.join("maps"))?;
     Ok(mapped_files(&maps, numbers))
 }
 
 /// Different files of the devices in a `/proc/PID/maps`, whose lines have a device's number in
 /// hexadecimal digits, and an inode, after address, permissions and offset.
-fn mapped_files(maps: &[u8], numbers: &BTreeSet<DeviceNumber>) -> u64 {
+fn mapped_files(maps: &[u8], numbers: &BTreeSet<Device>) -> u64 {
     let mut files = BTreeSet::new();
     for line in maps.split(|&byte| byte == b'\n') {
         let mut words = line
@@ -125,7 +125,7 @@ fn mapped_files(maps: &[u8], numbers: &BTreeSet<DeviceNumber>) -> u64 {
             continue;
         };
         let number = device.split_once(':').and_then(|(major, minor)| {
-            Some(DeviceNumber {
+            Some(Device {
                 major: u32::from_str_radix(major, 16).ok()?,
                 minor: u32::from_str_radix(minor, 16).ok()?,
             })
@@ -151,8 +151,8 @@ mod tests {
 7f5-7f6 r--p 00000000 08:02 9 /usr/lib/x (deleted)\n\
 nonsense\n";
 
-    fn number(major: u32, minor: u32) -> DeviceNumber {
-        DeviceNumber { major, minor }
+    fn number(major: u32, minor: u32) -> Device {
+        Device { major, minor }
     }
 
     #[test]
