@@ -34,6 +34,13 @@ fn ours(snapshot: &Snapshot, by: By, is_it: impl Fn(&Subject) -> bool) -> Vec<Li
         .collect()
 }
 
+/// The sum of the accounts of one file, those of all processes.
+fn of_all_processes(snapshot: &Snapshot, inode: u64) -> Counts {
+    let accounts = snapshot.accounts.iter();
+    let of_file = accounts.filter(|(subject, _)| subject.file.is_some_and(|f| f.inode == inode));
+    of_file.map(|(_, counts)| *counts).sum()
+}
+
 fn by(word: &str) -> By {
     word.parse().expect("a word")
 }
@@ -109,16 +116,11 @@ fn of_a_command_only_what_it_and_its_children_fetch_is_followed() {
         assert!(ran.success());
         will_need(&files[1]);
         let snapshot = accounting.snapshot().expect("a snapshot");
-        let of = |inode: u64| -> Counts {
-            let accounts = snapshot.accounts.iter();
-            let is_it = |s: &Subject| s.file.is_some_and(|file| file.inode == inode);
-            accounts
-                .filter(|(s, _)| is_it(s))
-                .map(|(_, counts)| *counts)
-                .sum()
-        };
-        assert_eq!(of(files[0].inode).used(), PAGES);
-        assert_eq!(of(files[1].inode), Counts::default());
+        assert_eq!(of_all_processes(&snapshot, files[0].inode).used(), PAGES);
+        assert_eq!(
+            of_all_processes(&snapshot, files[1].inode),
+            Counts::default()
+        );
         let cat = snapshot.accounts.iter().find_map(|(subject, counts)| {
             let is_it = subject
                 .file
@@ -187,16 +189,14 @@ fn room_is_made_for_what_comes_next() {
             accounting.keep_up().expect("it keeps up");
         }
         let snapshot = accounting.snapshot().expect("a snapshot");
-        let of = |inode: u64| -> Counts {
-            let accounts = snapshot.accounts.iter();
-            let is_it = |s: &Subject| s.file.is_some_and(|file| file.inode == inode);
-            accounts
-                .filter(|(s, _)| is_it(s))
-                .map(|(_, counts)| *counts)
-                .sum()
-        };
-        let fetched: u64 = files.iter().map(|f| of(f.inode).counters().fetched).sum();
-        let used: u64 = files.iter().map(|f| of(f.inode).used()).sum();
+        let fetched: u64 = files
+            .iter()
+            .map(|f| of_all_processes(&snapshot, f.inode).counters().fetched)
+            .sum();
+        let used: u64 = files
+            .iter()
+            .map(|f| of_all_processes(&snapshot, f.inode).used())
+            .sum();
         assert_eq!(fetched, used);
         // Pages that didn't find room, on a machine that was too slow, are counted.
         assert!(fetched + snapshot.losses.unfollowed_pages >= ALL_PAGES);
