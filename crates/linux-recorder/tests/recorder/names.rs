@@ -41,6 +41,13 @@ fn assert_node(recorded: &Recorded, path: &Path, kind: NodeKind, uses: Uses) {
     assert!(found.contains(uses), "{text}: {found:?} lacks {uses:?}");
 }
 
+/// Each of these names of the place was looked up, and is of this kind.
+fn assert_looked_up(recorded: &Recorded, place: &Place, kind: NodeKind, names: &[&str]) {
+    for name in names {
+        assert_node(recorded, &place.join(name), kind, Uses::LOOKED_UP);
+    }
+}
+
 #[test]
 fn files_looked_at_are_there_without_pages() {
     let place = or_skip!(Place::new());
@@ -56,12 +63,7 @@ fn files_looked_at_are_there_without_pages() {
         );
         assert!(!recorded.uses(&file).contains(Uses::READ), "{way}");
         assert_eq!(recorded.pages(&file), [], "{way}");
-        assert_node(
-            &recorded,
-            &place.join("a"),
-            NodeKind::Directory,
-            Uses::LOOKED_UP,
-        );
+        assert_looked_up(&recorded, &place, NodeKind::Directory, &["a"]);
         assert_eq!(recorded.kind(place.join("a/b")), None, "{way}: a sibling");
         let id = recorded.profile.find(file.as_os_str().as_bytes()).unwrap();
         let identity = recorded.profile.node(id).unwrap().identity;
@@ -71,12 +73,7 @@ fn files_looked_at_are_there_without_pages() {
     let recorded = probe(&place, &["open", "@/a/file", "statfs", "@/a/b/other"]);
     assert_node(&recorded, &file, NodeKind::File, Uses::OPENED);
     assert_eq!(recorded.pages(&file), []);
-    assert_node(
-        &recorded,
-        &place.join("a/b/other"),
-        NodeKind::File,
-        Uses::LOOKED_UP,
-    );
+    assert_looked_up(&recorded, &place, NodeKind::File, &["a/b/other"]);
 }
 
 #[test]
@@ -103,23 +100,12 @@ fn what_is_not_there_is_absent_in_its_parent() {
         "other/g",
     ];
     let recorded = probe(&place, &operations);
-    for name in ["a/none", "a/b/c", "gone", "a/b/d", "a/b/e", "f"] {
-        assert_node(
-            &recorded,
-            &place.join(name),
-            NodeKind::Absent,
-            Uses::LOOKED_UP,
-        );
-    }
+    let absent = ["a/none", "a/b/c", "gone", "a/b/d", "a/b/e", "f"];
+    assert_looked_up(&recorded, &place, NodeKind::Absent, &absent);
     // Below what isn't there nothing was looked for, and below a file nothing can be.
     assert_eq!(recorded.kind(place.join("gone/deep")), None);
     assert_eq!(recorded.kind(place.join("a/b/other")), Some(NodeKind::File));
-    assert_node(
-        &recorded,
-        &place.join("a"),
-        NodeKind::Directory,
-        Uses::LOOKED_UP,
-    );
+    assert_looked_up(&recorded, &place, NodeKind::Directory, &["a"]);
 }
 
 #[test]
@@ -149,18 +135,7 @@ fn symlinks_on_the_way_and_at_the_end_are_there() {
     let place = or_skip!(Place::new());
     make_tree(&place);
     let recorded = probe(&place, &["read", "@/to-a/b/other", "read", "@/to-file"]);
-    assert_node(
-        &recorded,
-        &place.join("to-a"),
-        NodeKind::Symlink,
-        Uses::LOOKED_UP,
-    );
-    assert_node(
-        &recorded,
-        &place.join("to-file"),
-        NodeKind::Symlink,
-        Uses::LOOKED_UP,
-    );
+    assert_looked_up(&recorded, &place, NodeKind::Symlink, &["to-a", "to-file"]);
     assert_eq!(recorded.pages(place.join("a/b/other")), [(0, 3)]);
     assert_eq!(recorded.pages(place.join("a/file")), [(0, 2)]);
     // Nothing is named through a link.
@@ -170,44 +145,18 @@ fn symlinks_on_the_way_and_at_the_end_are_there() {
         &place,
         &["stat", "@/absolute-to-b/other", "readlink", "@/to-file"],
     );
-    assert_node(
-        &recorded,
-        &place.join("absolute-to-b"),
-        NodeKind::Symlink,
-        Uses::LOOKED_UP,
-    );
-    assert_node(
-        &recorded,
-        &place.join("a/b/other"),
-        NodeKind::File,
-        Uses::LOOKED_UP,
-    );
-    assert_node(
-        &recorded,
-        &place.join("to-file"),
-        NodeKind::Symlink,
-        Uses::LOOKED_UP,
-    );
+    assert_looked_up(&recorded, &place, NodeKind::Symlink, &["absolute-to-b"]);
+    assert_looked_up(&recorded, &place, NodeKind::File, &["a/b/other"]);
+    assert_looked_up(&recorded, &place, NodeKind::Symlink, &["to-file"]);
 
     let recorded = probe(&place, &["stat", "@/to-nowhere"]);
-    assert_node(
+    assert_looked_up(
         &recorded,
-        &place.join("to-nowhere"),
+        &place,
         NodeKind::Symlink,
-        Uses::LOOKED_UP,
+        &["to-nowhere", "to-to-nowhere"],
     );
-    assert_node(
-        &recorded,
-        &place.join("to-to-nowhere"),
-        NodeKind::Symlink,
-        Uses::LOOKED_UP,
-    );
-    assert_node(
-        &recorded,
-        &place.join("nowhere"),
-        NodeKind::Absent,
-        Uses::LOOKED_UP,
-    );
+    assert_looked_up(&recorded, &place, NodeKind::Absent, &["nowhere"]);
 }
 
 #[test]
@@ -216,12 +165,7 @@ fn what_is_only_read_as_a_link_is_not_followed() {
     make_tree(&place);
     for way in ["readlink", "lstat"] {
         let recorded = probe(&place, &[way, "@/to-file"]);
-        assert_node(
-            &recorded,
-            &place.join("to-file"),
-            NodeKind::Symlink,
-            Uses::LOOKED_UP,
-        );
+        assert_looked_up(&recorded, &place, NodeKind::Symlink, &["to-file"]);
         assert_eq!(recorded.kind(place.join("a/file")), None, "{way}");
     }
 }
@@ -231,18 +175,7 @@ fn a_loop_of_symlinks_ends() {
     let place = or_skip!(Place::new());
     make_tree(&place);
     let recorded = probe(&place, &["stat", "@/loop-1", "open", "@/loop-2/deeper"]);
-    assert_node(
-        &recorded,
-        &place.join("loop-1"),
-        NodeKind::Symlink,
-        Uses::LOOKED_UP,
-    );
-    assert_node(
-        &recorded,
-        &place.join("loop-2"),
-        NodeKind::Symlink,
-        Uses::LOOKED_UP,
-    );
+    assert_looked_up(&recorded, &place, NodeKind::Symlink, &["loop-1", "loop-2"]);
 }
 
 #[test]
@@ -271,12 +204,7 @@ fn relative_names_are_found_from_where_they_start() {
             NodeKind::File,
             Uses::OPENED,
         );
-        assert_node(
-            &recorded,
-            &place.join("a/b"),
-            NodeKind::Directory,
-            Uses::LOOKED_UP,
-        );
+        assert_looked_up(&recorded, &place, NodeKind::Directory, &["a/b"]);
     }
 }
 
@@ -415,11 +343,6 @@ fn a_hot_loop_of_lookups_loses_nothing() {
             "times", "300000", "stat", "@/a/file", "times", "100000", "access", "@/a/none",
         ],
     );
-    assert_node(
-        &recorded,
-        &place.join("a/none"),
-        NodeKind::Absent,
-        Uses::LOOKED_UP,
-    );
+    assert_looked_up(&recorded, &place, NodeKind::Absent, &["a/none"]);
     assert_eq!(recorded.recording.counts.lost(), 0);
 }
