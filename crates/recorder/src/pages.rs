@@ -39,7 +39,7 @@ impl Pages {
                 chunk.need_ns.min(time_ns)
             };
             chunk.used |= bits;
-            at = (index + 1) * CHUNK_PAGES;
+            at = (index + 1).saturating_mul(CHUNK_PAGES);
         }
         fresh
     }

@@ -26,11 +26,13 @@ const TIME_STAMP: u32 = 31;
 const TIME_TOP_BITS: u64 = 0x1f << 59;
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+    let bytes = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+    let bytes = bytes.get(at..at.checked_add(8)?)?;
+    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
 }
 
 /// Type or length in words, and time since the event before: bit fields, laid out by byte order.
