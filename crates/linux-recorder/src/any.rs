@@ -48,11 +48,11 @@ pub enum AnyRecorder {
     Fanotify(Box<FanotifyRecorder>),
 }
 
-/// What came of a recording.
+/// Result of a recording.
 pub struct Recorded {
-    /// What was read.
+    /// Files and pages that were read.
     pub profile: Profile,
-    /// What couldn't be named.
+    /// Inodes that couldn't be named.
     pub unresolved: Unresolved,
     /// Sums.
     pub counts: Counts,
@@ -64,8 +64,7 @@ pub struct Recorded {
 
 impl AnyRecorder {
     /// Starts a recorder. On the way to one that works, the reasons of those that don't are added
-    /// to
-    /// `refusals`, a line each; `None` when none works.
+    /// to `refusals`, a line each; `None` when none works.
     pub fn start(choice: Choice, watch: Watch, refusals: &mut Vec<String>) -> Option<Self> {
         foreread_sys::start_pages::read_for_recording();
         let mut attempt = |wanted: Choice, start: &dyn Fn() -> Result<Self, StartError>| {

@@ -26,7 +26,7 @@ pub enum Watch {
     Everything,
     /// The same, and each access by itself: for a trace.
     EachAccess,
-    /// What was not in memory, and what became of the replay's pages: for a refresh.
+    /// Pages that were not in memory, and the use of the replay's pages: for a refresh.
     Refresh,
 }
 
@@ -63,8 +63,8 @@ const EXTRAS: [&str; 4] = [
     "file_pages_mapped",
     "ring_read_done",
 ];
-/// What isn't seen without one of [`EXTRAS`]: not every architecture has tracepoints of page
-/// faults, and rarely is all compiled in.
+/// Accesses that aren't seen without one of [`EXTRAS`]: not every architecture has tracepoints of
+/// page faults, and rarely is all compiled in.
 const EXTRAS_LOSS: &str = "pages that a huge page maps without a fault, or io_uring reads in parts";
 
 impl Watch {
@@ -147,7 +147,7 @@ impl BpfRecorder {
         })
     }
 
-    /// What it can't see on this kernel.
+    /// Accesses that it can't see on this kernel.
     #[must_use]
     pub fn blind_spots(&self) -> BlindSpots {
         if self.lacking().iter().any(|l| EXTRAS.contains(&l.hook)) {

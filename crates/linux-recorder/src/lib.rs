@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a process tree reads.
+//! Records what a process tree reads: loads BPF programs, reads tracefs or fanotify, and asks the
+//! kernel about files. The crate `foreread-recorder` makes profiles and traces of it.
 #![forbid(unsafe_code)]
 
 mod abi;

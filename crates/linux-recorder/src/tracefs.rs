@@ -43,9 +43,9 @@ pub enum TracefsError {
     /// The instance couldn't be set up.
     #[error("the kernel refused a trace instance ({step}): {reason}")]
     Refused {
-        /// What was attempted.
+        /// The step that was attempted.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's answer.
         reason: io::Error,
     },
     /// The kernel's events are not as expected.
@@ -160,7 +160,7 @@ impl TracefsRecorder {
         })
     }
 
-    /// What it can't see on this kernel.
+    /// Accesses that it can't see on this kernel.
     #[must_use]
     pub fn blind_spots(&self) -> BlindSpots {
         self.blind_spots
@@ -178,8 +178,8 @@ impl TracefsRecorder {
         self.group.unwatched()
     }
 
-    /// Takes in what has come since. Call it every 20 ms or so: a ring buffer of 8 MiB holds
-    /// 190,000 accesses, and paths are best read before files are renamed or deleted.
+    /// Takes in the events that have come since. Call it every 20 ms or so: a ring buffer of 8 MiB
+    /// holds 190,000 accesses, and paths are best read before files are renamed or deleted.
     pub fn drain(&mut self) {
         let now = now_ns();
         self.trace.take(&self.instance);

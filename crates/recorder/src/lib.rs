@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From what a kernel tells of a process tree to a profile or a trace.
+//! Turns the kernel's records of a process tree into a profile or a trace.
 //!
-//! Input: records of BPF programs, as values. Output: a trace, written to the caller's `Write`. The
-//! caller passes in, as traits, what must be asked of the machine. Nothing else does I/O.
+//! Input, as values: records of BPF programs ([`Inbox`], [`accesses`]), pages of a kernel trace
+//! ([`tracefs`]), or opened files with their resident pages ([`Names`]). [`assemble`] makes a
+//! [`Recording`] of the latter two, so [`resolve`] makes profiles of all three. A trace is written
+//! by [`accesses::TraceWriter`] to the caller's `Write`.
+//!
+//! Nothing here asks the machine. Traits do, which the caller implements: [`FileTree`] for status
+//! and links of files, [`OpenFile`] for descriptors, [`Residency`] for the page cache, and
+//! [`accesses::Places`] for devices and extents.
 #![forbid(unsafe_code)]
 
 pub mod accesses;

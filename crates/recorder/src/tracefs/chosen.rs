@@ -23,7 +23,7 @@ pub struct Chosen {
     pub decoder: Decoder,
     /// Their kinds.
     pub kinds: Vec<Kind>,
-    /// What they don't tell.
+    /// Accesses and facts that they don't tell.
     pub blind_spots: BlindSpots,
     /// Whether pages count by access, else by their coming into the page cache.
     pub by_access: bool,

@@ -51,7 +51,7 @@ impl PageLayout {
     /// Hands on the events of a page, each with its time. A page that doesn't hold together is read
     /// up to where it breaks.
     pub fn events<'p>(&self, page: &'p [u8], mut take: impl FnMut(u64, &'p [u8])) {
-        // What follows may be nothing; there is no more to say about a damaged page.
+        // A damaged page ends early; there is no more to say about it.
         let _ = self.walk(page, &mut take);
     }
 
