@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use crate::setting::{Place, make, or_skip, record, record_until};
 
@@ -101,11 +103,13 @@ fn other_processes_are_not_seen() {
 #[test]
 fn children_of_other_threads_are_not_taken_for_the_program() {
     let files = or_skip!(Files::new());
-    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     let other = &files.other;
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
+        // Also when an assertion fails, or the scope would wait for ever.
+        let _stop = SetAtEnd(&stop);
         scope.spawn(|| {
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            while !stop.load(Ordering::Relaxed) {
                 Command::new("/bin/cat")
                     .arg(other)
                     .stdout(Stdio::null())
@@ -118,8 +122,15 @@ fn children_of_other_threads_are_not_taken_for_the_program() {
             assert_eq!(recorded.pages(&files.file), [(0, 3)]);
             assert_eq!(recorded.kind(other), None);
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
+}
+
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Nothing is read in the recorder's own name between fork and exec.

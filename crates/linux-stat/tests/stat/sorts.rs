@@ -265,6 +265,8 @@ fn while_pages_move_every_snapshot_balances() {
         };
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
+            // Also when an assertion fails, or the scope would wait for ever.
+            let _over = SetAtEnd(&is_over);
             for number in 0..4 {
                 let (files, is_over) = (&files, &is_over);
                 scope.spawn(move || {
@@ -295,7 +297,14 @@ fn while_pages_move_every_snapshot_balances() {
                     assert!(now.arrived >= then.arrived && counts.used() >= earlier.used());
                 }
             }
-            is_over.store(true, Ordering::Relaxed);
         });
     });
+}
+
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
