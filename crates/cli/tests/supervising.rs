@@ -19,7 +19,8 @@ use rustix::process::{Pid, Signal, kill_process};
 const SCRIPT: &str = "trap 'exit 7' TERM HUP INT USR1
 echo ready
 if [ -e \"$1/read\" ]; then cat \"$1\"/files/* > /dev/null; exit 0; fi
-while [ ! -e \"$1/end\" ]; do sleep 0.02; done";
+left=3000
+while [ $left -gt 0 ]; do sleep 0.02; left=$((left - 1)); done";
 
 /// Signals that are ignored where the test is run, such as by nohup, are not when the command
 /// starts.

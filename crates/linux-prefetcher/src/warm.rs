@@ -1,22 +1,72 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How much of what a profile names is cached, found without reading anything.
+//!
+//! The command waits for the answer. So nothing is asked that a server or a device could leave
+//! unanswered: files of other than local file systems are left out, each file is looked at before
+//! it is opened, and only regular files are.
+
+use std::os::fd::AsRawFd;
 
 use foreread_profile::{Node, NodeId, NodeKind, PAGE_BYTES, Profile};
 use foreread_sys::cache::{cached_pages, is_cached};
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use foreread_sys::mounts::{Mounts, mounts_of_self};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, open, openat2, statx,
+};
 
 /// Nodes looked at, some microseconds each: the heaviest, since one of them may hold most of the
 /// pages, and some spread over the rest, which stand for all of that.
 const HEAVIEST: usize = 32;
 const SAMPLE: usize = 64;
 
-/// Share of the profile that is cached, in thousandths, estimated. A path that isn't in the dentry
-/// cache counts as not cached, and so does everything before Linux 5.12 (no `RESOLVE_CACHED`).
+/// File systems that answer by themselves, from memory or from a device of this machine. Others may
+/// have a server, and that may be dead.
+const LOCAL: [&[u8]; 22] = [
+    b"bcachefs",
+    b"btrfs",
+    b"erofs",
+    b"exfat",
+    b"ext2",
+    b"ext3",
+    b"ext4",
+    b"f2fs",
+    b"hfsplus",
+    b"iso9660",
+    b"jfs",
+    b"msdos",
+    b"nilfs2",
+    b"ntfs3",
+    b"overlay",
+    b"ramfs",
+    b"reiserfs",
+    b"squashfs",
+    b"tmpfs",
+    b"vfat",
+    b"xfs",
+    b"zfs",
+];
+
+/// Share of the profile that is cached, in thousandths, estimated from the files on local file
+/// systems. A path that isn't in the dentry cache counts as not cached, and so does everything
+/// before Linux 5.12 (no `RESOLVE_CACHED`) and without `/proc`.
 #[must_use]
 pub fn cached_permille(profile: &Profile) -> u16 {
+    mounts_of_self().map_or(0, |mounts| cached_permille_on(profile, &mounts))
+}
+
+fn cached_permille_on(profile: &Profile, mounts: &Mounts) -> u16 {
+    let mut path = Vec::new();
+    let mut is_local = |id| {
+        profile.path_into(id, &mut path);
+        let point = mounts
+            .mount_of(&path)
+            .and_then(|at| mounts.points().get(at));
+        point.is_some_and(|point| LOCAL.contains(&point.fs_type.as_slice()))
+    };
     let mut nodes: Vec<(u64, NodeId)> = profile
         .iter()
         .filter(|(_, node)| node.kind != NodeKind::Absent && node.identity.inode != 0)
+        .filter(|(id, _)| is_local(*id))
         .map(|(id, _)| (weight(profile, id), id))
         .collect();
     let heaviest = nodes.len().min(HEAVIEST);
@@ -63,23 +113,29 @@ fn cached_among<'a>(
 }
 
 fn cached_of(profile: &Profile, id: NodeId, node: &Node, path: &[u8]) -> u64 {
-    let file = node.kind == NodeKind::File && node.range_count > 0;
-    // openat2 refuses all but the fewest flags beside O_PATH.
-    let mode = if file {
-        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY
-    } else {
-        OFlags::PATH
-    };
-    let flags = mode | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let resolve = ResolveFlags::CACHED | ResolveFlags::NO_SYMLINKS;
-    let Ok(fd) = openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve) else {
+    let Ok(seen) = openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve) else {
         return 0;
     };
-    let size_pages = rustix::fs::fstat(&fd).map_or(0, |stat| {
-        u64::try_from(stat.st_size)
-            .unwrap_or(0)
-            .div_ceil(PAGE_BYTES)
-    });
+    if node.kind != NodeKind::File || node.range_count == 0 {
+        return 1;
+    }
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let Ok(stat) = statx(&seen, c"", flags, StatxFlags::TYPE | StatxFlags::SIZE) else {
+        return 0;
+    };
+    // Opening wakes the writer of a FIFO, rewinds a tape, starts a watchdog.
+    if file_type(&stat) != FileType::RegularFile {
+        return 0;
+    }
+    // The same file, whatever stands there meanwhile.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let own = format!("/proc/self/fd/{}", seen.as_raw_fd());
+    let Ok(fd) = open(own, flags, Mode::empty()) else {
+        return 0;
+    };
+    let size_pages = stat.stx_size.div_ceil(PAGE_BYTES);
     let ranges = profile.ranges(id).iter().map(|range| {
         let gone = range.end_page().saturating_sub(size_pages).min(range.pages);
         let there = range.pages - gone;
@@ -95,6 +151,10 @@ fn cached_of(profile: &Profile, id: NodeId, node: &Node, path: &[u8]) -> u64 {
         cached + gone
     });
     1 + ranges.sum::<u64>()
+}
+
+fn file_type(stat: &Statx) -> FileType {
+    FileType::from_raw_mode(stat.stx_mode.into())
 }
 
 #[cfg(test)]
@@ -165,5 +225,41 @@ mod tests {
         // Two of two pages' weight are missing, one is there.
         let half = cached_permille(&profile_of(&[&there, &top.join("gone.txt")]));
         assert_eq!(half, 333);
+    }
+
+    #[test]
+    fn nothing_but_regular_files_of_local_file_systems_is_opened() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = scratch.path().canonicalize().unwrap();
+        let there = top.join("there.txt");
+        fs::write(&there, [1; 4096]).unwrap();
+        fs::symlink_metadata(&there).unwrap();
+        let profile = profile_of(&[&there]);
+        assert_eq!(cached_permille(&profile), 1000);
+        // The same file, said to be on a server.
+        let mount = |fs_type: &str| {
+            let line = format!("22 1 0:50 / / rw - {fs_type} server rw\n");
+            Mounts::parse(line.as_bytes())
+        };
+        assert_eq!(cached_permille_on(&profile, &mount("ext4")), 1000);
+        for remote in ["nfs4", "fuse.sshfs", "cifs", "9p", "autofs", "unheard-of"] {
+            assert_eq!(cached_permille_on(&profile, &mount(remote)), 0, "{remote}");
+        }
+        // A FIFO in its place is not opened: its writer would go on.
+        fs::remove_file(&there).unwrap();
+        let fifo = std::process::Command::new("mkfifo")
+            .arg(&there)
+            .status()
+            .unwrap();
+        assert!(fifo.success());
+        fs::symlink_metadata(&there).unwrap();
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK;
+        assert_eq!(cached_permille(&profile), 0);
+        let writer = open(&there, flags, Mode::empty());
+        assert_eq!(
+            writer.unwrap_err(),
+            rustix::io::Errno::NXIO,
+            "nobody reads it"
+        );
     }
 }
