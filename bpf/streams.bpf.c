@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Runs the policy `foreread` in the kernel. Input: each read and fault of large files, and each
- * request of their disks. Output: windows, sent to user space, which wakes up for them only.
+ * Runs the policy `foreread` in the kernel. Input: reads and faults of large files, and requests of
+ * their disks. Output: windows for user space, which wakes up only for these.
  *
- * Programs at misses are always attached, since a miss waits for a device. Programs at hits are
- * attached with the first miss, and detached after a while without misses. They return early for
- * threads that have not missed.
+ * Programs at misses are always attached: a miss waits for a device, so their cost is small.
+ * Programs at hits are attached with the first miss, and detached after a while without misses.
+ * They return early for threads that have not missed.
  *
- * A lock for each disk guards its state and that of its files: who reads one disk, or completes a
- * request of it, doesn't wait for readers of another. A decision is put together in scratch memory
- * of its processor, with a copy of the budget that all disks share; its changes are added to the
- * budget afterwards.
+ * A lock for each disk guards its state and that of its files. Readers of one disk do not wait for
+ * readers of another. A decision is put together in scratch memory of its processor, with a copy of
+ * the budget that all disks share. Its changes are added to the budget afterwards.
  */
 #include "block_kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -28,14 +27,14 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 extern void bpf_preempt_disable(void) __weak __ksym;
 extern void bpf_preempt_enable(void) __weak __ksym;
 
-/* POSIX_FADV_RANDOM. */
+/* Set in f_mode by POSIX_FADV_RANDOM. */
 #define FMODE_RANDOM 0x1000
 #define SECTOR_SHIFT 9
 /* Smaller files are left to directory traversals (watch.bpf.c) and to the kernel. */
 #define FILE_PAGES_MIN 64
-/* Sequential hits are passed to the policy in pieces of so many pages. */
+/* Sequential hits are passed to the policy in pieces of this many pages. */
 #define TELL_PAGES 16
-/* As long as the longest decision about the same disk; then the access is skipped. */
+/* Takes as long as the longest decision about the same disk. After that the access is skipped. */
 #define LOCK_TRIES_MAX 65536
 /* A program that interrupts the lock's holder on its processor must not wait for it. */
 #define LOCK_TRIES_INTERRUPT 256
@@ -49,12 +48,12 @@ struct stream_file {
 
 struct disk {
 	struct streams_load load; /* its pages in flight are atomic, as below */
-	s64 in_flight; /* atomic: what is taken on is also taken off, lock or no lock */
-	u64 episode; /* in which these were begun */
-	u32 lock_word; /* 1 while somebody has the lock */
-	u32 is_known; /* whether the policy was told what it says of itself; under the lock */
+	s64 in_flight; /* requests; atomic, so it is right without the lock, too */
+	u64 episode; /* the value of `episode` when these counters were reset */
+	u32 lock_word; /* 1 while the lock is held */
+	u32 is_known; /* whether the policy was told if it is rotational; under the lock */
 	u64 end_sector; /* of the last request; under the lock */
-	u64 events; /* of this disk that were counted, for the log; under the lock */
+	u64 events; /* of this disk, for the log; under the lock */
 	struct fr_device device; /* under the lock */
 };
 
@@ -69,27 +68,27 @@ struct flight {
 
 /* The state of a thread; only its own programs change it. */
 struct reader {
-	u64 inode; /* the file that it read last, as it lies in memory */
-	u64 start_page; /* what it was last seen to ask for */
+	u64 inode; /* the file that it read last, as a kernel address */
+	u64 start_page; /* the range that it last asked for */
 	u64 end_page;
-	u64 untold_page; /* from there up to end_page it has read what was in memory */
-	u64 fault_page; /* where it faulted last, and 1 */
-	u64 blocked_ns; /* since when it waits for a device; 0 not */
-	u64 waited_ns; /* how long it has waited, and it wasn't told yet */
-	/* The access that is told. */
+	u64 untold_page; /* from here up to end_page: hits that the policy was not told of */
+	u64 fault_page; /* the page of its last fault, plus 1; 0 none */
+	u64 blocked_ns; /* the time at which it began to wait for a device; 0 if it doesn't wait */
+	u64 waited_ns; /* time that it has waited and the policy was not told of */
+	/* The access that the policy is told of. */
 	u64 inode_now;
 	u64 disk_now; /* of that file; 0 unknown */
 	u64 index_now;
 	u64 pages_now;
-	u64 hit_pages_now; /* of these, those at the start that were in memory */
+	u64 hit_pages_now; /* of these, pages at the start that were in memory */
 	u32 ra_pages_now; /* the descriptor's maximum window; 0 unknown */
 	u32 kind_now; /* enum fr_kind, and FR_ACCESS_* from bit 8 on */
 	struct streams_key key_now;
-	u64 ahead_inode; /* the file that the kernel reads ahead of for it */
+	u64 ahead_inode; /* the file in which the kernel reads ahead for it */
 	u64 mapping_now; /* of the file that it reads from memory, 0 unknown */
-	u64 idle_mapping; /* the last one whose streams nobody follows */
-	u32 idle_files; /* files_seen when that was so */
-	u32 missed; /* for what nobody had asked for */
+	u64 idle_mapping; /* the last mapping without followed streams; 0 none */
+	u32 idle_files; /* files_seen at that time */
+	u32 missed; /* whether its last access missed pages that were not requested before */
 };
 
 struct {
@@ -99,8 +98,10 @@ struct {
 	__type(value, struct stream_file);
 } fr_str_files SEC(".maps");
 
-/* Entries stay, so that a lock is never reused for another disk. The accesses of one too many are
- * skipped. */
+/*
+ * Entries stay, so that a lock is never reused for another disk. When the map is full, accesses to
+ * further disks are skipped.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -111,9 +112,9 @@ struct {
 
 /* A decision that is being made on this processor. */
 struct deciding {
-	u32 is_busy; /* 1 while somebody has this; only a thread that was preempted is met here */
+	u32 is_busy; /* 1 while in use; others find it set only if the user was preempted */
 	u32 is_made; /* whether the policy was called */
-	struct streams_event event; /* the call that is put together */
+	struct streams_event event; /* the call and its arguments */
 	struct fr_budget budget; /* the copy that the decision changes */
 	struct fr_budget budget_before;
 };
@@ -154,7 +155,7 @@ struct {
 	__uint(max_entries, 1 << 20);
 } fr_str_ring SEC(".maps");
 
-/* Calls of the core, for the log. User space makes it larger where there is one. */
+/* Calls of the core, for the log. User space enlarges this map if there is a log. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
@@ -170,24 +171,27 @@ struct {
 /* Set before loading. */
 const volatile u32 is_logged;
 /*
- * Whether programs disable preemption while they hold the lock. Otherwise the thread may be
+ * Whether programs disable preemption while they hold the lock. Without that, a thread may be
  * preempted with the lock, and all readers on other processors wait in vain. User space sets it if
  * the kernel allows calls of global functions with preemption disabled.
  */
 const volatile u32 stays_on_cpu;
 
-/* Set by user space, again and again. */
+/* Updated by user space. */
 u64 memory_pages;
 u64 reclaim_pages;
-u32 budget_pages; /* the most that is ahead of one reader; 0 no such bound */
-/* Whether reads from memory are seen. */
+u32 budget_pages; /* maximum that is ahead of one reader; 0 no such bound */
+/* Whether programs at hits are attached. */
 u32 sees_hits;
-/* How often requests were begun to be seen: of those before, the end may not have been seen. */
+/*
+ * Number of times that programs at requests were attached. The end of a request from an earlier
+ * episode may not have been seen.
+ */
 u64 episode;
 
 /* User space reads these. */
 u64 lost; /* records that found no room */
-u64 untold; /* accesses that the policy wasn't told of, since it was at work on the disk */
+u64 untold; /* accesses that were skipped, since the lock or its scratch memory was in use */
 u64 misses; /* accesses that missed */
 u64 accesses;
 u32 has_begun; /* STREAMS_BEGIN was told; user space takes it back */
@@ -196,7 +200,7 @@ static u32 files_seen; /* wraps */
 
 /* Taken inside of a disk's lock, for a few stores only, and never in an interrupt. */
 static u32 budget_lock_word;
-struct fr_budget budget; /* not static: clang would take it apart */
+struct fr_budget budget; /* not static, or clang would split it into scalars */
 static const struct stream_file FRESH_FILE;
 static const struct disk FRESH_DISK;
 static const u32 ZERO = 0;
@@ -267,19 +271,20 @@ static __always_inline void lose(void)
 	__sync_fetch_and_add(&lost, 1);
 }
 
-/* The call that was just made goes into the log. Under the lock of the disk. */
+/* Writes the call that was just made to the log. Under the lock of the disk. */
 static __always_inline void log_call(struct disk *disk, struct streams_event *event)
 {
 	if (!is_logged)
 		return;
-	/* A number that is missing tells of itself. */
+	/* A gap in the numbers shows lost events. */
 	event->number = ++disk->events;
 	bpf_ringbuf_output(&fr_str_events, event, sizeof(*event), BPF_RB_NO_WAKEUP);
 }
 
 /*
- * Room in the log for a call that wasn't put together in scratch memory, all zero but for this;
- * none where nothing is logged. Under the lock of the disk.
+ * Reserves room in the log for a call that wasn't put together in scratch memory. All fields but
+ * the number, kind and disk are zero. Returns NULL if nothing is logged. Under the lock of the
+ * disk.
  */
 static __always_inline struct streams_event *log_room(struct disk *disk, u64 number, u32 kind)
 {
@@ -320,7 +325,7 @@ static __always_inline u64 disk_number(struct gendisk *disk)
 	return (u64)BPF_CORE_READ(disk, major) << 32 | (u32)BPF_CORE_READ(disk, first_minor);
 }
 
-/* The disk below a file; none where there is none, or several. */
+/* The disk below a file; NULL if there is none, or several. */
 static __always_inline struct gendisk *disk_of(struct inode *inode)
 {
 	struct block_device *device = BPF_CORE_READ(inode, i_sb, s_bdev);
@@ -344,7 +349,7 @@ static __always_inline bool turns(u64 number, struct gendisk *disk)
 	return says_it_turns(disk) && !bpf_map_lookup_elem(&fr_str_headless, &number);
 }
 
-/* Tells the policy what a new disk says of itself. Under its lock. */
+/* Tells the policy whether a new disk is rotational. Under its lock. */
 static __always_inline void know_disk(struct disk *disk, const u64 *number, struct gendisk *gendisk)
 {
 	struct streams_event *event;
@@ -450,7 +455,7 @@ __noinline int ask(u32 number)
 	return 0;
 }
 
-/* The arguments of the call that is put together; false when what they are about was evicted. */
+/* Collects the arguments of the call; false if the state of its file was evicted. */
 static __always_inline bool call_of(struct deciding *deciding, struct disk *disk,
 				    struct fr_call *call)
 {
@@ -469,8 +474,8 @@ static __always_inline bool call_of(struct deciding *deciding, struct disk *disk
 }
 
 /*
- * Calls the policy with the access that was put together. Nothing is needed after the call, so that
- * the policy has almost all of the stack.
+ * Calls the policy with the access from put_call(). Nothing is needed after the call, so that the
+ * policy has almost all of the stack.
  */
 __noinline int decide(void)
 {
@@ -489,7 +494,7 @@ __noinline int decide(void)
 	return 0;
 }
 
-/* Tells the policy how long the current thread has waited. */
+/* Tells the policy the time that the current thread has waited. */
 __noinline int tell_waited(u64 waited_ns, u32 asked)
 {
 	struct deciding *deciding = deciding_here();
@@ -531,9 +536,9 @@ static __always_inline void merge_budget(const struct deciding *deciding)
 }
 
 /*
- * Puts the access of the current thread together. Under the lock. Not inlined into decide(),
- * so that it has a stack frame of its own: before Linux 6.13 a chain of calls has 512 bytes of
- * stack in all.
+ * Puts the arguments of the current thread's access together. Under the lock. Not inlined into
+ * decide(), so that it has a stack frame of its own: before Linux 6.13 all frames of a chain of
+ * calls share 512 bytes of stack.
  */
 __noinline int put_call(void)
 {
@@ -588,7 +593,7 @@ __noinline int put_call(void)
 	event->limits.ra_pages = device_ra_pages;
 	event->limits.io_pages = BPF_CORE_READ(inode, i_sb, s_bdi, io_pages);
 	event->limits.pages_max = budget_pages;
-	/* Of a stream that has not come far, the kernel reads ahead well. */
+	/* At the start of a stream, the kernel's own readahead suffices. */
 	event->limits.min_pages = device_ra_pages * 2;
 	event->state_ra_pages = reader->ra_pages_now ? reader->ra_pages_now : device_ra_pages;
 	event->state_flags = 0;
@@ -617,7 +622,7 @@ __noinline int begin_access(void)
 	reader->key_now.inode = BPF_CORE_READ(inode, i_ino);
 	reader->key_now.device = BPF_CORE_READ(inode, i_sb, s_dev);
 	reader->key_now.generation = BPF_CORE_READ(inode, i_generation);
-	/* All that it reads may be in memory. */
+	/* All pages that the thread reads may be in memory. */
 	if (!has_missed(reader->kind_now & 0xff, reader->kind_now >> 8) &&
 	    reader->ahead_inode != reader->inode_now &&
 	    !bpf_map_lookup_elem(&fr_str_files, &reader->key_now)) {
@@ -627,7 +632,7 @@ __noinline int begin_access(void)
 	}
 	gendisk = disk_of(inode);
 	reader->disk_now = gendisk ? disk_number(gendisk) : 0;
-	/* It is there already, or now. Without room for it there is no lock to take. */
+	/* If the map is full there is no entry, and so no lock: take_access() fails. */
 	if (!disk_by_number(&reader->disk_now))
 		bpf_map_update_elem(&fr_str_disks, &reader->disk_now, &FRESH_DISK, BPF_NOEXIST);
 	return 1;
@@ -678,7 +683,7 @@ __noinline int end_access(void)
 	disk = disk_by_number(&deciding->event.disk);
 	if (disk && deciding->is_made)
 		log_call(disk, &deciding->event);
-	/* Around a fault the kernel reads by itself. */
+	/* The kernel itself reads around a fault. */
 	if (deciding->is_made && deciding->event.decision.reason != FR_REASON_AROUND) {
 		if (deciding->event.decision.windows > 0)
 			ask(0);
@@ -841,7 +846,7 @@ static __always_inline int on_marked(void *context, struct inode *inode, u64 ind
 
 HOOK_ASYNC_RA("raw_tp", fr_str_marked, on_marked)
 
-/* A read has pages index to last_index, or the first of them. */
+/* A read finds pages index to last_index in memory, or the first of them. */
 static __always_inline int on_looked(void *context, struct address_space *mapping, u64 index,
 				     u64 last_index)
 {
@@ -862,7 +867,7 @@ static __always_inline int on_looked(void *context, struct address_space *mappin
 			return 0;
 	} else if (end == reader->end_page && (index > reader->start_page ||
 					       (index == reader->start_page && reader->missed))) {
-		/* The kernel reads the rest of a request in batches. */
+		/* The kernel looks up the rest of a request in batches. */
 		reader->start_page = index;
 		return 0;
 	} else if (index == reader->end_page) {
@@ -882,7 +887,6 @@ static __always_inline int on_looked(void *context, struct address_space *mappin
 
 HOOK_GET_PAGES("raw_tp", fr_str_looked, on_looked)
 
-/* A fault on a page that fault-around did not map. */
 /*
  * The kind of a fault on this page, as reader->kind_now. Not inlined, so that its stack is free
  * again when the policy runs.
@@ -898,6 +902,7 @@ __noinline u32 fault_kind(u64 mapping, u64 index)
 	return FR_FAULT_HIT;
 }
 
+/* A fault on a page that fault-around did not map. */
 static __always_inline int on_faulted(void *context, struct address_space *mapping, u64 index)
 {
 	struct inode *inode = BPF_CORE_READ(mapping, host);
