@@ -41,22 +41,22 @@ pub(super) enum Seen {
     },
 }
 
-/// Which events of a process of a walk are seen.
+/// The kinds of events that are reported for a process of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sight {
-    /// Its reads.
+    /// Reads of file data.
     Reads = 0,
-    /// Its reads and lookups.
+    /// Reads and lookups.
     Looks = 1,
 }
 
-/// `struct watch_walker`: one of those that go through the tree of a walk.
+/// `struct watch_walker`: a process that goes through the tree of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Follower {
-    /// The process with which it began.
+    /// The process with which the walk began.
     pub leader: u32,
     pub sight: Sight,
-    /// Whether its children are such, too.
+    /// Whether its children belong to the walk, too.
     pub takes_children: bool,
 }
 
@@ -83,7 +83,7 @@ impl Follower {
 }
 
 impl Seen {
-    /// The process that shares the walk, if the event is from such a one.
+    /// [`Seen::Shares`] if the event comes from a process that shares the walk; otherwise `None`.
     pub fn shares(bytes: &[u8]) -> Option<Self> {
         let process = field!(bytes, watch_seen, process)?;
         let member = field!(bytes, watch_seen, member)?;
@@ -146,7 +146,7 @@ impl Seen {
     }
 }
 
-/// The first string, and a path of the names behind it, which go upwards.
+/// Splits NUL-terminated strings into the first one and a path of the others, which go upwards.
 fn first_and_rest(strings: &[u8]) -> Option<(&[u8], Vec<u8>)> {
     let mut strings = strings.strip_suffix(&[0])?.split(|byte| *byte == 0);
     let first = strings.next()?;
@@ -158,8 +158,8 @@ fn first_and_rest(strings: &[u8]) -> Option<(&[u8], Vec<u8>)> {
     Some((first, path))
 }
 
-/// The directory and the name to which a path leads; `None` where it goes up, which only the file
-/// system could tell, or ends at the root.
+/// The directory and the name to which a path leads. `None` if it ends at the root, or goes up:
+/// only the file system could tell where to.
 fn followed(mut at: Vec<u8>, path: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     for name in path.split(|byte| *byte == b'/') {
         match name {

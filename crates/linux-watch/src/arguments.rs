@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which directories a process was told to go through, by its arguments.
+//! Finds the directories that the arguments of a process name.
 //!
-//! They are compared as text and never looked up: nothing is asked of a file system that its
-//! program may not come to.
+//! Arguments are compared as text and never looked up, so file systems that the program may not use
+//! get no request.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Arguments that are looked at.
+/// Maximum number of arguments that are compared.
 const ARGUMENTS_MAX: usize = 256;
 
-/// Of a directory and those above it, `levels` at most, the topmost that an argument names.
+/// The topmost directory that an argument names: this one, or one of those up to `levels` above it.
 pub(super) fn topmost_named(process: u32, directory: &Path, levels: usize) -> Option<PathBuf> {
     let line = fs::read(format!("/proc/{process}/cmdline")).ok()?;
     let current = fs::read_link(format!("/proc/{process}/cwd")).ok()?;
@@ -30,7 +30,7 @@ fn named(line: &[u8], current: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Without `.` and `..`.
+/// The path without `.` and `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {

@@ -18,7 +18,7 @@ use foreread_watch::traversal::of_directories;
 use super::listing::Top;
 use super::mailbox::{Mailbox, Until};
 
-/// Entries that are listed in one go.
+/// Maximum number of entries in one list.
 const ENTRIES_MAX: usize = 1 << 15;
 
 /// The means and the limits of a driver.
@@ -30,7 +30,7 @@ pub(super) struct Driver<'a> {
     pub budget_bytes: u64,
     /// Whether directories are read with the blocks that lie beside them.
     pub neighbours: Neighbours,
-    /// How long the program may show no use before it is idle.
+    /// Time without a use after which the program is idle.
     pub idle: Duration,
     pub is_dry_run: bool,
 }
@@ -113,7 +113,7 @@ impl Driver<'_> {
         } else {
             self.carry_out(plan, &options, Until::Paused)
         };
-        // By Ctrl-C, or since no process of the program is left.
+        // Stopped by Ctrl-C, or because no process of the program is left.
         let is_cut = self.mailbox.is_stopped() || self.mailbox.is_paused();
         if is_cut {
             is_used |= self.take_accesses(planner, machine);
@@ -137,8 +137,8 @@ impl Driver<'_> {
         self.mailbox.fetch(self.executor, plan, options, until)
     }
 
-    /// Lists directories and those below them, level by level: each level is first brought in, in
-    /// disk order.
+    /// Lists directories and those below them, level by level. Each level is fetched first, in disk
+    /// order.
     fn list(&self, top: &Place, directories: &[Vec<u8>]) -> Listed {
         let began = Instant::now();
         let mut lists: HashMap<Vec<u8>, Vec<Entry>> = HashMap::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why nothing can be watched here, or a profile not be replayed, in words.
+//! Errors: why nothing can be watched here, or a profile can't be replayed.
 
 use std::io;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub enum LoadError {
     Decode {
         /// The file.
         path: PathBuf,
-        /// What is wrong with what it holds.
+        /// The error in its content.
         source: DecodeError,
     },
 }
@@ -57,7 +57,7 @@ pub(super) enum NotReplayed {
     Cached,
 }
 
-/// What libbpf says, as the reason behind it where that can be found out.
+/// Turns an error of libbpf into one that names the failed step, and the reason if it can be found.
 pub(super) fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> WatchError {
     move |error| foreread_bpf::refused(step)(error).into()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What this machine lacks for `watch`, in words. `watch` continues without it.
+//! Features that `watch` lacks on this machine, as text. `watch` continues without them.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
@@ -11,20 +11,20 @@ use foreread_sys::uring::make_ring;
 
 use super::listing::Top;
 
-/// A thing that is not there, and what that means.
+/// A missing feature. Its text names the consequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lacking {
-    /// openat2(2).
+    /// openat2(2), by which directories are listed.
     Listing,
-    /// The right to read what belongs to others.
+    /// The right to read files of others (CAP_DAC_READ_SEARCH).
     OthersFiles,
-    /// Process numbers that mean something here.
+    /// Process numbers of our `/proc`, not of a container.
     Numbers,
-    /// io_uring.
+    /// io_uring, by which requests are submitted.
     Ring,
-    /// A measure of how short memory is.
+    /// A measure of memory pressure (/proc/pressure/memory).
     Pressure,
-    /// Something that this kernel doesn't show.
+    /// A hook that this kernel lacks.
     Hook(MissingHook),
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a suspicion is about a program or a directory that is to be left alone.
+//! Detects suspicions about excluded programs and directories.
 
 use std::fs;
 
@@ -8,8 +8,8 @@ use foreread_watch::detect::Suspicion;
 use foreread_watch::excluded::Excluded;
 use foreread_watch::place::Place;
 
-/// Whether a suspicion is about an excluded program or directory. If process numbers aren't those
-/// of our `/proc`, names of programs are not known.
+/// Whether a suspicion is about an excluded program or directory. Names of programs are known only
+/// if process numbers are those of our `/proc`.
 pub(super) fn is_left_alone(
     excluded: &Excluded,
     suspicion: &Suspicion,
@@ -18,7 +18,7 @@ pub(super) fn is_left_alone(
     is_program(excluded, suspicion.process, numbers_are_ours) || is_path(excluded, suspicion)
 }
 
-/// The same of a program alone.
+/// Whether a program is excluded, by its name.
 pub(super) fn is_program(excluded: &Excluded, process: u32, numbers_are_ours: bool) -> bool {
     excluded.has_programs() && numbers_are_ours && {
         let comm = fs::read(format!("/proc/{process}/comm"));
@@ -77,7 +77,7 @@ mod tests {
         };
         let all = Excluded::new(&[], &["/"]);
         let mounts = mounts_of_self().unwrap();
-        // A root file system may be in memory, or a part of another: then nothing is found.
+        // Nothing is found if the root file system is in memory, or a part of another one.
         let is_found = Place::find(&mounts, here.device, &here.directory).is_some();
         assert_eq!(is_left_alone(&all, &here, true), is_found);
         assert!(!is_left_alone(&all, &suspicion(), true));

@@ -64,9 +64,9 @@ use walker::Start;
 
 /// Walks at the same time; each has a thread.
 const WALKS_MAX: usize = 4;
-/// How long a walk without a process waits for the next one of the same parent.
+/// Time that a walk without a process waits for the next process of the same parent.
 const ALONE_MAX: Duration = Duration::from_millis(500);
-/// How often hits are taken from the ring while there is a walk.
+/// Interval at which hits are taken from the ring while there is a walk.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Options of [`Watching`].
@@ -79,13 +79,13 @@ pub struct Options {
     pub budget_bytes: Option<u64>,
     /// Fetch nothing; only detect.
     pub is_dry_run: bool,
-    /// Whether notes are wanted of each call of the policy, of walks and of their detectors.
+    /// Whether to note each call of the policy, of walks and of their detectors.
     pub is_logged: bool,
-    /// The rights that threads of its own keep, where others are to be given up.
+    /// The rights that its own threads keep; `None` if they give up none.
     pub rights: Option<&'static [Capability]>,
 }
 
-/// What came of it so far.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Files that were missed.
@@ -96,13 +96,13 @@ pub struct Summary {
     pub walks: u64,
     /// Suspicions that were wrong.
     pub refused: u64,
-    /// Of all walks that have ended.
+    /// Files and pages of all walks that have ended.
     pub tally: Tally,
-    /// Of streams in large files; `None` where the kernel refuses to follow them.
+    /// Streams in large files; `None` if the kernel refuses to follow them.
     pub streams: Option<StreamsSummary>,
-    /// Of programs that followed a profile; `None` where profiles aren't used.
+    /// Programs that followed a profile; `None` if profiles aren't used.
     pub profiles: Option<ProfilesSummary>,
-    /// Records of reads, or of processes, that found no room.
+    /// Records of reads or processes for which there was no room.
     pub lost: u64,
 }
 
@@ -115,19 +115,19 @@ struct WalkId {
 
 /// A walk's thread.
 struct Walking {
-    /// Which events of its program are needed.
+    /// The events of its program that are needed.
     sight: Sight,
     parent: u32,
     /// Whether others of the same parent share it.
     is_shared: bool,
-    /// Since when no process shares it.
+    /// The time since which no process shares it.
     alone: Option<Instant>,
-    /// To its thread, which fetches nothing while it is paused.
+    /// The mailbox of its thread, which fetches nothing while it is paused.
     mailbox: Arc<Mailbox<Access>>,
     thread: JoinHandle<()>,
 }
 
-/// Watches until it is dropped.
+/// Watches programs until it is dropped.
 pub struct Watching {
     options: Options,
     excluded: Excluded,
@@ -147,7 +147,7 @@ pub struct Watching {
     followed: u64,
 }
 
-/// Passes calls of the detectors on.
+/// Passes calls of the detectors on as notes.
 fn noting(notes: &Sender<Note>) -> NoteDetect {
     let notes = Sender::clone(notes);
     Box::new(move |call: DetectCall| {
@@ -168,7 +168,7 @@ pub fn lacking_for_trees() -> Result<Vec<MissingHook>, WatchError> {
     Ok(seeing.lacking().to_vec())
 }
 
-/// The same for the programs for large files.
+/// Attaches all programs for large files for a moment; returns the hooks that are missing.
 pub fn lacking_for_streams() -> Result<Vec<MissingHook>, WatchError> {
     let trees = Seeing::start(Whom::All)?;
     foreread_bpf::leave_out_so_far();
@@ -240,7 +240,7 @@ impl Watching {
         self.together.know(profiles);
     }
 
-    /// What this machine lacks.
+    /// The features that this machine lacks.
     #[must_use]
     pub fn lacking(&self) -> Vec<Lacking> {
         let streams = self.streams.as_ref().map_or(&[][..], Streams::lacking);
@@ -250,7 +250,7 @@ impl Watching {
         lacking
     }
 
-    /// What came of it so far.
+    /// Counters since the start.
     #[must_use]
     pub fn summary(&self) -> Summary {
         Summary {
@@ -293,7 +293,7 @@ impl Watching {
                 walking.mailbox.stop();
             }
         }
-        // Read before the notes: a walk that is over then has left its last note.
+        // Read before the notes: a walk that is over by now has left its last note.
         let over: Vec<WalkId> = self.walks.iter().filter_map(is_over).collect();
         let replayed = self.together.over();
         let (notes, taken) = self.take_notes();
@@ -397,8 +397,8 @@ impl Watching {
         walks.filter(move |(id, _)| id.process == process)
     }
 
-    /// Lets a process share the walk of a sibling if it reads in the same tree, as a process that
-    /// was started for a part of it does. Returns the process that began the walk.
+    /// Lets a process share the walk of a sibling if it reads in the same tree. Such a process was
+    /// started for a part of the tree. Returns the process that began the walk.
     fn join(&mut self, process: u32, parent: u32, device: Device, directory: &[u8]) -> u32 {
         if self.walks.is_empty() || self.is_followed(process) {
             return process;

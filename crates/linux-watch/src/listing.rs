@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories, listed without leaving their file system and without a link being followed.
+//! Lists directories. Does not leave their file system, and follows no link.
 //!
-//! What is opened here is closed before the next step: nothing keeps the file system busy.
+//! Directories are closed before the next step, so they do not keep the file system busy.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,7 +13,7 @@ use foreread_sys::paths::leaving_access_time;
 use foreread_watch::order::Entry;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, statat};
 
-/// Entries of one directory that are taken.
+/// Maximum number of entries of one directory.
 const ENTRIES_MAX: usize = 1 << 17;
 
 /// The directory from which others are reached.
@@ -27,7 +27,7 @@ impl Top {
         Ok(Self(top))
     }
 
-    /// The inode number and the entries of a directory below it; `below` starts with a slash, or is
+    /// The inode number and the entries of a directory below it. `below` starts with a slash, or is
     /// empty for the top itself.
     pub fn list(&self, below: &[u8]) -> io::Result<(u64, Vec<Entry>)> {
         let directory = self.open_below(below)?;
@@ -40,7 +40,7 @@ impl Top {
                 continue;
             }
             let kind = match entry.file_type() {
-                // Some file systems don't say.
+                // Some file systems do not report the type.
                 FileType::Unknown => match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(stat) => FileType::from_raw_mode(stat.st_mode),
                     Err(_) => continue,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the thread of a walk, or of a profile's replay, waits for: reads of its program, the end of
-//! what is fetched, and orders to pause or to stop. It sleeps until one of them comes.
+//! Mailbox of the thread of a walk or a profile's replay. It takes reads of the program, and orders
+//! to pause or to stop. The thread sleeps until one of them arrives, or until a fetch ends.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use foreread_linux_prefetcher::{Executor, Options, Report};
 use foreread_prefetch::plan::ReadPlan;
 
-/// Reads that wait; more are lost.
+/// Maximum number of reads that wait; further ones are lost.
 const READS_MAX: usize = 1 << 16;
 
 /// See the [module](self).
@@ -24,15 +24,15 @@ struct State<R> {
     reads: VecDeque<R>,
     is_stopped: bool,
     is_paused: bool,
-    /// Fetches begun, and the last of them that is over.
+    /// The number of the last fetch that began, and of the last that is over.
     begun: u64,
     over: u64,
 }
 
-/// What ends the wait for a fetch.
+/// Events that end the wait for a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// Its end, or an order to stop.
+    /// The end of the fetch, or an order to stop.
     Stopped,
     /// Also an order to pause.
     Paused,
@@ -64,7 +64,7 @@ impl<R> Mailbox<R> {
         self.changed.notify_all();
     }
 
-    /// Says whether a read is lost, because too many wait there already.
+    /// Adds a read. Returns whether it is lost, because too many wait already.
     pub fn put(&self, read: R) -> bool {
         let mut state = self.lock();
         let is_lost = state.reads.len() >= READS_MAX;
@@ -76,12 +76,12 @@ impl<R> Mailbox<R> {
         is_lost
     }
 
-    /// The thread is to end.
+    /// Orders the thread to end.
     pub fn stop(&self) {
         self.change(|state| state.is_stopped = true);
     }
 
-    /// The thread is to fetch nothing for now, or to go on.
+    /// Orders the thread to fetch nothing for now, or to go on.
     pub fn pause(&self, is_paused: bool) {
         self.change(|state| state.is_paused = is_paused);
     }
@@ -94,13 +94,12 @@ impl<R> Mailbox<R> {
         self.lock().is_paused
     }
 
-    /// A read that waits.
+    /// Takes the next read, if one waits.
     pub fn try_next(&self) -> Option<R> {
         self.lock().reads.pop_front()
     }
 
-    /// Waits so long at most for a read, or for another order. `None` where it is an order, or
-    /// nothing.
+    /// Waits for a read or another order, for at most `limit`. `None` after an order or a timeout.
     pub fn next(&self, limit: Duration) -> Option<R> {
         let state = self.lock();
         let was_paused = state.is_paused;
@@ -120,7 +119,7 @@ impl<R> Mailbox<R> {
 }
 
 impl<R: Send + 'static> Mailbox<R> {
-    /// Carries a plan out, and waits for its end or for an order. Says what came of it.
+    /// Carries a plan out, and waits for its end or for an order. Returns its report.
     pub fn fetch(
         self: &Arc<Self>,
         executor: &Executor,
@@ -137,8 +136,8 @@ impl<R: Send + 'static> Mailbox<R> {
         })
     }
 
-    /// The same, and takes the reads that come meanwhile: `take` is called when there are some, or
-    /// an order to stop, and says whether to go on.
+    /// Carries a plan out, and takes the reads that arrive meanwhile. `take` is called after reads
+    /// or an order to stop, and returns whether to go on.
     pub fn fetch_and_take(
         self: &Arc<Self>,
         executor: &Executor,
@@ -155,7 +154,7 @@ impl<R: Send + 'static> Mailbox<R> {
         })
     }
 
-    /// Carries a plan out; `wait` is called with its number until it says that this is enough.
+    /// Carries a plan out. `wait` is called with the fetch's number until it returns false.
     fn fetch_while(
         self: &Arc<Self>,
         executor: &Executor,
@@ -168,7 +167,7 @@ impl<R: Send + 'static> Mailbox<R> {
         let number = state.begun;
         drop(state);
         let told = Arc::clone(self);
-        // One that was stopped may end after the next one has begun.
+        // A fetch that was stopped may end after the next one has begun.
         let on_end = move || told.change(|state| state.over = state.over.max(number));
         let fetch = executor.start_then(Arc::new(plan), options, on_end);
         while wait(self, number) {}

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which directories a process has begun to list.
+//! Finds the directories that a process has begun to list.
 //!
-//! Programs that walk keep the directories open that they are in the middle of; so the topmost of
-//! these says at once how far up the walk began.
+//! A program that walks a tree keeps the directories open that it has not finished. So the topmost
+//! of these shows at once how far up the walk began.
 
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Descriptors that are looked at.
+/// Maximum number of descriptors that are checked.
 const DESCRIPTORS_MAX: usize = 256;
 
-/// Of a directory and those above it, `levels` at most, the topmost that a process has begun to
-/// list.
+/// The topmost directory that a process has begun to list: this one, or one of those up to `levels`
+/// above it.
 pub(super) fn topmost_listed(process: u32, directory: &Path, levels: usize) -> Option<PathBuf> {
     let listed = listed_by(process);
     let above = directory.ancestors().take(levels + 1);
@@ -24,7 +24,7 @@ pub(super) fn topmost_listed(process: u32, directory: &Path, levels: usize) -> O
     listed.last().map(Path::to_owned)
 }
 
-/// Device and inode numbers of the directories that it has open and has read of.
+/// Device and inode numbers of the directories that a process has open and has read from.
 fn listed_by(process: u32) -> HashSet<(u64, u64)> {
     let at = PathBuf::from(format!("/proc/{process}"));
     let descriptors = fs::read_dir(at.join("fd")).into_iter().flatten().flatten();
@@ -40,7 +40,7 @@ fn listed_by(process: u32) -> HashSet<(u64, u64)> {
         .collect()
 }
 
-/// Whether the position says that it was read from.
+/// Whether the position in `fdinfo` shows that a directory was read.
 fn is_read(info: &str) -> bool {
     let field = |name: &str| {
         let line = info.lines().find_map(|line| line.strip_prefix(name));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which process runs the program of a profile, among the one that missed its files and those
+//! Finds the process that runs the program of a profile: the one that missed its files, or one
 //! above.
 
 use std::fs;
@@ -8,12 +8,12 @@ use foreread_profile::Profile;
 use foreread_sys::process_stat::parent_of;
 use foreread_watch::together::Found;
 
-/// Processes above the one that missed a file, among which the program is looked for.
+/// Maximum number of levels above the process that missed a file.
 const ABOVE_MAX: usize = 16;
 
-/// The program of the profile, and those below it by which it was found. A script reads by programs
-/// that it begins: which process it is shows in its command line, or in its name. With
-/// `looks_above`, those above may be it that missed nothing.
+/// The process of the profile's program, and the processes below it by which it was found. A script
+/// reads by programs that it starts. The process is found by its command line, or by its name.
+/// `looks_above` includes processes above, which missed nothing themselves.
 pub(super) fn program_of(profile: &Profile, found: &Found, looks_above: bool) -> Vec<u32> {
     let mut chain = vec![found.by];
     if found.process != found.by {
@@ -47,7 +47,7 @@ fn has_arguments(process: u32, profile: &Profile) -> bool {
 
 /// Whether its name is that of the program that was recorded.
 fn has_name(process: u32, profile: &Profile) -> bool {
-    // As the kernel keeps it.
+    // The kernel cuts names to this length.
     const COMM_BYTES_MAX: usize = 15;
     let comm = fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
     let comm = comm.strip_suffix(b"\n").unwrap_or(&comm);
@@ -61,7 +61,7 @@ fn has_name(process: u32, profile: &Profile) -> bool {
     !comm.is_empty() && names.any(|name| name == comm)
 }
 
-/// Whether somebody above runs it with a replay of its own.
+/// Whether `foreread run` runs the process, and so replays its profile.
 pub(super) fn is_run(process: u32) -> bool {
     let mut at = Some(process);
     for _ in 0..ABOVE_MAX {
@@ -105,7 +105,7 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let id = child.id();
         let parent = parent_of(id);
-        // It is ours until it has called exec.
+        // Until it calls exec, it has our command line.
         let same = profile_of(&["sleep", "60"], "/usr/bin/sleep");
         let began = Instant::now();
         while !has_arguments(id, &same) && began.elapsed() < Duration::from_secs(30) {
@@ -130,7 +130,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(parent, Some(std::process::id()));
-        // What is above it is us.
+        // The process above it is this one.
         assert_eq!(alone, [id]);
         assert_eq!(found, [true, false, true, false, false]);
         assert!(!has_name(id, &Profile::default()));

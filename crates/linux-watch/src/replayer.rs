@@ -28,9 +28,9 @@ use super::left_alone::is_program;
 use super::mailbox::Mailbox;
 use super::program_of::{is_run, program_of};
 
-/// A profile of which so many thousandths are cached is not replayed.
+/// A profile is not replayed if at least this part of it is cached, in thousandths.
 const WARM_PERMILLE: u16 = 950;
-/// The replay ends when its program reads no file of the profile for so long.
+/// The replay ends when its program reads no file of the profile for this long.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Reads a profile from its file.
@@ -49,9 +49,9 @@ pub(super) struct Start {
     pub mailbox: Arc<Mailbox<Access>>,
     pub executor: Executor,
     pub notes: Sender<Note>,
-    /// Tells it from other replays.
+    /// The number by which the log tells it from other replays.
     pub number: u64,
-    /// Whether notes are wanted of its calls.
+    /// Whether to note its calls.
     pub is_logged: bool,
 }
 
@@ -107,7 +107,7 @@ impl Start {
 struct Confirmed {
     profile: Profile,
     mounts: Mounts,
-    /// Those by which it was known.
+    /// The files by which the profile was matched.
     files: Vec<NodeId>,
     processes: Vec<u32>,
 }
@@ -144,7 +144,7 @@ pub(super) fn run(start: &Start) {
         odds_bits: start.found.odds_bits,
         processes,
     });
-    // The program has missed the last one itself.
+    // The program has missed the last file itself.
     let last_ns = files.last().and_then(|id| first_need_ns(&profile, *id));
     let from_ns = last_ns.map_or(0, |need_ns| need_ns.saturating_add(1));
     let device = |path: &[u8]| {

@@ -31,20 +31,20 @@ pub enum Whom {
     Process(u32),
     /// A cgroup and its descendants.
     Cgroup {
-        /// Its number.
+        /// Its number in the kernel.
         id: u64,
-        /// How far below the root of the hierarchy it is.
+        /// Its depth below the root of the hierarchy.
         level: u32,
     },
 }
 
 /// The programs in the kernel. Detached when dropped.
 pub(super) struct Seeing {
-    // Dropped, and so detached, before the objects that they use.
+    // Dropped, and so detached, before the objects that the links use.
     _links: Vec<Link>,
-    /// Attached while there is a walk.
+    /// The program at hits; attached while there is a walk.
     hits: Option<Link>,
-    /// Attached while there is a walk that only looks files up.
+    /// The program at lookups; attached while there is a walk that only looks files up.
     looks: Option<Link>,
     walkers: HashMap<u32, Sight>,
     /// Processes of walks for which there was no room.
@@ -108,7 +108,7 @@ impl Seeing {
                 bss.adopt_pid = bss.whoami_pid;
             }
         }
-        // Forks are hooked first, so that no child is missed.
+        // The hook at forks comes first, so that no child is missed.
         let watching = ["forked", "exited", "missed", "look_waits"];
         let links = served.attach(skel.object(), &watching)?;
         if let Whom::Process(process) = whom {
@@ -173,7 +173,7 @@ impl Seeing {
         self.fit()
     }
 
-    /// Lets a process and its later children share a walk.
+    /// Lets a process share a walk, and with `takes_children` its later children.
     pub fn share(&self, leader: u32, member: u32, takes_children: bool) {
         let Some(sight) = self.walkers.get(&leader).copied() else {
             return;
@@ -186,7 +186,8 @@ impl Seeing {
         self.put(member, walker);
     }
 
-    /// Without room in the map the walk goes on, but the process is not seen.
+    /// Adds a process to the map. If the map is full, the walk goes on, but the process is not
+    /// seen.
     fn put(&self, member: u32, walker: Follower) {
         let walkers = &self.skel.maps.fr_watch_walkers;
         let added = walkers.update(&member.to_ne_bytes(), &walker.to_bytes(), MapFlags::ANY);
@@ -233,19 +234,19 @@ impl Seeing {
         self.hits.is_some()
     }
 
-    /// The map of the processes that are watched, where not all are.
+    /// The map of the watched processes; used if the scope is a tree of processes.
     pub fn tree(&self) -> io::Result<OwnedFd> {
         self.skel.maps.fr_tree.as_fd().try_clone_to_owned()
     }
 
-    /// Records and processes that found no room.
+    /// Records and processes for which there was no room.
     pub fn lost(&self) -> u64 {
         let lost = self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.lost);
         lost + self.unseen.get()
     }
 }
 
-/// A process and all below it.
+/// A process and all its descendants.
 fn tree_of(process: u32) -> Vec<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {

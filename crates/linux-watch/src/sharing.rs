@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which processes share which walk, for the log.
+//! Tracks which processes share which walk, for the log.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use foreread_watch::log::note::{Note, What};
 
 use super::WalkId;
 
-/// Each is told once, and after the beginning of the walk.
+/// Each share is logged once, and after the beginning of the walk.
 #[derive(Debug, Default)]
 pub(super) struct Sharing {
     begun: HashSet<WalkId>,
@@ -23,7 +23,7 @@ impl Sharing {
         }
     }
 
-    /// The beginning of a walk was told.
+    /// The beginning of a walk was logged.
     pub fn begun(&mut self, walk: WalkId) {
         self.begun.insert(walk);
     }
@@ -92,7 +92,7 @@ mod tests {
         sharing.shares(walk(1), 2);
         sharing.shares(walk(1), 3);
         assert_eq!(told(&mut sharing), [3]);
-        // Another one of the same number.
+        // Another process with the same number.
         sharing.ended(2);
         sharing.shares(walk(1), 2);
         assert_eq!(told(&mut sharing), [2]);
@@ -106,7 +106,7 @@ mod tests {
         sharing.over(walk(1));
         assert!(told(&mut sharing).is_empty());
         assert!(sharing.members.is_empty() && sharing.begun.is_empty());
-        // The next one of the same process is another one.
+        // The next walk of the same process is another one.
         sharing.begun(walk(1));
         sharing.shares(walk(1), 2);
         assert_eq!(told(&mut sharing), [2]);

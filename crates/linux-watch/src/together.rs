@@ -28,7 +28,7 @@ use super::{WatchError, Watching, Whom};
 /// Replays at the same time; each has a thread.
 const REPLAYS_MAX: usize = 4;
 
-/// The profiles that there are.
+/// The known profiles.
 pub struct Profiles {
     known: Known,
     paths: Vec<PathBuf>,
@@ -36,7 +36,8 @@ pub struct Profiles {
 }
 
 impl Profiles {
-    /// None yet. `load` reads one again when its program has been seen, or says why it can't.
+    /// No profiles. `load` reads a profile again when its program has been seen, or returns why it
+    /// can't.
     pub fn new(load: impl Fn(&Path) -> Result<Profile, LoadError> + Send + Sync + 'static) -> Self {
         Self {
             known: Known::default(),
@@ -45,23 +46,23 @@ impl Profiles {
         }
     }
 
-    /// Adds one.
+    /// Adds a profile with the path of its file.
     pub fn add(&mut self, path: &Path, profile: &Profile) {
         self.known.add(profile);
         self.paths.push(path.to_owned());
     }
 }
 
-/// Counters of profile replay so far.
+/// Counters of profile replay since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProfilesSummary {
-    /// Profiles that there are.
+    /// Known profiles.
     pub known: u64,
     /// Programs that matched a profile, the rest of which was replayed.
     pub matched: u64,
-    /// Programs that seemed to match, but were others or needed no replay.
+    /// Programs that seemed to match, but were other programs or needed no replay.
     pub refused: u64,
-    /// Of all replays that have ended.
+    /// Files and pages of all replays that have ended.
     pub tally: Tally,
 }
 
@@ -77,11 +78,11 @@ struct Replaying {
 pub(super) struct Together {
     matcher: Matcher,
     profiles: Option<Profiles>,
-    /// By the process that missed the first files of a profile.
+    /// Keyed by the process that missed the first files of a profile.
     replays: HashMap<u32, Replaying>,
     summary: ProfilesSummary,
     lost_reads: u64,
-    /// Replays that were begun.
+    /// Number of replays that were begun.
     begun: u64,
 }
 
@@ -91,11 +92,11 @@ pub(super) struct Setting<'a> {
     pub is_dry_run: bool,
     pub excluded: &'a Excluded,
     pub numbers_are_ours: bool,
-    /// Whether what is above a process is watched as well.
+    /// Whether the parents of a process are watched as well.
     pub sees_parents: bool,
     pub notes: &'a Sender<Note>,
     pub executor: &'a Executor,
-    /// Whether notes are wanted of the calls of replays.
+    /// Whether to note the calls of replays.
     pub is_logged: bool,
 }
 
@@ -126,17 +127,17 @@ impl Together {
         })
     }
 
-    /// Reads that a replay had no room for.
+    /// Reads for which a replay had no room.
     pub fn lost_reads(&self) -> u64 {
         self.lost_reads
     }
 
-    /// Whether a process is replayed ahead of.
+    /// Whether a replay runs ahead of a process.
     pub fn is_on(&self, process: u32) -> bool {
         self.of(process).is_some()
     }
 
-    /// Whether hits of a process are needed that is known to the kernel by this number.
+    /// Whether a replay needs the hits of the process that the BPF programs know by this number.
     pub fn leads(&self, process: u32) -> bool {
         self.replays.contains_key(&process) || self.is_on(process)
     }
@@ -146,7 +147,7 @@ impl Together {
         replays.find(|of| of.members.contains(&process))
     }
 
-    /// The process that stands for all of those of a replay.
+    /// The process that stands for all processes of a process's replay.
     pub fn leader_of(&self, process: u32) -> Option<u32> {
         self.of(process)?.members.first().copied()
     }
@@ -162,7 +163,7 @@ impl Together {
     /// Takes a miss of a process without a replay. Returns the process for which a replay begins
     /// with this miss.
     pub fn missed(&mut self, file: &Missed, set: &Setting<'_>) -> Option<u32> {
-        // What is ours is above a command that we began.
+        // If we started the command, its parent is this process, which is no part of the program.
         let above = if file.parent == std::process::id() {
             0
         } else {
@@ -212,7 +213,7 @@ impl Together {
         Some(process)
     }
 
-    /// The processes of a replay, that with which it began first.
+    /// The processes of a replay. The first is the one with which it began.
     pub fn members(&self, process: u32) -> Vec<u32> {
         let of = self.replays.get(&process);
         of.map(|of| of.members.clone()).unwrap_or_default()
@@ -228,8 +229,8 @@ impl Together {
         }
     }
 
-    /// Takes a note of a replay. Says which processes it is ahead of from now on, and with `None`
-    /// that nothing changes.
+    /// Takes a note of a replay. Returns the processes that it runs ahead of from now on; `None` if
+    /// they do not change.
     pub fn take(&mut self, process: u32, what: &OfProfile) -> Option<Vec<u32>> {
         match what {
             OfProfile::Matched { processes, .. } => {
@@ -260,7 +261,7 @@ impl Together {
         over.map(|(process, _)| *process).collect()
     }
 
-    /// Removes a replay that is over. Returns its process.
+    /// Removes a replay that is over. Returns its processes.
     pub fn leave(&mut self, process: u32) -> Vec<u32> {
         let Some(replaying) = self.replays.remove(&process) else {
             return Vec::new();
@@ -283,7 +284,7 @@ impl Together {
 
 impl Watching {
     /// The process ahead of which the rest of a profile is replayed, if it or a child of it missed
-    /// this. May begin a replay.
+    /// this file. May begin a replay.
     pub(super) fn replayed(&mut self, missed: &Missed) -> Result<Option<u32>, WatchError> {
         let (process, parent) = (missed.process, missed.parent);
         if let Some(leader) = self.together.leader_of(process) {
@@ -294,7 +295,7 @@ impl Watching {
             return Ok(None);
         }
         if let Some(leader) = self.together.leader_of(parent) {
-            // Born before the profile was known.
+            // The child was started before the profile was matched.
             self.seeing.share(leader, process, true);
             return Ok(Some(leader));
         }
@@ -314,8 +315,8 @@ impl Watching {
         Ok(None)
     }
 
-    /// Sees what the processes of a replay read, of which the first stands for all, and their
-    /// children.
+    /// Requests the reads of the processes of a replay, of which the first stands for all, and
+    /// their children.
     pub(super) fn look_at_replay(&mut self, members: &[u32]) -> Result<(), WatchError> {
         let Some(leader) = members.first() else {
             return Ok(());

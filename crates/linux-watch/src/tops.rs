@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use foreread_core::Device;
 use foreread_watch::paths::is_within;
 
-/// A walk's top, by its path in the file system.
+/// The root of a walk, by its path in the file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Top {
     process: u32,
@@ -15,7 +15,7 @@ struct Top {
     path: Vec<u8>,
 }
 
-/// Those of all walks.
+/// The roots of all walks, shared by their threads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tops(Arc<Mutex<Vec<Top>>>);
 
@@ -26,8 +26,8 @@ impl Tops {
         !here.contains(&(process, !began_by_reads))
     }
 
-    /// Takes a directory for a walk, in place of what it had before; `false` when another walk
-    /// ahead of the same process has it already, or one above it.
+    /// Claims a directory for a walk, in place of its directory before. Returns `false` if another
+    /// walk ahead of the same process has it, or one above it.
     pub fn take(&self, process: u32, began_by_reads: bool, device: Device, path: &[u8]) -> bool {
         let mut tops = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |top: &Top| (top.process, top.began_by_reads) == (process, began_by_reads);
@@ -46,7 +46,7 @@ impl Tops {
         true
     }
 
-    /// The processes that have a walk through this directory, begun for one of these reasons.
+    /// The walks through this directory, as (process, whether it began by reads).
     pub fn walks_in(&self, device: Device, directory: &[u8]) -> Vec<(u32, bool)> {
         let tops = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let here = tops
@@ -74,7 +74,7 @@ mod tests {
         assert!(!tops.take(1, false, device, b"/a/b/c"));
         assert!(tops.take(2, false, device, b"/a/b/c"));
         assert!(tops.take(1, false, device, b"/a"));
-        // It rises, to what the other has.
+        // The walk rises to the directory of the other one.
         assert!(!tops.take(1, true, device, b"/a"));
         let other = Device { major: 1, minor: 1 };
         assert!(tops.take(1, true, other, b"/a"));

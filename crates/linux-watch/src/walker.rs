@@ -36,13 +36,13 @@ pub(super) struct Start {
     /// Whether `/proc` has the process under this number.
     pub numbers_are_ours: bool,
     pub tops: Tops,
-    /// It is paused while no process is in the tree.
+    /// Paused while no process is in the tree.
     pub mailbox: Arc<Mailbox<Access>>,
     pub executor: Executor,
     pub notes: Sender<Note>,
-    /// Tells it from other traversals of its process.
+    /// The number by which the log tells it from other traversals of its process.
     pub number: u64,
-    /// Whether notes are wanted of its calls.
+    /// Whether to note its calls.
     pub is_logged: bool,
 }
 

@@ -25,10 +25,10 @@ pub(super) enum Told {
     /// A file that the records after it are about.
     File {
         file: FileKey,
-        /// Names from the root of its file system down.
+        /// The path of its directory in the file system.
         directory: Vec<u8>,
         name: Vec<u8>,
-        /// The most that one call reads of it.
+        /// Maximum that one readahead(2) reads of it.
         call_pages_max: u32,
     },
     /// The policy asks for pages.
@@ -37,7 +37,7 @@ pub(super) enum Told {
 
 impl Told {
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        // What kind it is comes first in each of them.
+        // The kind is the first field of each record.
         match field!(bytes, streams_file, kind)? {
             BEGIN => Some(Self::Begin),
             FILE => {
@@ -76,7 +76,7 @@ impl Told {
 
 const _: () = assert!(offset_of!(streams_file, kind) == offset_of!(streams_ask, kind));
 
-/// What the core has of these structs is what the programs have.
+/// These structs have the same size in the core and in the BPF programs.
 const _: () = {
     assert!(size_of::<Access>() == size_of::<fr_access>());
     assert!(size_of::<Limits>() == size_of::<fr_limits>());
@@ -85,7 +85,7 @@ const _: () = {
     assert!(size_of::<Decision>() == size_of::<fr_decision>());
 };
 
-/// A part of a `struct streams_event`; `None` when the bytes aren't one.
+/// A part of a `struct streams_event`; `None` if the bytes aren't a valid one.
 macro_rules! part {
     ($bytes:expr, $field:ident, $part:ty) => {
         $bytes
@@ -100,7 +100,7 @@ const ISSUED: u32 = 3;
 const DONE: u32 = 4;
 const TURNS: u32 = 5;
 
-/// A call of the core, as the log has it.
+/// Parses a call of the core for the log; `None` if the bytes aren't one.
 pub(super) fn call_from_bytes(bytes: &[u8]) -> Option<Call> {
     let file = key_from_bytes(bytes.get(offset_of!(streams_event, key)..)?)?;
     let access = part!(bytes, access, Access)?;
@@ -139,7 +139,7 @@ pub(super) fn call_from_bytes(bytes: &[u8]) -> Option<Call> {
     })
 }
 
-/// `struct streams_key`.
+/// Writes a `struct streams_key`.
 pub(super) fn key_bytes(file: FileKey) -> [u8; size_of::<streams_key>()] {
     let mut bytes = [0; size_of::<streams_key>()];
     put!(&mut bytes, streams_key, inode, file.inode);
@@ -148,7 +148,7 @@ pub(super) fn key_bytes(file: FileKey) -> [u8; size_of::<streams_key>()] {
     bytes
 }
 
-/// The same back.
+/// Reads a `struct streams_key`; `None` if the bytes are too few.
 pub(super) fn key_from_bytes(bytes: &[u8]) -> Option<FileKey> {
     let number = field!(bytes, streams_key, device)?;
     Some(FileKey {
@@ -158,7 +158,7 @@ pub(super) fn key_from_bytes(bytes: &[u8]) -> Option<FileKey> {
     })
 }
 
-/// The file system's, as the kernel has it.
+/// The device number of the file system as the kernel stores it: 12 bits major, 20 bits minor.
 pub(super) fn number(file: FileKey) -> u32 {
     file.device.major << 20 | file.device.minor
 }

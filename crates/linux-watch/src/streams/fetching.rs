@@ -27,18 +27,18 @@ use rustix::io::Errno;
 
 use super::load::Load;
 
-/// Threads that fetch. They queue reads, which takes a processor, and wait for extents and for room
-/// in the queue of the device.
+/// Number of threads that fetch. They queue reads, which takes processor time, and wait for extents
+/// and for room in the queue of the device.
 const THREADS: usize = 4;
 
-/// Where a file can be reached.
+/// A file by a path at which it can be opened.
 #[derive(Debug)]
 pub(super) struct Reached {
-    /// Its path, as ours.
+    /// Its path in our mount namespace.
     pub path: Vec<u8>,
     /// Its inode number.
     pub inode: u64,
-    /// The most that one call reads of it.
+    /// Maximum that one call reads of it.
     pub call_pages_max: u64,
 }
 
@@ -66,26 +66,26 @@ struct Waiting {
 #[derive(Default)]
 struct Jobs {
     queue: FetchQueue<Arc<Reached>>,
-    /// Whether a thread waits for room on a disk: one is enough.
+    /// Whether a thread waits for room on a disk; one such thread is enough.
     is_timed: bool,
     is_closed: bool,
 }
 
-/// The threads. They end when this is dropped.
+/// The threads that fetch. They end when this is dropped.
 pub(super) struct Fetchers {
     waiting: Arc<Waiting>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Fetchers {
-    /// Each says what it has fetched by `fetched`.
+    /// Starts the threads. They send their results to `fetched`.
     pub fn start(load: &Arc<Load>, fetched: &Sender<Fetched>) -> Self {
         let waiting = Arc::new(Waiting::default());
         let threads = (0..THREADS).filter_map(|_| {
             let waiting = Arc::clone(&waiting);
             let (load, fetched) = (Arc::clone(load), fetched.clone());
             let thread = thread::Builder::new().name("fetch".into());
-            // With fewer it is slower.
+            // With fewer threads fetching is slower.
             let run = move || run(&waiting, &load, &fetched);
             thread.spawn(run).ok()
         });
@@ -93,7 +93,7 @@ impl Fetchers {
         Self { waiting, threads }
     }
 
-    /// To be fetched when its turn comes.
+    /// Queues a window.
     pub fn fetch(&self, reached: Arc<Reached>, ask: Ask) {
         lock(&self.waiting.jobs).queue.push(reached, ask);
         self.waiting.changed.notify_one();
@@ -157,7 +157,7 @@ fn next(waiting: &Waiting, load: &Load) -> Option<Piece<Arc<Reached>>> {
         let limit = match jobs.queue.next(Instant::now(), |disk| load.of_disk(disk)) {
             Next::Piece(piece) => {
                 drop(jobs);
-                // Another one looks whether there is more to do.
+                // Another thread checks whether there is more to do.
                 waiting.changed.notify_one();
                 return Some(piece);
             }
@@ -179,7 +179,7 @@ fn next(waiting: &Waiting, load: &Load) -> Option<Piece<Arc<Reached>>> {
     }
 }
 
-/// Reads those of these pages that are not cached. The file is open only meanwhile.
+/// Reads the pages of these ranges that are not cached. The file is open only during the call.
 fn fetch(reached: &Reached, ranges: &[(u64, u64)], is_down: bool) -> io::Result<Vec<FetchedRange>> {
     let file = open(reached)?;
     let mut fetched = Vec::with_capacity(ranges.len());
@@ -213,7 +213,7 @@ fn open(reached: &Reached) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let open = |flags| openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve);
-    // Looked at first: opening something else may act.
+    // Checked first: opening anything but a regular file may have side effects.
     let stat = fstat(open(OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW)?)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
         || stat.st_ino != reached.inode

@@ -8,11 +8,11 @@ use foreread_bpf::skeletons::streams::types::disk;
 use foreread_watch::fetch_queue::DiskLoad;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapMut};
 
-/// The map of disks, for those that fetch. Without one nothing is ever under way.
+/// The map of disks, for the threads that fetch. Without a map, no request counts as in flight.
 #[derive(Debug, Default)]
 pub(super) struct Load {
     disks: Option<MapHandle>,
-    /// Whether requests are seen: what was counted before they weren't means nothing.
+    /// Whether requests are seen. Counters from before the programs were attached are invalid.
     is_seen: AtomicBool,
 }
 
@@ -40,11 +40,11 @@ impl Load {
     }
 }
 
-/// Of a value of that map.
+/// The load in a value of the map; `None` if it is too short.
 fn load_of(value: &[u8]) -> Option<DiskLoad> {
     let in_flight_pages = field!(value, disk, load.in_flight_pages)?;
     Some(DiskLoad {
-        // Less than none when the beginning of some wasn't seen.
+        // Negative if the start of some requests wasn't seen.
         in_flight_pages: in_flight_pages.cast_signed().max(0).cast_unsigned(),
         least_ns: field!(value, disk, load.least_ns)?,
         page_ns: field!(value, disk, load.page_ns)?,

@@ -41,50 +41,50 @@ use fetching::{Fetched, Fetchers, Reached};
 use seeing::{Counted, Room, Seeing};
 use telling::{Asked, NotFollowed};
 
-/// How often to check memory, and the gain of seeing hits, while hits are seen.
+/// Interval at which memory and the gain of seeing hits are checked, while hits are seen.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How often to take the calls for a log.
+/// Interval at which calls are taken for a log.
 const LOG_EVERY: Duration = Duration::from_millis(20);
-/// Written to the event descriptor to wake the thread, and to stop it. The latter is more than any
-/// number of wakes.
+/// Written to the event descriptor to wake the thread, and to stop it. The latter is larger than
+/// any number of wakes.
 const WAKE: u64 = 1;
 const STOP: u64 = 1 << 32;
-/// Files that are remembered; the kernel's side remembers fewer.
+/// Maximum number of known files; the BPF map has room for fewer.
 const FILES_MAX: usize = 4096;
 
-/// Counters so far. Pages are of 4 KiB.
+/// Counters since the start. Pages are of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamsSummary {
     /// Accesses that the policy was told of.
     pub accesses: u64,
-    /// Windows that it asked for, repetitions counted.
+    /// Windows that it asked for, with repetitions.
     pub windows: u64,
-    /// Pages of these.
+    /// Pages of these windows.
     pub asked_pages: u64,
     /// Of those, pages that were not in memory yet and were fetched.
     pub fetched_pages: u64,
     /// Accesses that were skipped, since the policy was busy on another processor.
     pub untold: u64,
-    /// Windows for which there was no time.
+    /// Windows that were dropped before a thread fetched them.
     pub forgotten: u64,
-    /// Records that found no room.
+    /// Records for which there was no room.
     pub lost: u64,
 }
 
 /// Options of the streams' thread.
 pub(super) struct Options {
     pub whom: Whom,
-    /// The kernel's map of the processes that are watched.
+    /// The BPF map of the watched processes.
     pub tree: OwnedFd,
     /// Most bytes that are fetched ahead of one reader.
     pub budget_bytes: Option<u64>,
     /// Fetch nothing; only count what would be fetched.
     pub is_dry_run: bool,
-    /// Whether `/proc` has processes under the kernel's numbers.
+    /// Whether the kernel's process numbers are those of our `/proc`.
     pub numbers_are_ours: bool,
-    /// The rights that are needed once the programs are loaded, where others are to be given up.
+    /// The rights that the thread keeps once the programs are loaded; `None` if it gives up none.
     pub rights: Option<&'static [Capability]>,
-    /// The receiver of calls of the core, for a log.
+    /// Takes calls of the core, for a log.
     pub notes: Option<Sender<Note>>,
 }
 
@@ -99,11 +99,11 @@ pub(super) struct Set {
 /// A message to the running thread.
 enum Order {
     Set(Set),
-    /// To say which streams are followed.
+    /// Send the list of followed streams.
     Tell(Sender<Vec<FollowedFile>>),
 }
 
-/// Attaches all programs for a moment; what this kernel doesn't show.
+/// Attaches all programs for a moment; returns the hooks that are missing.
 pub(super) fn lacking(tree: BorrowedFd<'_>) -> Result<Vec<MissingHook>, BpfError> {
     let mut seeing = Seeing::start(Whom::All, tree, Room::default(), false)?;
     seeing.follow()?;
@@ -115,7 +115,7 @@ pub(super) struct Streams {
     stop: Arc<OwnedFd>,
     orders: Sender<Order>,
     numbers_are_ours: bool,
-    /// Why the kernel refuses, where it does.
+    /// The reason, if the kernel refuses the programs.
     refused: Arc<OnceLock<String>>,
     /// Hooks that this kernel lacks.
     lacking: Vec<MissingHook>,
@@ -123,11 +123,11 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Comes back when the kernel has looked at the programs, and rights were given up: what is
-    /// watched would be half done by then.
+    /// Starts the thread. Returns after the kernel has verified the programs and rights were given
+    /// up, so that no access is watched by a part of the programs only.
     ///
     /// # Errors
-    /// Without a descriptor or a thread.
+    /// If no descriptor or thread can be created.
     pub fn start(options: Options) -> std::io::Result<Self> {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (orders, receiver) = channel();
@@ -139,7 +139,7 @@ impl Streams {
         let rights = options.rights;
         let thread = thread::Builder::new().name("streams".into());
         let thread = thread.spawn(move || {
-            // The thread that waits for them has set its own rights.
+            // Another thread waits for signals. It has set its own rights.
             interrupt::leave_to_others();
             let started = Loop::start(options, receiver);
             let lacking = match &started {
@@ -151,14 +151,14 @@ impl Streams {
                 }
             };
             if let Some(rights) = rights {
-                // Where that is refused, it is no less than it was.
+                // If that is refused, the thread keeps the rights that it has.
                 let _ = keep_only(rights);
             }
             // The thread that started it may have ended.
             let _ = beginning.send(lacking);
             Ok(started?.run(&stopped))
         })?;
-        // It ends with the sender, too.
+        // It also returns when the sender is dropped.
         let lacking = begun.recv().unwrap_or_default();
         Ok(Self {
             stop,
@@ -175,9 +175,9 @@ impl Streams {
         &self.lacking
     }
 
-    /// How to go about it from now on.
+    /// Changes the settings.
     pub fn set(&self, set: Set) {
-        // One that has ended needs no settings.
+        // A thread that has ended needs no settings.
         let _ = self.orders.send(Order::Set(set));
         self.wake(WAKE);
     }
@@ -198,14 +198,14 @@ impl Streams {
     }
 
     fn wake(&self, number: u64) {
-        // It is never full: it is read each time.
+        // The counter can't overflow: the thread reads it after each wait.
         let _ = rustix::io::write(&*self.stop, &number.to_ne_bytes());
     }
 
-    /// Stops, and says what came of it, or why there was nothing; `None` after a panic.
+    /// Stops the thread, and returns its counters or why it did not start; `None` after a panic.
     pub fn finish(self) -> Option<Result<StreamsSummary, BpfError>> {
         self.wake(STOP);
-        // One that panicked has said so itself.
+        // A thread that panicked has printed its panic.
         self.thread.join().ok()
     }
 }
@@ -221,10 +221,10 @@ struct Loop {
     fetched: (Sender<Fetched>, Receiver<Fetched>),
     summary: StreamsSummary,
     began: Instant,
-    /// Whether reads from memory needn't be seen.
+    /// Decides how long hits are seen after the last miss.
     quiet: Quiet,
     gain: Gain,
-    /// Until when reads from memory aren't seen, since that brought nothing.
+    /// The time until which hits are not seen, because seeing them brought no gain.
     rests_until: Option<Instant>,
 }
 
@@ -299,7 +299,8 @@ impl Loop {
                 if self.fetchers.is_none() && !self.options.is_dry_run {
                     self.fetchers = Some(Fetchers::start(self.seeing.load(), &self.fetched.0));
                 }
-                // Where the kernel refuses now, misses alone are too little to go by.
+                // If the kernel refuses now, streams are not followed: misses alone are too little
+                // evidence.
                 let _ = self.seeing.follow();
             }
             Told::File {
@@ -320,11 +321,11 @@ impl Loop {
         }
     }
 
-    /// Reads from memory aren't seen for a while where that brings nothing.
+    /// Stops seeing hits for a while if that brings no gain.
     fn rest_when_dull(&mut self) {
         let misses = self.seeing.counted().misses;
         let rest = self.gain.look(misses, self.summary.fetched_pages);
-        // A log has all, and what isn't fetched can't be seen to bring anything.
+        // A log shall have all accesses, and a dry run fetches nothing, so it can show no gain.
         if let Some(rest) = rest
             && self.seeing.sees_hits()
             && self.options.notes.is_none()
@@ -335,7 +336,8 @@ impl Loop {
         }
     }
 
-    /// The next miss begins anew after a rest, and a stream ends it early.
+    /// Ends a rest when it is over: the next miss attaches the programs again. A stream ends it
+    /// early.
     fn end_rest(&mut self) {
         let Some(until) = self.rests_until else {
             return;
@@ -387,7 +389,7 @@ impl Loop {
             Some(Some(reached)) => reached,
             Some(None) => return,
             None => {
-                // It is told anew when it is missed again.
+                // The kernel sends its name again with the next miss.
                 self.seeing.forget(ask.file);
                 return;
             }
@@ -443,7 +445,7 @@ impl Loop {
         }
     }
 
-    /// Ends the threads.
+    /// Ends the threads that fetch.
     fn rest(&mut self) {
         if let Some(fetchers) = self.fetchers.take() {
             self.summary.forgotten += fetchers.forgotten();
@@ -473,7 +475,7 @@ impl Loop {
     }
 }
 
-/// What was written there since.
+/// The sum of the numbers that were written to the descriptor since the last call.
 fn was_told(fd: &OwnedFd) -> u64 {
     let mut number = [0; 8];
     match rustix::io::read(fd, &mut number) {
@@ -489,7 +491,7 @@ fn room(budget_bytes: Option<u64>) -> Room {
         .unwrap_or(u64::MAX)
         .min(memory.available_bytes);
     Room {
-        // The core bounds by it what is read around a fault; for that, what is left is all.
+        // The core bounds the pages around a fault by this; for that, only available memory counts.
         memory_pages: memory.available_bytes / PAGE_BYTES,
         reclaim_pages: left_bytes / PAGE_BYTES,
         budget_pages: budget_bytes.map_or(0, |bytes| {
@@ -498,7 +500,8 @@ fn room(budget_bytes: Option<u64>) -> Room {
     }
 }
 
-/// Where we reach a file; `None` where it is in memory only, or mounted nowhere that we see.
+/// The path at which we can open a file; `None` if it is in memory only, or not mounted where we
+/// see it.
 fn reach(
     mounts: &Mounts,
     file: FileKey,

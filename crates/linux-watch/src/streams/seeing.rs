@@ -24,18 +24,18 @@ use super::abi::{Told, call_from_bytes, key_bytes, key_from_bytes, number};
 use super::load::Load;
 use crate::Whom;
 
-/// Room for calls that wait to be logged: 50,000 of them.
+/// Size of the ring for calls that wait to be logged: 50,000 of them.
 const EVENTS_BYTES: u32 = 16 << 20;
 
-/// Where the verifier lets a program call functions of its own with preemption disabled: "bpf:
-/// Summarize sleepable global subprogs".
+/// The kernel version since which the verifier lets a program call its own global functions with
+/// preemption disabled: "bpf: Summarize sleepable global subprogs".
 const STAYS_ON_CPU_SINCE: (u32, u32) = (6, 15);
 
 /// The programs in the kernel. Detached when dropped.
 pub(super) struct Seeing {
-    // Detached before what they use goes.
+    // Detached before the objects that the links use are dropped.
     _misses: Vec<Link>,
-    /// While something is missed.
+    /// The programs at hits; attached while there are misses.
     hits: Vec<Link>,
     skel: StreamsSkel<'static>,
     served: Served,
@@ -50,28 +50,29 @@ pub(super) struct Seeing {
 pub(super) struct Counted {
     /// Accesses that the policy was told of.
     pub accesses: u64,
-    /// Of those, with something missing.
+    /// Of those, accesses that missed a page.
     pub misses: u64,
     /// Accesses that were skipped, since the policy was busy with the same disk on another
     /// processor.
     pub untold: u64,
-    /// Records that found no room.
+    /// Records for which there was no room.
     pub lost: u64,
 }
 
 /// The state of memory, for the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Room {
-    /// All memory.
+    /// Available memory, by which the pages around a fault are bounded.
     pub memory_pages: u64,
     /// Memory that is free or reclaimable without swapping.
     pub reclaim_pages: u64,
-    /// The most that is ahead of one reader; 0 no such bound.
+    /// Maximum that is ahead of one reader; 0 no such bound.
     pub budget_pages: u32,
 }
 
 impl Seeing {
-    /// `tree` is the map of the processes that are watched, where it is a tree of them.
+    /// Loads the programs, and attaches those at misses. `tree` is the map of the watched
+    /// processes, used if the scope is a tree of processes.
     pub fn start(
         whom: Whom,
         tree: BorrowedFd<'_>,
@@ -149,13 +150,14 @@ impl Seeing {
         Ok(seeing)
     }
 
-    /// Tells which disks can't be believed when they say that they have a head. A disk that comes
-    /// later is believed until this is done again.
+    /// Lists disks for the BPF programs that claim falsely to be rotational. The claim of a disk
+    /// that appears later counts until the next call.
     fn tell_heads(&self) {
         for (disk, has_head) in heads() {
             let number = (u64::from(disk.major) << 32 | u64::from(disk.minor)).to_ne_bytes();
             let headless = &self.skel.maps.fr_str_headless;
-            // A disk that finds no room is believed. Another disk may have had its number.
+            // If the map is full, the claim counts. An entry may be left from another disk with
+            // this number.
             let _ = match has_head {
                 true => headless.delete(&number),
                 false => headless.update(&number, &1u32.to_ne_bytes(), MapFlags::ANY),
@@ -172,36 +174,37 @@ impl Seeing {
     pub fn set_room(&mut self, room: Room) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.memory_pages = room.memory_pages;
-            // None is another word for "unknown".
+            // 0 means unknown.
             bss.reclaim_pages = room.reclaim_pages.max(1);
             bss.budget_pages = room.budget_pages;
         }
     }
 
-    /// Waits so long at most, without a limit for ever, for something to be told or for `also`.
+    /// Waits for records or for `also`, at most for `limit`; without a limit forever. Returns the
+    /// records.
     pub fn wait(&self, also: BorrowedFd<'_>, limit: Option<Duration>) -> Vec<Told> {
         foreread_bpf::wait(&self.ring, Some(also), limit);
         self.consume();
         std::mem::take(&mut *self.inbox.borrow_mut())
     }
 
-    /// Takes what was told.
+    /// Reads the records in the rings.
     pub fn consume(&self) {
-        // An error is a damaged ring, of which nothing more can be had.
+        // An error means a damaged ring, which has no more records.
         let _ = self.ring.consume();
     }
 
-    /// The calls of the core since, for the log.
+    /// The calls of the core since the last call, for the log.
     pub fn take_calls(&self) -> Vec<Call> {
         std::mem::take(&mut *self.calls.borrow_mut())
     }
 
-    /// Whether reads from memory pass by us.
+    /// Whether the programs at hits are attached.
     pub fn sees_hits(&self) -> bool {
         !self.hits.is_empty()
     }
 
-    /// Sees also what is read from memory, waits, and requests of disks.
+    /// Attaches the programs at hits, waits and requests of disks.
     pub fn follow(&mut self) -> Result<(), BpfError> {
         if self.sees_hits() {
             return Ok(());
@@ -223,19 +226,19 @@ impl Seeing {
         Ok(())
     }
 
-    /// Sees misses only, until the next one; no read passes by us.
+    /// Detaches the programs at hits until the next miss.
     pub fn leave(&mut self) {
         self.set_sees_hits(false, false);
         self.hits.clear();
     }
 
-    /// Sees misses only, however many.
+    /// Detaches the programs at hits; misses do not attach them again.
     pub fn rest(&mut self) {
         self.set_sees_hits(false, true);
         self.hits.clear();
     }
 
-    /// How much is under way on disks, while reads from memory are seen.
+    /// The load of disks, known while hits are seen.
     pub fn load(&self) -> &Arc<Load> {
         &self.load
     }
@@ -248,13 +251,13 @@ impl Seeing {
         }
     }
 
-    /// Nothing is remembered of a file any more.
+    /// Drops the state of a file.
     pub fn forget(&self, file: FileKey) {
-        // It may be forgotten already.
+        // It may have been dropped already.
         let _ = self.skel.maps.fr_str_files.delete(&key_bytes(file));
     }
 
-    /// The files of which something is remembered.
+    /// The files that have a state.
     pub fn files(&self) -> BTreeSet<FileKey> {
         // The kernel starts a file's state anew if it was evicted meanwhile.
         let files = &self.skel.maps.fr_str_files;
@@ -279,7 +282,7 @@ impl Seeing {
         Streams::from_bytes(streams.get(..size_of::<Streams>())?)
     }
 
-    /// Tells the policy what became of its windows.
+    /// Tells the policy how many pages of its windows were requested and read.
     pub fn tell_issued(&mut self, file: FileKey, thread: u32, pages: u64, read_pages: u64) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             let now = &mut bss.issued_now;
@@ -290,7 +293,7 @@ impl Seeing {
             now.pages = pages;
             now.read_pages = read_pages;
         }
-        // Without that the policy only knows less.
+        // If this fails, the policy only knows less.
         let _ = self
             .skel
             .progs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answers which streams are followed now.
+//! Lists the streams that are followed now.
 
 use std::fs;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -10,18 +10,18 @@ use foreread_watch::log::followed::FollowedFile;
 use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
-/// The thread that follows them looks up when it has done what is due.
+/// Time limit for an answer. The thread that follows streams answers after its pending work.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Of a clock tick, as `/proc` has them.
+/// Length of a clock tick in `/proc`.
 const TICK_NS: u64 = 10_000_000;
 
 /// Why there is no list of followed streams.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NotFollowed {
-    /// None are.
+    /// No streams are followed, for this reason.
     #[error("{0}")]
     Refused(String),
-    /// The thread that follows them didn't answer in time.
+    /// The thread that follows streams didn't answer in time.
     #[error("whoever follows them didn't answer within {} s", PATIENCE.as_secs())]
     Busy,
 }
@@ -32,7 +32,7 @@ impl NotFollowed {
     }
 }
 
-/// An answer that is on its way.
+/// An answer that may not have arrived yet.
 #[derive(Debug)]
 pub struct Asked {
     pub(super) answer: Result<Receiver<Vec<FollowedFile>>, NotFollowed>,
@@ -40,7 +40,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Where nothing was begun that follows streams.
+    /// The answer if no thread follows streams.
     #[must_use]
     pub fn of_none() -> Self {
         Self {
@@ -51,10 +51,10 @@ impl Asked {
         }
     }
 
-    /// Waits for it, 5 s at most.
+    /// Waits for the answer, at most 5 s.
     ///
     /// # Errors
-    /// [`NotFollowed`].
+    /// [`NotFollowed`] if no answer arrives.
     pub fn wait(self) -> Result<Vec<FollowedFile>, NotFollowed> {
         let answered = self.answer?.recv_timeout(PATIENCE);
         let mut files = answered.map_err(|error| match error {
@@ -74,9 +74,9 @@ impl Asked {
 }
 
 struct Clocks {
-    /// That of the accesses.
+    /// The clock of the accesses (CLOCK_MONOTONIC).
     monotonic_ns: u64,
-    /// That by which `/proc` says when a thread began.
+    /// The clock of the start times of threads in `/proc` (CLOCK_BOOTTIME).
     boot_ns: u64,
 }
 
@@ -95,7 +95,8 @@ impl Clocks {
     }
 }
 
-/// The process of a thread that was there at that time: another one may have its number by now.
+/// The process of a thread that existed at this time. `None` if its number may belong to another
+/// thread by now.
 fn process_of(thread: u32, used_ns: Option<u64>, clocks: &Clocks) -> Option<u32> {
     let begun_ticks = start_ticks(thread)?;
     let ago_ns = clocks.monotonic_ns.saturating_sub(used_ns?);
@@ -131,7 +132,7 @@ mod tests {
         let now = Some(clocks.monotonic_ns);
         assert_eq!(process_of(us, now, &clocks), Some(us));
         assert_eq!(process_of(thread, now, &clocks), Some(us));
-        // Before it began, its number was another one's.
+        // Before the thread began, its number could belong to another one.
         assert_eq!(process_of(thread, Some(1), &clocks), None);
         assert_eq!(process_of(thread, None, &clocks), None);
         drop(hold);
