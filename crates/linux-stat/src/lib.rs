@@ -77,7 +77,7 @@ struct Inbox {
 
 /// The programs in the kernel. Detached when dropped.
 pub struct Accounting {
-    // Detached before what they use goes.
+    // Detached before the objects that the links use are dropped.
     links: Vec<Link>,
     skel: StatSkel<'static>,
     served: Served,
