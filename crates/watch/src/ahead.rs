@@ -3,8 +3,8 @@
 //!
 //! A planner takes events: the accesses of its program, and the results of its actions. It returns
 //! actions: list directories, carry a read plan out, wait, end. It does no I/O and has no clock. A
-//! driver carries the actions out; it is the same for all planners. What a planner must know at
-//! once about the machine, it asks through [`Machine`].
+//! driver carries the actions out; it is the same for all planners. A planner asks [`Machine`] for
+//! facts that it needs at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -59,14 +59,14 @@ pub enum Event {
     Idle,
     /// The program has ended.
     Exited,
-    /// Nothing is to be fetched, by order of the user.
+    /// Nothing may be fetched, by order of the user.
     Stopped,
 }
 
 /// Directories that were listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// Those that were opened, as far as they could be: others are asked for again.
+    /// Directories that were opened, or could not be. Others are requested again.
     pub tried: Vec<Vec<u8>>,
     /// The entries of each directory that could be listed.
     pub lists: HashMap<Vec<u8>, Vec<Entry>>,
@@ -93,7 +93,7 @@ pub struct Fetched {
     pub cached_pages: u64,
     /// Files of the plan that are gone, replaced or unreadable.
     pub gone_files: u64,
-    /// Whether it was stopped, since tasks wait for memory.
+    /// Whether it was stopped because tasks wait for memory.
     pub lacks_memory: bool,
     /// Whether it was stopped before its end by another order.
     pub is_cut: bool,
@@ -101,7 +101,7 @@ pub struct Fetched {
     pub took_ns: u64,
 }
 
-/// What is to be done next.
+/// The next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// List these directories, by their paths in the file system, and those below them as far as
@@ -125,7 +125,7 @@ pub enum Action {
 pub struct Fetch {
     /// The files and their pages.
     pub plan: ReadPlan,
-    /// Most bytes of it.
+    /// Maximum number of bytes to fetch.
     pub budget_bytes: u64,
     /// Whether the planner takes accesses while the plan is carried out.
     pub takes_accesses: bool,
@@ -145,7 +145,7 @@ pub trait Ahead {
     fn goes_on(&self) -> bool;
 }
 
-/// The machine, as planners ask of it. By default it tells nothing.
+/// Questions of a planner to the machine. By default there are no answers.
 pub trait Machine {
     /// Takes a note for the log.
     fn note(&mut self, what: What);
@@ -155,8 +155,7 @@ pub trait Machine {
         None
     }
 
-    /// The entries of one directory, which is `below` the top by this path; `None` if it can't be
-    /// listed.
+    /// The entries of the directory with this path `below` the top; `None` if it can't be listed.
     fn list(&mut self, _top: &Place, _below: &[u8]) -> Option<Vec<Entry>> {
         None
     }
@@ -173,7 +172,7 @@ pub trait Machine {
     }
 
     /// The topmost directory, at or above this one, at which a process seems to have begun; `None`
-    /// if nothing tells.
+    /// if there is no evidence.
     fn began_at(&mut self, _process: u32, _place: &Place) -> Option<Place> {
         None
     }

@@ -136,7 +136,7 @@ impl Detector {
         recent.take(file)
     }
 
-    /// A suspicion was wrong, or following it brought nothing.
+    /// A suspicion was wrong, or following it did not help.
     pub fn was_wrong(&mut self, process: u32) {
         if let Some(recent) = self.processes.get_mut(&process) {
             recent
@@ -151,7 +151,7 @@ impl Detector {
         self.processes.remove(&process);
     }
 
-    /// Whether anything is remembered of a process.
+    /// Whether there is a state of this process.
     #[must_use]
     pub fn has_seen(&self, process: u32) -> bool {
         self.processes.contains_key(&process)

@@ -112,7 +112,7 @@ impl LookDetector {
         thread.is_some_and(|thread| thread.looks.back() == Some(look))
     }
 
-    /// A suspicion was wrong, or following it brought nothing.
+    /// A suspicion was wrong, or following it did not help.
     pub fn was_wrong(&mut self, process: u32) {
         if let Some(process) = self.processes.get_mut(&process) {
             process
@@ -147,7 +147,7 @@ impl LookDetector {
         self.processes.remove(&process);
     }
 
-    /// Whether anything is remembered of a process.
+    /// Whether there is a state of this process.
     #[must_use]
     pub fn has_seen(&self, process: u32) -> bool {
         self.processes.contains_key(&process)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a directory that an event names can be reached.
+//! Finds the path at which a directory of an event can be opened.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,19 +10,20 @@ use foreread_core::mounts::Mounts;
 
 use crate::paths::is_within;
 
-/// A directory by its path in the file system, and by a path of ours.
+/// A directory by its path in the file system, and by its path in our mount namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// From the root of the file system, which is empty.
+    /// The path from the root of the file system; empty for the root.
     pub inside: Vec<u8>,
-    /// Absolute, with no slash at the end: that of the root is empty.
+    /// The absolute path, without a slash at the end; empty for the root.
     full: Vec<u8>,
-    /// Where the file system is mounted.
+    /// The mount point of the file system.
     mount_point: Vec<u8>,
 }
 
 impl Place {
-    /// `None` of what isn't mounted where we see it, or lives in memory only.
+    /// Finds a directory of this file system. `None` if it isn't mounted in our namespace, or lives
+    /// in memory only.
     #[must_use]
     pub fn find(mounts: &Mounts, device: Device, inside: &[u8]) -> Option<Self> {
         let asked = if inside.is_empty() { b"/" } else { inside };
@@ -36,8 +37,8 @@ impl Place {
         })
     }
 
-    /// The same of a path that starts in this file system and may lead over mounts, with the
-    /// file system to which it leads.
+    /// Finds the directory of a path that starts in this file system and may lead over mounts.
+    /// Returns it with the file system to which the path leads.
     #[must_use]
     pub fn follow(mounts: &Mounts, device: Device, inside: &[u8]) -> Option<(Self, Device)> {
         let asked = if inside.is_empty() { b"/" } else { inside };
@@ -68,21 +69,21 @@ impl Place {
         }
     }
 
-    /// The path of a directory below it, which is given as inside of the file system.
+    /// The path of a directory below it. `inside` is the directory's path in the file system.
     #[must_use]
     pub fn path_of(&self, inside: &[u8]) -> Vec<u8> {
         let below = inside.strip_prefix(self.inside.as_slice());
         [&self.full, below.unwrap_or_default()].concat()
     }
 
-    /// How many levels lie above it on its mount.
+    /// Number of levels above it on its mount.
     #[must_use]
     pub fn levels(&self) -> usize {
         let below = self.full.strip_prefix(self.mount_point.as_slice());
         crate::paths::depth(below.unwrap_or_default())
     }
 
-    /// The directory above it that has this path of ours.
+    /// The directory above it with this path in our namespace; `None` if that isn't above it.
     #[must_use]
     pub fn above(&self, path: &Path) -> Option<Self> {
         let full = path.as_os_str().as_bytes();
@@ -100,7 +101,8 @@ fn bare(path: &[u8]) -> Vec<u8> {
     path.strip_suffix(b"/").unwrap_or(path).to_vec()
 }
 
-/// The path of ours of a place in a file system on which something else is mounted, or above it.
+/// The path in our namespace of a directory on which another file system is mounted, or that lies
+/// below such a mount.
 fn below_a_mount(mounts: &Mounts, device: Device, inside: &[u8]) -> Option<Vec<u8>> {
     let points = mounts.points().iter().rev();
     let points = points.filter(|point| (point.major, point.minor) == (device.major, device.minor));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The planner that replays the rest of a profile ahead of a program that was matched with it.
+//! The planner that replays the rest of a matched profile ahead of its program.
 //!
-//! Input: the accesses of the program, results of fetches. Output: plans of one window each. The
-//! decisions are those of a [`Rest`](crate::rest::Rest).
+//! Input: the accesses of the program, and results of fetches. Output: plans of one window each.
+//! The decisions are those of a [`Rest`](crate::rest::Rest).
 
 use foreread_core::Device;
 use foreread_profile::Profile;
@@ -23,8 +23,8 @@ pub struct ProfileReplay<'a> {
 }
 
 impl<'a> ProfileReplay<'a> {
-    /// Begins the replay of the part of a profile that is needed from `from_ns` on. It is the one
-    /// of that `number`. `device` gives the file system of a path, or `None` if the path must not
+    /// Begins the replay of the part of a profile that is needed from `from_ns` on. `number` is its
+    /// number in the log. `device` gives the file system of a path, or `None` if the path must not
     /// be fetched. `note` takes its calls for the log.
     #[must_use]
     pub fn begin(
@@ -102,7 +102,7 @@ impl Ahead for ProfileReplay<'_> {
             Next::Fetch(window, budget_bytes) => {
                 let plan = self.remaining.plan(&window);
                 self.asked_files = plan.files_with_pages().count() as u64;
-                // The memory that is free may have become less; the executor looks at it.
+                // Free memory may have shrunk meanwhile; the executor checks it.
                 Action::Fetch(Fetch {
                     plan,
                     budget_bytes,

@@ -28,7 +28,7 @@ pub struct Ask {
     pub file: FileKey,
     /// The disk, by the key of the BPF map of disks; 0 if it is not known.
     pub disk: u64,
-    /// Break-even: reading so many pages takes as long as one request without pages.
+    /// Break-even: reading this many pages takes as long as one request without pages.
     pub even_pages: u32,
     /// The same while the disk is busy.
     pub busy_pages: u32,
@@ -103,15 +103,15 @@ pub fn joined(ranges: &mut [(u64, u64)]) -> Vec<(u64, u64)> {
 pub struct FetchedRange {
     /// First page.
     pub start_page: u64,
-    /// Pages.
+    /// Number of pages.
     pub pages: u64,
-    /// How many of these pages were not cached. Which ones is not known.
+    /// Number of these pages that were not cached. It is not known which ones.
     pub read_pages: u64,
 }
 
-/// How many pages were read for each ask. A page of several asks counts for the first of them. The
-/// pages read of a range are shared in proportion to the pages that each ask has of it. The sum is
-/// the number of pages that were read.
+/// Number of pages that were read for each ask. A page of several asks counts for the first of
+/// them. The pages read of a range are shared in proportion to the pages that each ask has of it.
+/// The sum is the number of pages that were read.
 #[must_use]
 pub fn read_pages_of(asks: &[Ask], fetched: &[FetchedRange]) -> Vec<u64> {
     let mut credited = vec![0u64; asks.len()];

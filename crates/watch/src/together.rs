@@ -44,7 +44,7 @@ pub struct Found {
     pub profile: usize,
     /// The files by which it was known, in that order; the latest ones of many.
     pub files: Vec<Arc<Missed>>,
-    /// By chance it would look so once in two to the power of this.
+    /// Probability of a match by chance: 1 in 2^`odds_bits`.
     pub odds_bits: u32,
 }
 

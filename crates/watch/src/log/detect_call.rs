@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls of the detectors of walks, as they are noted for a log, and the same calls made again.
+//! Logged calls of the traversal detectors, and their replay.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +21,8 @@ pub struct DetectCall {
     pub what: DetectCalled,
 }
 
-/// A [`DetectCall`] as a line has it: the process of its files, looks and suspicions is written
-/// once.
+/// A [`DetectCall`] as a line of the log, in which the process of its files, looks and suspicions
+/// is written once.
 #[derive(Deserialize)]
 struct Line {
     number: u64,
@@ -85,9 +85,9 @@ pub enum DetectCalled {
         /// The tree that its process may be walking through.
         suspicion: Option<Suspicion>,
     },
-    /// A suspicion was wrong, or following it brought nothing.
+    /// A suspicion was wrong, or following it did not help.
     WasWrong {
-        /// Whether it was one of reads, and not of looks.
+        /// Whether it was a suspicion of reads, not of looks.
         reads: bool,
     },
     /// A suspicion of looks was too early.
@@ -97,7 +97,7 @@ pub enum DetectCalled {
 }
 
 impl DetectCalled {
-    /// The suspicion that the call was answered with.
+    /// The suspicion in the call's answer.
     #[must_use]
     pub fn suspicion(&self) -> Option<&Suspicion> {
         match self {
@@ -107,7 +107,7 @@ impl DetectCalled {
     }
 }
 
-/// That of reads and that of looks.
+/// The detector of reads and the detector of looks.
 #[derive(Debug, Default)]
 pub struct Detectors {
     reads: Detector,
@@ -147,7 +147,7 @@ impl Detectors {
         self.looks.ended(process);
     }
 
-    /// Whether anything is remembered of a process.
+    /// Whether a detector has a state of this process.
     fn has_seen(&self, process: u32) -> bool {
         self.reads.has_seen(process) || self.looks.has_seen(process)
     }
@@ -155,7 +155,7 @@ impl Detectors {
 
 impl Planner for Detectors {
     type Call = DetectCall;
-    /// All of them are one.
+    /// There is only one planner of this kind.
     type Key = ();
 
     const NAME: &'static str = "detectors";
@@ -194,7 +194,7 @@ impl Planner for Detectors {
     }
 }
 
-/// Takes notes.
+/// Takes calls for the log.
 pub type NoteDetect = Box<dyn FnMut(DetectCall)>;
 
 /// Both detectors, which can report their calls for a log.
@@ -205,7 +205,7 @@ pub struct NotedDetectors {
 }
 
 impl NotedDetectors {
-    /// Nothing is seen yet. Without `note` nothing is copied.
+    /// Detectors without a state. Calls are copied only if there is a `note`.
     #[must_use]
     pub fn new(note: Option<NoteDetect>) -> Self {
         Self {
@@ -215,7 +215,7 @@ impl NotedDetectors {
         }
     }
 
-    /// [`Detector::missed`].
+    /// Calls [`Detector::missed`], and notes the call.
     pub fn missed(&mut self, file: Missed) -> Option<Suspicion> {
         let noted = self.note.is_some().then(|| file.clone());
         let suspicion = self.detectors.reads.missed(file);
@@ -226,7 +226,7 @@ impl NotedDetectors {
         suspicion
     }
 
-    /// [`LookDetector::waited`].
+    /// Calls [`LookDetector::waited`], and notes the call.
     pub fn waited(&mut self, look: Look) -> Option<Suspicion> {
         let noted = self.note.is_some().then(|| look.clone());
         let suspicion = self.detectors.looks.waited(look);
@@ -237,19 +237,20 @@ impl NotedDetectors {
         suspicion
     }
 
-    /// [`Detector::was_wrong`] of `reads`, else [`LookDetector::was_wrong`].
+    /// Calls [`Detector::was_wrong`] if `reads`, otherwise [`LookDetector::was_wrong`], and notes
+    /// the call.
     pub fn was_wrong(&mut self, process: u32, reads: bool) {
         self.detectors.was_wrong(process, reads);
         self.note(process, DetectCalled::WasWrong { reads });
     }
 
-    /// [`LookDetector::was_too_early`].
+    /// Calls [`LookDetector::was_too_early`], and notes the call.
     pub fn was_too_early(&mut self, process: u32) {
         self.detectors.looks.was_too_early(process);
         self.note(process, DetectCalled::TooEarly);
     }
 
-    /// A process has ended. Of those that were never seen it isn't noted.
+    /// A process has ended. Noted only if a detector has seen the process.
     pub fn ended(&mut self, process: u32) {
         if self.detectors.has_seen(process) {
             self.note(process, DetectCalled::Ended);
@@ -325,7 +326,7 @@ mod tests {
             all in prop::collection::vec(
                 (0u32..1100, 0u32..8, "(/[ab]){0,3}", 0u64..20, 0u8..60), 0..2000)
         ) {
-            // Most of them of a few processes, so that these become suspect.
+            // Most events come from a few processes, so that these become suspect.
             let few = |(process, thread, directory, inode, what): &Happens| {
                 let process = if process % 8 == 0 { *process } else { process % 3 };
                 (process, *thread, directory.clone(), *inode, *what)
@@ -342,7 +343,7 @@ mod tests {
 
     #[test]
     fn what_many_threads_came_through_is_in_the_same_order_each_time() {
-        // Each of four threads comes through a directory of its own.
+        // Each of four threads goes through its own directory.
         let looks = (0..64).map(|n| (1, n % 4, format!("/t/{}", n % 4), n.into(), 20));
         let looks: Vec<Happens> = looks.collect();
         let calls = calls(&looks);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names and paths of any bytes as text, for a log of `watch`.
+//! Converts names and paths of any bytes to text for a log of `watch`, and back.
 
-/// Any bytes as text that stands for them alone, and has no character that needs an escape of
-/// JSON.
+/// Converts bytes to text, reversibly. The text has no character that JSON would escape.
 pub fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The streams that are followed now, as lines for those who ask a running `watch`. No log has
-//! them.
+//! The streams that are followed now, as lines that a running `watch` sends on request. They are
+//! not in the log.
 
 use foreread_core::policy::{Course, Stream};
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub struct FollowedFile {
     /// Its key.
     #[serde(with = "text::file")]
     pub file: FileKey,
-    /// Its path, as ours; `None` where we don't reach it.
+    /// Its path in our mount namespace; `None` if it can't be reached there.
     #[serde(with = "text::bytes_or_none", default)]
     pub path: Option<Vec<u8>>,
     /// Accesses to it that the policy was told of; wraps after 2^32.
@@ -49,14 +49,14 @@ pub struct FollowedStream {
     /// Its state.
     #[serde(flatten, with = "StreamLine")]
     pub stream: Stream,
-    /// The process of the thread that began it; `None` where that thread has ended, or isn't seen
-    /// from here.
+    /// The process of the thread that began it; `None` if that thread has ended or isn't visible in
+    /// our `/proc`.
     pub process: Option<u32>,
-    /// How long ago it was last read; `None` where that isn't known.
+    /// Time since it was last read; `None` if unknown.
     pub idle_ns: Option<u64>,
 }
 
-/// A [`Stream`] as a line has it.
+/// A [`Stream`] as a line of the log.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Stream")]
 struct StreamLine {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Long values in a log of `watch`, each as one text: the entries of a directory, and numbers.
+//! Converts long values for a log of `watch` to one text each, and back: directory entries and
+//! numbers.
 
 use std::collections::HashSet;
 
 use super::escape::{escaped, unescaped};
 use crate::order::Entry;
 
-/// Of each entry the inode number, a blank for a file or `>` for a directory, and the name, with
-/// slashes between them.
+/// The entries, separated by slashes. Each is its inode number, a blank for a file or `>` for a
+/// directory, and its name.
 pub fn list_text(entries: &[Entry]) -> String {
     let entry = |entry: &Entry| {
         let kind = if entry.is_directory { '>' } else { ' ' };
@@ -23,7 +24,7 @@ pub fn list_of(text: &str) -> Option<Vec<Entry>> {
         let (inode, name) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
         let is_directory = name.starts_with('>');
         let name = unescaped(name.strip_prefix([' ', '>'])?)?;
-        // One of two of the same name would be listed twice at each level below.
+        // Two entries with one name would be listed twice at each level below.
         let is_name = !name.is_empty() && !name.contains(&b'/') && names.insert(name.clone());
         is_name.then_some(Entry {
             name,
@@ -37,7 +38,7 @@ pub fn list_of(text: &str) -> Option<Vec<Entry>> {
     }
 }
 
-/// Numbers with blanks between them; those that follow on each other as `FIRST-LAST`.
+/// Numbers separated by blanks, with runs of consecutive ones as `FIRST-LAST`.
 pub fn numbers_text(numbers: &[u64]) -> String {
     let mut text = String::new();
     for run in numbers.chunk_by(|one, next| one.checked_add(1) == Some(*next)) {
@@ -52,7 +53,7 @@ pub fn numbers_text(numbers: &[u64]) -> String {
     text
 }
 
-/// More files than a window has are none.
+/// Maximum number of numbers in a text, larger than the number of files of any window.
 const NUMBERS_MAX: u64 = 1 << 20;
 
 /// Parses the output of [`numbers_text`]; `None` for any other text.
@@ -69,7 +70,7 @@ pub fn numbers_of(text: &str) -> Option<Vec<u64>> {
     Some(numbers)
 }
 
-/// FNV-1a, of 64 bits: a value that is too long even for this stands in a log by its hash.
+/// 64-bit FNV-1a hash. It stands in a log for values that are too long even for this module.
 pub fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -28,8 +28,8 @@ use planner::Planner;
 pub const SCHEMA: &str = "foreread.watch.log/1";
 /// `what` of the first line of another watcher in the same file.
 pub const STARTED: &str = "started";
-/// Fields of outer levels of a line, the outermost first. Each level is looked at as a whole before
-/// the next one: the number and owner of a call, the call, and the kind of its answer.
+/// Fields of outer levels of a line, the outermost first: the number and owner of a call, the call,
+/// and the kind of its answer. Each level is parsed as a whole before the next one.
 const OUTER_FIELDS: [&str; 8] = [
     "number", "walk", "replay", "process", "disk", "what", "call", "decision",
 ];
@@ -37,7 +37,7 @@ const OUTER_FIELDS: [&str; 8] = [
 /// The fields of each line by which its handling is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
-    /// The process that it is about; of a line without one, that of the watcher.
+    /// The process that the line is about; otherwise the process of the watcher.
     pub process: u32,
     /// The subject.
     pub what: &'a str,
@@ -47,7 +47,7 @@ impl<'a> Header<'a> {
     /// The header of a line.
     ///
     /// # Errors
-    /// It lacks one.
+    /// The line lacks one.
     pub fn of(line: &'a Value) -> Result<Self, LineError> {
         let process = line["process"].as_u64();
         let process = process.and_then(|process| process.try_into().ok());
@@ -58,7 +58,7 @@ impl<'a> Header<'a> {
         })
     }
 
-    /// Whether another watcher writes from this line on. It knows nothing of the lines before.
+    /// Whether another watcher writes from this line on. Its planners start without a state.
     #[must_use]
     pub fn is_start(&self) -> bool {
         self.what == STARTED
@@ -101,7 +101,7 @@ fn wrong_field<T: DeserializeOwned>(line: &Value, error: &serde_json::Error) -> 
         let without = T::deserialize(Value::Object(others));
         without.map_or_else(|error| error.to_string() == missing, |_| true)
     };
-    // A line that lacks a field of an outer level says so first, whatever is wrong further inside.
+    // Serde reports a missing field of an outer level before any error further inside.
     let level = |name: &&String| {
         let outer = OUTER_FIELDS.iter().position(|outer| outer == name);
         outer.unwrap_or(OUTER_FIELDS.len())
@@ -131,7 +131,7 @@ pub enum LineError {
     /// A field is missing, or several are wrong.
     #[error("{0}")]
     Wrong(serde_json::Error),
-    /// The first call of a planner is none that begins one.
+    /// The first call of a planner in the log isn't one that begins a planner.
     #[error("this call begins nothing, and what it goes on with isn't in the log")]
     BeginsNothing,
 }

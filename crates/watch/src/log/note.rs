@@ -25,7 +25,7 @@ pub struct Note {
     pub what: What,
 }
 
-/// An event of a walk.
+/// An event of a planner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// Files of this directory were missed, but in no order.
@@ -38,7 +38,7 @@ pub enum What {
         /// Its path.
         directory: Vec<u8>,
     },
-    /// The process is walked ahead of there already.
+    /// Another walk ahead of the process has this directory already.
     Known,
     /// The process shares a walk from now on: its reads count as reads of that walk's process.
     Shares {
@@ -49,21 +49,21 @@ pub enum What {
     Begun {
         /// Its path.
         top: Vec<u8>,
-        /// How it goes.
+        /// The order of the walk.
         order: Order,
     },
-    /// Now it reads files, at which it only looked before.
+    /// The process now reads files. Before, it only looked them up.
     Reads,
-    /// It goes in another order than was thought.
+    /// The walk changes to another order.
     Ordered {
-        /// How it goes.
+        /// The order of the walk.
         order: Order,
     },
-    /// It walks below this one further up.
+    /// The walk continues below this directory, further up.
     Raised {
         /// Its path.
         top: Vec<u8>,
-        /// How it goes.
+        /// The order of the walk.
         order: Order,
     },
     /// Directories have been listed.
@@ -72,25 +72,25 @@ pub enum What {
         directories: u64,
         /// Their entries.
         entries: u64,
-        /// How long it took.
+        /// Duration.
         took_ns: u64,
     },
     /// Files have been fetched.
     Fetched {
-        /// How many were asked for.
+        /// Number of files that were requested.
         files: u64,
         /// Pages that came in.
         pages: u64,
-        /// How many files may be ahead of the program.
+        /// Number of files that may be ahead of the program.
         window_files: u64,
-        /// How long it took.
+        /// Duration.
         took_ns: u64,
     },
     /// A planner was called.
     Called(PlannerCall),
-    /// Of a replay ahead of a program that has a profile.
+    /// An event of a profile replay.
     OfProfile(Box<OfProfile>),
-    /// It is over.
+    /// The walk has ended.
     Ended {
         /// The reason.
         why: Why,
@@ -116,34 +116,34 @@ pub enum PlannerCall {
 /// An event of a program that follows a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OfProfile {
-    /// It isn't the profile's own, or nothing is to be done.
+    /// The program isn't that of the profile, or needs no replay.
     Refused {
         /// The file of the profile.
         profile_file: PathBuf,
-        /// Why, in a few words.
+        /// The reason in a few words.
         why: String,
     },
-    /// It is, and the rest of the profile is replayed.
+    /// The program is that of the profile, and the rest of the profile is replayed.
     Matched {
         /// The file of the profile.
         profile_file: PathBuf,
-        /// The paths by which it was known, in the order in which they were missed.
+        /// The paths by which it was matched, in the order in which they were missed.
         files: Vec<Vec<u8>>,
-        /// By chance it would look so once in two to the power of this.
+        /// Probability of a match by chance: 1 in 2^`odds_bits`.
         odds_bits: u32,
         /// The program, and those of its children that missed the files.
         processes: Vec<u32>,
     },
-    /// A window of it was fetched.
+    /// A window of the profile was fetched.
     Fetched {
-        /// Files asked for.
+        /// Number of files that were requested.
         files: u64,
         /// Pages that came in.
         pages: u64,
-        /// How long it took.
+        /// Duration.
         took_ns: u64,
     },
-    /// It is over.
+    /// The replay has ended.
     Ended {
         /// The file of the profile.
         profile_file: PathBuf,

@@ -8,22 +8,22 @@ use crate::order::{Entry, Order};
 use crate::tally::Tally;
 use crate::walk::{Above, Decision, FileToFetch, Met, Walk, Why};
 
-/// Takes notes.
+/// Takes calls for the log.
 pub type NoteWalk<'a> = Box<dyn FnMut(WalkCall) + 'a>;
 
-/// A [`Walk`], whose methods it has, and its calls.
+/// Wraps a [`Walk`] and notes its calls.
 pub struct NotedWalk<'a> {
     walk: Walk,
     number: u64,
     calls: u64,
-    /// Whether it was told to wait, and nothing was called since: it would be told so again.
+    /// Whether its last call returned [`Decision::Wait`]: the next decision would be the same.
     waits: bool,
     note: Option<NoteWalk<'a>>,
 }
 
 impl<'a> NotedWalk<'a> {
-    /// Goes on with a walk to which nothing has happened yet. It is the one of that `number` of its
-    /// process. Without `note` nothing is copied.
+    /// Takes a new walk. `number` is its number among the walks of the process. Calls are copied
+    /// only if there is a `note`.
     #[must_use]
     pub fn begin(walk: Walk, number: u64, note: Option<NoteWalk<'a>>) -> Self {
         let mut noted = Self {
@@ -55,7 +55,7 @@ impl<'a> NotedWalk<'a> {
         });
     }
 
-    /// [`Walk::decide`]. That it waits on is noted once.
+    /// Calls [`Walk::decide`], and notes the call; repeated waits are noted once.
     pub fn decide(&mut self) -> Decision {
         let decision = self.walk.decide();
         let waits = decision == Decision::Wait;
@@ -66,7 +66,7 @@ impl<'a> NotedWalk<'a> {
         decision
     }
 
-    /// [`Walk::listed`].
+    /// Calls [`Walk::listed`], and notes the call.
     pub fn listed(&mut self, tried: &[Vec<u8>], lists: &HashMap<Vec<u8>, Vec<Entry>>) {
         self.walk.listed(tried, lists);
         self.note(|_| WalkCalled::Listed {
@@ -75,14 +75,14 @@ impl<'a> NotedWalk<'a> {
         });
     }
 
-    /// [`Walk::fetching`], of the first files of the last decision.
+    /// Calls [`Walk::fetching`] for the first files of the last decision, and notes the call.
     pub fn fetching(&mut self, files: &[FileToFetch]) {
         self.walk.fetching(files);
         self.note(|_| WalkCalled::Fetching { files: files.len() });
     }
 
     /// A fetch of these first files of the last decision has ended; `pages` pages came in. `is_cut`
-    /// when it was stopped before it had asked for all of them.
+    /// if it was stopped before all of them were requested.
     pub fn fetch_ended(&mut self, files: &[FileToFetch], pages: u64, is_cut: bool) {
         match is_cut {
             true => self.stopped_fetching(files, pages),
@@ -90,27 +90,28 @@ impl<'a> NotedWalk<'a> {
         }
     }
 
-    /// [`Walk::fetched`].
+    /// Calls [`Walk::fetched`], and notes the call.
     fn fetched(&mut self, files: u64, pages: u64) {
         self.walk.fetched(files, pages);
         self.note(|_| WalkCalled::Fetched { files, pages });
     }
 
-    /// [`Walk::stopped_fetching`], of the first files of the last decision.
+    /// Calls [`Walk::stopped_fetching`] for the first files of the last decision, and notes the
+    /// call.
     fn stopped_fetching(&mut self, files: &[FileToFetch], pages: u64) {
         self.walk.stopped_fetching(files, pages);
         let files = files.len();
         self.note(|_| WalkCalled::StoppedFetching { files, pages });
     }
 
-    /// [`Walk::hit`].
+    /// Calls [`Walk::hit`], and notes the call.
     pub fn hit(&mut self, inode: u64) -> Met {
         let met = self.walk.hit(inode);
         self.note(|_| WalkCalled::Hit { inode, met });
         met
     }
 
-    /// [`Walk::missed`].
+    /// Calls [`Walk::missed`], and notes the call.
     pub fn missed(&mut self, directory: &[u8], inode: u64) -> Met {
         let met = self.walk.missed(directory, inode);
         self.note(|_| WalkCalled::Missed {
@@ -121,7 +122,7 @@ impl<'a> NotedWalk<'a> {
         met
     }
 
-    /// [`Walk::looked`].
+    /// Calls [`Walk::looked`], and notes the call.
     pub fn looked(&mut self, inode: u64, is_late: bool) -> Met {
         let met = self.walk.looked(inode, is_late);
         self.note(|_| WalkCalled::Looked {
@@ -132,7 +133,7 @@ impl<'a> NotedWalk<'a> {
         met
     }
 
-    /// [`Walk::waits_in`].
+    /// Calls [`Walk::waits_in`], and notes the call.
     pub fn waits_in(&mut self, directory: &[u8]) -> Met {
         let met = self.walk.waits_in(directory);
         self.note(|_| WalkCalled::WaitsIn {
@@ -142,7 +143,7 @@ impl<'a> NotedWalk<'a> {
         met
     }
 
-    /// [`Walk::jumped`]. It is asked after each read, and not noted where there is no jump.
+    /// Calls [`Walk::jumped`], as after each read, and notes the call if there is a jump.
     pub fn jumped(&mut self) -> Option<Above> {
         let above = self.walk.jumped()?;
         self.note(|_| WalkCalled::Jumped {
@@ -151,7 +152,7 @@ impl<'a> NotedWalk<'a> {
         Some(above)
     }
 
-    /// [`Walk::rise`].
+    /// Calls [`Walk::rise`], and notes the call.
     pub fn rise(&mut self, directory: &[u8]) -> Option<Above> {
         let above = self.walk.rise(directory);
         self.note(|_| WalkCalled::Rise {
@@ -161,7 +162,7 @@ impl<'a> NotedWalk<'a> {
         above
     }
 
-    /// [`Walk::raise`].
+    /// Calls [`Walk::raise`], and notes the call.
     pub fn raise(&mut self, top: &[u8], order: Order) {
         self.walk.raise(top, order);
         self.note(|_| WalkCalled::Raise {
@@ -170,43 +171,43 @@ impl<'a> NotedWalk<'a> {
         });
     }
 
-    /// [`Walk::end_for`].
+    /// Calls [`Walk::end_for`], and notes the call.
     pub fn end_for(&mut self, why: Why) {
         self.walk.end_for(why);
         self.note(|_| WalkCalled::End { why });
     }
 
-    /// [`Walk::goes_on`].
+    /// Returns [`Walk::goes_on`].
     #[must_use]
     pub fn goes_on(&self) -> bool {
         self.walk.goes_on()
     }
 
-    /// [`Walk::reads`].
+    /// Returns [`Walk::reads`].
     #[must_use]
     pub fn reads(&self) -> bool {
         self.walk.reads()
     }
 
-    /// [`Walk::top`].
+    /// Returns [`Walk::top`].
     #[must_use]
     pub fn top(&self) -> &[u8] {
         self.walk.top()
     }
 
-    /// [`Walk::order`].
+    /// Returns [`Walk::order`].
     #[must_use]
     pub fn order(&self) -> Order {
         self.walk.order()
     }
 
-    /// [`Walk::tally`].
+    /// Returns [`Walk::tally`].
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.walk.tally()
     }
 
-    /// [`Walk::window_files`].
+    /// Returns [`Walk::window_files`].
     #[must_use]
     pub fn window_files(&self) -> u64 {
         self.walk.window_files()

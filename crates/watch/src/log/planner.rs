@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A planner as the log has it: a sequence of calls, each with its answer.
+//! The interface of planners to the log: a sequence of calls, each with its answer.
 
 use std::hash::Hash;
 
@@ -24,11 +24,11 @@ pub trait Planner: Sized {
     /// Names, singular and plural, of the things that a replay counts in the calls.
     const COUNTED: &'static [[&'static str; 2]];
 
-    /// The number of a call, from 1, in the order of the planner's calls. A number that is missing
-    /// tells that a call was lost.
+    /// The number of a call, from 1, in the order of the planner's calls. A missing number shows
+    /// that a call was lost.
     fn number(call: &Self::Call) -> u64;
 
-    /// Which planner of this kind the call belongs to; `process` is that of the line.
+    /// The planner of this kind to which the call belongs. `process` is that of the line.
     fn key(process: u32, call: &Self::Call) -> Self::Key;
 
     /// A key in words, such as `process 7, walk 1`.
@@ -38,7 +38,7 @@ pub trait Planner: Sized {
     /// with such a call.
     fn begin(call: &Self::Call) -> Option<Self>;
 
-    /// Makes a call again. Returns it with the answer of now; `None` if it has no such answer.
+    /// Makes a call again. Returns it with the present answer; `None` if it has no such answer.
     fn again(&mut self, call: &Self::Call) -> Option<Self::Call>;
 
     /// Adds a call to the counts of [`Self::COUNTED`].

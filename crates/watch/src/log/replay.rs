@@ -17,17 +17,17 @@ use super::stream_call::Remembered;
 use super::walk_call::WalkAgain;
 use super::{Header, LineError};
 
-/// How many characters of a field that differs are shown.
+/// Maximum number of characters that are shown of a field that differs.
 const SHOWN_CHARS: usize = 160;
 
 /// The result of a call that was made again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// The answer of the log.
+    /// The answer is that of the log.
     Same,
-    /// Another answer.
+    /// The answer differs.
     Other(Differs),
-    /// None: calls before this one were lost.
+    /// There is no answer, because calls before this one were lost.
     Lost(Lost),
 }
 
@@ -40,7 +40,7 @@ pub struct Differs {
     pub number: u64,
     /// The fields that differ as the log has them.
     pub logged: String,
-    /// The same fields as they are now.
+    /// The same fields of the present answer.
     pub made: String,
 }
 
@@ -60,7 +60,7 @@ pub struct Replayed {
     pub name: &'static str,
     /// Calls that were made again.
     pub calls: u64,
-    /// [`Planner::COUNTED`], and how many there were of each.
+    /// The names in [`Planner::COUNTED`], each with its count.
     pub counts: Vec<([&'static str; 2], u64)>,
 }
 
@@ -79,7 +79,7 @@ impl Default for Replay {
 }
 
 impl Replay {
-    /// Makes the call of a line, where it has one.
+    /// Makes the call of a line, if the line has one.
     ///
     /// # Errors
     /// The line is not of a log, has less than a call needs, or is impossible.
@@ -104,11 +104,11 @@ impl Replay {
     }
 }
 
-/// Planners of one kind, whatever that is.
+/// Planners of one kind, with the kind's type erased.
 trait Again {
-    /// Makes the call of a line again, if it is a call of one.
+    /// Makes the call of a line again, if the call is one of this kind.
     fn take(&mut self, header: &Header<'_>, line: &Value) -> Result<Option<Made>, LineError>;
-    /// Forgets all of them: another watcher writes from here on.
+    /// Drops all planners: another watcher writes from here on.
     fn start(&mut self);
     fn replayed(&self) -> Replayed;
 }
@@ -194,7 +194,7 @@ fn fields_of<C: Serialize>(call: Option<&C>) -> Map<String, Value> {
     }
 }
 
-/// The fields that differ, as text: those of the one and those of the other.
+/// The fields that differ, as text: of one, then of the other.
 fn differing(one: &Map<String, Value>, other: &Map<String, Value>) -> [String; 2] {
     let mut names: Vec<&String> = one.keys().chain(other.keys()).collect();
     names.sort_unstable();

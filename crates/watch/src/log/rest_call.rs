@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls of a profile replay, as they are noted for a log, and the same calls made again.
+//! Logged calls of a profile replay, and their replay.
 
 use foreread_core::Device;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
@@ -34,7 +34,7 @@ pub enum RestCalled {
         #[serde(with = "parts")]
         parts: Parts,
     },
-    /// It decided.
+    /// The replay decided.
     Decide(Answer),
     /// The program has read this file from memory.
     Hit {
@@ -71,7 +71,7 @@ pub enum RestCalled {
         #[serde(with = "small")]
         pages: u64,
     },
-    /// It is ended.
+    /// The replay is ended.
     End {
         /// The reason.
         why: Why,
@@ -86,16 +86,16 @@ pub enum Answer {
     Fetch {
         /// Pieces of the window.
         pieces: u64,
-        /// Their pages.
+        /// Pages of these pieces.
         pages: u64,
         /// Hash of their places in the profile, first pages and pages.
         pieces_hash: u64,
         /// Most bytes.
         budget_bytes: u64,
     },
-    /// Wait.
+    /// Wait for the program.
     Wait,
-    /// It is over.
+    /// The replay has ended.
     End {
         /// The reason.
         why: Why,
@@ -119,7 +119,7 @@ impl Answer {
     }
 }
 
-/// Of their places, first pages and pages.
+/// Hash of the pieces' places, first pages and pages.
 fn hash(window: &[Piece]) -> u64 {
     let numbers = window
         .iter()
@@ -127,11 +127,11 @@ fn hash(window: &[Piece]) -> u64 {
     fnv1a(numbers.flat_map(u64::to_le_bytes))
 }
 
-/// Parts as lists of numbers: those of the files, and those of the pieces.
+/// Converts parts to lists of numbers, of the files and of the pieces, and back.
 mod parts {
     use super::*;
 
-    /// File systems, of which `file_devices` has the places.
+    /// The fields of the lists. `file_devices` has places in the list of file systems.
     #[derive(Serialize, Deserialize)]
     struct Line {
         devices: Vec<Name>,
@@ -241,21 +241,21 @@ mod parts {
     }
 }
 
-/// Takes notes.
+/// Takes calls for the log.
 pub type NoteRest<'a> = Box<dyn FnMut(RestCall) + 'a>;
 
-/// A [`Rest`], whose methods it has, and its calls.
+/// Wraps a [`Rest`] and notes its calls.
 pub struct NotedRest<'a> {
     rest: Rest,
     replay: u64,
     calls: u64,
-    /// Whether it was told to wait, and nothing was called since: it would be told so again.
+    /// Whether its last call returned [`Next::Wait`]: the next decision would be the same.
     waits: bool,
     note: Option<NoteRest<'a>>,
 }
 
 impl<'a> NotedRest<'a> {
-    /// Begins the replay of that number. Without `note` nothing is copied.
+    /// Begins the replay with this number. Calls are copied only if there is a `note`.
     #[must_use]
     pub fn begin(
         parts: &Parts,
@@ -296,7 +296,7 @@ impl<'a> NotedRest<'a> {
         &self.rest
     }
 
-    /// [`Rest::decide`]. That it waits on is noted once.
+    /// Calls [`Rest::decide`], and notes the call; repeated waits are noted once.
     pub fn decide(&mut self) -> Next {
         let next = self.rest.decide();
         let waits = next == Next::Wait;
@@ -307,7 +307,7 @@ impl<'a> NotedRest<'a> {
         next
     }
 
-    /// [`Rest::hit`].
+    /// Calls [`Rest::hit`], and notes the call.
     pub fn hit(&mut self, device: Device, inode: u64) -> bool {
         let is_first = self.rest.hit(device, inode);
         self.note(|| RestCalled::Hit {
@@ -318,7 +318,7 @@ impl<'a> NotedRest<'a> {
         is_first
     }
 
-    /// [`Rest::missed`].
+    /// Calls [`Rest::missed`], and notes the call.
     pub fn missed(&mut self, device: Device, inode: u64) -> bool {
         let is_first = self.rest.missed(device, inode);
         self.note(|| RestCalled::Missed {
@@ -329,31 +329,31 @@ impl<'a> NotedRest<'a> {
         is_first
     }
 
-    /// [`Rest::fetched`].
+    /// Calls [`Rest::fetched`], and notes the call.
     pub fn fetched(&mut self, pages: u64, gone_files: u64) {
         self.rest.fetched(pages, gone_files);
         self.note(|| RestCalled::Fetched { pages, gone_files });
     }
 
-    /// [`Rest::stopped`].
+    /// Calls [`Rest::stopped`], and notes the call.
     pub fn stopped(&mut self, pages: u64) {
         self.rest.stopped(pages);
         self.note(|| RestCalled::Stopped { pages });
     }
 
-    /// [`Rest::end_for`].
+    /// Calls [`Rest::end_for`], and notes the call.
     pub fn end_for(&mut self, why: Why) {
         self.rest.end_for(why);
         self.note(|| RestCalled::End { why });
     }
 }
 
-/// A replay that is made again from its calls.
+/// Replays the logged calls of a profile replay.
 #[derive(Debug)]
 pub struct RestAgain(Rest);
 
 impl RestAgain {
-    /// Begins with the first call; `None` when that is another one.
+    /// Begins with the first call; `None` if that is not a beginning.
     #[must_use]
     pub fn begin(first: &RestCalled) -> Option<Self> {
         match first {

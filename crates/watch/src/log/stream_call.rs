@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls of the policy core that the kernel has made, and the same calls made again.
+//! Logged calls of the policy core in the kernel, and their replay.
 //!
 //! The core's state follows from its calls alone: the same calls in the same order give the same
 //! decisions, bit for bit.
@@ -26,8 +26,8 @@ pub struct Call {
     pub number: u64,
     /// The process that read, or 0.
     pub process: u32,
-    /// Major number of the disk in the upper half, minor in the lower; 0 is that of all files whose
-    /// disk isn't known.
+    /// Major number of the disk in the upper half, minor in the lower; 0 for all files whose disk
+    /// isn't known.
     #[serde(with = "disk")]
     pub disk: u64,
     /// The call.
@@ -60,14 +60,14 @@ pub enum Called {
         file: FileKey,
         /// The thread of the window.
         thread: u32,
-        /// Pages.
+        /// Pages of the windows.
         pages: u64,
-        /// Those of them that were not in memory.
+        /// Of these, pages that were not in memory.
         read_pages: u64,
     },
-    /// The disk is through with a request.
+    /// The disk has completed a request.
     Done(#[serde(with = "done")] Done),
-    /// The disk is a new one, and has a head.
+    /// The disk is a new one, and rotational.
     Turns,
 }
 
@@ -76,7 +76,7 @@ pub enum Called {
 pub struct Decided {
     /// The file.
     pub file: FileKey,
-    /// Whether nothing is remembered of the file yet.
+    /// Whether the file has no state yet.
     pub is_new: bool,
     /// The maximum window of the descriptor.
     pub ra_pages: u32,
@@ -84,7 +84,7 @@ pub struct Decided {
     pub has_thrashed: bool,
     /// The access.
     pub access: Access,
-    /// The limits that held.
+    /// The limits at the time of the access.
     pub limits: Limits,
     /// The budget that all disks share, before the decision.
     pub budget: Budget,
@@ -92,8 +92,8 @@ pub struct Decided {
     pub decision: Decision,
 }
 
-/// An access in a line: fields for people, which are not read again, and the bytes from which the
-/// call is made again.
+/// An access as a line of the log: readable fields, which a replay ignores, and the bytes from
+/// which it makes the call again.
 #[derive(Serialize, Deserialize)]
 struct AccessLine {
     #[serde(with = "file")]
@@ -174,7 +174,7 @@ impl<'de> Deserialize<'de> for Decided {
     }
 }
 
-/// A request in a line, in the same way.
+/// A request as a line of the log, in the same form.
 mod done {
     use super::*;
 
@@ -202,8 +202,8 @@ mod done {
     }
 }
 
-/// The memory of the core for one disk, call after call: the disk and its files. A decision has a
-/// copy of the budget with it, which all disks share.
+/// The state of the core for one disk: the disk and its files. All disks share the budget, so each
+/// logged decision has a copy of it.
 #[derive(Debug, Default)]
 pub struct Remembered {
     files: HashMap<FileKey, Box<(State, Streams)>>,
@@ -211,13 +211,13 @@ pub struct Remembered {
 }
 
 impl Remembered {
-    /// Nothing.
+    /// The state before the first call.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes a call. Returns the decision, where it is about one.
+    /// Makes a call. Returns the decision, if the call makes one.
     pub fn make(&mut self, call: &Call) -> Option<Decision> {
         match &call.what {
             Called::Access(decided) => return Some(self.decide(decided)),

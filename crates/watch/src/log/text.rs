@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text forms, in a line of the log, of names and paths of any bytes, device numbers, structures of
-//! the core, and long values. Each module here is for `#[serde(with = "...")]`.
+//! Text forms of values in a line of the log: names and paths of any bytes, device numbers,
+//! structures of the core, and long values. Each module here is for `#[serde(with = "...")]`.
 
 use foreread_core::Device;
 use serde::de::Error;
@@ -38,7 +38,7 @@ pub mod bytes_or_none {
     }
 }
 
-/// The same of several.
+/// The same for a list.
 pub mod bytes_list {
     use super::*;
 
@@ -157,7 +157,7 @@ pub mod small {
     }
 }
 
-/// `MAJOR:MINOR`.
+/// A device as `MAJOR:MINOR`.
 pub mod device {
     use super::*;
 
@@ -172,7 +172,7 @@ pub mod device {
     }
 }
 
-/// The same of a number with the major one in its upper half.
+/// The same for a number with the major number in its upper half.
 pub mod disk {
     use super::*;
 
@@ -186,13 +186,13 @@ pub mod disk {
     }
 }
 
-/// The device with a number that has the major one in its upper half.
+/// The device of a number with the major number in its upper half.
 pub fn device_of(disk: u64) -> Device {
     let (major, minor) = ((disk >> 32) as u32, disk as u32);
     Device { major, minor }
 }
 
-/// `MAJOR:MINOR:INODE:GENERATION`.
+/// A file as `MAJOR:MINOR:INODE:GENERATION`.
 pub mod file {
     use super::*;
 
@@ -229,7 +229,7 @@ pub mod hex {
     pub trait Structure: Sized {
         /// The bytes.
         fn bytes(&self) -> &[u8];
-        /// The structure, if these can be the bytes of one.
+        /// The structure; `None` if these can't be the bytes of one.
         fn of(bytes: &[u8]) -> Option<Self>;
     }
 
@@ -272,7 +272,7 @@ pub mod hex {
     }
 }
 
-/// Numbers with colons between them.
+/// Parses exactly this many numbers, separated by colons.
 fn parts<const COUNT: usize>(text: &str) -> Option<[u64; COUNT]> {
     let numbers: Option<Vec<u64>> = text.split(':').map(|part| part.parse().ok()).collect();
     numbers?.try_into().ok()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls of a walk, as they are noted for a log, and the same calls made again.
+//! Logged calls of a walk, and their replay.
 //!
 //! The answers of a [`Walk`] follow from its calls alone: the same calls in the same order give the
 //! same answers.
@@ -16,7 +16,7 @@ use crate::walk::{Above, Decision, FileToFetch, Met, Walk, Why};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename = "walk")]
 pub struct WalkCall {
-    /// Tells the walks of a process apart.
+    /// Number of the walk among those of the process.
     pub walk: u64,
     /// Number from 1, in the order of the walk's calls. A gap in the numbers is a lost call.
     pub number: u64,
@@ -29,23 +29,23 @@ pub struct WalkCall {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case")]
 pub enum WalkCalled {
-    /// It begins.
+    /// The walk begins.
     Begin {
-        /// Below this directory, from the root of the file system.
+        /// The top: a directory, by its path from the root of the file system.
         #[serde(with = "bytes")]
         top: Vec<u8>,
         /// The order of the walk.
         order: Order,
         /// Most bytes ahead of its program.
         budget_bytes: u64,
-        /// Whether its program reads files, and doesn't only look at them.
+        /// Whether its program reads files, and doesn't only look them up.
         reads: bool,
     },
-    /// It was asked for the next action.
+    /// The walk decided on the next action.
     Decide(Answer),
     /// Directories were listed.
     Listed {
-        /// Those that were tried.
+        /// Directories that were tried.
         #[serde(with = "bytes_list")]
         tried: Vec<Vec<u8>>,
         /// The lists that were read.
@@ -80,7 +80,7 @@ pub enum WalkCalled {
     Hit {
         /// Its inode number.
         inode: u64,
-        /// Where it lies.
+        /// Its location relative to the walk.
         met: Met,
     },
     /// The program has read a file that was not in memory.
@@ -90,17 +90,17 @@ pub enum WalkCalled {
         directory: Vec<u8>,
         /// Its inode number.
         inode: u64,
-        /// Where it lies.
+        /// Its location relative to the walk.
         met: Met,
     },
-    /// The program has looked at something.
+    /// The program has looked a file up.
     Looked {
         /// Its inode number.
         inode: u64,
         /// Whether it may have waited for metadata.
         #[serde(rename = "late")]
         is_late: bool,
-        /// Where it lies.
+        /// Its location relative to the walk.
         met: Met,
     },
     /// The program waits for metadata.
@@ -109,33 +109,33 @@ pub enum WalkCalled {
         /// The directory of the file or entry that is waited for.
         #[serde(with = "bytes")]
         directory: Vec<u8>,
-        /// Where that lies.
+        /// Its location relative to the walk.
         met: Met,
     },
-    /// It was asked whether the program has jumped, and it had.
+    /// The walk reported a jump of the program.
     Jumped {
         /// The common ancestor, and the names below it before and after the jump.
         #[serde(with = "above")]
         above: Above,
     },
-    /// It was asked how far up it may rise.
+    /// The walk was asked whether it may rise, and how far.
     Rise {
-        /// The program reads here.
+        /// The directory in which the program reads.
         #[serde(with = "bytes")]
         directory: Vec<u8>,
         /// The higher top, if it may rise.
         #[serde(with = "above_or_none", default)]
         above: Option<Above>,
     },
-    /// It goes on further up, or in another order.
+    /// The walk continues further up, or in another order.
     Raise {
-        /// Below this directory.
+        /// The new top.
         #[serde(with = "bytes")]
         top: Vec<u8>,
         /// The order of the walk.
         order: Order,
     },
-    /// It is ended.
+    /// The walk is ended.
     End {
         /// The reason.
         why: Why,
@@ -162,9 +162,9 @@ pub enum Answer {
         /// Most bytes.
         budget_bytes: u64,
     },
-    /// Wait.
+    /// Wait for the program.
     Wait,
-    /// It is over.
+    /// The walk has ended.
     End {
         /// The reason.
         why: Why,
@@ -190,13 +190,13 @@ impl Answer {
     }
 }
 
-/// A name ends with a byte that none has.
+/// Hash of the files' directories and names. Each is ended by a NUL byte, which no name has.
 fn names_hash(files: &[FileToFetch]) -> u64 {
     let texts = files.iter().flat_map(|f| [&*f.directory, &f.name]);
     fnv1a(texts.flat_map(|text| text.iter().chain(&[0]).copied()))
 }
 
-/// A walk that is made again from its calls.
+/// Replays the logged calls of a walk.
 #[derive(Debug)]
 pub struct WalkAgain {
     walk: Walk,
@@ -205,7 +205,7 @@ pub struct WalkAgain {
 }
 
 impl WalkAgain {
-    /// Begins with the first call; `None` when that is another one.
+    /// Begins with the first call; `None` if that is not a beginning.
     #[must_use]
     pub fn begin(first: &WalkCalled) -> Option<Self> {
         let WalkCalled::Begin {
@@ -233,7 +233,7 @@ impl WalkAgain {
     }
 
     /// Makes a call, and returns it with the present answer. A second beginning changes nothing.
-    /// `None` where the walk has no such answer: it doesn't know of a jump.
+    /// `None` if the walk has no such answer: it finds no jump.
     pub fn make(&mut self, call: &WalkCalled) -> Option<WalkCalled> {
         let walk = &mut self.walk;
         let mut made = call.clone();

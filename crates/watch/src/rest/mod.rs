@@ -32,9 +32,9 @@ pub use parts::{FilePart, Parts, Piece, Remaining};
 /// The first window, in files and in pages (8 MiB).
 const FIRST_WINDOW_FILES: usize = 64;
 const FIRST_WINDOW_PAGES: u64 = 2048;
-/// Most pieces in a window for each of its files; pieces without pages are metadata.
+/// Maximum number of pieces in a window for each of its files. Pieces without pages are metadata.
 const LOOKED_AT_PER_FILE: usize = 16;
-/// How much larger each window is than the one before.
+/// Factor by which each window is larger than the one before.
 const WINDOW_GROWTH: usize = 4;
 /// The replay ends after this many misses in a row in files that the profile doesn't have.
 const ELSEWHERE_FILES: u32 = 16;
@@ -56,17 +56,17 @@ pub enum Next<W = Vec<Piece>> {
 pub enum Why {
     /// All was fetched, and the program has read it.
     Done,
-    /// The program reads elsewhere.
+    /// The program reads other files.
     Left,
-    /// The program reads elsewhere, and less than half of the fetched files were used.
+    /// The program reads other files, and less than half of the fetched files were used.
     Unused,
     /// The program has read no file of the profile for a while.
     Idle,
     /// The program has ended.
     Exited,
-    /// Memory runs short.
+    /// Memory is short.
     Memory,
-    /// Nothing is to be fetched.
+    /// Nothing may be fetched.
     Stopped,
 }
 
@@ -90,7 +90,7 @@ impl Why {
 enum State {
     /// Needed before the program was matched, or not to be fetched.
     Past,
-    /// Not asked for yet.
+    /// Not fetched yet.
     Ahead,
     /// Fetched in the window of this number.
     Asked(u32),
@@ -112,18 +112,19 @@ struct File {
 pub struct Rest {
     /// In the order of need.
     pieces: Vec<Piece>,
-    /// How many of them were fetched or left out.
+    /// Number of pieces that were fetched or left out.
     at: usize,
     /// In a fixed order, since [`Rest::stopped`] takes some of them.
     files: BTreeMap<(Device, u64), File>,
     budget_pages: u64,
-    /// Held pages of files, and those whose use is not seen.
+    /// Held pages, with those whose use can't be seen.
     held_pages: u64,
-    /// Pages whose use is not seen: of the last window, and of the one before.
+    /// Pages whose use can't be seen, of the last window and of the one before.
     unseen_pages: u64,
     unseen_before_pages: u64,
     window: u32,
-    /// Files of the last window whose use can be seen, and how many of them the program has read.
+    /// Number of files of the last window whose use can be seen, and of those that the program has
+    /// read.
     asked: u64,
     passed: u64,
     /// Misses in a row in files that aren't in the profile.
@@ -133,7 +134,7 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Replays these parts, with at most so many bytes that are fetched and not used yet.
+    /// Replays these parts. At most `budget_bytes` are fetched and not used yet.
     #[must_use]
     pub fn new(parts: &Parts, budget_bytes: u64) -> Self {
         let file = |part: &FilePart| {
@@ -324,7 +325,8 @@ impl Rest {
             };
             let file = next.file.filter(|_| taken > 0);
             let file = file.and_then(|key| self.files.get_mut(&key));
-            // Its start was read meanwhile, behind which the kernel reads by itself.
+            // The program has read the start of the file meanwhile; the kernel reads ahead from
+            // there.
             let is_read = |file: &&mut File| file.state == State::Passed && piece.start_page == 0;
             let is_over = taken == next.pages || file.as_ref().is_some_and(is_read);
             next.start_page = next.start_page.saturating_add(taken);
@@ -370,7 +372,7 @@ mod tests {
     use std::collections::HashMap;
     use std::ops::{Deref, DerefMut};
 
-    /// A rest, whose windows are plans.
+    /// A rest that returns its windows as plans.
     struct OfProfile<'a> {
         remaining: Remaining<'a>,
         rest: Rest,
@@ -492,7 +494,7 @@ mod tests {
         assert!(!rest.goes_on());
         assert_eq!(rest.decide(), Next::End(Why::Unused));
         assert_eq!(rest.tally().wasted_files(), first.len() as u64);
-        // One that has used it has left.
+        // If the program has used the window, the reason is `Left`.
         let mut rest = rest_of(&profile, 5, u64::MAX);
         let first = fetched(&mut rest).unwrap();
         use_all(&mut rest, &first[..40]);
@@ -511,14 +513,14 @@ mod tests {
         };
         assert_eq!((part.total_pages(), bytes), (100, 100 * PAGE_BYTES));
         assert_eq!(rest.decide(), Next::Wait);
-        // It can be at its beginning only.
+        // It can only be at its beginning.
         use_all(&mut rest, &[1]);
         assert!(matches!(rest.decide(), Next::Fetch(part, _) if part.total_pages() == 100));
         let mut rest = rest_of(&profile, 0, 0);
         assert_eq!(rest.decide(), Next::Wait);
     }
 
-    /// Files of 40 pages with a budget of 100: of each, the start is seen, or nothing.
+    /// Files of 40 pages with a budget of 100. The start of each file is seen, or nothing of it.
     #[test]
     fn what_nobody_sees_used_does_not_fill_the_budget_for_ever() {
         let budget_bytes = 100 * PAGE_BYTES;
@@ -544,7 +546,7 @@ mod tests {
             assert!(rest.held_pages <= 100);
         }
         assert_eq!((pages, rest.decide()), (50 * 40, Next::End(Why::Done)));
-        // Where all are mapped, the program shows by a miss how far it has come.
+        // If all files are mapped, a miss shows the position of the program.
         for node in &mut all.nodes {
             node.uses = Uses::MAPPED;
         }
@@ -597,7 +599,7 @@ mod tests {
         assert_eq!(rest.tally().wasted_files(), 0);
         assert!(!rest.hit(Device::default(), 10_000));
         assert!(rest.hit(Device::default(), 1) && !rest.hit(Device::default(), 1));
-        // One of those that seemed gone.
+        // This is one of the files that seemed gone.
         assert!(rest.missed(Device::default(), 2));
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The parts of a profile that its program still needs, as values, and plans of some of them.
+//! The parts of a profile that its program still needs, and read plans of them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use foreread_profile::{NodeId, NodeKind, Profile, Uses};
 
 use crate::known::first_need_ns;
 
-/// A file with pages, of those that a profile names.
+/// A file of a profile that has pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilePart {
     /// The file system.
@@ -25,13 +25,13 @@ pub struct FilePart {
 /// A range of a file, or with 0 pages the metadata of a file or directory only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The place in [`Parts::pieces`].
+    /// The index in [`Parts::pieces`].
     pub number: usize,
     /// File system and inode number of the file; `None` where only metadata is needed.
     pub file: Option<(Device, u64)>,
     /// The first page.
     pub start_page: u64,
-    /// Pages from there on.
+    /// Number of pages; 0 for metadata only.
     pub pages: u64,
 }
 
@@ -44,7 +44,7 @@ pub struct Parts {
     pub pieces: Vec<Piece>,
 }
 
-/// The same parts, and the profile in which they are.
+/// The parts with their profile.
 #[derive(Debug)]
 pub struct Remaining<'a> {
     profile: &'a Profile,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Confirms a suspicion: whether lists of the directories explain the accesses, and in which order
-//! the program goes.
+//! Confirms a suspicion: lists the directories, and finds an order of entries that explains the
+//! accesses.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -18,15 +18,15 @@ use crate::order::{Entry, Order, Orders};
 use crate::place::Place;
 use crate::walk::Walk;
 
-/// Threads whose sequences are compared with the order of directories.
+/// Maximum number of threads whose sequences are compared with the order of directories.
 const EVIDENCE_MAX: usize = 12;
-/// How many levels above the first directories a program's list may start.
+/// Maximum number of levels above the first directories at which a program's list may start.
 const START_LEVELS: usize = 6;
 
 /// A traversal that was confirmed.
 #[derive(Debug)]
 pub struct Confirmed {
-    /// The top.
+    /// The top of the tree.
     pub(super) place: Place,
     pub(super) device: Device,
     pub(super) orders: Orders,
@@ -47,7 +47,7 @@ pub enum Refusal {
 /// Confirms a suspicion, and claims the top for the traversal.
 ///
 /// # Errors
-/// It isn't followed.
+/// [`Refusal`] if it isn't followed.
 pub fn confirm(
     suspicion: &Suspicion,
     budget_bytes: u64,
@@ -70,7 +70,7 @@ pub fn confirm(
     if !machine.is_free(device, &place.inside) {
         return Err(Refusal::Known);
     }
-    // A program that follows a list begins where the list starts.
+    // A program that follows a list of paths begins at the directory in which the paths start.
     let start = suspicion.start.as_ref();
     if let Some((start, of)) = start.and_then(|start| follow(start).ok())
         && of == device
@@ -79,7 +79,7 @@ pub fn confirm(
         place = start;
     }
     place = machine.began_at(suspicion.process, &place).unwrap_or(place);
-    // Too many programs look files up all over the root of the machine.
+    // Too many programs look up files everywhere below the root directory.
     if !suspicion.reads && place.path() == Path::new("/") {
         return Err(Refusal::Wrong);
     }
@@ -114,8 +114,8 @@ fn orders_of_reads(
     }))
 }
 
-/// The orders that explain how the threads of a process came through their directories, and the
-/// part that the first of them explains.
+/// The orders that explain the sequences of a process's threads, and the sequences that the first
+/// order explains.
 fn orders_of_looks(
     place: &Place,
     suspicion: &Suspicion,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The planner of a directory traversal: a [`Walk`](crate::walk) that was confirmed, and the file
-//! system below it.
+//! The planner of a directory traversal: a confirmed [`Walk`](crate::walk), and the file system
+//! below it.
 //!
-//! Input: the accesses of the program, lists of directories, results of fetches. Output: which
-//! directories to list, and plans of files. It follows the program to other directories above its
-//! top, and to another order of entries, as the lists of these directories tell.
+//! Input: the accesses of the program, lists of directories, and results of fetches. Output:
+//! directories to list, and plans of files. It follows the program to directories above its top,
+//! and to another order of entries, if the lists of these directories explain that.
 
 mod confirm;
 mod plan;
@@ -31,7 +31,7 @@ pub struct Traversal<'a> {
     place: Place,
     device: Device,
     walk: NotedWalk<'a>,
-    /// The orders that explain all accesses so far.
+    /// The orders that explain all accesses up to now.
     orders: Orders,
     last_thread: u32,
     /// The files of the fetch that is under way.
@@ -40,8 +40,8 @@ pub struct Traversal<'a> {
 }
 
 impl<'a> Traversal<'a> {
-    /// Begins the traversal that was confirmed. It is the one of that `number` of its process.
-    /// `note` takes its calls for the log.
+    /// Begins a confirmed traversal. `number` is its number among those of its process. `note`
+    /// takes its calls for the log.
     #[must_use]
     pub fn begin(confirmed: Confirmed, number: u64, note: Option<NoteWalk<'a>>) -> Self {
         let Confirmed {
@@ -106,7 +106,7 @@ impl<'a> Traversal<'a> {
     }
 
     fn waits(&mut self, look: &Look, machine: &mut dyn Machine) {
-        // Its misses tell of a program that reads.
+        // A program that reads files is followed by its misses.
         if self.walk.reads() {
             return;
         }
@@ -128,14 +128,14 @@ impl<'a> Traversal<'a> {
         (device == self.device).then_some(place.inside)
     }
 
-    /// After a jump of the program, finds whether it goes in another order than was thought. If the
+    /// After a jump of the program, checks whether another order explains its accesses. If the
     /// directory can't be listed, the order stays.
     fn reorder(&mut self, thread: u32, machine: &mut dyn Machine) {
         let is_same = std::mem::replace(&mut self.last_thread, thread) == thread;
         let Some((above, names)) = self.walk.jumped() else {
             return;
         };
-        // Two threads at two places are no jump.
+        // Two threads at two places do not show a jump.
         if !is_same {
             return;
         }
@@ -155,8 +155,8 @@ impl<'a> Traversal<'a> {
         }
     }
 
-    /// Follows the program out of the tree, if it goes on to the next entry of a directory above.
-    /// Otherwise the access is a stray one, which the walk counts.
+    /// Follows the program out of the tree, if it continues with the next entry of a directory
+    /// above. The walk counts any other access as a stray one.
     fn rise(&mut self, directory: &[u8], machine: &mut dyn Machine) {
         let Some((above, names)) = self.walk.rise(directory) else {
             return;
@@ -166,7 +166,7 @@ impl<'a> Traversal<'a> {
         else {
             return;
         };
-        // Too many programs read below the root of the machine one after the other.
+        // Too many programs read below the root directory one after the other.
         if place.path() == Path::new("/") {
             return;
         }
@@ -174,7 +174,7 @@ impl<'a> Traversal<'a> {
             return;
         };
         let orders = Orders::of(&entries, &names);
-        // Looks come from several threads, which are at several places.
+        // Lookups come from several threads at several places.
         let known = match self.walk.reads() {
             true => orders,
             false => self.orders,
@@ -274,7 +274,7 @@ impl Ahead for Traversal<'_> {
     }
 }
 
-/// Whether a directory lies below a place on its file system, at most so many levels deeper.
+/// Whether `place` lies below `of` on the same file system, at most `levels_max` levels deeper.
 fn is_near(place: &Place, of: &Place, levels_max: usize) -> bool {
     is_within(&of.inside, &place.inside) && of.levels() + levels_max >= place.levels()
 }

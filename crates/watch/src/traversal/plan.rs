@@ -8,11 +8,12 @@ use crate::paths::joined;
 use crate::place::Place;
 use crate::walk::FileToFetch;
 
-/// The part of a file that is fetched: its first 256 KiB. The kernel's own readahead does well on
-/// the rest.
+/// Pages that are fetched of a file: its first 256 KiB. For the rest, the kernel's own readahead
+/// suffices.
 pub const PAGES_PER_FILE: u64 = 64;
 
-/// The starts of these files, in this order of need; or only their inodes.
+/// A plan of these files in order of need: their first pages if `reads`, otherwise only their
+/// inodes.
 pub(super) fn of_files(place: &Place, files: &[FileToFetch], reads: bool) -> ReadPlan {
     let mut builder = PlanBuilder::new();
     for (need, file) in files.iter().enumerate() {
@@ -26,7 +27,7 @@ pub(super) fn of_files(place: &Place, files: &[FileToFetch], reads: bool) -> Rea
     builder.finish()
 }
 
-/// These directories, by their paths inside of the file system and their inode numbers.
+/// A plan of directories, given by their paths in the file system and their inode numbers.
 #[must_use]
 pub fn of_directories(place: &Place, directories: &[(Vec<u8>, u64)]) -> ReadPlan {
     let mut builder = PlanBuilder::new();

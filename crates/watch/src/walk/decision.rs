@@ -32,7 +32,7 @@ pub enum Decision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// The program reads elsewhere.
+    /// The program reads other files.
     Left,
     /// The program did not read the files that were fetched.
     Unused,
