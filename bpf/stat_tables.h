@@ -36,7 +36,7 @@ u64 windows_seen;
 
 struct stat_account accounts[STAT_ACCOUNTS] SEC(".bss.accounts");
 
-/* How many chunks with unused pages fall on each place: most reads meet a 0 and are done. */
+/* Number of chunks with unused pages for each place: most reads find a 0 and need no lookup. */
 #define FILTER_PLACES 65536
 u32 filter[FILTER_PLACES] SEC(".bss.filter");
 
@@ -117,7 +117,7 @@ struct task_state {
 	u64 fault_ns;
 	/* The file of a read that missed, until its pages are there. */
 	u64 read_inode;
-	/* How far a read has come. */
+	/* The pages that a read has reached. */
 	struct span progress;
 	u64 wait_since_ns;
 	u32 wait_account;
