@@ -120,7 +120,7 @@ FR_INLINE fr_u64 fr_2006_history_max(const struct fr_limits *limits, fr_u32 max)
 	return max * (FR_2006_LOOKAHEAD_RATIO + 1) * 100 / fr_ratio(limits);
 }
 
-/* How far a miss may be from the last cached page and still belong to a sparse stream. */
+/* Maximum distance of a miss from the last cached page at which it belongs to a sparse stream. */
 FR_INLINE fr_u64 fr_2006_gap_max(const struct fr_limits *limits, fr_u32 min)
 {
 	/*

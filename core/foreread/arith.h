@@ -50,7 +50,7 @@ FR_INLINE fr_u64 fr_sub(fr_u64 a, fr_u64 b)
 	return fr_if_less(b, a, a - b, 0);
 }
 
-/* How far apart two places are. */
+/* Distance between two places. */
 FR_INLINE fr_u64 fr_apart(fr_u64 a, fr_u64 b)
 {
 	return fr_if_less(a, b, b - a, a - b);

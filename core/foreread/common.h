@@ -50,7 +50,7 @@ FR_INLINE void fr_wants_clear(struct fr_wants *wants)
 	wants->reserved = 0;
 }
 
-/* How much of @size pages from @start may be read. */
+/* Number of the @size pages from @start that may be read. */
 FR_INLINE fr_u32 fr_readable(const struct fr_limits *limits, fr_u64 start, fr_u32 size)
 {
 	fr_u64 pages = fr_min(size, fr_sub(limits->file_pages, start));

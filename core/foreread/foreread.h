@@ -712,8 +712,8 @@ FR_INLINE void fr_foreread_around_hit(struct fr_streams *streams)
 }
 
 /*
- * How often, of 255, nothing else was asked of the device between two accesses of a thread's last
- * stream.
+ * Share, of 255, of the accesses of a thread's last stream with no other request of the device in
+ * between.
  */
 FR_INLINE fr_u32 fr_foreread_alone_of(const struct fr_call *call)
 {
