@@ -31,9 +31,9 @@ pub struct Counters {
     pub requests: u64,
     /// Their bytes.
     pub request_bytes: u64,
-    /// How long programs waited for reads.
+    /// Time that programs waited for reads.
     pub stall_ns: u64,
-    /// How often.
+    /// Number of these waits.
     pub stalls: u64,
 }
 
@@ -144,9 +144,9 @@ pub struct Change {
     pub used_late: u64,
     /// Pages wasted.
     pub wasted: u64,
-    /// How many more pages are in memory unused.
+    /// Change in the number of unused pages in memory.
     pub resident_unused: i64,
-    /// How many more pages are on their way.
+    /// Change in the number of pages in flight.
     pub in_flight: i64,
     /// Times that readahead was issued.
     pub windows: u64,
@@ -154,9 +154,9 @@ pub struct Change {
     pub requests: u64,
     /// Their bytes.
     pub request_bytes: u64,
-    /// How long programs waited for reads.
+    /// Time that programs waited for reads.
     pub stall_ns: u64,
-    /// How often.
+    /// Number of these waits.
     pub stalls: u64,
 }
 
