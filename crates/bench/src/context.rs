@@ -17,7 +17,7 @@ use foreread_measure::sample::Rounds;
 
 /// Disks that most sections measure on by default.
 const DEVICES: [&str; 4] = ["hdd", "usb", "cloud", "nvme"];
-/// How long `churn` goes on where nothing else is said.
+/// Default duration of `churn`.
 pub const MINUTES: f64 = 2.0;
 /// Number of files in `many-files` by default.
 pub const FILES: usize = 1_000_000;
@@ -37,11 +37,11 @@ pub struct Context {
     pub programs: Vec<String>,
     /// Where traces and lists of requests are kept, if they are.
     pub keep: Option<PathBuf>,
-    /// How long `churn` goes on.
+    /// Duration of `churn`.
     pub churn_minutes: f64,
-    /// How many processes `many-processes` has exist at once.
+    /// Number of processes that exist at once in `many-processes`.
     pub processes: usize,
-    /// How many files `many-files` has programs go through.
+    /// Number of files that programs go through in `many-files`.
     pub files: usize,
     /// Cold starts by program and device.
     cold: BTreeMap<(String, String), (Program, ColdStarts)>,

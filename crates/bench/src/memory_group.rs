@@ -70,7 +70,7 @@ impl MemoryGroup {
         Ok(group)
     }
 
-    /// How much memory it has.
+    /// The memory limit of the group.
     pub fn limit_bytes(&self) -> u64 {
         self.limit_bytes
     }
@@ -82,7 +82,7 @@ impl MemoryGroup {
         vec!["sh".into(), "-c".into(), script.into(), processes.into()]
     }
 
-    /// How many processes the kernel has killed in it for want of memory.
+    /// Number of processes in it that the kernel has killed for lack of memory.
     ///
     /// # Errors
     /// The kernel doesn't say.

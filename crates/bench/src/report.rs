@@ -57,7 +57,7 @@ pub struct Row {
     pub cells: Vec<String>,
     /// The number that is judged, in the unit of its column.
     pub value: f64,
-    /// How many digits of it to show.
+    /// Number of decimals to show.
     pub digits: usize,
     pub target: Target,
     /// Everything about it, for programs.

@@ -21,7 +21,7 @@ use serde_json::Value;
 const START_MAX: Duration = Duration::from_secs(30);
 /// For threads to end after the last program.
 const SETTLE_MAX: Duration = Duration::from_secs(10);
-/// How often it is looked at for the most that it holds.
+/// Interval at which its resources are sampled for their maximum.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Resources that it holds at a time.

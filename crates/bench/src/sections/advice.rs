@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long `foreread advise` takes for 1,000 block devices.
+//! Time that `foreread advise` takes for 1,000 block devices.
 
 use std::process::Stdio;
 

@@ -16,7 +16,7 @@ use crate::report::{Row, Section, Target};
 
 /// The disks that the machine's own share is small on.
 const DEVICES: [&str; 3] = ["hdd", "usb", "cloud"];
-/// How far the simulated time and requests may be from the real ones.
+/// Maximum relative error of the simulated time and requests against the real ones.
 const TIME_OFF: f64 = 0.1;
 const REQUESTS_OFF: f64 = 0.05;
 

@@ -410,7 +410,7 @@ pub const HEADER: [&str; 6] = [
     "start and end",
 ];
 
-/// How long to measure each program.
+/// Time for which each program is measured.
 pub fn program_time() -> Duration {
     Duration::from_secs(18)
 }

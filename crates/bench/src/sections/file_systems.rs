@@ -11,7 +11,7 @@ use super::cold::{details, seconds};
 use crate::context::Context;
 use crate::report::{Row, Section, Target};
 
-/// How much faster than the kernel alone the second run should be.
+/// Target of the second run's speedup over the kernel alone.
 const TARGET: Target = Target::AtLeast(8.0);
 
 pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {

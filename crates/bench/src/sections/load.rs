@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long a profile of 50,000 files takes to read.
+//! Time to read a profile of 50,000 files.
 
 use foreread_measure::MeasureError;
 use foreread_measure::sample::Sample;

@@ -98,7 +98,7 @@ fn disk(files: usize) -> Result<ModelledDisk, MeasureError> {
     Ok(disk)
 }
 
-/// How long a program takes of which nothing is in memory, in seconds.
+/// Time of a program with nothing in memory, in seconds.
 fn cold_s(
     disk: &ModelledDisk,
     (name, arguments, good_end): &(&str, &[&str], i32),

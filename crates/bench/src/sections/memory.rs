@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much memory `foreread run` takes for a profile of 50,000 files.
+//! Memory that `foreread run` takes for a profile of 50,000 files.
 
 use std::fs;
 use std::path::PathBuf;

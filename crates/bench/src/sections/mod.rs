@@ -104,7 +104,7 @@ impl SectionName {
         Self::ManyProcesses,
     ];
 
-    /// How long it takes on a machine with two processors.
+    /// Duration on a machine with two processors, in minutes.
     pub fn minutes(self, quick: bool) -> f64 {
         let minutes = match self {
             Self::Cold => 10.0,

@@ -88,7 +88,7 @@ impl Bed {
         words
     }
 
-    /// How long a program takes, from inside, in nanoseconds.
+    /// Time of a program, measured inside it, in nanoseconds.
     fn run_ns(&self, words: &[OsString]) -> Result<f64, MeasureError> {
         let mut command = self.disk.testbed().command(&words[0]);
         command.args(&words[1..]).stdin(Stdio::null());
@@ -139,7 +139,7 @@ impl Bed {
     }
 }
 
-/// How much longer a program takes, in per cent.
+/// Slowdown of a program, in percent.
 fn longer(name: &str, pairs: &Pairs) -> Row {
     Row {
         cells: vec![

@@ -103,7 +103,7 @@ fn installed(
     Ok((None, host))
 }
 
-/// How much faster it should be.
+/// Target of the speedup.
 fn target(program: &str, device: &str) -> Target {
     match (program, device) {
         ("grep", "hdd") => Target::AtLeast(7.0),

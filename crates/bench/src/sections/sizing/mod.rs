@@ -25,7 +25,7 @@ const CAPACITY_BYTES: u64 = 8 << 30;
 const SLOW_BYTES_PER_S: f64 = 20e6;
 const SECONDS_MAX: f64 = 10.0;
 const SECONDS_MAX_SLOW: f64 = 60.0;
-/// How much of the best the found size must reach, in percent.
+/// Minimum throughput of the found size, in percent of the best.
 const SHARE_MIN: f64 = 98.0;
 
 struct Device {

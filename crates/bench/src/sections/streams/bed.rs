@@ -259,8 +259,8 @@ impl Run {
     }
 }
 
-/// How often the caches of this machine were dropped since it started; 0 where the kernel doesn't
-/// count.
+/// Number of times that this machine's caches were dropped since boot; 0 if the kernel doesn't
+/// count them.
 fn cache_drops() -> u64 {
     let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
     drops_in(&text)

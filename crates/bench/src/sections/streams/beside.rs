@@ -175,8 +175,8 @@ fn read_beside(
     })
 }
 
-/// How long each read took that was begun before `has_ended`: one that had to wait for the end of
-/// the scan counts most of all.
+/// Latencies of the reads that begin before `has_ended`. The read that waits for the end of the
+/// scan is included: it matters most.
 fn latencies(
     file: &File,
     path: &Path,

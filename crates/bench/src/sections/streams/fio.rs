@@ -33,8 +33,8 @@ pub fn cold_bytes_per_s(bed: &Bed, file: &Path, bytes: u64) -> Result<f64, Measu
     number(&run(bed, file, &options)?, "/jobs/0/read/bw_bytes")
 }
 
-/// How long one of many random reads of 4 KiB takes, in nanoseconds, of a file that is in memory
-/// and stays there.
+/// Time of one random read of 4 KiB, in nanoseconds, averaged over many. The file is in memory and
+/// stays there.
 pub fn cached_read_ns(bed: &Bed, file: &Path, seconds: u64) -> Result<f64, MeasureError> {
     let runtime = format!("--runtime={seconds}");
     let options = [

@@ -35,7 +35,7 @@ const WATCH_ALL: [&str; 3] = ["watch", "--all", "--json"];
 const GOOD_ENDS: [i32; 2] = [0, EXIT_PARTLY];
 /// Runs whose median is one time.
 const RUNS: usize = 5;
-/// How long one run of fio reads.
+/// Duration of one run of fio.
 const FIO_SECONDS: u64 = 1;
 const IDLE_SECONDS: u64 = 10;
 

@@ -24,7 +24,7 @@ use crate::report::{Row, Section, Target};
 
 /// A mebibyte, in which sizes of files are given here.
 const MIB: u64 = 1 << 20;
-/// How long one row is measured at most, and how often at least.
+/// Maximum time of the measurement of one row, and minimum number of its rounds.
 const ROW_SECONDS: u64 = 8;
 const ROUNDS_MIN: usize = 3;
 

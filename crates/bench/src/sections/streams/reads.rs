@@ -74,7 +74,7 @@ pub fn measure(streams: &mut Streams<'_>) -> Result<(), MeasureError> {
     )
 }
 
-/// How many files a program reads, where it isn't parts of the large one.
+/// Number of files that a program reads; 0 if it reads parts of the large one.
 fn readers(program: &str) -> u64 {
     let number = program.strip_prefix("readers-");
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
