@@ -20,9 +20,9 @@ pub struct Options {
     pub processes: Vec<String>,
     /// Least wait that counts as held back, in nanoseconds.
     pub held_over_ns: u64,
-    /// How many of those that waited longest are kept.
+    /// Number of longest waits to keep.
     pub worst: usize,
-    /// How many requests are kept for a picture.
+    /// Number of requests to keep for a picture.
     pub kept: usize,
 }
 

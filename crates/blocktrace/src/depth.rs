@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many requests a device had at once, and for how long it had none.
+//! Tracks the number of requests at a device over time, and the time without one.
 
 /// Two sums of time; the difference of two readings is the time in between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

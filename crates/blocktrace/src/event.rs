@@ -136,12 +136,12 @@ pub enum Action {
     Plugged,
     /// `U`: the plug lets them go.
     Unplugged {
-        /// How many it held; not every kernel says so.
+        /// Number of requests that it held; `None` if the kernel doesn't report it.
         requests: Option<u32>,
     },
     /// `UT`: its timer lets them go, or, since Linux 2.6.39, its process going to sleep.
     TimerUnplugged {
-        /// How many it held.
+        /// Number of requests that it held.
         requests: Option<u32>,
     },
     /// `I`: a request went to the scheduler.
@@ -178,7 +178,7 @@ pub enum Action {
     },
     /// Something was not seen: not one event, but a note about others.
     Lost {
-        /// How many events.
+        /// Number of lost events.
         events: u64,
     },
     /// An action that isn't known here.

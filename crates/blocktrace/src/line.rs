@@ -20,7 +20,7 @@ use thiserror::Error;
 
 use crate::event::{Action, Device, Event, Letters, Rwbs};
 
-/// How much of a bad line a message quotes.
+/// Maximum length of the quotation of a bad line in a message.
 const QUOTED_CHARS: usize = 60;
 
 /// The prefix of a note about lost events among `blkparse`'s messages.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::event::Event;
 
-/// How many events are held back, waiting for an earlier one.
+/// Maximum number of events that wait for an earlier one.
 const WINDOW: usize = 4096;
 
 /// Puts events in order of time; those of one time stay as they came.

@@ -104,14 +104,14 @@ pub struct PlugHold {
     pub since_ns: u64,
     /// End of the stay, in nanoseconds.
     pub until_ns: u64,
-    /// How long of it the device had nothing else to do, as far as the trace shows.
+    /// Part of the stay in which the device had no other request, as far as the trace shows.
     pub idle_ns: u64,
     /// The event that ended it.
     pub release: Release,
 }
 
 impl PlugHold {
-    /// How long it was.
+    /// Duration of the stay.
     #[must_use]
     pub fn held_ns(&self) -> u64 {
         self.until_ns.saturating_sub(self.since_ns)
@@ -125,23 +125,23 @@ pub struct QueueWait {
     pub since_ns: u64,
     /// End of the wait, in nanoseconds.
     pub until_ns: u64,
-    /// How long of it the device had nothing to do, as far as the trace shows.
+    /// Part of the wait in which the device had no request, as far as the trace shows.
     pub idle_ns: u64,
-    /// How long of it the device had fewer requests than it had had at once before.
+    /// Part of the wait in which the device had fewer requests than its maximum before.
     pub room_ns: u64,
     /// Requests that came later and went first.
     pub overtaken: u64,
 }
 
 impl QueueWait {
-    /// How long it was.
+    /// Duration of the wait.
     #[must_use]
     pub fn waited_ns(&self) -> u64 {
         self.until_ns.saturating_sub(self.since_ns)
     }
 
-    /// How long the scheduler held the request back: all of the wait when others went first, else
-    /// while the device had room.
+    /// Time that the scheduler held the request back. If other requests went first, all of the
+    /// wait; otherwise the part in which the device had room.
     #[must_use]
     pub fn held_ns(&self) -> u64 {
         match self.overtaken {
@@ -215,11 +215,11 @@ pub struct Request {
     pub rwbs: Rwbs,
     /// Where it begins.
     pub sector: u64,
-    /// How much it is, with all that was merged.
+    /// Number of sectors, with all merged bios.
     pub sectors: u64,
     /// The bios that it consists of; the first [`BIOS_MAX`](crate::follow::BIOS_MAX) of them.
     pub bios: Vec<Bio>,
-    /// How many bios it consists of.
+    /// Number of bios in it.
     pub bio_count: u64,
     /// When it was made.
     pub got_ns: Option<u64>,
@@ -231,7 +231,7 @@ pub struct Request {
     pub completed_ns: Option<u64>,
     /// The status that the device reported, 0 for success.
     pub error: i32,
-    /// How often the driver gave it back.
+    /// Number of times that the driver requeued it.
     pub requeues: u32,
     /// Its stay in a plug.
     pub plug: Option<PlugHold>,
@@ -272,7 +272,7 @@ impl Request {
         known.into_iter().flatten().next().unwrap_or(0)
     }
 
-    /// How long a part of its life took; `None` when an end of it isn't in the trace.
+    /// Duration of a part of its life; `None` if an end of the part isn't in the trace.
     #[must_use]
     pub fn leg_ns(&self, leg: Leg) -> Option<u64> {
         let inserted = self.inserted_ns;
@@ -318,7 +318,8 @@ impl Request {
             .filter(held)
     }
 
-    /// How long it was held back, by a plug and by the scheduler, where that was this long.
+    /// Time that a plug and the scheduler held it back. Each counts only if it is longer than
+    /// `over_ns`.
     #[must_use]
     pub fn held_ns(&self, over_ns: u64) -> u64 {
         let plug = self.held_by_plug(over_ns).map_or(0, PlugHold::held_ns);

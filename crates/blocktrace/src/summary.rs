@@ -16,9 +16,9 @@ const GROUPS_MAX: usize = 256;
 pub struct Held {
     /// Number of requests.
     pub requests: u64,
-    /// How long together.
+    /// Sum of the times for which they were held back.
     pub held_ns: u64,
-    /// How long of it, request by request, the device had nothing to do.
+    /// Part of this sum in which the device had no request, counted for each request.
     pub idle_ns: u64,
 }
 
@@ -30,7 +30,7 @@ impl Held {
     }
 }
 
-/// How long each part of a life took.
+/// Durations of each part of a request's life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LegTimes([Latencies; Leg::ALL.len()]);
 
@@ -65,7 +65,7 @@ pub struct Stats {
     pub incomplete: u64,
     /// Times.
     pub legs: LegTimes,
-    /// How many requests have up to 2^i bytes, and more than half of that.
+    /// Number of requests with at most 2^i bytes and more than half of that, by i.
     pub sizes: BTreeMap<u64, u64>,
     /// Held back by a plug.
     pub by_plug: Held,

@@ -375,7 +375,7 @@ impl Disk {
         self.waiting.insert(id, followed);
     }
 
-    /// How many that are younger have gone to the driver.
+    /// Number of younger requests that have gone to the driver.
     fn gone_before(&self, id: Id) -> u64 {
         (self.gone_early.len() - self.gone_early.partition_point(|gone| *gone <= id)) as u64
     }

@@ -28,7 +28,7 @@ impl Placed for Loose {
 #[derive(Debug)]
 pub struct Followed {
     pub request: Request,
-    /// How much of it is not done yet: a device may complete it in parts.
+    /// The first sector that is not completed yet: a device may complete a request in parts.
     pub left_from: u64,
     /// Time of its entry into its plug; the event that releases it goes into the request itself.
     pub plugged: Option<(u64, Clocks)>,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-/// How many that begin at one sector are looked at.
+/// Maximum number of entries with one first sector that are examined.
 const LOOKED_AT: usize = 64;
 
 /// An entry of an [`Index`].

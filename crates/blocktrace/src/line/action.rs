@@ -90,7 +90,7 @@ fn remapped(event: &mut Event, rest: Rest<'_>) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// How many events a message says were lost.
+/// Number of lost events that a message reports.
 pub(super) fn lost(message: &[u8]) -> Option<u64> {
     digits(
         message
