@@ -211,7 +211,7 @@ impl<'a> Types<'a> {
         })
     }
 
-    /// How many types there are: their numbers go from 1 to this.
+    /// Number of types. Their numbers go from 1 to this.
     pub fn count(&self) -> u32 {
         u32::try_from(self.places.len()).unwrap_or(u32::MAX)
     }

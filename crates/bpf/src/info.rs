@@ -23,7 +23,7 @@ pub fn info(program: &ProgramMut<'_>) -> Option<libbpf_sys::bpf_prog_info> {
     (asked == 0).then_some(info)
 }
 
-/// How many events these programs have missed (`recursion_misses`).
+/// Number of events that these programs have missed (`recursion_misses`).
 ///
 /// The kernel skips a program that is already running on the same CPU. Since Linux 7.0 a thread may
 /// be preempted inside a program of a tracepoint; before, only inside one of a function. Until that

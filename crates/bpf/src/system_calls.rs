@@ -27,7 +27,7 @@ enum Class {
     LookAtFlags2 = 3 | 0x20,
     /// In the fourth.
     LookAtFlags3 = 3 | 0x40,
-    /// How many bytes are asked for is the third argument.
+    /// The third argument is the number of requested bytes.
     ReadCount2 = 7 | 0x80,
     /// The same, at a position.
     PreadCount2 = 8 | 0x80,
