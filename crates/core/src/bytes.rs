@@ -47,7 +47,7 @@ impl<'a> Cursor<'a> {
         Self { rest: bytes }
     }
 
-    /// How many bytes are left.
+    /// Number of bytes that are left.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rest.len()

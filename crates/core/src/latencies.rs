@@ -6,10 +6,10 @@
 /// Steps to a power of two, as a shift.
 const STEPS_SHIFT: u32 = 6;
 
-/// How often calls took how long.
+/// A histogram of the durations of calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
-    /// Number of the bucket, from the lowest on, and how many times are in it.
+    /// Number of the bucket, in ascending order, and the count of durations in it.
     buckets: Vec<(u16, u64)>,
     count: u64,
     max_ns: u64,
@@ -32,7 +32,7 @@ impl Latencies {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// How many times there are.
+    /// Number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count

@@ -14,7 +14,7 @@ pub enum UnitError {
     /// More bytes than 64 bits can count.
     #[error("{count} {unit} are more bytes than 64 bits can count; give a smaller number")]
     TooLarge {
-        /// How many of `unit`.
+        /// The count, in `unit`.
         count: u64,
         /// Plural name of the unit.
         unit: &'static str,
@@ -44,7 +44,7 @@ pub trait Unit: Copy + fmt::Display {
     /// This many of the unit.
     fn new(count: u64) -> Self;
 
-    /// How many of the unit.
+    /// The count, in this unit.
     fn count(self) -> u64;
 
     /// The same size in bytes.

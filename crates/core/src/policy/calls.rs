@@ -77,7 +77,7 @@ impl Device {
         ffi::device_done(self, done);
     }
 
-    /// How many pages cost as much as a request: 4 to 1024.
+    /// Break-even: number of pages that cost as much as a request, 4 to 1024.
     #[must_use]
     pub fn even_pages(&self) -> u32 {
         ffi::device_even_pages(self, 0)

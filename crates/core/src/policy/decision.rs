@@ -167,7 +167,8 @@ impl Decision {
     const FORCED: u8 = 0x08;
     const DOWN: u8 = 0x10;
 
-    /// How often the last window is repeated, and how far apart: pages up, or down when negative.
+    /// Number of repetitions of the last window, and their distance in pages: positive forward,
+    /// negative backward.
     #[must_use]
     pub fn repeats(&self) -> Option<(u32, i64)> {
         let step = i64::try_from(self.step_pages).unwrap_or(i64::MAX);

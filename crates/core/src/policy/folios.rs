@@ -19,7 +19,7 @@ pub struct Folio {
 }
 
 impl Folio {
-    /// How many pages it has.
+    /// Number of pages in it.
     #[must_use]
     pub fn pages(&self) -> u64 {
         1 << self.order

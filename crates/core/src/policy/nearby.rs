@@ -116,6 +116,6 @@ pub struct Near {
     pub history_pages: u64,
     /// Pages probed.
     pub sampled: u32,
-    /// How many of them had been read.
+    /// Number of probed pages that had been read.
     pub sampled_hits: u32,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How large windows are, by device and by memory. All results are in pages of 4 KiB.
+//! Sizes of windows by device and by memory. All results are in pages of 4 KiB.
 
 pub use super::limits::DEFAULT_PAGES;
 use crate::ffi;
