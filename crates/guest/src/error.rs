@@ -47,7 +47,7 @@ pub enum GuestError {
     HungAtBoot {
         /// Name of the kernel.
         kernel: String,
-        /// How often it was booted.
+        /// Number of times that it was booted.
         boots: u32,
         /// The last lines of its console.
         console: String,

@@ -13,7 +13,7 @@ use foreread_model::DiskParameters;
 use foreread_testbed::workload::ABSENT_PATTERN;
 
 const FILES: usize = 700;
-/// How many times fewer requests the second run makes, at least. It is about a tenth of them where
+/// Minimum factor by which the second run makes fewer requests. It makes about a tenth of them if
 /// nothing else keeps the processors busy.
 const FEWER: u64 = 2;
 

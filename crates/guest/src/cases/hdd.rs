@@ -25,7 +25,7 @@ pub const CASE: Case = Case {
 const FEWER_BY_RUN: u64 = 20;
 /// The same of `watch`, at its first sight of the files.
 const FEWER_BY_WATCH: u64 = 8;
-/// How much longer a command may take when it is recorded.
+/// Maximum slowdown of a command that is recorded.
 const SLOWER_MAX_PERCENT: f64 = 3.0;
 /// It takes 130 s where nothing else runs.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
@@ -138,7 +138,7 @@ fn measured(context: &Context<'_>, kernel: &str, commands: &str) -> Result<Outco
         .run()
 }
 
-/// How much longer the command of this pair took when it was recorded.
+/// Slowdown of the command of this pair when it was recorded.
 ///
 /// The emulated processor is 10 to 20 times slower than a real one, so the steps before and after
 /// the command are left out. `foreread doctor` tells how long they take on a real machine.
@@ -153,7 +153,7 @@ fn step_s(steps: &Value, name: &str) -> f64 {
     steps[name].as_u64().unwrap_or(0) as f64 / 1e9
 }
 
-/// How long a run took by the guest's clock.
+/// Duration of a run by the guest's clock.
 fn seconds(outcome: &Outcome, name: &str) -> Result<f64, GuestError> {
     let text = outcome.file(name)?;
     let mut times = text.split_whitespace().map(str::parse::<f64>);

@@ -70,7 +70,7 @@ modprobe -a fuse loop
 mkdir -p /mnt/data
 ";
 
-/// How much larger `alone` is than `with`, as people say it: `7,554 -> 350, 1/21.6`.
+/// The ratio of `alone` to `with` as text: `7,554 -> 350, 1/21.6`.
 fn ratio(alone: u64, with: u64) -> String {
     let factor = alone as f64 / with.max(1) as f64;
     format!("{} of {} (1/{factor:.1})", grouped(with), grouped(alone))
