@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far the device of a file reads ahead, for the model.
+//! Readahead settings of the device of a file, for the model.
 
 use std::fs::File;
 use std::io;

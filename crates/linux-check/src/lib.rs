@@ -32,7 +32,7 @@ use device::Device;
 use resident::Resident;
 use watched::Watched;
 
-/// How long a read may take before the check gives up.
+/// Time limit of a read, after which the check gives up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The means by which the kernel is observed.
