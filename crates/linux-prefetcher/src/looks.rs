@@ -34,8 +34,8 @@ const THREADS: usize = 16;
 /// queue has to do all the sorting: with 16 at once every second one was a trip back of the head.
 const DIRECTORY_THREADS: usize = 64;
 
-/// How many threads look, and how many directories each keeps open, with the descriptors that this
-/// process may have: a look takes up to three.
+/// Number of threads that look, and number of directories that each keeps open. Both fit into this
+/// process's limit of descriptors: a look takes up to three.
 fn pool_size(threads: usize) -> (usize, usize) {
     const KEPT_MAX: usize = 24;
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);

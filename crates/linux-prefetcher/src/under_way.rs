@@ -14,7 +14,7 @@ use super::report::{Report, Tally};
 use super::targets::Target;
 use super::{Neighbours, Options, is_shrunk};
 
-/// How long data is held back at most: somewhat longer than a recorder takes to load on an idle
+/// Maximum time for which data is held back. A recorder takes somewhat less to load on an idle
 /// machine (20 to 30 ms).
 const HOLD_MAX: Duration = Duration::from_millis(50);
 
@@ -52,7 +52,7 @@ struct State {
 }
 
 impl State {
-    /// How long the end is to be waited for; `None` when it has come.
+    /// Time limit of the wait for the end; `None` if there is nothing left to wait for.
     fn patience(&self) -> Option<Duration> {
         if self.working == 0 {
             return None;

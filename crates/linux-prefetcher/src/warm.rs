@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much of what a profile names is cached, found without reading anything.
+//! Finds the cached share of a profile's files and pages, without reading anything.
 //!
 //! The command waits for the answer. So nothing is asked that a server or a device could leave
 //! unanswered: files of other than local file systems are left out, each file is looked at before

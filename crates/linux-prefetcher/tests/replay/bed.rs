@@ -124,7 +124,7 @@ impl Bed {
     }
 }
 
-/// How often pages left the page cache of this machine.
+/// Counts the pages that left the page cache of this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Evictions {
     /// Caches dropped: page cache and slabs count each.
