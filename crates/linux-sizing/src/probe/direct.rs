@@ -23,7 +23,7 @@ pub struct Latency {
     pub latency_ns_p99: f64,
     /// Reads timed.
     pub reads: usize,
-    /// How many small reads the device does in a second, with many at once.
+    /// Number of small reads that the device serves in a second, with many at once.
     pub parallel_reads_per_s: f64,
 }
 

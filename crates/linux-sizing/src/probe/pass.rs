@@ -20,17 +20,17 @@ use super::{ProbeError, READ_BYTES, Stop, failed};
 const PARTS_MAX: u64 = 8;
 /// Places to look at for one of which nothing is cached.
 const PLACES_MAX: u64 = 256;
-/// How often to look whether the last window has arrived.
+/// Interval at which the arrival of the last window is checked.
 const ARRIVAL_PAUSE: Duration = Duration::from_micros(500);
-/// How much longer than a window takes it may take.
+/// Time that it may take beyond the time of a window.
 const ARRIVAL_PATIENCE: Duration = Duration::from_millis(20);
 
 /// The result of a pass: times of parts of equal length, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassTimes {
-    /// How much was read in each part.
+    /// Bytes that were read in each part.
     pub part_bytes: u64,
-    /// How long each took.
+    /// Duration of each part.
     pub parts: Vec<Duration>,
 }
 

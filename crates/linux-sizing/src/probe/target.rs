@@ -23,15 +23,15 @@ const LENGTH_BYTES_MIN: u64 = 64 << 10;
 const FILE_BYTES_MIN: u64 = 64 << 20;
 /// A file of this size need not be looked for further.
 const FILE_BYTES_ENOUGH: u64 = 1 << 30;
-/// How far to look for one.
+/// Limits of the search for such a file.
 const ENTRIES_MAX: usize = 50_000;
 const SEARCH_TIME: Duration = Duration::from_secs(2);
 /// A file made for the probe.
 const OWN_BYTES: u64 = 256 << 20;
 const OWN_BYTES_MIN: u64 = 4 << 20;
-/// How long to write it.
+/// Time limit for writing it.
 const OWN_TIME: Duration = Duration::from_secs(10);
-/// How much of the free space it may take.
+/// It may take at most one part in this many of the free space.
 const OWN_SHARE_OF_FREE: u64 = 10;
 /// Pieces of a file that are looked at.
 const RUNS_MAX: usize = 4096;
@@ -58,9 +58,9 @@ pub struct Target {
     pub file: File,
     /// Its name; that of the directory for a file made for the probe.
     pub path: PathBuf,
-    /// How many bytes of it can be read.
+    /// Number of bytes that can be read.
     pub length_bytes: u64,
-    /// How many pieces a file lies in; `None` of a device, or where that can't be told.
+    /// Number of pieces in which a file lies; `None` for a device, or if unknown.
     pub pieces: Option<usize>,
     /// The readahead setting of its device.
     pub setting: ReadAheadSetting,

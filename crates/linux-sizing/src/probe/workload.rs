@@ -18,7 +18,7 @@ use rustix::fs::{Advice, fadvise};
 
 use super::Stop;
 
-/// How often it is looked how much is held in memory.
+/// Interval at which the memory that is held is sampled.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The result of one run. Pages are of 4 KiB, and those that readahead brought in.
