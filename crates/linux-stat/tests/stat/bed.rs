@@ -18,8 +18,7 @@ use rustix::fs::{Advice, fadvise};
 use rustix::mm::{Advice as MapAdvice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 pub const PAGE_BYTES: u64 = 4096;
-/// How many files, and how many pages each of them has: a prime, so that nothing comes out right by
-/// chance.
+/// Number of files, and number of pages of each: a prime, so that no result is right by chance.
 pub const FILES: u64 = 23;
 pub const PAGES: u64 = 23;
 
@@ -165,7 +164,7 @@ pub fn sum(of: &[(Kind, Counts)]) -> Change {
     change
 }
 
-/// How long a page may be in flight. The slowest modelled disk needs milliseconds, on an emulated
+/// Time limit for a page in flight. The slowest modelled disk needs milliseconds, on an emulated
 /// processor a tenth of a second.
 const IN_FLIGHT_MAX: Duration = Duration::from_secs(20);
 
@@ -234,7 +233,7 @@ impl Drop for Mapped {
     }
 }
 
-/// How many of the first pages of a file are cached, on each kernel.
+/// Number of cached pages among the first `pages` of a file, on each kernel.
 pub fn cached_pages(file: &File, pages: u64) -> u64 {
     cached_pages_from(file, 0, pages)
 }

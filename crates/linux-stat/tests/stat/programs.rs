@@ -125,8 +125,8 @@ impl Reference {
     }
 }
 
-/// How often the page cache of the machine was dropped, and how many pages were reclaimed: what
-/// goes and comes within one step residency doesn't show.
+/// Number of times that the machine's page cache was dropped, and number of reclaimed pages.
+/// Residency doesn't show a page that leaves and arrives again within one step.
 fn disturbances() -> Vec<String> {
     let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
     let is_one =

@@ -113,7 +113,7 @@ fn read_page_by_page_the_missing_are_late_and_the_others_on_time() {
 
 #[test]
 fn read_at_once_all_is_used() {
-    // How many of them the reader waits for is up to the device.
+    // The number of pages that the reader waits for depends on the device.
     for file_system in FileSystem::ALL {
         on_bed(file_system, |bed| {
             let files = bed.files();
@@ -277,7 +277,7 @@ fn in_large_folios_each_page_counts() {
             assert!(late <= 2, "{late}");
             let snapshot = settled(&mut accounting, file.inode);
             let all = sum(&of_file(&snapshot, file.inode));
-            // How far windows reach is the kernel's business; that all of it is cached isn't.
+            // The kernel decides how far windows reach, but all of their pages must be cached.
             let cached = cached_pages(&file.file, 230);
             assert!(cached > 97, "{cached}");
             assert_eq!(
