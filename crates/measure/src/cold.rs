@@ -92,7 +92,7 @@ impl ColdStarts {
         wall(&self.second).median() / self.limit_ns().max(1) as f64
     }
 
-    /// How often a second run fits into a start with the kernel alone, by medians.
+    /// The median time with the kernel alone, divided by the median second run.
     pub fn times_faster(&self) -> Option<f64> {
         let second = wall(&self.second).median();
         (!self.kernel.is_empty() && second > 0.0).then(|| wall(&self.kernel).median() / second)
@@ -267,7 +267,7 @@ fn start(
     })
 }
 
-/// How long a command takes, started and waited for.
+/// Time of a command from its start to its end.
 fn timed(program: &Program, command: &mut Command) -> Result<u64, MeasureError> {
     Ok(process::run_to(command, &[program.good_end()])?.elapsed_ns())
 }

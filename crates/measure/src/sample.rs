@@ -22,7 +22,7 @@ impl Sample {
         Self::new(values.into_iter().map(|value| value as f64))
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         self.sorted.len()
     }
@@ -99,7 +99,7 @@ impl Pairs {
     }
 }
 
-/// How often to measure: until the time is used up, within bounds.
+/// The number of rounds of a measurement: as many as fit into a time, within bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
     /// Minimum number of rounds.
