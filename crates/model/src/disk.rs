@@ -13,7 +13,7 @@ pub struct Request {
     pub id: u64,
     /// Where it starts on the disk.
     pub offset_bytes: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub length_bytes: u64,
     /// Whether it writes. A write takes the same time as a read; it is counted apart.
     pub write: bool,
@@ -39,7 +39,7 @@ pub struct Counters {
     pub requests: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// How many of the requests were writes.
+    /// Number of requests that were writes.
     pub write_requests: u64,
     /// The bytes of the writes.
     pub write_bytes: u64,

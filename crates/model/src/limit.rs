@@ -9,7 +9,7 @@ use crate::parameters::DiskParameters;
 pub struct Extent {
     /// Where it starts.
     pub offset_bytes: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub length_bytes: u64,
 }
 

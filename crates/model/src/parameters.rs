@@ -46,7 +46,7 @@ pub struct DiskParameters {
     pub capacity_bytes: u64,
     /// Bandwidth of all transfers together. At least 1.
     pub bandwidth_bytes_per_s: u64,
-    /// How long a transfer takes by the size of its request, where the bandwidth doesn't say it.
+    /// Times of transfers by the size of the request, if the bandwidth doesn't give them.
     pub transfer_times: TransferTimes,
     /// From the start of a request to its first byte. Used by [`DiskModel::Parallel`].
     pub latency_ns: u64,
@@ -175,7 +175,7 @@ impl DiskParameters {
         self.set(key, value)
     }
 
-    /// How many requests it pays to keep with the disk: what it serves at once.
+    /// Number of requests that the disk serves at once; more in flight bring no gain.
     pub fn served_at_once(&self) -> u64 {
         match self.model {
             DiskModel::Head => 1,

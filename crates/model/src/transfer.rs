@@ -8,7 +8,7 @@ use crate::quantity::{self, SIZE, TIME};
 /// Most sizes of a table.
 const ENTRIES_MAX: usize = 64;
 
-/// How long the transfer of one request takes, by its size. Empty: the bandwidth says it.
+/// Times of the transfer of one request, by its size. If empty, the bandwidth gives them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransferTimes {
     /// Sizes in bytes with times in nanoseconds; sizes grow, and no time is 0.
