@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much memory a replay may fill.
+//! The memory that a replay may fill.
 
 use foreread_profile::PAGE_BYTES;
 
@@ -31,7 +31,7 @@ pub struct Need {
     pub need_ns: u64,
     /// The group, by number.
     pub group: usize,
-    /// How many pages.
+    /// Number of pages.
     pub pages: u64,
 }
 

@@ -167,8 +167,7 @@ impl Queue {
         }
     }
 
-    /// How many pieces before the next one were told to be cached, without one between them that
-    /// was not.
+    /// Number of consecutive pieces right before the next one that were reported as cached.
     #[must_use]
     pub fn cached_in_a_row(&self) -> usize {
         self.cached_in_a_row
@@ -253,7 +252,8 @@ fn need(piece: &Piece) -> (u64, u64, NodeId, u64) {
     )
 }
 
-/// How many pieces from the end on are in the first window: at least one, where there is one.
+/// Number of pieces at the end of the list that form the first window: at least one, if there is
+/// one.
 fn window_length(pieces: &[Piece], window_bytes: u64) -> usize {
     let mut bytes = 0u64;
     let over = pieces.iter().rev().position(|piece| {

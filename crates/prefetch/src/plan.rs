@@ -42,7 +42,7 @@ impl ReadPlan {
         self.nodes.get(id.0 as usize)
     }
 
-    /// How many files and directories there are, those on the way to others included.
+    /// Number of files and directories, including the directories on the way to others.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len()

@@ -70,7 +70,7 @@ pub enum Ext4Error {
     Truncated {
         /// Which structure.
         what: &'static str,
-        /// How many bytes there were.
+        /// Number of bytes that were given.
         length_bytes: usize,
     },
     /// A block map that contradicts itself.

@@ -6,7 +6,7 @@
 pub struct Extent {
     /// Where it starts.
     pub offset_bytes: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub length_bytes: u64,
 }
 

@@ -466,7 +466,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// How many inodes at the end of a group were never used, by its descriptor.
+    /// Number of inodes at the end of a group that were never used, by its descriptor.
     fn unused_inodes(&self, fields: &Fields<'_>) -> Result<u32, Ext4Error> {
         const INODES_UNUSED: u16 = 1;
         // Without checksums the count isn't kept.

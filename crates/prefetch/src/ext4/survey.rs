@@ -11,8 +11,8 @@ use super::{
     parse_inode, parse_node,
 };
 
-/// How much is read from the source at once. Large enough that calls cost little against parsing,
-/// small enough to stay in the processor's cache.
+/// Maximum number of bytes that are read from the source at once. Large enough that calls cost
+/// little against parsing, and small enough to stay in the processor's cache.
 const CHUNK_BYTES_MAX: u64 = 256 * 1024;
 
 /// One inode, and which of its pages matter.
