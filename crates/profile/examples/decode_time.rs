@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long a profile of 50,000 files takes to build, store, read, merge and put in order of need,
-//! and how large it is.
+//! Measures a profile of 50,000 files: the time to build, store, read, merge and put it in order of
+//! need, and its size.
 //!
 //! `cargo run --release -p foreread-profile --example decode_time [FILES]`
 #![allow(clippy::unwrap_used)]

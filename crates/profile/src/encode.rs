@@ -149,8 +149,9 @@ fn put_differences(out: &mut Vec<u8>, values: impl Iterator<Item = u64>) {
     }
 }
 
-/// How many each node has, then column after column: the gap since the range before in the same
-/// file, the length less one, the need against the range before or the file's own, the weight.
+/// Encodes the ranges: the number of ranges of each node, then one column after another. The
+/// columns are the gap to the range before in the same file, the length less one, the need against
+/// that of the range before (or of the file), and the weight.
 fn ranges(profile: &Profile) -> Vec<u8> {
     let mut out = Vec::with_capacity(profile.nodes.len() + profile.ranges.len() * 8);
     put_varint(&mut out, profile.nodes.len() as u64);

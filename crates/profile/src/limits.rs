@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much a profile may hold.
+//! Limits of a profile's content.
 //!
 //! Every limit holds in the builder, in the merge and in the decoder alike, so each accepts the
 //! profiles of the others. They are far above the needs of real programs (a boot looks at some

@@ -180,7 +180,7 @@ impl Rule {
     }
 }
 
-/// How much the result may hold.
+/// Limits of the result.
 struct Limits {
     nodes: usize,
     ranges: usize,

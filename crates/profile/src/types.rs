@@ -83,7 +83,7 @@ impl BlindSpots {
     pub const NOT_ONLY_THIS_TREE: Self = Self(1 << 3);
     /// Times of need are those of the first open, not of the page.
     pub const NO_PAGE_TIMES: Self = Self(1 << 4);
-    /// How long the program waited was not measured.
+    /// The time that the program waited was not measured.
     pub const NO_STALL: Self = Self(1 << 5);
 }
 
@@ -199,7 +199,7 @@ pub struct Node {
     pub need_ns: u64,
     /// First of its ranges in [`Profile::ranges`].
     pub range_start: u32,
-    /// How many ranges it has.
+    /// Number of its ranges.
     pub range_count: u32,
 }
 

@@ -19,9 +19,9 @@ pub enum Invalid {
     TooMany {
         /// The kind of thing that there are too many of.
         what: &'static str,
-        /// How many there are.
+        /// Their number.
         count: usize,
-        /// How many may be.
+        /// The maximum number.
         limit: usize,
     },
     /// The first node isn't the root directory.
