@@ -15,9 +15,9 @@ pub enum Elevator {
     /// A slice of time for each process in turn, during which the disk is kept for it even while
     /// it thinks (CFQ); upward within.
     Slices {
-        /// How long a process has the disk (slice_sync).
+        /// Time for which a process has the disk (slice_sync).
         slice_ns: u64,
-        /// How long the disk is kept idle for its next request (slice_idle).
+        /// Time for which the disk is kept idle for its next request (slice_idle).
         idle_ns: u64,
     },
 }

@@ -63,7 +63,7 @@ pub struct Piece {
 pub struct Submission {
     /// Where it starts on the disk.
     pub offset_bytes: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub length_bytes: u64,
     /// Which pages these are.
     pub piece: Piece,

@@ -21,7 +21,7 @@ pub struct FolioRun {
 /// How a program uses pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
-    /// Who.
+    /// The stream that uses them.
     pub stream: StreamId,
     /// The page that the previous read ended in: the same folio again is no second access.
     pub previous_page: Option<u64>,

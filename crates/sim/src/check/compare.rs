@@ -133,7 +133,7 @@ pub struct Checked {
     pub folios: u64,
     /// Pages that came into the page cache.
     pub pages: u64,
-    /// How often it was run until each step was sure, and the difference was seen twice.
+    /// Number of runs until each step was sure and the difference was seen twice.
     pub tries: usize,
     /// Differences that the next run did not show: see [`check`].
     pub unconfirmed: usize,
@@ -141,7 +141,7 @@ pub struct Checked {
     pub is_unsure: bool,
 }
 
-/// How often a program is run before it counts as one whose timing can't be told.
+/// Number of runs after which the timing of a program counts as indeterminable.
 const TRIES_MAX: usize = 1000;
 
 /// Runs a program on a machine and on the model, up to the first difference; again

@@ -5,7 +5,7 @@ use std::fmt;
 
 use foreread_core::policy::Advice;
 
-/// How many descriptors of the file a program can have open at once.
+/// Maximum number of descriptors of the file that a program has open at once.
 pub const DESCRIPTORS: usize = 3;
 
 /// Sizes of the files that programs read: whole pages and not, smaller than a window and larger
@@ -56,14 +56,14 @@ pub enum Step {
         descriptor: usize,
         /// Offset of the first byte.
         offset_bytes: u64,
-        /// How much; 1 or more.
+        /// Number of bytes; 1 or more.
         bytes: u64,
     },
     /// read(2), from where the descriptor is.
     ReadOn {
         /// Which descriptor.
         descriptor: usize,
-        /// How much; 1 or more.
+        /// Number of bytes; 1 or more.
         bytes: u64,
     },
     /// lseek(2).
@@ -86,7 +86,7 @@ pub enum Step {
         descriptor: usize,
         /// Offset of the first byte.
         offset_bytes: u64,
-        /// How much; 1 or more.
+        /// Number of bytes; 1 or more.
         bytes: u64,
     },
     /// readahead(2).
@@ -95,7 +95,7 @@ pub enum Step {
         descriptor: usize,
         /// Offset of the first byte.
         offset_bytes: u64,
-        /// How much; 1 or more.
+        /// Number of bytes; 1 or more.
         bytes: u64,
     },
     /// `POSIX_FADV_DONTNEED`.
@@ -104,7 +104,7 @@ pub enum Step {
         descriptor: usize,
         /// Offset of the first byte.
         offset_bytes: u64,
-        /// How much; 1 or more.
+        /// Number of bytes; 1 or more.
         bytes: u64,
     },
     /// mmap(2); ends the mapping that there was.
@@ -113,7 +113,7 @@ pub enum Step {
         descriptor: usize,
         /// First page of the file.
         start: u64,
-        /// How many pages; may reach beyond the end of the file.
+        /// Number of pages; may reach beyond the end of the file.
         pages: u64,
         /// The place of the mapping in a page table: below 512.
         slot: u64,
@@ -136,7 +136,7 @@ pub enum Step {
     MapWillNeed {
         /// First page of the file.
         start: u64,
-        /// How many pages.
+        /// Number of pages.
         pages: u64,
     },
 }

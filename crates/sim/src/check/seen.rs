@@ -44,7 +44,7 @@ impl Placed {
     }
 }
 
-/// How many pages folios have.
+/// Number of pages in these folios.
 #[must_use]
 pub fn pages_of(folios: &[Placed]) -> u64 {
     folios.iter().map(|folio| 1u64 << folio.order).sum()
@@ -125,7 +125,7 @@ pub struct Seen {
     pub inserted: Vec<Placed>,
     /// Folios that left it, by index; none by [`Sight::Residency`].
     pub removed: Vec<Placed>,
-    /// How many pages came into the page cache; not compared.
+    /// Number of pages that entered the page cache; not compared.
     pub new_pages: u64,
     /// Pages of the file that are cached; none by [`Sight::Events`].
     pub cached: Vec<Run>,

@@ -40,7 +40,7 @@ pub struct Call {
     pub stream: StreamId,
     /// When it began.
     pub start_ns: u64,
-    /// How long it took.
+    /// Duration.
     pub took_ns: u64,
     /// Time of that spent waiting, in nanoseconds.
     pub stall_ns: u64,
@@ -87,14 +87,14 @@ pub struct RequestSeen {
     pub disk: usize,
     /// Where it starts there.
     pub offset_bytes: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub length_bytes: u64,
 }
 
 /// Parts of a run to keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// How many of the first requests of the disks are wanted.
+    /// Maximum number of requests of the disks to keep, from the first on.
     pub requests_max: usize,
     /// The call whose decisions are wanted, from 1.
     pub explain_call: Option<u64>,

@@ -23,7 +23,7 @@ pub struct Setup {
     pub until_ns: Option<u64>,
     /// How each disk is.
     pub disk: DiskParameters,
-    /// How many there are, at least 1.
+    /// Number of disks, at least 1.
     pub disks: usize,
     /// The queue before each disk.
     pub queue: QueueRules,
@@ -50,7 +50,8 @@ pub struct FileSetup {
     pub disk: usize,
     /// Where it starts there.
     pub offset_bytes: u64,
-    /// How far apart its extents start; 0 for a file in one piece. Each extent is half of that.
+    /// Distance between the starts of its extents; 0 for a file in one piece. Each extent is half
+    /// as long.
     pub extent_step_bytes: u64,
     /// Where its parts are, by offset in the file; empty where the two above say so.
     pub extents: Arc<[Extent]>,
@@ -128,11 +129,11 @@ pub struct ProgramSetup {
     pub through: Through,
     /// Its advice.
     pub advice: Option<Advice>,
-    /// How often it goes through each file.
+    /// Number of times that it goes through each file.
     pub repeat: u64,
     /// When it starts.
     pub start_ns: u64,
-    /// How long it thinks after each call.
+    /// Time that it thinks after each call.
     pub think_ns: u64,
     /// CPU time of each page.
     pub cpu_per_page_ns: u64,
@@ -180,7 +181,7 @@ pub struct Phase {
     pub pattern: Pattern,
     /// The first byte of each file that it reads.
     pub offset_bytes: u64,
-    /// How much of each file it reads from there, as a range that the pattern stays in.
+    /// Length of the range in each file from there on. The pattern stays in this range.
     pub length_bytes: u64,
     /// Bytes of one read(2), or of one step through a mapping.
     pub request_bytes: u64,
@@ -190,7 +191,7 @@ pub struct Phase {
     pub reorder_requests: u64,
     /// Percentage of the file that is left out, in runs.
     pub holes_percent: u8,
-    /// How long these runs are; not less than a request.
+    /// Length of these runs; not less than a request.
     pub hole_run_bytes: u64,
     /// Percentage of all requests, below 100, that go anywhere, between those of the pattern.
     pub noise_percent: u8,
@@ -227,7 +228,7 @@ pub enum Pattern {
     Strided {
         /// The distance.
         stride_bytes: u64,
-        /// How much is read at each place, request by request; not less than a request.
+        /// Bytes that are read at each place, request by request; not less than a request.
         run_bytes: u64,
     },
     /// One request from the start, one from the end, in turn, until they meet.
@@ -251,7 +252,7 @@ pub enum Pattern {
     Mixed {
         /// Number of requests.
         requests: u64,
-        /// How many percent of them go on where the last one ended.
+        /// Percentage of requests that continue where the last one ended.
         sequential_percent: u8,
     },
     /// These: offset and length in bytes.

@@ -29,7 +29,7 @@ impl Share {
         }
     }
 
-    /// How much of it is the thread's.
+    /// The thread's part of the length.
     pub fn length_bytes(&self) -> u64 {
         if self.threads == 1 {
             return self.length_bytes;

@@ -13,9 +13,9 @@ pub struct Stats {
     pub pages: Account,
     /// Calls of read(2), or steps through a mapping.
     pub calls: u64,
-    /// How long the program waited for pages.
+    /// Time that the program waited for pages.
     pub stall_ns: u64,
-    /// How long calls took.
+    /// Durations of calls.
     pub latencies: Latencies,
     /// Requests that the disk served.
     pub requests: u64,

@@ -52,7 +52,7 @@ pub(super) struct Replay {
     streams: BTreeMap<(usize, usize), StreamId>,
     /// Open files in the order of their opening, some closed by now.
     order: VecDeque<Pass>,
-    /// How many threads are in a call on an open file.
+    /// Number of threads that are in a call on an open file.
     busy: BTreeMap<Pass, u32>,
     /// By open file: pages that are mapped to be executed.
     text: BTreeMap<Pass, Vec<Range<u64>>>,

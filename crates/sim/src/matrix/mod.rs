@@ -47,11 +47,11 @@ pub struct WorkloadError {
 /// The compared numbers of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
-    /// How long programs waited for pages, all of them together.
+    /// Time that all programs together waited for pages.
     pub stall_ns: u64,
     /// Until the last program ended.
     pub elapsed_ns: u64,
-    /// How long 99 % of all calls took at most.
+    /// 99th percentile of the durations of all calls.
     pub latency_ns_p99: u64,
     /// Requests that the disk finished.
     pub requests: u64,
@@ -72,9 +72,9 @@ pub struct Numbers {
 /// Programs that others make wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Victim {
-    /// How long they waited for pages.
+    /// Time that they waited for pages.
     pub stall_ns: u64,
-    /// How long 99 % of their calls took at most.
+    /// 99th percentile of the durations of their calls.
     pub latency_ns_p99: u64,
 }
 
@@ -228,8 +228,7 @@ impl Matrix {
         Some(stall_ratio(cell.numbers[policy].stall_ns, base_ns))
     }
 
-    /// How far a policy is on the way from [`BASE`] to [`ORACLE`]: 0 at the one, 1 at the other;
-    /// `None` where they are equal.
+    /// Position of a policy between [`BASE`] (0) and [`ORACLE`] (1); `None` if the two are equal.
     #[must_use]
     pub fn to_oracle(&self, cell: &Cell, policy: usize) -> Option<f64> {
         let stall_ns = |policy: usize| cell.numbers[policy].stall_ns;
@@ -273,7 +272,7 @@ fn stall_ratio(stall_ns: u64, base_ns: u64) -> f64 {
     stall_ns.max(EQUAL_NS) as f64 / base_ns.max(EQUAL_NS) as f64
 }
 
-/// How far `at` is on the way from `from` to `to`.
+/// Position of `at` between `from` (0) and `to` (1); `None` if the two are equal.
 fn way(from: u128, to: u128, at: u128) -> Option<f64> {
     let (from_ns, to_ns) = (from as f64, to as f64);
     let distance = from_ns - to_ns;

@@ -18,7 +18,7 @@ pub struct Worst {
 pub struct Summary {
     /// The policy.
     pub policy: Contender,
-    /// How many cells.
+    /// Number of cells.
     pub cells: usize,
     /// In how many it has the least stall of all but the oracle, or is within 2 % of it.
     pub least_cells: usize,
@@ -32,7 +32,7 @@ pub struct Summary {
     pub to_base_median: Option<f64>,
     /// The cell with the largest ratio to [`BASE`].
     pub worst: Option<Worst>,
-    /// How far all stalls together are on the way from [`BASE`] to the oracle.
+    /// Position of the sum of all stalls between [`BASE`] (0) and the oracle (1).
     pub to_oracle: Option<f64>,
     /// Half of the cells, of those where there is a way, are less far.
     pub to_oracle_median: Option<f64>,

@@ -340,7 +340,7 @@ pub fn force(
     open.decide(cache, Access::force(start, pages), &from, host);
 }
 
-/// How far a call came.
+/// The result of a step of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The program waits until the folio is up to date. It is pinned; step on when it is.

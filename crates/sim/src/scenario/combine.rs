@@ -36,7 +36,7 @@ pub struct Combination {
     pub memory_pages: u64,
     /// The queue, as a number of [`Scenario::queues`].
     pub queue: usize,
-    /// How many programs of the swept kinds.
+    /// Number of programs of the swept kinds.
     pub count: u64,
 }
 

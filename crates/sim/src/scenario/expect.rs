@@ -15,7 +15,7 @@ pub enum Metric {
     MegabytesPerSecond,
     /// Time of the whole run, in seconds.
     Seconds,
-    /// How many percent more bytes per second than in another run.
+    /// Increase of bytes per second over another run, in percent.
     GainPercent,
     /// Time of the whole run, over that of another run.
     TimesAsLong,

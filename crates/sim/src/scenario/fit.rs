@@ -43,7 +43,7 @@ pub struct Fitted {
     pub parameters: Vec<(String, u64)>,
     /// The root of the mean square of the logarithms of expected over got.
     pub error: f64,
-    /// How many runs it took.
+    /// Number of runs.
     pub runs: u64,
 }
 

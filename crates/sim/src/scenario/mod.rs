@@ -51,7 +51,7 @@ struct FileGroup {
     cached: Option<Cached>,
 }
 
-/// How many programs of a kind there are.
+/// Number of programs of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Programs {
     Fixed(u64),
@@ -116,7 +116,7 @@ pub struct Scenario {
     pub kernel: Option<Kernel>,
     files: Vec<FileGroup>,
     programs: Vec<ProgramGroup>,
-    /// How many programs of the swept kinds.
+    /// Numbers of programs of the swept kinds.
     pub counts: Vec<u64>,
     expectations: Vec<Expectation>,
     fit: Option<Fit>,

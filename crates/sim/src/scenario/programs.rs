@@ -122,7 +122,7 @@ fn count(section: &Section<'_>) -> Result<Programs> {
     }
 }
 
-/// How many threads, and the pieces that they take turns with.
+/// Number of threads, and size of the pieces that they read in turn.
 fn threads(section: &Section<'_>, phases: &[Phase]) -> Result<(u64, u64)> {
     let threads = section.count("threads")?.unwrap_or(1);
     if !(1..=THREADS_MAX).contains(&threads) {

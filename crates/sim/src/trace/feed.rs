@@ -33,7 +33,7 @@ pub(crate) enum What {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub what: What,
-    /// How long it thinks before.
+    /// Time that the thread thinks before the step.
     pub think_ns: u64,
     /// It waits for the end of these threads, and goes on after a time in nanoseconds; if there are
     /// any, that is in place of thinking.

@@ -11,7 +11,7 @@ const ENDS: usize = 4;
 /// The ends of a thread's latest accesses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ends {
-    /// How many accesses there were.
+    /// Number of accesses.
     pub count: u64,
     ends_ns: [u64; ENDS],
 }

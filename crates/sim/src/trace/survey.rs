@@ -148,7 +148,7 @@ struct Seen {
     has_end: bool,
     begin_ns: u64,
     parent: Option<ThreadId>,
-    /// How many accesses of the parent had ended, and how long before.
+    /// Number of accesses of the parent that had ended, and the time since then.
     after: Option<(u64, u64)>,
 }
 

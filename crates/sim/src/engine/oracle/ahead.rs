@@ -16,7 +16,7 @@ const COUNTED_MAX: usize = 1 << 20;
 /// A future access, or the part of it that was not looked at yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Coming {
-    /// How many accesses of the thread come before it.
+    /// Number of accesses of the thread before it.
     pub number: u64,
     /// As a number of the setup's files.
     pub file: usize,
@@ -166,7 +166,8 @@ impl Ahead {
         });
     }
 
-    /// How many of these the thread has come past, when it is at page `index` of its access.
+    /// Removes the fetched pages that the thread has passed at page `index` of its access. Returns
+    /// their number.
     pub fn come_past(&mut self, index: u64) -> u64 {
         let at = (self.under_way(), index);
         let mut pages = 0;
