@@ -27,7 +27,7 @@ struct Stat {
 /// cachestat has the same number on every architecture (alpha aside).
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// How many of these pages of a file are cached. Looking brings nothing in.
+/// Number of cached pages among these pages of a file. The call reads nothing in.
 ///
 /// # Errors
 /// `ENOSYS` before Linux 6.5; `EPERM` for files of others since 6.12, to hide what they read.
@@ -35,7 +35,7 @@ pub fn cached_pages(file: impl AsFd, start_page: u64, pages: u64) -> io::Result<
     Ok(stat(file, start_page, pages)?.cached.min(pages))
 }
 
-/// How many of these pages the kernel has reclaimed, where they are still missing: those for which
+/// Number of these pages that the kernel has reclaimed and that are still missing: those for which
 /// it keeps a shadow entry. Pages that were dropped on request leave none.
 ///
 /// # Errors

@@ -42,7 +42,7 @@ pub struct Run {
     pub offset_bytes: u64,
     /// Where it starts on the device (on btrfs: in the volume).
     pub place_bytes: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub length_bytes: u64,
 }
 

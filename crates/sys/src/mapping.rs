@@ -55,7 +55,7 @@ impl Residency {
         &self.file
     }
 
-    /// How many pages of the file are cached and up to date.
+    /// Number of pages of the file that are cached and up to date.
     ///
     /// # Errors
     /// As the kernel says.

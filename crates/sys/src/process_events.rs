@@ -155,7 +155,7 @@ impl Connector {
         }
     }
 
-    /// How often the queue was full.
+    /// Number of times that the queue was full.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far the kernel reads ahead on the device of a file: where sysfs has the setting.
+//! Finds the sysfs setting of the kernel's readahead for the device of a file.
 
 use std::fs::{self, File};
 use std::io;

@@ -60,8 +60,8 @@ impl ServiceManager {
         self.socket.is_some()
     }
 
-    /// How often it wants to hear that we are alive: half of the time after which it takes us for
-    /// dead.
+    /// Interval at which to report that the service is alive: half of the manager's watchdog
+    /// timeout.
     #[must_use]
     pub fn alive_every(&self) -> Option<Duration> {
         self.alive_every
