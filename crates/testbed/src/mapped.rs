@@ -43,7 +43,7 @@ impl MappedFile {
         })
     }
 
-    /// How many pages it has, 1 or more. The last may be shorter.
+    /// Number of its pages, 1 or more. The last may be shorter.
     pub fn pages(&self) -> u64 {
         self.pages
     }

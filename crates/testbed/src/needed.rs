@@ -15,7 +15,7 @@ use crate::testbed::Testbed;
 pub struct Needed {
     /// The distinct bytes, data and metadata, in physical order.
     pub extents: Vec<Extent>,
-    /// How many they are.
+    /// Number of these bytes.
     pub bytes: u64,
     /// How the program ended. A `grep` that finds nothing ends with 1, so this is for the caller to
     /// judge.

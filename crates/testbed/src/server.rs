@@ -59,7 +59,7 @@ pub struct TraceEntry {
     pub done_ns: u64,
     /// Where it starts on the device.
     pub offset_bytes: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub length_bytes: u64,
 }
 

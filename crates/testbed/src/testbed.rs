@@ -26,7 +26,7 @@ use crate::{available, image, sys};
 /// devices that turn get more; here all are alike.
 pub const READ_AHEAD_KIB_DEFAULT: u64 = 128;
 
-/// How many blocks of inodes ext4 reads with one.
+/// Setting of ext4: number of inode-table blocks that it reads with a requested one.
 const EXT4_INODE_READ_AHEAD: &str = "inode_readahead_blks";
 
 /// A device's size is a multiple of this.

@@ -71,7 +71,7 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// How many there are: fewer than asked for where the machine has no room for more.
+    /// Number of processes: fewer than requested if the machine has no room for more.
     #[must_use]
     pub fn processes(&self) -> usize {
         self.processes
