@@ -9,7 +9,7 @@ const COLUMNS_MAX: usize = 100;
 const COLUMNS_OF_TEXT_MAX: usize = 140;
 /// A tab in C, as in `.clang-format`.
 const TAB_COLUMNS: usize = 8;
-/// How far above an `unsafe` its reason may stand, in lines.
+/// Maximum distance of an `unsafe` from the reason above it, in lines.
 const SAFETY_LINES_MAX: usize = 12;
 
 /// Words and calls that mark unfinished work. Put together here, so that this file passes itself.
