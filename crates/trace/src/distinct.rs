@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many different pages were used, in bounded memory.
+//! Counts the distinct pages that were used, in bounded memory.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ impl Distinct {
         }
     }
 
-    /// How many, and whether that is exact.
+    /// Number of pages, and whether it is exact.
     pub fn pages(&self) -> (u64, bool) {
         let all = u128::from(self.pages) << self.zeros;
         (u64::try_from(all).unwrap_or(u64::MAX), self.zeros == 0)

@@ -35,7 +35,7 @@ pub struct BadRecord {
     pub why: &'static str,
 }
 
-/// How many of each kind are not in the trace.
+/// Counts, by kind, of data that is not in the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOutCounts([u64; LeftOut::ALL.len()]);
 
@@ -46,7 +46,7 @@ impl LeftOutCounts {
         *counted = counted.saturating_add(count);
     }
 
-    /// How many of this.
+    /// The number of this kind.
     #[must_use]
     pub fn get(&self, what: LeftOut) -> u64 {
         self.0[what as usize]
@@ -63,7 +63,7 @@ impl LeftOutCounts {
 /// Something that happened a number of times, and the place of the first time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// How often.
+    /// Number of times.
     pub count: u64,
     /// Where first, if at all.
     pub first: Option<Place>,

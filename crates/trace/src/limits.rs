@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much a trace may hold.
+//! Limits of a trace's content.
 //!
 //! Accesses are not limited: they stream. Files and threads, which must be kept meanwhile, are
 //! limited, and every limit holds in writers and readers alike. So no trace takes more memory than

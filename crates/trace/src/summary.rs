@@ -31,7 +31,7 @@ pub struct Summary {
     pub with_waited: u64,
     /// Those that did.
     pub waited: u64,
-    /// How long all of them did.
+    /// Sum of their waits.
     pub waited_ns: u64,
     distinct: Distinct,
     ends: HashMap<(FileId, u32, u32), u64>,

@@ -289,12 +289,13 @@ impl Flags {
 pub struct Access {
     /// Time since the start of the trace; [`Header::time_is`] tells its meaning.
     pub time_ns: u64,
-    /// Who.
+    /// The thread that makes the access.
     pub thread: ThreadId,
     /// The file.
     pub file: FileId,
-    /// Through which open of it (the kernel's `struct file`, which readahead state belongs to),
-    /// numbered within the trace from 1; 0 when the source doesn't say.
+    /// Number, within the trace and from 1, of the open through which the file is accessed. An open
+    /// is the kernel's `struct file`, which has a readahead state of its own. 0 if the source
+    /// doesn't say.
     pub stream: u32,
     /// First byte; below 2^63.
     pub offset_bytes: u64,
@@ -302,13 +303,13 @@ pub struct Access {
     /// end. The end is at most 2^63. A recorded read that met the end of its file has its requested
     /// length, since readahead goes by that: bytes behind the end were not read.
     pub length_bytes: u64,
-    /// What.
+    /// The kind of access.
     pub kind: Kind,
     /// Its further properties.
     pub flags: Flags,
-    /// How long the thread waited for the device in it: 0 is not at all, `None` not known.
+    /// Time that the thread waited for the device in it: 0 not at all, `None` unknown.
     pub waited_ns: Option<u64>,
-    /// How long it took; `None` when not known.
+    /// Duration; `None` if unknown.
     pub duration_ns: Option<u64>,
 }
 

@@ -12,7 +12,7 @@ pub struct Span {
     pub at: u64,
     /// Number of blocks.
     pub blocks: u32,
-    /// How many of them hold definitions.
+    /// Number of blocks that hold definitions.
     pub definition_blocks: u32,
     /// Accesses and ends of threads in them.
     pub records: u64,

@@ -10,7 +10,7 @@ use super::{Format, blkparse, fio, juicefs, oracle, strace};
 use crate::frt;
 use crate::input::fill;
 
-/// How much is looked at.
+/// Maximum number of bytes that are examined.
 const PEEK_BYTES: usize = 1 << 16;
 /// Lines that are looked at: a program that is traced may print its own before the first call.
 const LINES_MAX: usize = 200;
