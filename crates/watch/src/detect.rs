@@ -20,7 +20,7 @@ const FILES_MIN: usize = 4;
 /// Files in different directories that make their common ancestor suspect, or all that are
 /// remembered.
 const SCATTERED_FILES_MIN: usize = 4;
-/// How far below that they may be.
+/// Maximum number of levels below that ancestor.
 const NEAR_LEVELS: usize = 2;
 /// Processes that are remembered.
 const PROCESSES_MAX: usize = 1024;
@@ -71,7 +71,7 @@ pub struct Suspicion {
     /// Where the paths that it came through start, that is of a program that has a list of them.
     #[serde(with = "text::bytes_or_none", default)]
     pub start: Option<Vec<u8>>,
-    /// How many threads of the process came through it.
+    /// Number of threads of the process that went through it.
     #[serde(with = "text::small")]
     pub threads: usize,
     /// Whether data of files were missed, and not only metadata.

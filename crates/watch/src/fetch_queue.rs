@@ -60,7 +60,7 @@ pub struct Window<R> {
     left: VecDeque<(u64, u64)>,
     /// Whether a part of it was given out.
     is_begun: bool,
-    /// How much of it is given out just now.
+    /// Pages of it that a thread is queueing now.
     queueing_pages: u64,
 }
 
@@ -172,7 +172,7 @@ impl DiskLoad {
     }
 }
 
-/// How much may be under way on a disk.
+/// Limits of the pages in flight on a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pace {
     page_ns: u64,

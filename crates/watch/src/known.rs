@@ -32,7 +32,7 @@ impl FileKey {
 /// The profiles that there are, by their first files.
 #[derive(Debug, Default)]
 pub struct Known {
-    /// How many files that tell something each has.
+    /// Number of files of each profile that were read and not mapped.
     files: Vec<u32>,
     /// The profiles of which a file is among the first, and its place there.
     firsts: HashMap<FileKey, Vec<(u32, u32)>>,
@@ -60,7 +60,7 @@ impl Known {
         self.firsts.is_empty()
     }
 
-    /// How many files that tell something each profile has.
+    /// Number of files of each profile that were read and not mapped.
     pub(crate) fn files(&self) -> &[u32] {
         &self.files
     }

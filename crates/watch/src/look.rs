@@ -74,7 +74,8 @@ struct Process {
     threads: HashMap<u32, Thread>,
     /// Those whose looks the last suspicion was about.
     asked: HashMap<u32, Thread>,
-    /// How often that was too early, and looks that are taken before it is raised again.
+    /// Number of times that this suspicion was too early, and looks that are taken before it is
+    /// raised again.
     early: u32,
     early_looks: u32,
     /// Looks that pass before it is suspected again.

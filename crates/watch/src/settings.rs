@@ -114,7 +114,7 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// How many letters must be put in, taken out or changed to make one of the other.
+/// Edit distance: number of letters to insert, remove or change to turn one text into the other.
 fn distance(one: &str, other: &str) -> usize {
     // Of a name this long no key is near.
     const LETTERS_MAX: usize = 64;

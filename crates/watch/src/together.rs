@@ -19,7 +19,7 @@ use crate::patience::{Patience, forget_oldest};
 /// Bits of evidence that a match needs, besides log2 of the number of profiles: by chance, misses
 /// make a match once in a million (2^20) times, or less often. Each miss of each process is a try.
 const ODDS_BITS_MIN: f64 = 20.0;
-/// How far ahead of the next best profile it must be.
+/// Minimum lead over the next best profile, in bits of evidence.
 const LEAD_BITS_MIN: f64 = 6.0;
 /// Another file in between: the program of a profile misses such a one half of the time at most.
 const OTHER_FILE_BITS: f64 = 1.0;

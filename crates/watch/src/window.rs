@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many files ahead of a program its files are fetched.
+//! Decides the number of files that are fetched ahead of a program.
 
 use foreread_profile::PAGE_BYTES;
 
