@@ -16,7 +16,7 @@ fuzz_target!(|input: &[u8]| {
     for event in Reader::new(input) {
         match event {
             Ok(event) => {
-                // What is written is read, and written the same.
+                // An event that is written can be read, and is then written the same.
                 let line = event.to_string();
                 let again = parse_line(&line).expect("a line of ours is read");
                 assert_eq!(again.map(|event| event.to_string()), Some(line));

@@ -22,7 +22,7 @@ fn check(bytes: &[u8]) {
     }
 }
 
-/// What comes out is valid, comes back, and can be used for what profiles are for.
+/// A decoded profile is valid, is encoded to the same profile, and can be used for its purposes.
 fn use_it(profile: &Profile) {
     assert_eq!(profile.validate(), Ok(()));
     assert_eq!(decode(&encode(profile)).as_ref(), Ok(profile));

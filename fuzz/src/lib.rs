@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the fuzz targets of traces share.
+//! Code that the fuzz targets of traces share.
 
 pub mod drawn;
 
