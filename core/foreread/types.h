@@ -185,52 +185,51 @@ struct fr_state {
 };
 
 /*
- * fr_limits.quirks: where a kernel departs from its own rule; fr_linux_quirks() says which
- * kernel has which.
+ * fr_limits.quirks: defects by which a kernel departs from its own rule. fr_linux_quirks() returns
+ * those of each kernel.
  */
 
 /*
- * Measured on all four kernels: the search for the hole behind a foreign mark
- * (page_cache_next_miss) that starts inside a large folio walks out of step with its
- * index, and reports the hole late or misses it. What it sees depends on the folios, so
- * that only a caller who knows them (near.after_pages) can answer as the kernel does;
- * the core itself does not look at this.
+ * Measured on all four kernels: page_cache_next_miss() searches for the hole behind a foreign mark.
+ * If the search starts inside a large folio, it walks out of step with its index, and reports the
+ * hole late or misses it. The result depends on the folios. So only a caller who knows them
+ * (near.after_pages) can answer as the kernel does; the core itself does not look at this.
  */
 #define FR_QUIRK_LATE_HOLE 0x01U
 /*
- * Until Linux 6.18, measured: page by page, do_page_cache_ra() cuts a window at the end of the
- * file and keeps its lookahead, so that the mark is counted back from the cut end: it comes
- * too early, or not at all. Large folios get it where it was meant to be.
+ * Until Linux 6.18, measured: page by page, do_page_cache_ra() cuts a window at the end of the file
+ * and keeps its lookahead. The mark is then counted back from the cut end, so it comes too early,
+ * or not at all. With large folios the mark is at the intended place.
  */
 #define FR_QUIRK_EOF_MARK 0x02U
 /*
- * Measured on all four kernels: the search for history behind a miss (page_cache_prev_miss)
- * that starts inside a large folio goes on before the folio's first page as if it had
- * walked one page only, and reports too little history. This too is the caller's to
- * answer (near.before_pages).
+ * Measured on all four kernels: page_cache_prev_miss() searches for history behind a miss. If the
+ * search starts inside a large folio, it continues before the folio's first page as if it had
+ * walked one page only, and reports too little history. The caller must answer this, too
+ * (near.before_pages).
  */
 #define FR_QUIRK_SHORT_HISTORY 0x04U
 /*
- * Until Linux 6.18, measured: where all pages that it may look at are cached,
- * page_cache_prev_miss() returns the last one of them instead of the one before, and
- * the history counts a page less than the maximum.
+ * Until Linux 6.18, measured: if all pages that it may examine are cached, page_cache_prev_miss()
+ * returns the last one of them instead of the one before. The history then counts one page less
+ * than the maximum.
  */
 #define FR_QUIRK_HISTORY_CAP 0x08U
 /*
- * Linux 6.1, measured: where all pages that it may look at are cached,
- * page_cache_next_miss() returns the last of them as if it was the hole, so that the
- * window behind a foreign mark starts on a cached page; later kernels read nothing then.
+ * Linux 6.1, measured: if all pages that it may examine are cached, page_cache_next_miss() returns
+ * the last of them as if it were the hole. The window behind a foreign mark then starts on a cached
+ * page. Later kernels read nothing in this case.
  */
 #define FR_QUIRK_NO_HOLE 0x10U
 /*
- * Until Linux 6.12, measured: when page_cache_ra_order() meets a page that is cached, it
- * leaves not the rest of the window to do_page_cache_ra() but all of its size, from
- * where it got to: more is read than was decided, and the mark moves along.
+ * Until Linux 6.12, measured: when page_cache_ra_order() meets a cached page, it leaves the full
+ * size of the window to do_page_cache_ra(), not its rest, from the place that it has reached. More
+ * is read than was decided, and the mark moves along.
  */
 #define FR_QUIRK_LONG_FALLBACK 0x20U
 /*
- * Linux 6.1, measured: page_cache_ra_order() adds what a window starts behind the end of
- * the file to its size.
+ * Linux 6.1, measured: if a window starts behind the end of the file, page_cache_ra_order() adds
+ * the distance to its size.
  */
 #define FR_QUIRK_PAST_END 0x40U
 
