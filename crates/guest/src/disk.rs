@@ -84,10 +84,10 @@ const TREE_VERSION: u32 = 3;
 /// The image of an ext4 file system with `files` small files below `tree/`, like a program's
 /// source; no file holds [`workload::ABSENT_PATTERN`]. Made once and kept in the lab.
 ///
-/// The kernel of this machine writes it, on a disk of the testbed: it puts the blocks of
-/// directories together, at the beginning of a group, as on the disks that people have. `mke2fs -d`
-/// puts each directory before its files, which at least doubles the requests of any reader. It is
-/// used where the testbed can't be had, and the image then has another name.
+/// The kernel of this machine writes the image, on a disk of the testbed. It puts the blocks of
+/// directories together, at the beginning of a group, as on real disks. `mke2fs -d` puts each
+/// directory before its files, which at least doubles the requests of any reader. It is used only
+/// if there is no testbed, and the image then has another name.
 ///
 /// # Errors
 /// It can't be written.
