@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file of which only residency is seen: which pages are cached after each step.
+//! A file of which only residency is observed: the pages that are cached after each step.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,12 @@ use foreread_sys::cache::{cached_pages, has_cachestat};
 use super::device::Device;
 use super::{CheckError, PATIENCE, Running, failed, is_dropped_by};
 
-/// Without cachestat(2), how long nothing may change until all is taken to have arrived.
+/// Without cachestat(2), time without a change after which all pages count as arrived.
 const QUIET: Duration = Duration::from_millis(5);
-/// The same in the run that confirms or denies a difference. On two busy cores a request waits for
-/// longer than [`QUIET`] for the worker that issues it, or that completes its pages, and is not
-/// under way for the device then: in a guest with a quarter of a core, in a tenth of the programs.
+/// The same in the run that confirms or denies a difference. On two busy cores a request waits
+/// longer than [`QUIET`] for the worker that issues it or that completes its pages. It is not in
+/// flight for the device then. In a guest with a quarter of a core, this happened in a tenth of the
+/// programs.
 const QUIET_IN_DOUBT: Duration = Duration::from_millis(100);
 
 /// Observations of the file of a program.
@@ -100,8 +101,8 @@ impl Resident {
         })
     }
 
-    /// Waits until all that is under way has arrived, so that the next step finds the same whatever
-    /// the device's speed; then tells of each page whether it is cached.
+    /// Waits until all pages in flight have arrived, so that the next step starts from the same
+    /// state at any speed of the device. Returns for each page whether it is cached.
     pub fn settle(&self, running: &Running) -> Result<Vec<bool>, CheckError> {
         let started = Instant::now();
         let mut last: Option<(Vec<bool>, Instant)> = None;
