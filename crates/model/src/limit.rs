@@ -48,12 +48,12 @@ const REQUEST_BYTES_MIN: u64 = 4096;
 /// transfer of 1.8 MB on the modelled disks.
 const BRIDGED_BYTES_MAX: u64 = 4 << 20;
 
-/// The time a disk with these parameters needs for the distinct bytes of `extents`, read once, in
-/// physical order, in requests as large as `request_bytes_max` allows (at least 4096), with as
-/// many of them with the disk as it serves at once. The head starts at byte 0.
+/// Time that a disk with these parameters needs for the distinct bytes of `extents`, read once and
+/// in physical order. Requests are as large as `request_bytes_max` allows (at least 4096). The disk
+/// has as many of them at a time as it serves at once. The head starts at byte 0.
 ///
-/// Where it is faster to read a gap as part of a request than to pay for another request or a
-/// seek, the gap is read: so no order and no merging of requests beats this.
+/// A gap is read as part of a request if that is faster than another request or a seek. So no order
+/// and no merging of requests is faster than this.
 pub fn limit_ns(parameters: &DiskParameters, extents: &[Extent], request_bytes_max: u64) -> u64 {
     let distinct = distinct_extents(extents);
     let request_bytes_max = request_bytes_max.max(REQUEST_BYTES_MIN);
@@ -66,8 +66,8 @@ pub fn limit_ns(parameters: &DiskParameters, extents: &[Extent], request_bytes_m
         .unwrap_or(0)
 }
 
-/// The widths of gaps to try: none, then from a page on in steps of a quarter, which come within a
-/// few per cent of the best width for any device.
+/// The widths of gaps to try: 0, then from a page on in steps of a quarter. These come within a few
+/// per cent of the best width for any device.
 fn bridges_bytes() -> impl Iterator<Item = u64> {
     let widths = std::iter::successors(Some(REQUEST_BYTES_MIN), |width| Some(width + width / 4));
     std::iter::once(0).chain(widths.take_while(|&width| width <= BRIDGED_BYTES_MAX))
