@@ -13,12 +13,12 @@ const STEP_BITS: u32 = 6;
 
 /// Two touching ranges whose needs give the same value are needed together.
 ///
-/// A step is 2^21 ns (2.1 ms) for the first 134 ms of a program and 1/64 to 1/128 of the need after
-/// that. A fixed grid is used, not a distance between neighbours, so that joining is independent of
-/// order and joining twice changes nothing: with a distance, each merge of a profile would swallow
-/// a little more of a slow reader's ranges. The grid widens because a late need has been shifted by
-/// everything before it and is not known more exactly than this; it also bounds the ranges that one
-/// slow sequential reader can make.
+/// A step is 2^21 ns (2.1 ms) for the first 134 ms of a program, and 1/64 to 1/128 of the need
+/// after that. The grid is fixed, and not a distance between neighbours. So joining is independent
+/// of order, and joining twice changes nothing. With a distance, each merge of a profile would
+/// swallow a little more of a slow reader's ranges. The grid widens because a late need has been
+/// shifted by everything before it, and is not known more exactly than this. It also bounds the
+/// ranges that one slow sequential reader can make.
 #[must_use]
 pub fn need_bucket(need_ns: u64) -> (u32, u64) {
     let top_bit = u64::BITS - 1 - (need_ns | 1).leading_zeros();
@@ -26,16 +26,17 @@ pub fn need_bucket(need_ns: u64) -> (u32, u64) {
     (shift, need_ns >> shift)
 }
 
-/// Weights of one octave leave after the same number of further runs unseen.
+/// Ranges with weights of one octave are removed after the same number of further runs that don't
+/// see them.
 pub(crate) fn weight_octave(weight: u8) -> u32 {
     weight.leading_zeros()
 }
 
 /// Appends `next` to the ranges of one node, which start at `first` in `out`.
 ///
-/// It joins the last of them when it touches it, is needed together with it and will leave with it;
-/// the joined range has the earlier need and the higher weight. `next` must not start before the
-/// end of the last one.
+/// It is joined with the last of them if it touches it, is needed together with it, and will be
+/// removed together with it. The joined range has the earlier need and the higher weight. `next`
+/// must not start before the end of the last one.
 pub(crate) fn push_joined(out: &mut Vec<PageRange>, first: usize, next: PageRange) {
     if out.len() > first
         && let Some(last) = out.last_mut()
@@ -51,8 +52,8 @@ pub(crate) fn push_joined(out: &mut Vec<PageRange>, first: usize, next: PageRang
     out.push(next);
 }
 
-/// Appends the ranges of one node, given sorted by `start_page` but possibly overlapping, to `out`;
-/// each page keeps its earliest need, and neighbours are joined.
+/// Appends the ranges of one node to `out`. They must be sorted by `start_page`, and may overlap.
+/// Each page keeps its earliest need, and neighbours are joined.
 pub(crate) fn flatten(sorted: &[PageRange], out: &mut Vec<PageRange>) {
     let first = out.len();
     let mut rest = sorted;
@@ -75,7 +76,7 @@ pub(crate) fn flatten(sorted: &[PageRange], out: &mut Vec<PageRange>) {
     }
 }
 
-/// As [`flatten`], for ranges that form one unbroken stretch of pages: a sweep over the pages, with
+/// As [`flatten`], for ranges that form one unbroken stretch of pages. Sweeps over the pages, with
 /// the ranges that cover the current page in a heap by need.
 fn flatten_cluster(cluster: &[PageRange], out: &mut Vec<PageRange>, first: usize) {
     let mut active: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::new();
