@@ -120,9 +120,9 @@ static __always_inline void tell_late(u32 kind)
 }
 
 /*
- * A fault that had to wait is taken again under the lock of the mappings, and then
- * maps around it whatever else has arrived by then (filemap_map_pages). That is up to
- * the device, so it is told: right before, and right after.
+ * A fault that had to wait is taken again under the lock of the mappings. It then maps around it
+ * any further pages that have arrived by then (filemap_map_pages). Those depend on the device, so
+ * they are reported: right before, and right after.
  */
 static __always_inline int on_lock_acquired(bool write, bool success)
 {

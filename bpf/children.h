@@ -9,8 +9,8 @@
 u32 adopt_pid;
 
 /*
- * The name is the same in each object: where one is given the table of another, libbpf gives it
- * that one's name, and its skeleton finds its maps by their names.
+ * The name is the same in each object. If an object gets the table of another one, libbpf gives it
+ * that table's name, and its skeleton finds maps by their names.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

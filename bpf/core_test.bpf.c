@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The policy core inside the kernel, for its tests: one run makes one decision, on
- * inputs that user space puts into the variables below and with results that it takes
- * from them. That it loads shows that the verifier accepts the core unchanged.
+ * The policy core inside the kernel, for its tests. One run makes one decision. User space writes
+ * the inputs to the variables below, and reads the results from them. If this object loads, the
+ * verifier accepts the core unchanged.
  */
 #include <linux/types.h>
 #include <linux/bpf.h>

@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Where programs attach to the page cache, and how each kernel offers that.
+ * The hooks of the page cache, with the form in which each kernel offers them.
  *
  * A hook is defined by one macro. It takes the program's name and a handler, and makes one program
  * for each way in which some kernel offers the hook: NAME for the tracepoint, NAME__fnN for the
  * function with N arguments, NAME__tpN for the tracepoint with N arguments. All of them call the
- * handler with the arguments of the tracepoint. User space (crates/bpf) reads these
- * names, and loads of each hook the first program that the running kernel has.
+ * handler with the arguments of the tracepoint. User space (crates/bpf) reads these names, and
+ * loads of each hook the first program that the running kernel has.
  *
  * The first argument of a handler is the context of a tracepoint, and NULL in a program that is
- * attached to a function: those can't be left by bpf_tail_call(), since a table of programs holds
- * programs of one function only.
+ * attached to a function. Such a program can't be left by bpf_tail_call(), since a table of
+ * programs holds programs of one function only.
  *
- *                                             6.1  6.12  6.18  7.3
- * mm_filemap_get_pages, _map_pages, _fault     fn   tp    tp    tp
- * page_cache_sync_ra, _async_ra, _ra_order,
- *   _ra_unbounded                              fn   fn    tp    tp
- * io_uring_complete                            tp7  tp7   tp3   tp3
- * mmap_lock_acquire_returned                   tp4  tp4   tp3   tp3
+ * 6.1 6.12 6.18 7.3 mm_filemap_get_pages, _map_pages, _fault fn tp tp tp page_cache_sync_ra,
+ * _async_ra, _ra_order, _ra_unbounded fn fn tp tp io_uring_complete tp7 tp7 tp3 tp3
+ * mmap_lock_acquire_returned tp4 tp4 tp3 tp3
  */
 #ifndef FOREREAD_HOOKS_H
 #define FOREREAD_HOOKS_H
@@ -52,8 +49,8 @@ static __always_inline struct inode *ractl_inode(struct readahead_control *ractl
 	}
 
 /*
- * Whether page_cache_async_ra() goes on to the place of its tracepoint: not without readahead, and
- * not for a folio under writeback, which has the bit of the mark for another purpose.
+ * Whether page_cache_async_ra() reaches its tracepoint. It does not without readahead, nor for a
+ * folio under writeback, which uses the mark's bit for another purpose.
  */
 static __always_inline bool async_ra_acts(struct readahead_control *ractl, struct folio *folio)
 {
@@ -128,8 +125,9 @@ static __always_inline u32 ra_order_of(struct file_ra_state *ra)
 
 /*
  * handler(ctx, mapping, index, last_index): a read has looked for these pages and has at least the
- * first of them. filemap_get_pages() passes its tracepoint only when all folios that it found are
- * ready; the function is seen also when it returns those before one that isn't.
+ * first of them. filemap_get_pages() passes its tracepoint only if all folios that it found are
+ * ready. A program at the function also runs when it returns the folios before one that isn't
+ * ready.
  */
 #define HOOK_GET_PAGES(type, name, handler)                                                        \
 	SEC(type "/mm_filemap_get_pages")                                                          \

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The few kernel types that the programs look into, each with only the fields
- * used. preserve_access_index lets libbpf find every field in the running
- * kernel by name (CO-RE), so neither order nor size matters here and no
- * generated vmlinux.h is needed to build.
+ * The kernel types that the programs read, each with only the fields used. preserve_access_index
+ * lets libbpf find every field in the running kernel by name (CO-RE). So neither order nor size
+ * matters here, and no generated vmlinux.h is needed to build.
  */
 #ifndef FOREREAD_KERNEL_H
 #define FOREREAD_KERNEL_H
@@ -27,10 +26,11 @@ typedef _Bool bool;
 #define S_IFBLK 0060000
 
 /*
- * Maps and programs bear the name of their object, so that bpftool tells whose they are: fr_rec_,
- * fr_watch_, fr_str_ (streams), fr_stat_, fr_chk_, fr_blk_ and fr_core_ (core_test). The kernel
- * keeps 15 characters of it all. Headers of several objects write OWN(name), which each of these
- * objects defines. libbpf itself names the maps of variables, after the object's file or a section.
+ * Names of maps and programs start with that of their object, so that bpftool shows the owner. The
+ * prefixes are fr_rec_, fr_watch_, fr_str_ (streams), fr_stat_, fr_chk_, fr_blk_ and fr_core_
+ * (core_test). The kernel keeps 15 characters of a name. Headers of several objects write
+ * OWN(name), which each of these objects defines. libbpf itself names the maps of variables, after
+ * the object's file or a section.
  */
 
 /*

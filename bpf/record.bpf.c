@@ -2,15 +2,13 @@
 /*
  * The recorder of the reads of a process tree.
  *
- * Accesses are aggregated here: a bit a page, a time of first need for each
- * chunk of 64 pages. An access that sets no new bit costs a compare against
- * what this CPU saw last, or one hash lookup; nothing is sent to user space
- * for it. User space gets one record for each inode seen for the first time
- * and one for each name given to a system call, and fetches the tables at the
- * end. Only while a trace is recorded does each access send a record.
+ * Accesses are aggregated here: one bit per page, and a time of first need for each chunk of 64
+ * pages. An access that sets no new bit costs a compare with the CPU's last chunk, or one hash
+ * lookup. It sends nothing to user space. User space gets one record for each new inode, and one
+ * for each name given to a system call. It fetches the tables at the end. Only while a trace is
+ * recorded, each access sends a record.
  *
- * Whatever could not be noted is counted in struct counts, never dropped
- * silently.
+ * Accesses that could not be noted are counted in struct counts, never dropped silently.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -360,8 +358,8 @@ int BPF_PROG(fr_rec_exited, struct task_struct *task)
 }
 
 /*
- * One hook for all calls that take a name: at the exit the arguments are still
- * in the registers, the name is surely in memory, and the result is known.
+ * One hook for all calls that take a name. At the exit the arguments are still in the registers,
+ * the name is in memory, and the result is known.
  */
 SEC("tp_btf/sys_exit")
 int BPF_PROG(fr_rec_call_done, struct pt_regs *regs, long ret)

@@ -15,8 +15,8 @@
 #define PATH_BYTES_MAX 4096
 
 /*
- * The pointer tells inodes apart that share number and device (btrfs subvolumes); number and
- * generation tell apart inodes that used the same memory one after the other.
+ * The pointer distinguishes inodes that share number and device (btrfs subvolumes). Number and
+ * generation distinguish inodes that used the same memory one after the other.
  */
 struct inode_key {
 	u64 pointer;

@@ -12,9 +12,9 @@
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
 
 /*
- * filemap_get_pages() returns without its event when the last folio it found wasn't ready and
- * others came before it; the event that follows covers the rest only. So when the last event covers
- * less than a read returned, the range of the read is taken from the file's position.
+ * filemap_get_pages() returns without its event if the last folio it found wasn't ready and others
+ * came before it. The event that follows covers the rest only. So if the last event covers less
+ * than a read returned, the range of the read is taken from the file's position.
  */
 static __noinline void note_whole_read(struct task_struct *task, struct pt_regs *regs,
 				       bool has_position, long bytes, struct recent *recent)

@@ -13,8 +13,8 @@
 #define HUGE_PAGES 512
 
 /*
- * Whether a fault maps all of a folio at once: when a PMD can map it, and since
- * Linux 6.18 always, unless the end of the mapping is in the way.
+ * Whether a fault maps all of a folio at once. It does if a PMD can map the folio. Since Linux 6.18
+ * it always does, unless the end of the mapping is in the way.
  */
 static __always_inline bool is_mapped_whole(u64 pages)
 {
@@ -79,11 +79,10 @@ static __always_inline void settle_fault(struct recent *recent)
 }
 
 /*
- * A PMD that maps 2 MiB of a cached file is set without any event of the page
- * cache, and no fault follows for what it maps. So the address of each fault is
- * kept, and when file pages were mapped without such an event, they are looked
- * up: at the change of the counter of mapped pages, where the kernel may be
- * asked for the mapping without a detour by an interrupt.
+ * A PMD that maps 2 MiB of a cached file is set without any event of the page cache, and no fault
+ * follows for its pages. So the address of each fault is kept. If file pages are mapped without
+ * such an event, the address is looked up when the counter of mapped pages changes. There the
+ * kernel may be asked for the mapping without a detour by an interrupt.
  */
 static __always_inline int keep_fault_address(u64 address, u64 error_code)
 {

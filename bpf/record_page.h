@@ -118,8 +118,8 @@ static __always_inline bool chunk_fetched(struct inode_value *inode, u64 page, b
 #define BY_MAPPING_CALL HOW(USE_MAPPED, CHUNKS_PER_CALL_MAX)
 
 /*
- * Not static, as others below: the kernel then checks it once, and not at each
- * place where it is called, which makes loading take half the time.
+ * Not static, as others below: the kernel then checks it once, not at each place where it is
+ * called. That halves the time of loading.
  */
 __noinline int note_pages(u64 inode_pointer, u64 start_page, u64 end_page, u64 how,
 			  struct recent *recent)

@@ -16,7 +16,7 @@ const volatile u8 syscall_class[SYSCALLS_MAX];
 /* Whether a fault maps all of a large folio (Linux 6.18), and not 16 pages of it. */
 const volatile u32 maps_whole_folios;
 /*
- * Whether only pages count that were brought in, by the replay or for the program. A refresh learns
+ * Whether only pages count that were read in, by the replay or for the program. A refresh learns
  * nothing from pages that were in memory all along, and noting a file for the first time costs as
  * much as opening it.
  */
@@ -165,9 +165,9 @@ struct {
 static const u32 ZERO = 0;
 
 /*
- * A pointer that the kernel vouches for, as a mere number: functions that it checks apart take no
- * other. Pointers behind it are read by BPF_CORE_READ() all the same, not by plain loads: for each
- * such load the check searches all types of the kernel by name, half a millisecond at a time.
+ * Converts a pointer that the verifier trusts to a number: functions that it checks separately take
+ * no pointers. Memory behind such a number is read by BPF_CORE_READ(), not by plain loads. For each
+ * plain load the verifier searches all types of the kernel by name, which takes half a millisecond.
  */
 static __always_inline u64 number_of(const void *pointer, struct recent *recent)
 {

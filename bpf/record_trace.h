@@ -193,8 +193,8 @@ static long find_any_place(struct task_struct *task, struct vm_area_struct *vma,
 
 /*
  * Sends a fault, or the pages mapped for one. The page of the fault is looked up in the mapping.
- * The mapping may be being changed by another thread, or the address be unknown after a move to
- * another CPU: then only the pages are known.
+ * Another thread may be changing the mapping, or the address may be unknown after a move to another
+ * CPU. Then only the pages are known.
  */
 static __noinline void send_fault(struct address_space *mapping, u64 start_page, u64 end_page,
 				  u32 kind, struct recent *recent)

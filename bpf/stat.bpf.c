@@ -370,8 +370,9 @@ int BPF_PROG(fr_stat_switched, bool preempt, struct task_struct *prev, struct ta
 #define HEAD_MASK_MIN (~0ULL << 30)
 
 /*
- * The head of a page's folio. A tail has the lowest bit of a word set; the rest of it is the
- * address of the head, or since Linux 7.1 a mask which makes that of its own address.
+ * The head of a page's folio. A tail has the lowest bit of a word set. The rest of the word is the
+ * address of the head. Since Linux 7.1 it is a mask, which turns the tail's own address into that
+ * of the head.
  */
 static __always_inline u64 head_of(u64 page)
 {

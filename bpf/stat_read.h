@@ -55,9 +55,9 @@ static __always_inline bool read_now(struct task_struct *task, struct span *span
 }
 
 /*
- * filemap_get_pages() returns without its event when the last folio it found wasn't ready and
- * others came before it; the event that follows covers the rest only. So where the read began is
- * asked of the system call.
+ * filemap_get_pages() returns without its event if the last folio it found wasn't ready and others
+ * came before it. The event that follows covers the rest only. So the start of the read is taken
+ * from the system call.
  */
 __noinline int use_read(u64 inode, u64 start_page, u64 end_page)
 {

@@ -6,8 +6,8 @@
 #include "stat_page.h"
 
 /*
- * For each chunk: the pages that have arrived since, and the pages of large folios that were mapped
- * together with another page, which no event reports.
+ * Finds two kinds of pages of each chunk that no event reports: pages that have arrived since, and
+ * pages of large folios that were mapped together with another page.
  */
 static long survey_chunk(struct bpf_map *map, struct chunk_place *key, struct stat_chunk *chunk,
 			 void *context)

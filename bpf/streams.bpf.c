@@ -537,7 +537,7 @@ static __always_inline void merge_budget(const struct deciding *deciding)
 
 /*
  * Puts the arguments of the current thread's access together. Under the lock. Not inlined into
- * decide(), so that it has a stack frame of its own: before Linux 6.13 all frames of a chain of
+ * decide(), so that it has a stack frame of its own. Before Linux 6.13 all frames of a chain of
  * calls share 512 bytes of stack.
  */
 __noinline int put_call(void)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Events for directory traversals in `foreread watch`. Misses are always sent: they wait for a
- * device, so walking up the names adds little. Hits and metadata lookups (calls that need an inode
- * or a name, but no page) are sent only for processes whose traversal is being fetched ahead.
+ * device, so walking up the names adds little. Hits are sent only for processes whose traversal is
+ * being fetched ahead. The same holds for metadata lookups (calls that need an inode or a name, but
+ * no page).
  */
 #include "block_kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -70,7 +71,8 @@ _Static_assert(sizeof(((struct watch_seen *)0)->path) == PATH_UP_ROOM, "names fi
 
 /*
  * Records that need an answer wake user space. By default a ring wakes its consumer only if that
- * has read all records before, so a record behind one that does not wake it would not either.
+ * has read all records before. So a record behind one that does not wake it would not wake it
+ * either.
  */
 static __always_inline void tell(struct watch_seen *seen, u64 flags)
 {
