@@ -2,9 +2,9 @@
 //! The few of the kernel's types that the BPF programs look into.
 //!
 //! libbpf compares each name that a program uses with the names of all types of the kernel, some
-//! hundred thousand: a third of the time that loading the recorder takes (18 of 50 ms, measured
-//! with perf on Linux 6.18). Given a BTF with only the types that are used, it has little to
-//! compare. What a pointer points to isn't needed to find where a field lies, so it is left out.
+//! hundred thousand. That is a third of the time that loading the recorder takes (18 of 50 ms,
+//! measured with perf on Linux 6.18). With a BTF of only the used types, there is little to
+//! compare. The target of a pointer isn't needed to find the offset of a field, so it is left out.
 //!
 //! The format is that of `Documentation/bpf/btf.rst` in the kernel's source.
 

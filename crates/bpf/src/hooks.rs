@@ -3,8 +3,8 @@
 //!
 //! Input: the programs of an object, by name and section, and the kernel's BTF. Output: for each
 //! hook, the first program whose tracepoint or function the kernel has, with as many arguments.
-//! `bpf/hooks.h` describes the names of programs: the part before `__` is the hook; `__fnN` asks
-//! for a function of N arguments, `__tpN` for a tracepoint of N.
+//! `bpf/hooks.h` describes the names of programs. The part before `__` is the hook. `__fnN` asks
+//! for a function of N arguments, and `__tpN` for a tracepoint of N.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -35,8 +35,8 @@ pub use tables::{entries, read_counter, wait_for_programs};
 
 /// Where a skeleton is opened.
 ///
-/// The skeleton borrows its object for as long as it lives: a few hundred bytes, once for each that
-/// is opened, buy one without a lifetime.
+/// The skeleton borrows its object for its whole life. To have a skeleton without a lifetime, a few
+/// hundred bytes are leaked for each object that is opened.
 fn storage() -> &'static mut MaybeUninit<OpenObject> {
     // libbpf prints a refused program's whole log; callers get the reason in one line.
     verifier_log::quieten();

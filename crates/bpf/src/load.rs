@@ -2,13 +2,13 @@
 //! Loads the programs of an object as far as the running kernel takes them.
 //!
 //! Input: the wanted hooks, which of them are optional, and a way to open the object. Output: the
-//! loaded object, the program that serves each hook, and the missing hooks with their reasons. A
-//! program that the kernel refuses is left out, or another one for the same hook takes its place;
-//! the reason of a refusal is taken from the verifier's own log. It guarantees that every wanted
+//! loaded object, the program that serves each hook, and the missing hooks with their reasons. If
+//! the kernel refuses a program, another one for the same hook takes its place, or it is left out.
+//! The reason of a refusal is taken from the verifier's own log. It guarantees that every wanted
 //! hook is either served or named.
 //!
-//! libbpf loads all programs of an object or none, and an object that failed can't be used again:
-//! after each refusal the object is opened anew without the refused program.
+//! libbpf loads all programs of an object or none, and an object that failed can't be used again.
+//! So after each refusal the object is opened anew without the refused program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
