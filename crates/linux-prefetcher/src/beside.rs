@@ -3,10 +3,11 @@
 //! their groups.
 //!
 //! A program that goes through a tree level by level learns the inode numbers of one level from the
-//! blocks of the one above. Each level is then two sweeps of the disk, one for inodes and one for
-//! blocks, and each sweep waits for the program, which reads as well. But ext4 keeps a directory in
-//! the group of the one above it, as long as there is room. So the table of a group has the
-//! directories of all levels, and tells where their blocks are: two sweeps for the whole tree.
+//! blocks of the one above. Each level then takes two sweeps of the disk, one for inodes and one
+//! for blocks. Each sweep waits for the program, which reads as well. But ext4 keeps a directory in
+//! the group of the one above it, as long as there is room. So the inode table of a group has the
+//! directories of all levels, with the places of their blocks. That makes two sweeps for the whole
+//! tree.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

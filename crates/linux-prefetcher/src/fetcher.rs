@@ -196,9 +196,10 @@ impl<'a> Fetcher<'a> {
         self.pump.is_filled()
     }
 
-    /// Brings the head in front of what is to be read. A disk that serves the nearest request first
-    /// would else, coming from behind, begin with the last one and go back piece by piece, half a
-    /// turn for each. It costs nothing: the way is to be gone in any case.
+    /// Moves the head in front of the extents to be read. A disk that serves the nearest request
+    /// first may come from behind them. It would then begin with the last extent and go back piece
+    /// by piece, with half a turn for each. Moving the head first costs nothing, since it must
+    /// cover this distance in any case.
     fn place_head(&mut self, extents: &[Extent]) -> io::Result<()> {
         if self.quick_reads >= QUICK_READS {
             return Ok(());

@@ -3,8 +3,9 @@
 //!
 //! An [`Executor`] carries out [plans](ReadPlan). Each file system has a thread. It reads metadata
 //! first, then data by place within windows of need. On ext4 whose block device can be opened, it
-//! parses the layout from the device's page cache, where the kernel will find the same blocks again
-//! ([`raw`]). Elsewhere many threads look at the inodes in order of their numbers ([`looks`]).
+//! parses the layout from the device's page cache. The kernel will find the same blocks there
+//! ([`raw`]). On other file systems, many threads look up the inodes in order of their numbers
+//! ([`looks`]).
 #![forbid(unsafe_code)]
 
 mod beside;
@@ -43,11 +44,11 @@ pub struct Options {
     pub no_raw: bool,
     /// Never use io_uring, even where the kernel allows it: read in threads.
     pub no_ring: bool,
-    /// Read no data before [`Fetch::release`], until somebody watches what becomes of it; for 50
-    /// ms at most.
+    /// Read no data before [`Fetch::release`], so that a recorder can observe its use; for 50 ms at
+    /// most.
     pub hold_data: bool,
-    /// With a directory, bring in those beside it on the disk, except for groups that are known:
-    /// for programs that go through a tree level by level.
+    /// With a directory, fetch the directories beside it on the disk, except for groups that are
+    /// known. For programs that go through a tree level by level.
     pub with_neighbours: Option<Neighbours>,
     /// End when a program has overtaken it, and everything that is left is cached.
     pub stops_when_overtaken: bool,

@@ -26,12 +26,13 @@ use super::targets::Target;
 use super::under_way::Shared;
 use super::{data, pages_of};
 
-/// Looks under way at once: enough for the queue of any device to sort or to run in parallel; few
-/// enough not to crowd out the program's own requests.
+/// Maximum number of concurrent looks. Enough for the queue of any device to sort or to serve in
+/// parallel, and few enough not to crowd out the program's own requests.
 const THREADS: usize = 16;
 
-/// Directories looked at at once. Where their blocks lie, their numbers don't tell, so the device's
-/// queue has to do all the sorting: with 16 at once every second one was a trip back of the head.
+/// Maximum number of concurrent looks at directories. Inode numbers of directories do not show
+/// where their blocks lie, so the device's queue must sort the requests. With 16 at once, every
+/// second request moved the head backward.
 const DIRECTORY_THREADS: usize = 64;
 
 /// Number of threads that look, and number of directories that each keeps open. Both fit into this

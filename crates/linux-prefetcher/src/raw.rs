@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Metadata of a mounted ext4 through its block device's page cache.
 //!
-//! ext4 keeps inode tables, directories and block maps in the page cache of its device. What is
-//! read there by us, in order of the device and in large batches, the kernel finds in memory when
-//! the program walks a path. The same bytes tell where the files' data lie, without opening them.
+//! ext4 keeps inode tables, directories and block maps in the page cache of its device. Foreread
+//! reads these blocks in order of the device and in large batches. The kernel then finds them in
+//! memory when the program walks a path. The same bytes show where the files' data lie, without
+//! opening the files.
 
 use std::io;
 

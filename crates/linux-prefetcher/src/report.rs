@@ -36,9 +36,10 @@ report! {
     arrived_pages,
     /// Pages left out because they exceed the budget.
     over_budget_pages,
-    /// Pages for which nothing was read: of files that are gone, replaced or unreadable, behind the
-    /// end of a file, in holes, on file systems in memory. Planned pages are these, the cached, the
-    /// asked for and those over the budget; a replay that was stopped hasn't come to all.
+    /// Pages for which nothing was read: pages of files that are gone, replaced or unreadable,
+    /// behind the end of a file, in holes, or on file systems in memory. Planned pages are the sum
+    /// of these, the cached ones, the requested ones and those over the budget. A replay that was
+    /// stopped has not processed all of them.
     skipped_pages,
     /// Pages that it didn't come to, because the program was ahead of it.
     overtaken_pages,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Brings inodes in by handle, in the order of the disk.
 //!
-//! A path is found directory by directory, each a trip of the head. By handle every inode can be
-//! read for itself, so that one sweep in order of their numbers brings all of them in. Directories
-//! are left out: for their handles the kernel walks up to the root, which is what is to be avoided;
-//! most lie among the inodes of their files anyway.
+//! A path is looked up directory by directory, each with a seek. By handle every inode can be read
+//! by itself, so that one sweep in order of inode numbers reads all of them. Directories are left
+//! out: for their handles the kernel walks up to the root, which this sweep avoids. Most of them
+//! lie among the inodes of their files anyway.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -22,8 +22,9 @@ use super::under_way::Shared;
 const THREADS: usize = 16;
 
 /// Inodes of one block or cluster have numbers that differ in their low bits only: XFS reads 32 at
-/// once, a btrfs leaf holds about 50. One thread takes them all: several would wait for the same
-/// block, and one with two blocks would send the head back for the second.
+/// once, and a btrfs leaf holds about 50. One thread takes all inodes of a block. Several threads
+/// would wait for the same block, and a thread with two blocks would send the head back for the
+/// second.
 const TOGETHER_SHIFT: u32 = 5;
 
 /// Sweeps over a target's nodes; does nothing where there are no handles or no right to them.
@@ -51,8 +52,8 @@ pub(super) fn sweep(
     if allowed.is_err_and(|error| error.raw_os_error() == Some(libc::EPERM)) {
         return;
     }
-    // btrfs reads from the copy of its metadata that the number of the thread selects; threads of
-    // one parity stay with one copy, so that the head doesn't go to and fro between the two.
+    // btrfs selects the copy of its metadata by the number of the thread. Threads of one parity use
+    // one copy, so that the head doesn't move to and fro between the two.
     let one_parity = target.fs_type == b"btrfs";
     let groups: Vec<Vec<(u64, u32)>> = inodes
         .chunk_by(|a, b| a.0 >> TOGETHER_SHIFT == b.0 >> TOGETHER_SHIFT)

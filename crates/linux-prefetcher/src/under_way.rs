@@ -133,8 +133,8 @@ impl Shared {
         }
     }
 
-    /// Waits until that of all file systems with a device of their own is: looking through an
-    /// overlay before would only tear the head away from reading it in order.
+    /// Waits until the metadata of all file systems with a device of their own is read. Lookups
+    /// through an overlay before that would only disturb the order of these reads.
     pub fn wait_for_metadata(&self) {
         self.wait_while(Duration::MAX, |state| {
             state.metadata_left > 0 && state.stopped_at.is_none()
@@ -227,8 +227,8 @@ impl Fetch {
         self.shared.stop();
     }
 
-    /// Stops it, and waits until all that has arrived by now is counted, as long as
-    /// [`Fetch::join`] would: not for what a slow device is still to deliver.
+    /// Stops the fetch, and waits until all pages that have arrived by now are counted, as long as
+    /// [`Fetch::join`] would. Does not wait for pages that a slow device still has to deliver.
     pub fn settle(&self) {
         self.stop();
         self.shared.wait_while(2 * GRACE, |state| state.working > 0);

@@ -14,8 +14,8 @@ use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, open, openat2, statx,
 };
 
-/// Nodes looked at, some microseconds each: the heaviest, since one of them may hold most of the
-/// pages, and some spread over the rest, which stand for all of that.
+/// Number of nodes that are examined, at some microseconds each. These are the heaviest nodes,
+/// since one of them may hold most of the pages, and some spread over the rest, which represent it.
 const HEAVIEST: usize = 32;
 const SAMPLE: usize = 64;
 

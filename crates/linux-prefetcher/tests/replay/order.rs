@@ -88,8 +88,8 @@ fn neighbours_merge_and_the_head_goes_one_way() {
                 data.len(),
                 trace.len()
             );
-            // Everything is one window here. Requests of one batch reach the disk at about the same
-            // time, by several threads: only a step back over more than a batch is one of the
+            // All is one window here. Several threads make the requests of one batch reach the disk
+            // at about the same time. So only a step back over more than a batch is one of the
             // replay.
             let batch_bytes = 16 << 20;
             let back =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Entries that are no more as recorded: each is skipped or read as far as it goes, and counted;
-//! nothing that the profile doesn't name is read, followed or opened.
+//! Entries that have changed since the recording. Each is skipped, or read as far as it goes, and
+//! counted. Nothing outside of the profile is read, followed or opened.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -55,8 +55,8 @@ fn with_metadata(bed: &Bed, profile: &Profile, options: &Options) {
     assert_eq!(replay(&only_metadata, options).asked_pages, 0);
 }
 
-/// Waits until nothing reaches the disk any more. What was asked for before a stop may still be on
-/// its way when the last thread has ended: the block layer and the loop device hold it.
+/// Waits until no further request reaches the disk. Requests from before a stop may still be in
+/// flight when the last thread has ended: the block layer and the loop device hold them.
 fn comes_to_rest(bed: &Bed) {
     let requests = || bed.testbed.counters().requests;
     let mut seen = requests();

@@ -14,8 +14,8 @@ use foreread_profile::{
 };
 use foreread_testbed::workload::files_below;
 
-/// Some 9 MB in `files` files of all sizes in nested directories, and one of everything that is
-/// special: empty, with a hole, large, a symlink, long names.
+/// About 9 MB in `files` files of all sizes in nested directories, and one of each special kind:
+/// empty, with a hole, large, a symlink, long names.
 pub fn make(top: &Path, files: u32) {
     for at in 0..files {
         let directory = top.join(format!("d{}/e{}", at % 7, at % 23));
