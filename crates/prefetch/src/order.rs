@@ -4,10 +4,10 @@
 //! Input: pieces, the speed of the device, and the pieces that are cached by now. Output: each
 //! piece once.
 //!
-//! A single sort by place over everything is the fastest way to read all, but the pieces that are
-//! needed first may come last: systemd's readahead lost 5 to 7 seconds of a boot that way (its
-//! commit 94243ef299). A sort by need alone seeks for every piece. So the pieces are cut by need
-//! into windows, and sorted by place inside each.
+//! A single sort by place is the fastest way to read all pieces, but the pieces that are needed
+//! first may come last. systemd's readahead lost 5 to 7 seconds of a boot that way (its commit
+//! 94243ef299). A sort by need alone seeks for every piece. So the pieces are cut by need into
+//! windows, and sorted by place inside each.
 
 use foreread_profile::{NodeId, PAGE_BYTES};
 
@@ -26,16 +26,16 @@ pub struct Piece {
     pub place_bytes: u64,
 }
 
-/// How fast a device read metadata, which tells whether it has a head.
+/// The speed at which a device read metadata, which shows whether it is rotational.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
     /// Mean time for each separate piece, requests under way at once.
     pub piece_ns: u64,
 }
 
-/// A piece that takes longer than this was waited for by a head: 2 ms is below any disk's seek with
-/// its half turn, and above a request of a slow stick (1.2 ms) or a cloud volume (0.3 ms at 3,000
-/// requests a second).
+/// A piece that takes longer than this needed a seek. 2 ms is below any disk's seek with its half
+/// turn. It is above a request of a slow stick (1.2 ms) or a cloud volume (0.3 ms at 3,000 requests
+/// a second).
 const SEEK_NS_MIN: u64 = 2_000_000;
 
 impl Service {
@@ -51,9 +51,9 @@ impl Service {
     }
 
     /// Sizes of windows for the device. A rotational disk gets two seconds of reading at once,
-    /// since every further window costs a sweep. On other disks order costs little: the first
-    /// window is as large as one submission, to stay ahead of the program, and windows grow to 32
-    /// MiB, to let neighbours merge.
+    /// since every further window costs a sweep. On other disks order matters little. The first
+    /// window is as large as one submission, to stay ahead of the program. Windows grow to 32 MiB,
+    /// to let neighbours merge.
     #[must_use]
     pub fn windows(self) -> Windows {
         match self.has_head() {

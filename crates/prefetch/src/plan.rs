@@ -251,8 +251,8 @@ impl PlanBuilder {
     }
 }
 
-/// The directory that a path is in, and its name there; `None` for the root, and for paths with an
-/// empty name or one that leads elsewhere.
+/// The directory of a path, and the name in it. `None` for the root, and for paths with an empty
+/// name or one that leads elsewhere.
 fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = path.iter().rposition(|byte| *byte == b'/')?;
     let name = &path[at + 1..];

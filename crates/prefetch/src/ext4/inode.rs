@@ -117,10 +117,9 @@ impl Inode {
         )
     }
 
-    /// The blocks that the kernel reads through the block device's page cache when it looks into
-    /// the inode: the extended attributes, and the content of a directory or a symbolic link.
-    /// Sorted and merged. Nodes of the block map are not among them; reading the map has brought
-    /// them in.
+    /// The blocks that the kernel reads through the block device's page cache when it reads the
+    /// inode: the extended attributes, and the content of a directory or symbolic link. Sorted and
+    /// merged. Nodes of the block map are not among them, since reading the map has fetched them.
     #[must_use]
     pub fn metadata_extents(&self, geometry: &Geometry) -> Vec<Extent> {
         let xattrs = self.xattr_block.map(|block| (block, 1));

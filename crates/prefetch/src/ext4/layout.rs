@@ -12,9 +12,9 @@ pub const WHOLE_FILE: Range<u64> = 0..u64::MAX;
 
 /// Pages of a file that lie one after another on the device.
 ///
-/// Page `file_page + i` is at `offset_bytes + i * 4096`. Two kinds of pages are not there in full:
-/// the last page of a file, and pages that are partly holes or in several pieces (blocks smaller
-/// than a page). The latter have ranges of their own, at the place of their first piece.
+/// Page `file_page + i` is at `offset_bytes + i * 4096`. Two kinds of pages are not there in full.
+/// One is the last page of a file. The others are pages that are partly holes or in several pieces
+/// (blocks smaller than a page). These have ranges of their own, at the place of their first piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PhysicalRange {
     /// First page, of 4 KiB, in the file.

@@ -2,13 +2,12 @@
 //! Finds the place of ext4 data and metadata that is about to be read.
 //!
 //! A program that starts cold waits first for inodes, extent nodes and directory blocks, one seek
-//! after another, because each is found only through the one before. This module finds the same
-//! blocks from inode numbers alone, without opening a file, so that all of one kind can be fetched
-//! together in disk order.
+//! after another: each is found only through the one before. This module finds the same blocks from
+//! inode numbers alone, without opening a file. So all blocks of one kind can be fetched together
+//! in disk order.
 //!
-//! It does no I/O. Bytes come from a [`BlockSource`]; everything else is staged, so that the caller
-//! can bring the blocks of one stage into memory, in large batches, before the next stage parses
-//! them:
+//! It does no I/O. Bytes come from a [`BlockSource`]. All other work is staged: the caller fetches
+//! the blocks of one stage, in large batches, before the next stage parses them:
 //!
 //! 1. [`Geometry::read`]: the superblock.
 //! 2. [`Geometry::descriptor_extents`], then [`Geometry::load_groups`]: the group descriptors of
@@ -24,12 +23,11 @@
 //! # Reliability of the answers
 //!
 //! On a mounted file system, ext4 itself reads and changes its metadata in the block device's page
-//! cache. So the metadata read there is current, but nothing holds it still: a file may be written,
-//! moved or deleted while it is being looked at, and data that is not yet allocated has no place.
-//! Content of regular files is never current there. Therefore the answers are good for ordering and
-//! prefetching, and for nothing that must be right: compare [`Inode::generation`],
-//! [`Inode::size_bytes`] and [`Inode::mtime_ns`] with the expected values, and read data through
-//! the file.
+//! cache. So the metadata read there is current, but it is not locked. A file may be written, moved
+//! or deleted meanwhile, and data that is not yet allocated has no place. Content of regular files
+//! is never current there. Therefore the answers are good for ordering and prefetching, and for
+//! nothing that must be right. Compare [`Inode::generation`], [`Inode::size_bytes`] and
+//! [`Inode::mtime_ns`] with the expected values, and read data through the file.
 //!
 //! Every byte is taken for hostile. Wrong values give an [`Ext4Error`]; memory and work are bounded
 //! by [`Limits`].

@@ -358,8 +358,8 @@ fn for_each_chunk<S: BlockSource>(
     }
 }
 
-/// The bytes at `place` on the device, out of those of a chunk; empty when they aren't in it, which
-/// the parsers take for cut off.
+/// The bytes at `place` on the device, out of those of a chunk. Empty if they aren't in the chunk;
+/// the parsers take that as cut off.
 fn part(bytes: &[u8], chunk: Extent, place: u64, length: usize) -> &[u8] {
     let start = place
         .checked_sub(chunk.offset_bytes)

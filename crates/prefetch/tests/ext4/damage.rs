@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random bytes in every parser, and real images with random damage: an error, or an answer that
-//! lies inside the file system; never a panic, an overflow or an endless walk.
+//! Tests every parser with random bytes, and real images with random damage. The result is an
+//! error, or an answer that lies inside the file system. It is never a panic, an overflow or an
+//! endless walk.
 
 use std::sync::OnceLock;
 

@@ -56,7 +56,7 @@ fn inode(flags: u32, i_block: &[u8]) -> Vec<u8> {
 
 const EXTENTS: u32 = 0x8_0000;
 
-/// A node with entries of three words: an extent is (logical, length and high half, low half), an
+/// A node with entries of three words. An extent is (logical, length and high half, low half). An
 /// index entry is (logical, low half, high half).
 fn node(depth: u16, entries: &[[u32; 3]], length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
