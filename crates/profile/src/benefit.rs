@@ -104,8 +104,8 @@ impl fmt::Display for Reason {
 
 /// Decides from the remembered runs, oldest first, what the next run should do.
 ///
-/// It goes through them as they happened: replay is on until [`REPLAYS_MIN`] cold runs with it show
-/// no gain or its pages go unused, then off; every [`RETRY_EVERY`]th run after that replays, and
+/// Evaluates the runs in their order. Replay is on until [`REPLAYS_MIN`] cold runs with it show no
+/// gain or its pages go unused; then it is off. After that every [`RETRY_EVERY`]th run replays, and
 /// one that helps turns it on again. Runs that found most pages cached say nothing about time.
 #[must_use]
 pub fn judge(runs: &[Run]) -> Verdict {

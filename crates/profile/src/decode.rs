@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stored form of a profile, read. See `docs/profile-format.md`.
 //!
-//! Every input gives a valid profile or an error. Nothing is allocated that the length of the input
-//! doesn't justify: the payload is at most 256 times its stored form, and each count is
-//! held against the bytes that are left before anything is made for it.
+//! Every input gives a valid profile or an error. Memory is allocated only in proportion to the
+//! length of the input. The payload is at most 256 times its stored form. Each count is compared
+//! with the bytes that are left before anything is allocated for it.
 
 use foreread_core::bytes::{Cursor, Fault, TOO_BIG};
 use thiserror::Error;

@@ -150,8 +150,8 @@ fn put_differences(out: &mut Vec<u8>, values: impl Iterator<Item = u64>) {
 }
 
 /// Encodes the ranges: the number of ranges of each node, then one column after another. The
-/// columns are the gap to the range before in the same file, the length less one, the need against
-/// that of the range before (or of the file), and the weight.
+/// columns: the gap to the range before in the same file; the length less one; the need against
+/// that of the range before, or of the file; the weight.
 fn ranges(profile: &Profile) -> Vec<u8> {
     let mut out = Vec::with_capacity(profile.nodes.len() + profile.ranges.len() * 8);
     put_varint(&mut out, profile.nodes.len() as u64);

@@ -2,9 +2,9 @@
 //! Limits of a profile's content.
 //!
 //! Every limit holds in the builder, in the merge and in the decoder alike, so each accepts the
-//! profiles of the others. They are far above the needs of real programs (a boot looks at some
-//! 20,000 files); they exist so that neither a hostile file nor years of merging can take the
-//! memory of the machine.
+//! profiles of the others. They are far above the needs of real programs (a boot uses some 20,000
+//! files). Because of them, neither a hostile file nor years of merging can exhaust the memory of
+//! the machine.
 
 /// Longest name of one path component, in bytes: the kernel's `NAME_MAX`.
 pub const NAME_BYTES_MAX: usize = 255;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ageing: each further run confirms the entries that it sees and weakens those that it doesn't.
 //!
-//! Each entry has a weight. A seen entry climbs half of the way to [`WEIGHT_MAX`] (a new one starts
-//! at [`WEIGHT_NEW`]), a watched entry that is unseen halves, and an entry below [`WEIGHT_MIN`] is
-//! removed. An entry that was seen last time weighs at least 128, so it is removed with the fifth
-//! run in a row that doesn't see it, and one run that sees it makes up for all before. Pages have
-//! weights of their own: a range that is partly seen is split.
+//! Each entry has a weight. The weight of a seen entry climbs half of the way to [`WEIGHT_MAX`]; a
+//! new one starts at [`WEIGHT_NEW`]. The weight of a watched entry that is unseen halves, and an
+//! entry below [`WEIGHT_MIN`] is removed. An entry that was seen last time weighs at least 128. So
+//! it is removed with the fifth run in a row that doesn't see it, and one run that sees it makes up
+//! for all before. Pages have weights of their own: a range that is partly seen is split.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -49,9 +49,9 @@ pub enum Observation {
 /// `new` are appended. Unseen entries don't decay when `new` lost more than one event for every
 /// hundred entries that it holds.
 ///
-/// The size is bounded: over [`NODES_MAX`] paths or [`RANGES_MAX`] ranges, the lowest weights
-/// leave, among equals those needed last, until an eighth of the room is free, so that not every
-/// run has to cut again.
+/// The size is bounded. Over [`NODES_MAX`] paths or [`RANGES_MAX`] ranges, entries are removed
+/// until an eighth of the room is free, so that not every run has to cut again. The lowest weights
+/// are removed first, and among equal weights those needed last.
 #[must_use]
 pub fn merge(old: &Profile, new: &Profile, seen: Observation) -> Profile {
     let mut merged = combine(old, new, &Rule::ageing(new, seen), &Limits::FULL);
@@ -67,9 +67,10 @@ pub fn merge(old: &Profile, new: &Profile, seen: Observation) -> Profile {
     merged
 }
 
-/// Both profiles in one, such as of two machines or of two kinds of work: everything in either,
-/// with the higher weight and the earlier need. Where they contradict each other (kind, identity,
-/// who was run), the later recording is right, and the second of two of the same time.
+/// Combines two profiles, such as of two machines or of two kinds of work. The result has all
+/// entries of either, with the higher weight and the earlier need. If they contradict each other
+/// (kind, identity, program), the later recording is right, and of two with the same time the
+/// second.
 #[must_use]
 pub fn merge_profiles(a: &Profile, b: &Profile) -> Profile {
     let (old, new) = if a.source.recorded_unix_s > b.source.recorded_unix_s {
@@ -542,7 +543,7 @@ fn overlay(
     }
 }
 
-/// Keeps the unknown mount and those that nodes are on, up to [`MOUNTS_MAX`]: device numbers differ
+/// Keeps the unknown mount and the mounts of nodes, up to [`MOUNTS_MAX`]. Device numbers differ
 /// from boot to boot, and their mounts would fill the table.
 pub(crate) fn drop_unused_mounts(profile: &mut Profile) {
     let mut used = vec![false; profile.mounts.len()];

@@ -81,9 +81,9 @@ pub struct PhaseLimits {
 }
 
 impl Default for PhaseLimits {
-    /// 32 MiB, 100 ms, 1 MiB. 32 MiB is a quarter of a second of a disk, and enough for its sweep
-    /// to be sequential; 100 ms is beyond the few seeks that separate the reads of a busy program,
-    /// so such a pause is the program's own work.
+    /// 32 MiB, 100 ms, 1 MiB. A disk reads 32 MiB in a quarter of a second, which is enough for its
+    /// sweep to be sequential. 100 ms is longer than the few seeks that separate the reads of a
+    /// busy program. So such a pause is the program's own work.
     fn default() -> Self {
         Self {
             phase_bytes_max: 32 << 20,
@@ -125,9 +125,9 @@ impl Phase {
 /// The whole profile cut into windows of need, in order.
 ///
 /// A new phase begins when the one before is full, or at a pause in the needs. A range that doesn't
-/// fit into the rest of a phase is split. So phases are full, and none exceeds its limit however
-/// large a range is; a range of 2^51 pages makes one phase all the same once [`PHASES_MAX`] are
-/// there.
+/// fit into the rest of a phase is split. So phases are full, and none exceeds its limit, however
+/// large a range is. The exception: once there are [`PHASES_MAX`] phases, even a range of 2^51
+/// pages makes one phase.
 #[must_use]
 pub fn phases(profile: &Profile, limits: &PhaseLimits) -> Vec<Phase> {
     let pages_max = (limits.phase_bytes_max / PAGE_BYTES).max(1);

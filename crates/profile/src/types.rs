@@ -11,12 +11,12 @@ pub struct NodeId(pub u32);
 /// Files and pages that a program or a boot reads.
 ///
 /// Nodes form a tree by absolute path: node 0 is the root directory `/` with an empty name. They
-/// stand breadth first, sorted by parent and then by the bytes of their names, so every parent
-/// stands before its children and the children of one directory are contiguous; only directories
-/// have children. Names and ranges stand in `names` and `ranges` in the order of the nodes, without
-/// gaps. Only files have ranges; those of one file are sorted by page and neither overlap nor touch
-/// at equal need and weight. Sizes are bounded by [`crate::limits`]. [`Profile::validate`] checks
-/// all of this.
+/// are in breadth-first order, sorted by parent and then by the bytes of their names. So every
+/// parent comes before its children, and the children of one directory are contiguous. Only
+/// directories have children. Names and ranges are in `names` and `ranges` in the order of the
+/// nodes, without gaps. Only files have ranges. The ranges of one file are sorted by page, and
+/// neither overlap nor touch at equal need and weight. Sizes are bounded by [`crate::limits`].
+/// [`Profile::validate`] checks all of this.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Profile {
     /// The recorded program, for people and for keys.

@@ -18,9 +18,9 @@ pub struct PagesOf {
 
 impl Profile {
     /// Takes the result of a replayed run. `unused` pages were fetched and not read, so their
-    /// weight halves, and below [`WEIGHT_MIN`] they are removed; all others climb half of the way
-    /// to the full weight, as in a merge. The files stay: the run didn't disprove that they are
-    /// looked up.
+    /// weight halves, and below [`WEIGHT_MIN`] they are removed. The weights of all other pages
+    /// climb half of the way to the full weight, as in a merge. The files stay: the run didn't
+    /// disprove that they are looked up.
     pub fn age_unused(&mut self, unused: &[PagesOf]) {
         let mut unused = unused.to_vec();
         unused.sort_unstable();
