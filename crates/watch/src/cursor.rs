@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where in a tree programs are that go through it: at one place, or, with several threads or
-//! processes, each through a part of its own, at several.
+//! Tracks the positions of a program in a tree. There is one position, or several if threads or
+//! processes each go through a part of the tree.
 
 use std::ops::Range;
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Windows that wait to be fetched, and the choice of the next part of one of them.
 //!
-//! A disk is kept busy, and its queue short: every other read from it waits behind the requests
-//! that are queued already, and a window of 8 MiB is 64 ms on a cloud volume. So a window is queued
-//! piece by piece, as the pieces before it arrive. The in-flight target is the bandwidth-delay
-//! product: the lowest request latency x the best throughput. With less the disk would idle, and
-//! more only waits. The target is a little higher than that, so that a rate that was held down by
-//! this shows (as BBR does it for a network, Cardwell et al., ACM Queue 14(5), 2016).
+//! A disk is kept busy, and its queue short. Every other read of the disk waits behind the queued
+//! requests, and a window of 8 MiB is 64 ms on a cloud volume. So a window is queued piece by
+//! piece, as the pieces before it arrive. The in-flight target is the bandwidth-delay product: the
+//! lowest request latency x the best throughput. With less the disk would idle, and more only
+//! waits. The target is a little higher than that, so that the measured throughput can rise if the
+//! target itself had limited it. BBR does the same for a network (Cardwell et al., ACM Queue 14(5),
+//! 2016).
 //!
 //! A rotational disk gets one whole window after the other instead: reads by turns cost a seek
 //! each.
@@ -20,31 +21,32 @@ use crate::stream::{Ask, FetchedRange, FileKey, joined, merged};
 const WAITING_MAX: usize = 1024;
 /// Windows of one file that are fetched together.
 const TOGETHER_MAX: usize = 64;
-/// A disk counts as rotational, whatever it says, if a request costs as much as this many pages,
-/// and takes at least `SEEKS_NS_MIN`. 230 to 350 pages were measured of rotational disks, 33 to 190
-/// of others except a server of 1 GB/s; half a turn is 2 ms at 15,000 rpm. Its windows are queued
-/// one after the other: two that were queued by turns took twice as long.
+/// A disk counts as rotational, even if it doesn't report so, if a request costs as much as this
+/// many pages and takes at least `SEEKS_NS_MIN`. Measured: 230 to 350 pages on rotational disks,
+/// and 33 to 190 on others except a server of 1 GB/s. Half a turn is 2 ms at 15,000 rpm. Its
+/// windows are queued one after the other: two windows queued in turns took twice as long.
 const SEEKS_PAGES_MIN: u32 = 200;
 const SEEKS_NS_MIN: u64 = 2_000_000;
 /// Timers aren't much more exact than this. Reads of this duration may be in flight on any disk.
 const EXACT: Duration = Duration::from_micros(500);
 /// In-flight target, in quarters of the bandwidth-delay product (lowest request latency x best
-/// throughput). It is 7 quarters, and 12 while the throughput still rises by a fifth or more within
-/// the lowest latency of a request. With 6 quarters, one reader on a cloud volume was 6 % slower
-/// than with the kernel alone; with 8, a reader beside a scan waited 1.5 times as long.
+/// throughput). It is 7 quarters. It is 12 quarters while the throughput still rises by a fifth or
+/// more within the lowest latency of a request. With 6 quarters, one reader on a cloud volume was 6
+/// % slower than with the kernel alone. With 8, a reader beside a scan waited 1.5 times as long.
 const GAIN_QUARTERS: u64 = 7;
 const RISING_QUARTERS: u64 = 12;
-/// A piece costs at most a quarter more than its pages, where it needn't be larger for that than
-/// the kernel's own window is by default; of a disk of which nothing is known, a piece and another
-/// are under way, as with the kernel.
+/// A piece has at least this many times the pages that cost as much as a request, so a request adds
+/// at most a quarter to the cost. For that, a piece need not be larger than `PIECE_PAGES_MAX`, the
+/// kernel's own default window. On a disk without measurements, two pieces are in flight, as with
+/// the kernel.
 const PIECE_COSTS: u64 = 4;
 const PIECE_PAGES_MAX: u64 = 32;
 /// Calls for less aren't worth their own time.
 const PIECE_PAGES_MIN: u64 = 16;
 /// A piece of small ranges, each a request of its own, has at most this many.
 const PIECE_RANGES_MAX: usize = 16;
-/// Where others keep a disk busier than that all the time, a piece is queued all the same when so
-/// many times as much could have arrived.
+/// If requests of others keep a disk busier than the target all the time, a piece is queued anyway
+/// after this many times the expected time.
 const PATIENCE: u32 = 4;
 
 /// Requested pages of a file, and those of them that are left. `R` is the means to reach the file.
@@ -716,8 +718,8 @@ mod tests {
             prop_assert_eq!(given, wanted);
         }
 
-        /// A disk that delivers a page every tick is never left idle while something waits, and
-        /// never has more to do than a queue and a piece.
+        /// A disk that delivers a page every tick is never idle while something waits. It never has
+        /// more in flight than a queue and a piece.
         #[test]
         fn a_disk_is_busy_and_its_queue_short(
             asks in prop::collection::vec((1u64..4, 0u64..2000, 1u64..300), 1..8)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Detects programs that walk through directory trees, programs that follow a profile, and streams
-//! that run through large files, and decides what to fetch ahead of them. Input: the observed
-//! accesses of programs. Output: the next fetches. No I/O, and no clock: times are given.
+//! Detects directory traversals, programs that follow a profile, and streams in large files.
+//! Decides what to fetch ahead of them. Input: the observed accesses of programs. Output: the next
+//! fetches. No I/O, and no clock: times are given.
 #![forbid(unsafe_code)]
 
 pub mod ahead;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether a process that waits for metadata again and again may be walking a directory tree.
 //!
-//! A look that waits is less of a sign than a file that is missed: file systems bring many inodes
-//! in with each, so one in a hundred waits; and every program looks here and there when it starts.
-//! On the other hand a program may look with many threads, each through a part of the tree. So it
-//! counts how unlikely the order is in which the threads come through their directories: `n` names
-//! are in order by chance once in `n!` times.
+//! A lookup that waits is weaker evidence than a missed file. File systems read many inodes at
+//! once, so one lookup in a hundred waits, and every program looks up scattered files when it
+//! starts. On the other hand a program may look up files with many threads, each in a part of the
+//! tree. So the detector computes how unlikely the order is in which the threads go through their
+//! directories: `n` names are in order by chance once in `n!` times.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -20,8 +20,9 @@ use serde::{Deserialize, Serialize};
 const RECENT_LOOKS: usize = 32;
 /// A thread has gone elsewhere if its path led up this many levels.
 const NEAR_LEVELS: usize = 6;
-/// By chance, all looks are in order once in this many times (8!), or less often: a program that
-/// looks here and there is suspected again and again, and there are several orders to choose from.
+/// By chance, all looks are in order once in this many times (8!), or less often. The value is this
+/// large because a program that looks up scattered files is tested again and again, and there are
+/// several orders to choose from.
 const ODDS_MIN: u64 = 40_320;
 /// Threads without a look during this many looks of others are left out.
 const LOOKS_TO_FORGET: u64 = 64;
@@ -105,7 +106,7 @@ impl LookDetector {
         process.take(look, self.looks)
     }
 
-    /// Whether it is the look in which its thread waited last: a call waits once for each block,
+    /// Whether this is the look in which its thread waited last. A call waits once for each block,
     /// and file systems read 32 of them for one inode.
     fn is_same(&self, look: &Look) -> bool {
         let process = self.processes.get(&look.process);

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 /// It is quiet if nothing was missed, fetched or read for this long.
 const IDLE: Duration = Duration::from_secs(2);
-/// It is also quiet if nothing was missed or fetched for this long, even if files were read: at 0.5
-/// MiB/s a stream reads the 15 MiB that are fetched ahead of it.
+/// It is also quiet if nothing was missed or fetched for this long, even if files were read. At 0.5
+/// MiB/s a stream reads the 15 MiB that are fetched ahead of it in this time.
 const SERVED: Duration = Duration::from_secs(30);
 
 /// When something was missed, fetched or read last. Times are since a common start.

@@ -2,12 +2,12 @@
 //! Files that were last used together: which profile a process follows that misses file after
 //! file.
 //!
-//! A process that misses some of the first files of a profile, in the order in which they were
-//! needed, may be the program of that profile, or one that comes to them by chance. A program that
-//! reads the `n` files of a profile in any order comes from one of them to the next or the `g`-th
-//! after it once in `n / g` times, so that each step multiplies the odds. What programs map, as
-//! they do with executables and libraries, doesn't count, and a step that several profiles have in
-//! common counts that much less. A profile that is hardly ahead of another isn't it yet.
+//! A process that misses some of the first files of a profile, in the order of need, may be the
+//! program of that profile. It may also miss them by chance. A program that reads the `n` files of
+//! a profile in random order goes from one to one of the next `g` with probability `g / n`. Each
+//! such step multiplies the odds. Mapped files, such as executables and libraries, don't count, and
+//! a step that several profiles have in common counts that much less. A profile matches only with a
+//! lead over the next best one.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::detect::Missed;
 use crate::known::{FileKey, Known};
 use crate::patience::{Patience, forget_oldest};
 
-/// Bits of evidence that a match needs, besides log2 of the number of profiles: by chance, misses
+/// Bits of evidence that a match needs, besides log2 of the number of profiles. By chance, misses
 /// make a match once in a million (2^20) times, or less often. Each miss of each process is a try.
 const ODDS_BITS_MIN: f64 = 20.0;
 /// Minimum lead over the next best profile, in bits of evidence.

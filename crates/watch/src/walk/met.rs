@@ -18,8 +18,8 @@ const READS_PER_USE_MAX: u64 = 8;
 pub(super) const STRAYS_MAX: u32 = 4;
 /// If data of this many files are read, and not only inodes, the program counts as one that reads.
 const READS_MIN: u32 = 3;
-/// If this many files in a row were visited before and are missed again, they have gone from
-/// memory, and so have the other visited files. One may be a file that is too large to be fetched
+/// If this many files in a row were visited before and are missed again, they have been evicted,
+/// and so have the other visited files. A single file may be one that is too large to be fetched
 /// whole.
 pub(super) const GONE_MIN: u32 = 8;
 /// Inodes that were looked at and aren't listed yet.
@@ -121,8 +121,8 @@ impl Walk {
         false
     }
 
-    /// Where it was come to before, and others too, nothing is there any more: it was dropped, or
-    /// evicted, and a process goes through the tree once more.
+    /// Counts a late access to a file that was visited before. After several of them in a row, all
+    /// visited files count as evicted or dropped: a process goes through the tree once more.
     fn comes_late_to(&mut self, inode: u64) {
         match self.states.get(&inode) {
             Some(State::Used | State::Missed) => self.gone_files += 1,

@@ -153,8 +153,9 @@ impl Walk {
         self.window.files()
     }
 
-    /// Where its top may rise to, when the program reads in this directory outside of it; with the
-    /// names there, of the old top and of the new place.
+    /// The directory to which the top may rise, if the program reads in `directory` outside of the
+    /// tree; `None` if it may not rise. Returned with the names in it that lead to the old top and
+    /// to the new place.
     #[must_use]
     pub fn rise(&self, directory: &[u8]) -> Option<Above> {
         let above = common(&self.top, directory);
@@ -169,7 +170,7 @@ impl Walk {
         Some((above.to_vec(), names))
     }
 
-    /// Goes on below a directory further up.
+    /// Continues below a directory further up, in this order.
     pub fn raise(&mut self, top: &[u8], order: Order) {
         self.top = top.to_vec();
         self.order = order;

@@ -117,8 +117,9 @@ impl Walk {
         }
     }
 
-    /// Where the program has gone on far from where it was: the directory that holds both, and the
-    /// names there that lead to the old place and to the new one. Told once.
+    /// A jump of the program: it continued far from its last position. Returns the directory that
+    /// holds both, and the names in it that lead to the old place and to the new one. Each jump is
+    /// returned once.
     pub fn jumped(&mut self) -> Option<Above> {
         self.jump.take()
     }
