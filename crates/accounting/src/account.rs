@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counters of pages, between which no page can be lost.
 //!
-//! A page that is brought in moves one way: fetched, arrived, and then used on time, used late or
-//! wasted. Each step has a counter that only grows. The numbers of pages in memory unused, and of
-//! pages in flight, are differences of these, so that in each [`Counts`], each sum and each
-//! [`Change`]
+//! A page that is read in moves one way: fetched, arrived, and then used on time, used late or
+//! wasted. Each step has a counter that only grows. The numbers of unused pages in memory and of
+//! pages in flight are differences of these. So in each [`Counts`], each sum and each [`Change`]
 //!
 //! ```text
 //! fetched = used_on_time + used_late + wasted + resident_unused + in_flight
