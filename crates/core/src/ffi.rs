@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The C core: its types, and its functions behind references. The only unsafe code of this crate.
 //!
-//! Every function of the core is total: it reads and writes through the pointers that it is given,
-//! during the call only, keeps none of them, and any bits in a struct are a valid input. So a call
-//! is sound whenever its pointers come from references to types of the same layout, and
-//! [`layout`] lets a test compare the layouts.
+//! Every function of the core is total. It reads and writes through the pointers that it is given,
+//! during the call only, and keeps none of them. Any bits in a struct are a valid input. So a call
+//! is sound whenever its pointers come from references to types of the same layout. [`layout`] lets
+//! a test compare the layouts.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char};
@@ -216,8 +216,8 @@ pub fn wants(policy: u32, state: &State, access: &Access, limits: &Limits) -> Wa
 /// after they were written in small pieces costs more than deciding.
 pub fn decide(policy: u32, call: &Call<'_>) -> Decision {
     let mut decision = MaybeUninit::uninit();
-    // SAFETY: as above; and the reason that it writes is one of its constants, which are those of
-    // `Reason` (compared by a test), on every input (fuzz/core checks it).
+    // SAFETY: as above. The reason that it writes is one of its constants on every input (fuzz/core
+    // checks it). These are the constants of `Reason` (a test compares them).
     unsafe {
         raw::foreread_decide(policy, call, decision.as_mut_ptr());
         decision.assume_init()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The readahead policies, units of the field as types, the sizes that people type, numbers as
-//! files have them, the numbers of devices, the mounts of a process, and a histogram of times.
+//! The readahead policies, and small types that all crates share: units of the field, sizes that
+//! people type, numbers in files, device numbers, the mounts of a process, and a histogram of
+//! times.
 //!
 //! `ffi.rs` calls the C core and is the only file here that may hold unsafe code.
 #![deny(unsafe_code)]

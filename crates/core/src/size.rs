@@ -37,8 +37,8 @@ const UNITS: [(&str, u64); 19] = [
 const UNITS_HELP: &str = "K, M, G or T (powers of 1,024), KB, MB, GB or TB (powers of 1,000), \
                           s (sectors of 512 bytes), p (pages of 4,096) or B (bytes)";
 
-/// Digits taken after a decimal point: enough for any fraction of a `T` that is whole bytes in
-/// decimal units, and far from overflow in 128 bits.
+/// Maximum number of digits after a decimal point. Enough for any fraction of a `T` that is whole
+/// bytes in decimal units, and far from an overflow of 128 bits.
 const FRACTION_DIGITS_MAX: usize = 12;
 
 /// Why a text is not a size.

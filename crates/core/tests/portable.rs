@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The C core compiles unchanged for the host, for BPF and with the flags of a kernel, and nothing
-//! that goes in makes it leave its limits: an exhausted small domain, the edges of the large one,
-//! and a short run of the fuzzer, all with sanitizers.
+//! Tests that the C core compiles unchanged for the host, for BPF and with the flags of a kernel,
+//! and that no input makes it leave its limits. The inputs are an exhausted small domain, the edges
+//! of the large one, and a short run of the fuzzer, all with sanitizers.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sequences of `tests/vectors/`, on the C core of the host through its Rust face; and who
-//! writes them: readers over a small disk, whose every access and answer is noted.
+//! Runs the sequences of `tests/vectors/` on the C core of the host through its Rust interface.
+//! Also writes them: readers over a small disk, with each access and answer noted.
 #![forbid(unsafe_code)]
 
 #[path = "support/golden.rs"]

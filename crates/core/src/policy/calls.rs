@@ -18,9 +18,8 @@ impl Reason {
 }
 
 impl Decision {
-    /// A decision that the core made elsewhere, such as in BPF, from the bytes of its
-    /// `struct fr_decision`; `None` when there are not 96, or the reason
-    /// is none.
+    /// A decision that the core made elsewhere, such as in BPF, from the bytes of its `struct
+    /// fr_decision`. `None` if there are not 96 bytes, or if the reason is unknown.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         ffi::decision_from(bytes)

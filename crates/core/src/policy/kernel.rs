@@ -80,9 +80,9 @@ pub enum Fit {
 }
 
 impl Kernel {
-    /// All of them, oldest first. A release between two follows the rules of one of them as far as
-    /// is known from the history of the kernel: `ondemand_readahead()` was split in 6.11, folio
-    /// orders went into `struct file_ra_state` in 6.16, and what 7.3 has new came after 6.19.
+    /// All of them, oldest first. A release between two follows the rules of one of them, as far as
+    /// is known from the history of the kernel. `ondemand_readahead()` was split in 6.11. Folio
+    /// orders went into `struct file_ra_state` in 6.16. The changes of 7.3 came after 6.19.
     pub const ALL: [Self; 4] = [
         Self {
             name: "6.1",

@@ -76,9 +76,9 @@ impl Limits {
         ("past-end", Self::QUIRK_PAST_END),
     ];
 
-    /// Limits for a file of `file_pages` on a device with windows of `ra_pages`: requests of
-    /// 1280 KiB, no large folios, `readahead_ratio` 50, `readahead_hit_rate` 1, at most 1 GiB at
-    /// once for `whole-file`.
+    /// Limits for a file of `file_pages` on a device with windows of `ra_pages`. The others:
+    /// requests of 1280 KiB, no large folios, `readahead_ratio` 50, `readahead_hit_rate` 1, at most
+    /// 1 GiB at once for `whole-file`.
     #[must_use]
     pub const fn new(file_pages: u64, ra_pages: u32) -> Self {
         Self {

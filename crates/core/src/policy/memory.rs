@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state that a policy keeps beyond that of an open file: the streams of the file, the measured
-//! costs of its device, and the memory budget that all files share.
+//! The state that a policy keeps besides that of an open file: the streams of the file, the
+//! measured costs of its device, and the memory budget that all files share.
 
 use std::fmt;
 

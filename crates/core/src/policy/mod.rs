@@ -136,8 +136,8 @@ impl Policy {
         ffi::policy_looks(self as u32) != 0
     }
 
-    /// Whether it is told of every access, cached or not: of each read(2) by a look, with
-    /// [`Access::MISSED`] where something of it is not cached, and of each fault.
+    /// Whether it gets every access, cached or not: each fault, and each read(2) as a look, with
+    /// [`Access::MISSED`] if a part of it is not cached.
     #[must_use]
     pub fn sees(self) -> bool {
         ffi::policy_sees(self as u32) != 0

@@ -4,8 +4,8 @@
 pub use super::limits::DEFAULT_PAGES;
 use crate::ffi;
 
-/// The largest window that suits a device of a capacity: its square root in powers of two, 4 KiB
-/// for 2 MiB, 128 KiB for 2 GiB. `None` for an unknown capacity, 0: no cap.
+/// The largest window that suits a device of a capacity: its square root in powers of two, such as
+/// 4 KiB for 2 MiB and 128 KiB for 2 GiB. `None` for 0, an unknown capacity: no cap.
 ///
 /// Source: "limit readahead size for small devices", Message-ID
 /// <20100301052651.857984880@intel.com>.

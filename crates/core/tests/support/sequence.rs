@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sequences of accesses as text, for policies that remember more than a line can hold: the
-//! decision on each access, and the events reported to the policy between them. The format is in
+//! Sequences of accesses as text, for policies with more state than fits into a line: the decision
+//! on each access, and the events reported to the policy between them. The format is in
 //! `tests/vectors/README.md`.
 #![allow(dead_code, reason = "no test program uses all of it")]
 
