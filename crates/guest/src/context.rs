@@ -165,8 +165,8 @@ pub fn document(outcome: &foreread_guest::Outcome, name: &str) -> Result<Value, 
         })
 }
 
-/// `foreread` as it is installed, in `folder`: without debug information, which is most of a
-/// release build, and with the pages marked that a start reads.
+/// `foreread` in `folder`, as it is installed. It has no debug information, which is most of a
+/// release build, and the pages that a start reads are marked.
 pub fn installed(foreread: &Path, folder: &Path) -> Result<PathBuf, GuestError> {
     if !foreread.exists() {
         return Err(GuestError::Unexpected(format!(

@@ -46,8 +46,9 @@ impl Sub for DiskCounters {
     }
 }
 
-/// The counters of all disks. A disk of the host goes by the name it was given, the root disk by
-/// `root`, a device mapper, md or loop device by the guest's kernel name (`dm-0`, `md0`, `loop0`).
+/// The counters of all disks, by name. A disk of the host has the name that it was given, and the
+/// root disk is `root`. A device mapper, md or loop device has the guest's kernel name (`dm-0`,
+/// `md0`, `loop0`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters(BTreeMap<String, DiskCounters>);
 

@@ -145,8 +145,8 @@ impl<'lab> Guest<'lab> {
     }
 
     /// The script to run, by the guest's `/bin/sh`, as root, in the folder of the files. It has
-    /// three more commands: `point NAME` notes the counters of all disks, `disk NAME` prints the
-    /// device of a disk, and `drop_caches` empties the page cache.
+    /// three more commands. `point NAME` notes the counters of all disks. `disk NAME` prints the
+    /// device of a disk. `drop_caches` empties the page cache.
     #[must_use]
     pub fn script(mut self, text: impl Into<String>) -> Self {
         self.script = text.into();

@@ -47,8 +47,8 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Builds the missing parts. Works without network when everything is there; else it takes up
-    /// to three minutes and needs root, or sudo without a password, for the root file system.
+    /// Builds the missing parts. If no part is missing, it needs no network. Otherwise it takes up
+    /// to three minutes and, for the root file system, needs root or sudo without a password.
     ///
     /// # Errors
     /// [`GuestError::Lacking`] with the reason in one line, when it can't be built here.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Virtual machines with other kernels than this machine's, for tests and measurements.
 //!
-//! Input: a [`Lab`] (QEMU, kernels, a root file system; built from Debian's packages by
-//! `tests/guest/lab.sh`), the name of a kernel, a shell script, files and disks. Output: an
+//! Input: a [`Lab`], the name of a kernel, a shell script, files and disks. The lab has QEMU,
+//! kernels and a root file system, built from Debian's packages by `tests/guest/lab.sh`. Output: an
 //! [`Outcome`] with the output of the script, its exit status, the request counters of every disk
 //! at each named [`Point`], and the files that the script left in `/run/out`.
 //!

@@ -122,8 +122,9 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
     })
 }
 
-/// Every case under every kernel. First those that run beside another guest, two at once; then
-/// those that must be alone, one after the other, and those that take what these leave idle.
+/// Runs every case under every kernel. The cases that may run beside another guest come first, two
+/// at once. The cases that must run alone follow, one after the other. Beside them run the cases
+/// that need only idle time.
 fn run_all(context: &Context<'_>, kernels: &[String], cases: &[&'static Case]) -> Cells {
     let cells = Mutex::new(Cells::default());
     let run = |beside: Beside, workers: usize| {
@@ -139,8 +140,8 @@ fn run_all(context: &Context<'_>, kernels: &[String], cases: &[&'static Case]) -
     cells.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// These cases under every kernel. A worker takes the next pair when its guest is done; the cases
-/// that take longest come last in the list, so pairs are taken from its end.
+/// Runs these cases under every kernel. A worker takes the next pair when its guest is done. The
+/// cases that take longest are last in the list, so pairs are taken from its end.
 fn run_some(
     context: &Context<'_>,
     kernels: &[String],

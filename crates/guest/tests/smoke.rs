@@ -65,8 +65,8 @@ fn foreread_runs_under_the_oldest_kernel() {
          echo status $?; point run-end"
     );
     let image = tree_image(&lab, FILES).expect("an image");
-    // On a disk that is slower than the emulated processor, however busy this machine is: on any
-    // other the program may be done before the replay has begun.
+    // The disk is slower than the emulated processor, however busy this machine is. On any other
+    // disk the program may be done before the replay has begun.
     let hdd = DiskParameters::preset("hdd").expect("a model");
     let outcome = Guest::new(&lab, oldest(&lab))
         .expect("a kernel")

@@ -2,8 +2,8 @@
 //! A cold `grep` on a modelled hard disk: requests by `run` and by `watch`, and the cost of
 //! recording.
 //!
-//! Requests are judged here. A virtual disk as such answers at once, and the emulated processor
-//! takes longer for a file than the disk: there the program keeps up with the readahead.
+//! Requests are judged here. An unmodelled virtual disk answers at once, and the emulated processor
+//! takes longer for a file than that disk. So the program would keep up with the readahead there.
 
 use std::time::Duration;
 
@@ -68,8 +68,8 @@ measure watch ./foreread watch --
         .map(|name| Ok(format!("{:.1}", seconds(&outcome, name)?)))
         .collect();
     let mut slower = vec![slower_percent(&outcome, "")?];
-    // One pair of runs says it to some 3 % only: the disk answers in real time, and the emulated
-    // processor goes at the speed that the host's scheduler gives it.
+    // One pair of runs is exact to about 3 % only. The disk answers in real time, but the speed of
+    // the emulated processor depends on the host's scheduler.
     if slower.iter().any(|percent| *percent > SLOWER_MAX_PERCENT) {
         let more = measured(context, kernel, MORE_PAIRS)?;
         slower.push(slower_percent(&more, "-2")?);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `run -- grep` on the kinds of block devices that lie between a file system and a disk, by the
-//! script `tests/guest/replay-mappings.sh`, which sets them up and measures.
+//! `run -- grep` on the kinds of block devices that lie between a file system and a disk. The
+//! script `tests/guest/replay-mappings.sh` sets them up and measures.
 //!
-//! Judged is whether a replay fetches at all: once, replays on dm-crypt fetched nothing and said
-//! nothing. How much it is worth is judged in [`hdd`](super::hdd); these disks answer at once, and
-//! the emulated processor reads a file nearly as soon as the replay.
+//! The case judges whether a replay fetches at all: once, replays on dm-crypt fetched nothing and
+//! reported nothing. [`hdd`](super::hdd) judges the gain. The disks here answer at once, and the
+//! emulated processor reads a file nearly as soon as the replay.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where BPF is refused, for want of rights, by a seccomp filter, without BTF, or by lockdown: the
-//! command runs all the same, and one line names the reason.
+//! Cases in which BPF is refused: no rights, a seccomp filter, no BTF, lockdown. The command must
+//! run all the same, and one line must name the reason.
 
 use foreread_guest::{Disk, GuestError, Outcome};
 use foreread_testbed::workload::ABSENT_PATTERN;
