@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The largest folio of a file system, measured: no call reports it.
 //!
-//! A stream of reads leaves folios as large as there are. Then aligned blocks of pages are dropped,
-//! smaller ones first: the kernel drops a folio only with all of its pages
-//! (mapping_try_invalidate), so a folio that stays is larger.
+//! A stream of reads leaves folios of the largest size. Then aligned blocks of pages are dropped,
+//! smaller ones first. The kernel drops a folio only with all of its pages
+//! (mapping_try_invalidate), so a folio that stays is larger than the block.
 
 use foreread_core::policy::Policy;
 use foreread_profile::PAGE_BYTES;
@@ -16,8 +16,8 @@ use super::{CheckError, Running, SetReadAhead, failed, forget};
 
 /// MAX_PAGECACHE_ORDER, of huge pages: no file system has larger folios.
 const ORDER_MAX: u8 = 9;
-/// With these the windows of a stream are 4, 16, 64, 128, 256 and 512 pages, the last of them
-/// aligned, and its order has grown to the largest.
+/// With these settings the windows of a stream are 4, 16, 64, 128, 256 and 512 pages. The last of
+/// them is aligned, and its order has grown to the largest.
 const READ_AHEAD_KIB: u64 = 4096;
 const FIRST_PAGE: u64 = 43;
 /// A process that drops the page cache meanwhile makes folios smaller, never larger.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The running kernel as a [`Machine`]: carries out programs of `foreread_sim::check` on real
-//! files, and reports the kernel's actions folio by folio by BPF, or the cached pages after each
-//! step.
+//! files. Reports the kernel's actions folio by folio by BPF, or the cached pages after each step.
 #![forbid(unsafe_code)]
 
 mod device;
@@ -258,8 +257,8 @@ fn is_dropped_by(step: &Step, pages: &Range<u64>) -> bool {
     }
 }
 
-/// Drops all pages of the file, also those whose read is under way: the kernel keeps them until
-/// they have arrived, and a step that was disturbed has not waited for that.
+/// Drops all pages of the file, also those in flight. The kernel keeps them until they have
+/// arrived, and a disturbed step has not waited for that.
 fn forget(residency: &Residency, file_pages: u64) -> Result<(), CheckError> {
     let started = Instant::now();
     let file = residency.file();
