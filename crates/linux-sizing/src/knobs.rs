@@ -58,8 +58,8 @@ impl Knobs for SysfsKnobs {
             Err(error) if is_gone(&error) => return Ok(None),
             Err(error) => return Err(refused("open", &path, &device, &error)),
         };
-        // The opened setting belongs to the device that was there before and is there after: the
-        // kernel gives each device a new number in the sequence of disks.
+        // The opened setting belongs to the device that existed before and exists after. The kernel
+        // gives each device a new number in the sequence of disks.
         let after = devices::device(&self.sysroot, number);
         Ok(after
             .filter(|after| after.identity == device.identity)

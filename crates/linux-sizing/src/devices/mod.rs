@@ -38,8 +38,8 @@ pub fn read(sysroot: &Path) -> Machine {
     }
 }
 
-/// Finds the device that a person names: as [`Machine::find`] does, and for this machine's own
-/// devices also by every other path of theirs, such as `/dev/disk/by-id/...`.
+/// Finds the device that the user names, as [`Machine::find`] does. This machine's own devices are
+/// also found by every other path of theirs, such as `/dev/disk/by-id/...`.
 #[must_use]
 pub fn find<'a>(machine: &'a Machine, sysroot: &Path, what: &str) -> Option<&'a Device> {
     machine.find(what).or_else(|| {
@@ -75,8 +75,8 @@ pub fn read_below(sysroot: &Path, name: &str) -> Option<Machine> {
     })
 }
 
-/// The device that has this number now. Only the disk itself is read, not the devices that it is
-/// stacked on, nor its mount points: its identity and its setting don't need them.
+/// The device that has this number now. Only the disk itself is read, since its identity and its
+/// setting need no more. The devices that it is stacked on and its mount points are left out.
 #[must_use]
 pub fn device(sysroot: &Path, number: DeviceNumber) -> Option<Device> {
     if number.major == 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounts and their mount points, and the mounts that have a readahead setting of their own: NFS,
-//! FUSE and others without a block device, and btrfs beside its disks.
+//! Finds mounts and their mount points, and the mounts that have a readahead setting of their own.
+//! The latter are NFS, FUSE and others without a block device, and btrfs beside its disks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;

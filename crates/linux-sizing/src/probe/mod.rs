@@ -2,8 +2,8 @@
 //! Reads a device as programs do, to time it: sequentially through the page cache with the kernel's
 //! own readahead, past the cache, and at random.
 //!
-//! Pages that were in the page cache before stay there: only regions without cached pages are read,
-//! and only the pages that were read are dropped again.
+//! Pages that were cached before stay cached. Only regions without cached pages are read, and only
+//! the pages that were read are dropped again.
 
 mod direct;
 mod identity;
@@ -67,7 +67,7 @@ fn failed(what: &'static str) -> impl FnOnce(io::Error) -> ProbeError {
     move |error| ProbeError::System { what, error }
 }
 
-/// Lets the calling thread, and those it starts, run before others: a timed thread waits for the
+/// Raises the priority of the calling thread, and of those it starts. A timed thread waits for the
 /// device most of the time, and should not wait for a processor, too.
 ///
 /// # Errors

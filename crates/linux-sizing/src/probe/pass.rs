@@ -171,8 +171,8 @@ impl Reader {
         let mut offset_bytes = start_bytes;
         let before = start_bytes + pass.windows_before() * window_bytes;
         if !pass.ramps_up {
-            // A whole window in one read: the kernel takes it for sequential after the page, and
-            // its window for as large as the read, so that there is no ramp-up to wait for.
+            // A whole window in one read. The kernel takes it as sequential after the page, and
+            // makes its window as large as the read. So there is no ramp-up to wait for.
             read_all(&file, &mut self.buffer[..length], start_bytes)?;
             offset_bytes = before;
         }
@@ -207,9 +207,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Waits until the window that is still under way has arrived: it would be in the way of the
-    /// next pass, and can't be dropped before. Ends when none of it has come for as long as a whole
-    /// window takes: then there is none.
+    /// Waits until the window in flight has arrived. It would disturb the next pass, and can't be
+    /// dropped before. Ends if no page of it arrives for as long as a whole window takes: then
+    /// there is no such window.
     pub(super) fn wait_for_arrival(&self, start_bytes: u64, bytes: u64, window_time: Duration) {
         let (page, pages) = (start_bytes / PAGE_BYTES, bytes / PAGE_BYTES);
         let (mut least, mut since) = (u64::MAX, Instant::now());

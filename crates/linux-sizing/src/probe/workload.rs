@@ -152,8 +152,8 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Opens a file that a person named, to find the device whose setting applies: without waiting for
-/// the other end of a FIFO, and without making a terminal ours.
+/// Opens a file that the user named, to find the device whose setting applies. Does not wait for
+/// the other end of a FIFO, and does not make a terminal the controlling one.
 ///
 /// # Errors
 /// As the kernel says.
