@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Live accounts of readahead: `bpf/stat.bpf.c`, loaded, attached, read out.
 //!
-//! [`Accounting::start`] follows every page that is brought in for reading from then on, by the
-//! whole machine or by one process tree; [`Accounting::snapshot`] says what became of them, in
-//! accounts whose pages add up exactly, see [`Counts`].
+//! [`Accounting::start`] follows every page that is read in from then on, by the whole machine or
+//! by one process tree. [`Accounting::snapshot`] returns the use of these pages, in accounts whose
+//! pages add up exactly, see [`Counts`].
 #![forbid(unsafe_code)]
 
 mod abi;
@@ -281,7 +281,7 @@ impl Accounting {
         Ok(())
     }
 
-    /// All counters, those of later steps first: a page that moves meanwhile is then in the step
+    /// All counters, those of later steps first. A page that moves meanwhile is then in the step
     /// before or in the one after, never in both.
     fn counters(&self) -> Result<Vec<Counts>, StatError> {
         /// A page that another processor is moving at this moment is there in some nanoseconds.

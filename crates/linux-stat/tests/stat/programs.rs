@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random programs, with accounts held against a reference count: pages are fetched, used and
-//! dropped as residency and page tables show after each step, without BPF.
+//! Compares the accounts of random programs with a reference count. The reference counts pages as
+//! fetched, used and dropped by residency and page tables after each step, without BPF.
 
 use std::collections::BTreeSet;
 use std::fs;
