@@ -180,8 +180,8 @@ struct Cold<'a> {
 }
 
 impl Cold<'_> {
-    /// Starts with the kernel alone and first runs, in turn, or one first run; and the `foreread`
-    /// of the last one, which now knows the program.
+    /// Measures starts with the kernel alone and first runs in turn, or one first run. Returns them
+    /// with the `foreread` of the last run, which now knows the program.
     fn pairs(
         &self,
         rounds: Option<Rounds>,

@@ -163,8 +163,8 @@ impl ModelledDisk {
         Ok(())
     }
 
-    /// Repeats the work while it has to read more than a limit from the disk, but not for ever:
-    /// another process has dropped the caches of this machine meanwhile.
+    /// Repeats the work, a limited number of times, while it reads more than a limit from the disk.
+    /// In that case another process has dropped the caches of this machine meanwhile.
     ///
     /// # Errors
     /// Those of `work`.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files that the measured programs need from the machine's own disk.
 //!
-//! Dropping caches drops the whole machine's, so a measured start would also wait for its own disk
-//! to bring in executables and shared libraries: 6 ms for `grep` and 25 ms for `foreread` on one
-//! virtual machine, and something else on every other. Only the modelled disk is to be measured, so
-//! these files are read again before each start of any measured program.
+//! Dropping caches drops those of the whole machine. A measured start would then also wait for the
+//! machine's own disk to read executables and shared libraries. That is 6 ms for `grep` and 25 ms
+//! for `foreread` on one virtual machine, and differs on every other. Only the modelled disk is to
+//! be measured, so these files are read again before each start of any measured program.
 
 use std::collections::BTreeSet;
 use std::fs;

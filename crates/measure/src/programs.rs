@@ -207,10 +207,10 @@ impl Program {
         }
     }
 
-    /// A command that brings into memory the files of the machine's own disk that the program needs
-    /// besides [`Program::host_files`], such as the modules of an interpreter. It is the same
-    /// command with a small file in `directory` in place of that on the disk. `None` where there is
-    /// nothing of that kind.
+    /// A command that reads the files on the machine's own disk that the program needs besides
+    /// [`Program::host_files`], such as the modules of an interpreter. It is the same command with
+    /// a small file in `directory` in place of the file on the disk. `None` if the program needs no
+    /// such files.
     ///
     /// # Errors
     /// The small file can't be written.
