@@ -27,8 +27,8 @@ pub(crate) fn interval_ns(per_s: u64) -> u64 {
 
 /// `span_ns * sqrt(distance / capacity)`, with the ratio held to at most 1.
 ///
-/// The root is taken in 32.32 fixed point: its error is below one part in 2^31, and it is the same
-/// on every machine, which a float would not promise.
+/// The root is computed in 32.32 fixed point. Its error is below one part in 2^31. It is the same
+/// on every machine, which a float would not guarantee.
 pub(crate) fn seek_span_ns(span_ns: u64, distance_bytes: u64, capacity_bytes: u64) -> u64 {
     let capacity = u128::from(capacity_bytes.max(1));
     let ratio = (u128::from(distance_bytes).min(capacity) << 64) / capacity;

@@ -66,18 +66,18 @@ struct InService {
     started_ns: u64,
 }
 
-/// A disk with its queue. Time is what the caller says it is, and never goes back: a call with an
-/// earlier time than the last is taken as at the last.
+/// A disk with its queue. The caller passes the time, which never goes back: a call with an earlier
+/// time than the last is handled at the time of the last.
 ///
-/// A caller may be late: events that lie between two calls happen at their own times and in their
-/// order, so a request that waited starts when its predecessor was done, not when somebody looked.
+/// A caller may be late. Events between two calls happen at their own times and in their order. So
+/// a request that waited starts when its predecessor is done, not at the next call.
 #[derive(Clone, Debug)]
 pub struct Disk {
     parameters: DiskParameters,
     clock_ns: u64,
     sequence: u64,
-    /// Waiting requests by order of arrival, and the same by place: the two orders that the models
-    /// pick by, both kept so that parameters can change while requests wait.
+    /// Waiting requests by order of arrival, and the same by place. The models pick by one of these
+    /// orders. Both are kept so that parameters can change while requests wait.
     by_arrival: BTreeMap<u64, Queued>,
     by_offset: BTreeSet<(u64, u64)>,
     in_service: BTreeMap<(u64, u64), InService>,

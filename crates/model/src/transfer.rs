@@ -33,8 +33,8 @@ impl TransferTimes {
         Some(Self { entries })
     }
 
-    /// The time of a request of that many bytes: on the line between the sizes around it, and in
-    /// proportion below the first and above the last. `None` without a table.
+    /// The time of a request of this many bytes, interpolated between the sizes around it. Below
+    /// the first size and above the last, it is proportional. `None` without a table.
     #[must_use]
     pub fn ns(&self, bytes: u64) -> Option<u64> {
         let (first, last) = (self.entries.first()?, self.entries.last()?);
