@@ -59,9 +59,9 @@ impl BlockDevice {
     }
 }
 
-/// The path of the device that a person names: a path as it is, and where there is none, a name in
-/// `/dev` or `/dev/mapper` (`vda`, `home`) or a number (`8:0`). A name of no device comes back as
-/// it is; opening it gives the error.
+/// The path of the device that the user names. A path stays as it is. Otherwise the text may be a
+/// name in `/dev` or `/dev/mapper` (`vda`, `home`) or a number (`8:0`). A name of no device is
+/// returned unchanged; opening it gives the error.
 #[must_use]
 pub fn node(what: &Path) -> PathBuf {
     let is_device = |path: &PathBuf| {
@@ -92,8 +92,8 @@ pub fn says_it_has_no_head(major: u32, minor: u32) -> bool {
     disk.is_some_and(|disk| disk.queue("rotational") == Some(0))
 }
 
-/// Whether a device has a head to move, as far as it can be believed: of virtual disks all say so,
-/// and device mapper and md repeat what the disks below them say.
+/// Whether a device is rotational, as far as its claim can be trusted. All virtual disks claim it,
+/// and device mapper and md repeat the claim of the disks below them.
 #[must_use]
 pub fn has_head(major: u32, minor: u32) -> bool {
     Disk::of(&sys(major, minor)).is_some_and(|disk| disk.has_head(DEPTH_MAX))
@@ -155,8 +155,8 @@ impl Disk {
         Class::has_head(transport, &model, says_so)
     }
 
-    /// The largest request in bytes, of its own or of the member that takes least: devices without
-    /// requests of their own pass on what they get.
+    /// The largest request in bytes: its own, or that of the member with the smallest limit.
+    /// Devices without requests of their own pass requests on.
     fn request_bytes_max(&self, depth_max: u32) -> Option<u64> {
         let own = self.queue("max_sectors_kb").filter(|kib| *kib > 0);
         let below = || {

@@ -93,9 +93,9 @@ pub fn is_cached(file: impl AsFd, page: u64) -> bool {
     rustix::io::preadv2(file, &mut slices, offset_bytes, flags).is_ok_and(|n| n == 1)
 }
 
-/// Adds the parts of a range that aren't cached, asked of a mapping of the file: where cachestat
-/// isn't there (before Linux 6.5) or looks in vain (on overlayfs, whose own inodes cache nothing).
-/// Mapping brings nothing in.
+/// Adds the parts of a range that aren't cached, by a mapping of the file. Needed where cachestat
+/// doesn't exist (before Linux 6.5) or finds nothing (overlayfs, whose own inodes cache nothing).
+/// Mapping reads nothing in.
 ///
 /// # Errors
 /// When the file can't be mapped. For files that are neither our own nor writable to us the kernel

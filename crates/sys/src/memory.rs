@@ -122,8 +122,9 @@ pub fn full_memory_pressure_percent() -> Option<f64> {
         .ok()
 }
 
-/// From now on all threads share one heap. Each would have one of its own, and glibc keeps the
-/// heaps of threads that have ended for the next: of some megabytes each where threads come and go.
+/// Makes all threads share one heap from now on. By default each has its own, and glibc keeps the
+/// heaps of threads that have ended for later ones. These are some megabytes each in programs that
+/// start and end threads.
 pub fn share_one_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: a plain call that any thread may make at any time.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds processes that have files of a device open. An open file keeps the readahead size that its
-//! device had when it was opened (`file_ra_state_init`), so a changed one reaches it only when it
+//! device had at the time (`file_ra_state_init`). So a changed size takes effect only when the file
 //! is opened again.
 
 use std::collections::BTreeSet;

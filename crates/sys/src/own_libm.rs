@@ -4,10 +4,10 @@
 //! Input: calls that the compiler makes of `f64::ln` and its like. Output: the same as those of the
 //! C library, within a unit in the last place, and equal on every machine.
 //!
-//! A start that finds nothing in memory read 428 KiB of libm.so for them, a fifth of all that it
-//! read (`scripts/own-cold-start.sh`): the dynamic linker looks for six names in its tables, and
-//! each page fault reads 128 KiB around. The linker takes these in place of those; what is missing
-//! here still comes from libm.so.
+//! A cold start read 428 KiB of libm.so for these functions, a fifth of all that it read
+//! (`scripts/own-cold-start.sh`). The dynamic linker looks for six names in its tables, and each
+//! page fault reads 128 KiB around. The linker prefers the functions here; those that are missing
+//! here still come from libm.so.
 
 macro_rules! own {
     ($($name:ident($($argument:ident),+);)*) => {

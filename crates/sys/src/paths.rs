@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opening what a profile or a plan names, and nothing else.
 //!
-//! Its paths hold no symlinks. Each open says so to the kernel, so that a link put
-//! there since leads nowhere. Nothing is opened for writing, and nothing that could block or act on
-//! being opened: a file is looked at first, and only a regular one is opened.
+//! Its paths hold no symlinks. Each open tells the kernel to follow none, so a link that was put
+//! there since leads nowhere. Nothing is opened for writing. Nothing is opened that could block or
+//! have side effects: a file is checked first, and only a regular one is opened.
 
 use std::collections::HashMap;
 use std::io;
@@ -72,8 +72,8 @@ impl<'a> Opener<'a> {
     /// Opens a regular file for reading, or anything only to look at it (`O_PATH`).
     ///
     /// # Errors
-    /// As the kernel says; `ELOOP` or `ENOTDIR` when something else stands where the tree has a
-    /// directory or a file, `ENXIO` for what isn't a regular file, which is left alone.
+    /// The kernel's error. `ELOOP` or `ENOTDIR` if something else is in the place of a directory or
+    /// file of the tree. `ENXIO` for anything but a regular file, which is left alone.
     pub fn open(&mut self, id: NodeId, only_look: bool) -> io::Result<OwnedFd> {
         match self.try_open(id, only_look) {
             // The directories can be had again.

@@ -5,11 +5,11 @@
 //! [`ask_for`] returns, as far as one request of the device goes. The reads themselves must follow:
 //! a hint promises nothing, and only a read tells what arrived.
 //!
-//! Neighbours merge when one thread submits them under one block plug. io_uring does that, but not
-//! for devices or file systems that can't start a read without waiting (see [`crate::uring`]):
-//! there each read goes to a worker with a plug of its own, and threads with `pread` are no better.
-//! `madvise` holds one plug over all mappings in its range, of whatever files. So the ranges are
-//! mapped side by side, and one `MADV_WILLNEED` asks for all. On Linux 6.1 with dm-crypt, that
+//! Neighbours merge if one thread submits them under one block plug. io_uring does that, but not
+//! for devices or file systems that can't start a read without waiting (see [`crate::uring`]).
+//! There each read goes to a worker with a plug of its own, and threads with `pread` are no better.
+//! `madvise` holds one plug over all mappings in its range, of any files. So the ranges are mapped
+//! side by side, and one `MADV_WILLNEED` requests all of them. On Linux 6.1 with dm-crypt, that
 //! makes a twentieth of the requests.
 
 use std::ffi::c_void;

@@ -131,8 +131,8 @@ fn read_whole(read: &QueuedRead, buffer: &mut [u8]) -> io::Result<u32> {
     if read.fd < 0 {
         return Err(Errno::BADF.into());
     }
-    // SAFETY: the reader's slot keeps the file open until it has heard that this read is done, and
-    // when it is dropped it waits for these threads first.
+    // SAFETY: the reader's slot keeps the file open until it has received the result of this read.
+    // When it is dropped, it waits for these threads first.
     let fd = unsafe { BorrowedFd::borrow_raw(read.fd) };
     let length = buffer.len().min(read.length_bytes as usize);
     let mut at = 0;

@@ -2,21 +2,20 @@
 //! Reads the pages of the own executable that a start needs, in one pass.
 //!
 //! A page fault on a file that isn't cached reads 128 KiB around the page. The few hundred pages
-//! that `foreread run` touches are spread over the whole executable, so without help nearly all of
+//! that `foreread run` touches are spread over the whole executable. So without help nearly all of
 //! it is read, in a hundred requests that each wait for the one before.
 //!
-//! Input: three bitmaps in the section `.foreread.start` of the executable, one bit for each 4 KiB
-//! of the file: what a run with a profile touches until its command starts, what one without a
-//! profile does, and what any of them touches until its end. The linker leaves them empty.
-//! `scripts/start-pages.sh` finds out which pages these are, and writes them into the finished
-//! file.
+//! Input: three bitmaps in the section `.foreread.start` of the executable, with one bit for each 4
+//! KiB of the file. They mark the pages that a run with a profile touches until its command starts,
+//! those of a run without a profile, and those of any run until its end. The linker leaves them
+//! empty. `scripts/start-pages.sh` finds these pages, and writes them into the finished file.
 //!
-//! Effect: the marked pages are requested at once, in the order of the file, and faults on the
-//! executable read no more than the page that they need. With empty bitmaps nothing is done. What
-//! is cached already costs some microseconds.
+//! Effect: the marked pages are requested at once, in the order of the file. Faults on the
+//! executable read no more than the page that they need. With empty bitmaps nothing is done. If the
+//! pages are cached, this costs some microseconds.
 //!
-//! The first request is made by a constructor, which the dynamic linker calls before anything else
-//! in the executable runs: what Rust's runtime touches before `main` would cost 1.8 MB.
+//! A constructor makes the first request. The dynamic linker calls it before anything else in the
+//! executable runs: the pages that Rust's runtime touches before `main` would cost 1.8 MB.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs::File;
@@ -30,7 +29,7 @@ use crate::cache::missing_by_map;
 /// Bytes of a bitmap: enough for an executable of 16 MiB; pages beyond are left to the kernel.
 const BITMAP_BYTES: usize = 512;
 
-/// Marked ranges with no more unmarked pages than this between them are read as one: 4 KiB take
+/// Marked ranges with at most this many unmarked pages between them are read as one. 4 KiB take
 /// less time than another request, on any device.
 const GAP_PAGES_MAX: u64 = 1;
 

@@ -2,12 +2,12 @@
 //! Buffered reads in batches, whose data is thrown away: they are made for the page cache.
 //!
 //! Reads that are submitted together share one block plug, so that neighbours on the device merge
-//! into one request, across files too; that is what makes replay an order of magnitude faster than
-//! one `readahead(2)` a file. A read tells what really arrived, which a hint never does.
+//! into one request, across files too. That makes replay an order of magnitude faster than one
+//! `readahead(2)` per file. A read reports the pages that arrived, which a hint never does.
 //!
-//! A read that is answered with `EAGAIN` is made once more by a worker of the kernel that may wait.
-//! io_uring of Linux 6.1 gives that answer for a file opened with `O_NONBLOCK` whose device can't
-//! start a read without waiting, such as device mapper's `crypt`.
+//! A read that is answered with `EAGAIN` is repeated by a worker of the kernel that may wait.
+//! io_uring of Linux 6.1 gives that answer for a file opened with `O_NONBLOCK` if its device can't
+//! start a read without waiting. Device mapper's `crypt` is such a device.
 //!
 //! Where the kernel refuses io_uring, threads read ([`crate::read_pool`]). Neither workers nor
 //! threads share a plug, so each batch is asked for beforehand in a way that does
@@ -320,9 +320,9 @@ impl Ring {
                 .build()
                 .flags(flags)
                 .user_data(read.slot as u64);
-            // SAFETY: the descriptor is kept open by the token in the slot until the read is
-            // reaped; the sink lives as long as the ring, and Drop reaps all reads first. Reads may
-            // overlap in the sink: its bytes are never looked at.
+            // SAFETY: the token in the slot keeps the descriptor open until the read is reaped. The
+            // sink lives as long as the ring, and Drop reaps all reads first. Reads may overlap in
+            // the sink: its bytes are never looked at.
             while unsafe { self.ring.submission().push(&entry) }.is_err() {
                 // Full, which it never is: it is as large as the slots.
                 self.submit()?;
