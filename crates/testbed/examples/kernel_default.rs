@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Times a cold `grep -rq` over 8,000 small files on modelled disks, with the kernel's default
-//! readahead, and prints the limit and the numbers measured before the design beside it.
+//! readahead. Prints the limit and the numbers measured before the design beside it.
 //!
 //! Arguments: names of disks; by default all four that the design has numbers for.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Prints how much longer a read of the modelled disk takes than the model says: the overhead of
-//! loop device, FUSE and sleep, which no measurement on the testbed is without.
+//! Prints the overhead of a read of the modelled disk over the time of the model: that of loop
+//! device, FUSE and sleep. Every measurement on the testbed includes it.
 
 use std::error::Error;
 use std::fs::OpenOptions;

@@ -2,16 +2,16 @@
 //! The FUSE server: one file, each read of which takes the time the modelled disk needs.
 //!
 //! Two threads. The receiver (a thread of the FUSE library) takes requests from the kernel and
-//! hands them to the disk; the timer sleeps until the disk has something done and replies. Neither
-//! touches a file system: the bytes are in a memfd, which no dropping of caches empties.
+//! hands them to the disk. The timer sleeps until the disk has completed a request, and replies.
+//! Neither touches a file system: the bytes are in a memfd, which no dropping of caches empties.
 //!
 //! They share their process with the readers of the disk, but not their file descriptors. When the
-//! process is killed, a thread that waits for the disk in the kernel cannot die before its read is
-//! answered, and nobody answers any more: the read ends only when the last descriptor of
-//! `/dev/fuse` is closed, and a table of descriptors closes with its last thread. In a table of
-//! their own, these threads take `/dev/fuse` with them at once, and all reads end with an error.
-//! Nor do they stay in the mount namespace of the disk: its last thread unmounts in the kernel,
-//! which writes to the disk, before its own descriptors are closed.
+//! process is killed, a thread that waits in the kernel for the disk cannot die before its read is
+//! answered, and no thread answers any more. The read ends only when the last descriptor of
+//! `/dev/fuse` is closed, and a table of descriptors is closed with its last thread. With a table
+//! of their own, these threads close `/dev/fuse` at once, and all reads end with an error. They
+//! also leave the mount namespace of the disk. The last thread of that namespace unmounts in the
+//! kernel, which writes to the disk, before its own descriptors are closed.
 
 use std::ffi::{CString, OsStr};
 use std::fs::{File, OpenOptions};
@@ -145,9 +145,9 @@ impl Core {
     }
 }
 
-/// By how much timers fire late here: an idle processor of a virtual machine takes some 30 us to
-/// come back, a third of the latency of the fastest disk. The timer's thread sets its alarm so much
-/// earlier and passes the rest of the time, mostly none, waking.
+/// Measures the delay of timers on this machine. An idle processor of a virtual machine takes about
+/// 30 us to wake up, a third of the latency of the fastest disk. The timer's thread sets its alarm
+/// earlier by this delay, and stays awake for the rest of the time, which is mostly none.
 #[derive(Default)]
 struct Lateness {
     expected_ns: u64,

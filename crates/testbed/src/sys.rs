@@ -107,8 +107,8 @@ pub(crate) fn unshare_working_directory() -> io::Result<()> {
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }.map_err(Into::into)
 }
 
-/// Gives the calling thread, and those it creates from then on, a table of file descriptors of its
-/// own, in which only the standard streams and `kept` are open.
+/// Gives the calling thread, and those it creates from then on, a file descriptor table of their
+/// own. Only the standard streams and `kept` are open in it.
 ///
 /// Descriptors of the other threads' are then mere numbers here, and the other way round. A value
 /// that owns a descriptor must not pass between the tables, unless it owns one of `kept`, which are

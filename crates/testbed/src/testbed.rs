@@ -57,9 +57,9 @@ impl TestbedConfig {
 
 /// A real block device with the speed of a modelled disk.
 ///
-/// [`Testbed::start`] moves the calling thread into a mount namespace of its own: mounts are seen
-/// by this thread, by the threads and processes it starts from then on, and by threads that call
-/// [`Testbed::enter`]. Every method works from any thread. Dropping it unmounts and frees
+/// [`Testbed::start`] moves the calling thread into a mount namespace of its own. Mounts are
+/// visible to this thread, to the threads and processes it starts from then on, and to threads that
+/// call [`Testbed::enter`]. Every method works from any thread. Dropping it unmounts and frees
 /// everything; so does the kernel when the process is killed.
 #[derive(Debug)]
 pub struct Testbed {
@@ -152,8 +152,8 @@ impl Testbed {
             .map_err(TestbedError::system("enter the testbed's mount namespace"))
     }
 
-    /// A command that dies with the thread that starts it, and that the next testbed to start kills
-    /// if it outlives this one's process all the same. Start it from a thread inside the testbed.
+    /// A command that dies with the thread that starts it. If it outlives this one's process all
+    /// the same, the next testbed to start kills it. Start it from a thread inside the testbed.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env(ENVIRONMENT_MARK, self.home.id());

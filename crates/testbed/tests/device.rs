@@ -44,8 +44,8 @@ fn a_read_takes_at_least_the_model_s_time_and_is_counted() {
     let device = open_direct(testbed.device());
     testbed.reset_counters();
     testbed.trace_start();
-    // At most 128 segments fit in a request of a loop device, and the pages of this buffer are
-    // scattered: 512 KiB would just do, 1 MiB would be two requests.
+    // At most 128 segments fit into a request of a loop device, and the pages of this buffer are
+    // scattered. So 512 KiB would just fit, and 1 MiB would be two requests.
     let mut buffer = Aligned::new(256 << 10);
     let started = Instant::now();
     for page in [3_u64, 900, 7] {

@@ -15,8 +15,8 @@ pub const GIT_FILES: usize = 10_000;
 
 const BYTES_PER_FILE: u64 = 4_000;
 
-/// 1 January 2020. In the past, so that git need not read the files again to be sure that they did
-/// not change in the second in which it read them first.
+/// 1 January 2020. The date is in the past, so that git need not read the files again: it does so
+/// for files that may have changed in the second in which it first read them.
 const MODIFIED: Duration = Duration::from_secs(1_577_836_800);
 
 /// Makes a repository with `files` committed files under `directory`, which must not exist, its

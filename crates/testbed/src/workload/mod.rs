@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Workloads that programs are run over: trees of files that are the same each time they are made.
 //!
-//! Fill them in under [`crate::Testbed::instantly`], then [`crate::Testbed::remount`]: a file
-//! system that has just been written to keeps metadata that a cold machine would have to read.
+//! Create them under [`crate::Testbed::instantly`], then call [`crate::Testbed::remount`]. A file
+//! system that has just been written keeps metadata in memory that a cold machine would have to
+//! read.
 
 mod copy;
 mod crowd;

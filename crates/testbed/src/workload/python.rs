@@ -10,8 +10,8 @@ use super::copy::copy_file;
 use crate::error::{Lacking, TestbedError};
 use crate::file_system::run;
 
-/// Prints the paths to be copied, one a line: the interpreter, the pure and the compiled library,
-/// the directory and the name of a shared libpython.
+/// Prints the paths to be copied, one per line: the interpreter, the pure and the compiled library,
+/// and the directory and name of a shared libpython.
 const WHERE: &str = "\
 import os, sys, sysconfig as s
 print(os.path.realpath(getattr(sys, '_base_executable', None) or sys.executable))
@@ -135,8 +135,8 @@ impl PythonTree {
 /// Copies this machine's Python 3 and its standard library into `directory`, which must not exist,
 /// with all modules compiled.
 ///
-/// Libraries that the interpreter needs from other packages, libc among them, stay where they are:
-/// every program of the machine shares them and has them in memory.
+/// Libraries that the interpreter needs from other packages, libc among them, are not copied. Every
+/// program of the machine shares them and has them in memory.
 ///
 /// # Errors
 /// There is no Python 3, or the copy cannot be written or does not start.
