@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arrows between crates point one way: logic never calls code that touches the machine, and
-//! installed code never calls code that only measures or tests it.
+//! Checks the direction of dependencies between crates. Logic never calls code that touches the
+//! machine. Installed code never calls code that only measures or tests it.
 
 use crate::Finding;
 

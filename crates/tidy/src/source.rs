@@ -79,8 +79,8 @@ pub fn licence_line(path: &str, text: &str) -> Vec<Finding> {
     )]
 }
 
-/// Lines of code that are too wide; a line with a URL may be, and so may one with a text between
-/// quotes, which people search for as a whole.
+/// Finds lines of code that are too wide. Exempt are lines with a URL, and lines with a text
+/// between quotes, which people search for as a whole.
 #[must_use]
 pub fn long_lines(path: &str, text: &str) -> Vec<Finding> {
     if !is_code(path) {
