@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The simulator against the testbed: a program run for real with the kernel's default readahead,
-//! and its recorded trace played under `linux` on the same modelled disk.
+//! Compares the simulator with the testbed. A program runs for real with the kernel's default
+//! readahead, and its recorded trace is played under `linux` on the same modelled disk.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -134,8 +134,8 @@ pub fn measure(
     })
 }
 
-/// Brings into memory everything that a program finds there: files that it needs from other disks,
-/// and paths that its parent process has looked up, which are not in its trace.
+/// Reads everything into memory that a program expects there: files that it needs from other disks,
+/// and paths that its parent process has looked up. Neither is in its trace.
 fn warm_up(disk: &ModelledDisk, program: &Program, directory: &Path) -> Result<(), MeasureError> {
     let command = program.command(disk, &[]);
     let paths = [
@@ -152,8 +152,8 @@ fn warm_up(disk: &ModelledDisk, program: &Program, directory: &Path) -> Result<(
     process::run_to(&mut command, &[0]).map(drop)
 }
 
-/// Time of the machine's own part of a request: the median by which reads of a page of the device,
-/// one after the other, take longer than the model says. They are far behind all files.
+/// Time of the machine's own part of a request. It is the median by which reads of a page of the
+/// device, one after the other, take longer than in the model. The pages are far behind all files.
 fn own_time_ns(disk: &ModelledDisk, round: u64) -> Result<u64, MeasureError> {
     let testbed = disk.testbed();
     let what = || format!("read {}", testbed.device().display());

@@ -11,8 +11,8 @@ use foreread_measure::process::processor_time;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Time until it has loaded its programs, and until those are detached again that the misses on the
-/// way had attached for two seconds: a service has begun long ago.
+/// Time until it has loaded its programs, and has detached again the ones that early misses
+/// attached for two seconds. A real service has done both long ago.
 const SETTLE: Duration = Duration::from_secs(5);
 
 /// One that runs; killed where it isn't ended.

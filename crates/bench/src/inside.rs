@@ -87,8 +87,8 @@ fn read_files(directory: &Path) -> Result<(), MeasureError> {
     Ok(())
 }
 
-/// Every number below `count` once, far apart: the step shares no factor with any count that isn't
-/// a multiple of it, for it is a prime.
+/// A permutation of the numbers below `count`, with neighbours far apart. The step is a prime, so
+/// it shares no factor with any count that isn't a multiple of it.
 fn scattered(index: u64, count: u64) -> u64 {
     const STEP: u64 = 7_368_787;
     ((u128::from(index) * u128::from(STEP)) % u128::from(count.max(1))) as u64

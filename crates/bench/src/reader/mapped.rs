@@ -90,8 +90,8 @@ pub fn read(path: &Path, order: MapOrder, threads: u64, pages: u64) -> Result<Do
     })
 }
 
-/// Maps one file after the other, reads each page, and consumes `bytes_per_s` meanwhile: reading
-/// goes on while the pages read before are consumed, a step of 4 MiB ahead.
+/// Maps one file after the other, reads each page, and consumes `bytes_per_s` meanwhile. Reading is
+/// a step of 4 MiB ahead of the pages that are being consumed.
 pub fn checkpoint(files: &[PathBuf], bytes_per_s: u64) -> Result<Done, MeasureError> {
     let began = Instant::now();
     let mut pace = Pace::new(bytes_per_s);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Code shared by the sections on costs: a disk with programs whose files are in memory, and times
-//! with and without `foreread run`, taken in turn.
+//! with and without `foreread run`, measured in turn.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,8 +25,8 @@ use crate::report::{Row, Target};
 
 /// The file that is read while everything of it is in memory.
 const HOT_BYTES: u64 = 256 << 20;
-/// Files that are not in memory, for replay to have something to do: more than a twentieth of the
-/// names and of the pages of any profile here, from which share on a run counts as cold.
+/// Number of files that are not in memory, so that replay has work. They are more than a twentieth
+/// of the names and of the pages of any profile here. From that share on a run counts as cold.
 const COLD_FILES: usize = 1_000;
 const COLD_FILE_BYTES: u64 = 24 << 10;
 /// Limit of a warm run's reads from the disk: a block or two that were not kept.

@@ -25,8 +25,8 @@ struct Case {
     near: Near,
 }
 
-/// Accesses that reach a policy: a stream's start, its mark, a mark of another stream, a stream
-/// seen in the cache, a random read, and faults.
+/// The kinds of accesses that a policy gets: a stream's start, its mark, a mark of another stream,
+/// a stream seen in the cache, a random read, and faults.
 fn cases() -> Vec<Case> {
     let cached = Near {
         before_pages: 40,

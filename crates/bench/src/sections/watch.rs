@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that walk through a tree, from a cold disk and without a profile: the kernel alone,
-//! `foreread watch -- COMMAND`, and a `watch` that runs already, in turn.
+//! Programs that walk through a tree, from a cold disk and without a profile. Compared in turn: the
+//! kernel alone, `foreread watch -- COMMAND`, and a `watch` that runs already.
 
 use std::ffi::OsString;
 use std::fs;

@@ -15,8 +15,8 @@ use crate::context::Context;
 use crate::report::{Row, Section, Target};
 use sweep::Swept;
 
-/// Published sweeps of 400 MiB by readahead size, as the time of a request of that size, and the
-/// size that was marked as the plateau (Message-ID <20100301052651.857984880@intel.com>).
+/// Published sweeps of 400 MiB by readahead size (Message-ID <20100301052651.857984880@intel.com>).
+/// Each has the time of a request of that size, and the size that was marked as the plateau.
 const PUBLISHED: &str = include_str!("devices.tsv");
 /// Devices without a published mark: their mark is the result of a long sweep.
 const STANDARD: [&str; 5] = ["hdd", "usb", "cloud", "nvme", "nfs"];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program built from many small C files that share headers, as a kernel is: a compiler, an
-//! assembler and a shell for each, and every header opened again.
+//! A program built from many small C files that share headers, as a kernel is. Each file takes a
+//! compiler, an assembler and a shell, and every header is opened again.
 
 use std::fmt::Write;
 use std::fs;

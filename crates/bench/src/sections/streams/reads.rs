@@ -31,8 +31,8 @@ const TARGET: Target = Target::AtLeast(1.0);
 
 const FILE_BYTES: u64 = 1024 * MIB;
 
-/// Bytes that all threads of a program read together or, for a strided one, go through: as much as
-/// takes the kernel alone two seconds or so.
+/// Bytes that all threads of a program read together or, for a strided one, go through. The kernel
+/// alone takes about two seconds for them.
 fn bytes(program: &str, device: &str) -> u64 {
     let [hdd, cloud, nfs] = match program {
         "dd" => [192, 160, 384],

@@ -27,8 +27,8 @@ const CACHED_BYTES: u64 = 64 * MIB;
 const SMALL_FILES: u64 = 128;
 const SMALL_FILE_BYTES: u64 = 8 * MIB;
 
-/// ext4 reads the bitmaps of blocks of its own accord, once, at some time within five seconds after
-/// it was mounted: bytes that no program asked for.
+/// ext4 reads the bitmaps of blocks by itself, once, at some time within five seconds after the
+/// mount. No program asked for these bytes.
 const SETTLE: Duration = Duration::from_secs(6);
 
 /// Number of reads of one page, or of early stops: enough that the kernel alone takes two seconds
