@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Follows each request through the block layer, from its events: the thread that asked, the bios
-//! that were merged, the waits in a plug, in the scheduler and at the device, and the event that
+//! Follows each request through the block layer, from its events. Output: the thread that asked,
+//! the merged bios, the waits in a plug, in the scheduler and at the device, and the event that
 //! ended each wait. No system calls.
 //!
 //! ```

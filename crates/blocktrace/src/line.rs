@@ -5,9 +5,9 @@
 //!   8,208    3       25    0.028152940 29226  Q  R   173880 + 1024 [iozone]
 //! ```
 //!
-//! Device, processor, number, time, thread, action and operation. Then the fields of the action:
-//! its sectors, in parentheses the time since the step before (`blkparse -t`), in brackets the name
-//! of the thread or the error.
+//! Device, processor, number, time, thread, action and operation. The fields of the action follow:
+//! its sectors, in parentheses the time since the step before (`blkparse -t`), and in brackets the
+//! name of the thread or the error.
 
 mod action;
 mod rest;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two traces of one program on Linux 2.6.32: a readahead that lay in the plug until the next one
-//! came, and one that was sent at once.
+//! Two traces of one program on Linux 2.6.32. In one, a readahead lay in the plug until the next
+//! one came. In the other, it was sent at once.
 
 mod common;
 

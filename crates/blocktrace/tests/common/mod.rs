@@ -4,8 +4,8 @@
 
 use foreread_blocktrace::{Analysis, Options, Reader, Report};
 
-/// A trace of `TIME_US PID ACTION REST`, a line each, on device 8,0 by a process `p`; `REST` is the
-/// text behind the operation, without the process.
+/// A trace on device 8,0 by a process `p`. Each line of the input is `TIME_US PID ACTION REST`;
+/// `REST` is the text behind the operation, without the process.
 pub fn trace(lines: &[&str]) -> String {
     let mut text = String::new();
     for line in lines {
