@@ -2,10 +2,10 @@
 //! Page cache, programs and devices in virtual time, without I/O.
 //!
 //! [`cache`] and [`path`] are the page cache and the kernel's way through it, one system call or
-//! fault at a time, without a clock: [`Untimed`] plays accesses on them, to compare decisions with
-//! those of a real kernel, as [`check`] does with random programs. [`engine`] adds programs, time,
-//! and the disks of `foreread-model` behind the queue of [`block`]. A [`Scenario`] is a text that
-//! describes a simulation; or else programs play a [`trace`].
+//! fault at a time, without a clock. [`Untimed`] plays accesses on them, to compare decisions with
+//! those of a real kernel; [`check`] does this with random programs. [`engine`] adds programs,
+//! time, and the disks of `foreread-model` behind the queue of [`block`]. A [`Scenario`] is a text
+//! that describes a simulation. Instead, programs can play a [`trace`].
 //!
 //! ```
 //! use foreread_core::policy::{Limits, Policy};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The policy `foreread` held against `linux` on the workloads that tell policies apart: where it
-//! must be far better, and where it must do no harm.
+//! Compares the policy `foreread` with `linux` on the workloads that distinguish policies: those
+//! where it must be far better, and those where it must do no harm.
 #![forbid(unsafe_code)]
 
 use std::fs;

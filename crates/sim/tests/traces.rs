@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces in place of programs: the same accesses give the same run, threads think, begin and wait
-//! as they did, and nothing that a trace may hold stops a simulation.
+//! Traces in place of programs. The same accesses give the same run. Threads think, begin and wait
+//! as they did. No valid trace stops a simulation.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;

@@ -62,8 +62,8 @@ impl Waiting {
         self.requests.len() as u64
     }
 
-    /// Adds a request: to the end or the front of a waiting one where they touch on the disk and
-    /// the two together are no larger than `bytes_max`. Whether it is one more then.
+    /// Adds a request. It is merged with a waiting one of the same process if the two touch on the
+    /// disk and are together at most `bytes_max` long. Returns whether there is one request more.
     pub fn add(&mut self, request: Pending, bytes_max: u64) -> bool {
         let fits = |waiting: &&mut Pending| {
             waiting.length_bytes + request.length_bytes <= bytes_max

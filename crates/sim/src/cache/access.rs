@@ -32,9 +32,9 @@ pub struct Use {
 }
 
 impl PageCache {
-    /// The folios from a page on, at most `folios_max`, up to a hole, a folio that is not up to
-    /// date or is marked, or the end of the range (filemap_get_read_batch). `None` when its first
-    /// page is not cached.
+    /// The folios from a page on, at most `folios_max`. They end at a hole, at a folio that is not
+    /// up to date or is marked, or at the end of the range (filemap_get_read_batch). `None` if the
+    /// first page is not cached.
     #[must_use]
     pub fn folio_run(
         &self,

@@ -268,8 +268,8 @@ impl PageCache {
         folio.pins = folio.pins.saturating_sub(1);
     }
 
-    /// Whether a pinned folio that a program waits for is up to date: if so it is unpinned, and
-    /// this is the stamp of its arrival.
+    /// Checks a pinned folio that a program waits for. If it is up to date, it is unpinned, and the
+    /// stamp of its arrival is returned.
     pub fn arrived(&mut self, id: FolioId) -> Option<u32> {
         let info = self.info(id);
         if !info.up_to_date {

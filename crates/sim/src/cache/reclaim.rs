@@ -8,9 +8,9 @@ use super::{FileId, PageCache, SHADOW_UNUSED, Shadow};
 
 /// Folios that reclaim takes from a list at a time (SWAP_CLUSTER_MAX).
 const BATCH: usize = 32;
-/// Batches looked at in vain before giving up; and as many as both lists have twice, since from
-/// priority to priority direct reclaim looks at more and more of them, in the end at all
-/// (DEF_PRIORITY).
+/// Minimum limit of batches without success before giving up. The limit is larger if twice the
+/// pages of both lists make more batches: from priority to priority, direct reclaim scans more of
+/// the lists, and at the end all (DEF_PRIORITY).
 const TRIES: u64 = 12;
 
 /// Pages that are remembered and forgotten together, at most, where their folios allow it.
@@ -157,10 +157,10 @@ impl PageCache {
         run.folios
     }
 
-    /// Takes the oldest inactive folio off its list, and those that follow as long as reclaim would
-    /// evict them too and each goes on in the file where the one before ends. What a reader leaves
-    /// behind lies like that, and to evict it together takes half the time. A run ends where its
-    /// leaf ends, and where its shadow does.
+    /// Takes the oldest inactive folio off its list, with those that follow as long as reclaim
+    /// would evict them too and each continues in the file where the one before ends. Folios behind
+    /// a reader are in this order, and evicting them together takes half the time. A run ends where
+    /// its leaf ends, and where its shadow does.
     fn take_oldest_run(&mut self, folios_max: usize, age: u32) -> Option<Run> {
         let lists = &mut self.lists;
         let oldest = lists.inactive.oldest()?;

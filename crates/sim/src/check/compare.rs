@@ -144,8 +144,8 @@ pub struct Checked {
 /// Number of runs after which the timing of a program counts as indeterminable.
 const TRIES_MAX: usize = 1000;
 
-/// Runs a program on a machine and on the model, up to the first difference; again
-/// from its start when the machine was unsure of a step, see [`Seen::is_unsure`].
+/// Runs a program on a machine and on the model, up to the first difference. Starts again if the
+/// machine was unsure of a step, see [`Seen::is_unsure`].
 ///
 /// By residency, a page that another process dropped and that a step brought back looks as if
 /// nothing had happened to it. So a difference counts when two runs, one after the other, show it

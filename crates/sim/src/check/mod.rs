@@ -3,11 +3,11 @@
 //!
 //! A [`Program`] is drawn from a seed. A [`Machine`] carries it out: [`Modelled`] with the policy
 //! of a kernel over this crate's page cache, a real kernel elsewhere. After each step both report
-//! what they have [`Seen`]: the folios that went into the page cache, one by one, and those that
-//! left it; the mapped pages; and the readahead state of each descriptor (`struct file_ra_state`).
-//! A machine that can't see these reports which pages are cached and mapped ([`Sight::Residency`]).
-//! The first difference ends the comparison, and [`shrink`] finds a short program that still shows
-//! it.
+//! what they have [`Seen`]. These are the folios that entered the page cache, one by one, and those
+//! that left it; the mapped pages; and the readahead state of each descriptor (`struct
+//! file_ra_state`). A machine that can't see these reports which pages are cached and mapped
+//! ([`Sight::Residency`]). The first difference ends the comparison, and [`shrink`] finds a short
+//! program that still shows it.
 
 mod compare;
 mod generate;

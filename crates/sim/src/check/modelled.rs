@@ -29,8 +29,8 @@ pub struct Model {
     pub policy: Policy,
     /// The departures from its own rules that the model has, too (`Limits::QUIRK_*`).
     pub quirks: u8,
-    /// Whether the multi-generational LRU is on: it is no part of readahead, but takes files that
-    /// are read often for such that were evicted, which fault-around asks about.
+    /// Whether the multi-generational LRU is on. It is no part of readahead, but counts files that
+    /// are read often as evicted ones, which fault-around asks about.
     pub has_generations: bool,
 }
 
@@ -391,7 +391,7 @@ fn read(cache: &mut PageCache, open: &mut OpenFile, offset: u64, bytes: u64, tol
 
 /// Runs a call to its end. What it waits for arrives, with all that is under way.
 ///
-/// For read(2) the order of arrivals does not matter: a folio that is not there yet ends a batch of
+/// For read(2) the order of arrivals does not matter. A folio that has not arrived ends a batch of
 /// filemap_get_pages(), but marks and holes are found in the same order with any batches.
 fn run(
     cache: &mut PageCache,
@@ -434,8 +434,8 @@ fn arrive(cache: &mut PageCache, told: &mut Told) {
 }
 
 impl Modelled {
-    /// One step, in which folios arrive as late as they did elsewhere: those in `late` (by first
-    /// page) at its end, all others when a program first waits.
+    /// One step, in which folios arrive as late as they did on the machine. Those in `late` (by
+    /// first page) arrive at its end, and all others when a program first waits.
     pub fn step_with(&mut self, step: &Step, late: &BTreeSet<u64>) -> Seen {
         let mut told = Told {
             late: late.clone(),

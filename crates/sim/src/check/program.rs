@@ -8,9 +8,9 @@ use foreread_core::policy::Advice;
 /// Maximum number of descriptors of the file that a program has open at once.
 pub const DESCRIPTORS: usize = 3;
 
-/// Sizes of the files that programs read: whole pages and not, smaller than a window and larger
-/// than the largest, around the 64 pages of a node of the page cache's tree, and around the size of
-/// a huge page.
+/// Sizes of the files that programs read. They are whole pages and not, smaller than a window and
+/// larger than the largest. Others are around the 64 pages of a node of the page cache's tree, and
+/// around the size of a huge page.
 pub const FILE_BYTES: [u64; 16] = [
     1,
     4096,

@@ -9,8 +9,8 @@ use super::seen::{Placed, Run, Seen};
 
 impl Modelled {
     /// One step, in which folios arrive as late as `mapped` shows: the pages that are mapped after
-    /// the same step elsewhere. A fault that is taken again maps the pages that it brought in, as
-    /// far as they have arrived: a page that is not mapped had not arrived.
+    /// the same step on the machine. A fault that is taken again maps the pages that it read in, as
+    /// far as they have arrived. So a page that is not mapped had not arrived.
     pub fn step_as_mapped(&mut self, step: &Step, mapped: &[Run]) -> Seen {
         let none_late = BTreeSet::new();
         if !matches!(step, Step::Touch { .. }) {

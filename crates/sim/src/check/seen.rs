@@ -134,9 +134,9 @@ pub struct Seen {
     /// The readahead state of each descriptor; `None` for one that is not open, and by
     /// [`Sight::Residency`].
     pub remembered: [Option<Remembered>; DESCRIPTORS],
-    /// When a fault was taken again after its wait: the first pages of folios that had been
-    /// inserted during this step and had not arrived yet. That is the device's doing, not the
-    /// kernel's, so the model is told.
+    /// If a fault was taken again after its wait: the first pages of folios that were inserted
+    /// during this step and had not arrived yet. That depends on the device, not on the kernel, so
+    /// it is passed to the model.
     pub late: BTreeSet<u64>,
     /// Whether the step proves nothing: more of them may have arrived than `late` says, or another
     /// process dropped pages of the file.

@@ -2,8 +2,8 @@
 //! Programs, page cache and disks in virtual time.
 //!
 //! Events are ordered by time and, at one time, by the order in which they were made. A program
-//! runs on until it waits, thinks, or another event comes first; nothing else decides an order, so
-//! a setup always gives the same result.
+//! runs until it waits, thinks, or another event comes first. Nothing else decides an order, so a
+//! setup always gives the same result.
 
 mod cpus;
 mod explain;

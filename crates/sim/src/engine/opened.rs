@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Open files of programs. The threads of a program that are in the same pass through a file share
-//! one: one `struct file` in the kernel, so one state of readahead, and one mapping.
+//! an open file. That is one `struct file` in the kernel, so one state of readahead and one
+//! mapping.
 
 use std::collections::BTreeMap;
 

@@ -212,8 +212,8 @@ impl Requests {
         (length > 0).then_some((at, request.min(length)))
     }
 
-    /// A rank below `places`, rank n about as often as 1/(n+1): the rank doubles as often as a
-    /// fair coin says so, within all doublings equally likely, and is even within one.
+    /// A rank below `places`; rank n has a probability of about 1/(n+1). All doublings of the rank
+    /// are equally likely, and so are all ranks within a doubling.
     fn zipf(&mut self, places: u64) -> u64 {
         let doublings = u64::from(u64::BITS - places.leading_zeros());
         loop {

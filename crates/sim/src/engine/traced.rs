@@ -109,8 +109,8 @@ impl Replay {
         self.feed.take_error()
     }
 
-    /// The next access of any thread that was not looked at yet: the thread, the number of its
-    /// earlier accesses that use pages, and the access. `None` when there is none, or none near
+    /// The next access of any thread that was not examined yet: the thread, the number of its
+    /// earlier accesses that use pages, and the access. `None` if there is none, or none near
     /// enough.
     pub fn look_ahead(&mut self) -> Option<(usize, u64, Access)> {
         self.feed.look_ahead()

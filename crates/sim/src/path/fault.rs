@@ -104,8 +104,8 @@ impl FaultCall {
         }
     }
 
-    /// Accesses the cached ones of `pages`, or all of them when none is cached: they were mapped
-    /// around a fault at a page of which only one thing is known, that it was cached.
+    /// Accesses the cached pages of `pages`, or all of them if none is cached. They were mapped
+    /// around a fault at a page, of which it is only known that it was cached.
     #[must_use]
     pub fn around(open: &OpenFile, pages: Range<u64>, mapping: Mapping, cache: &PageCache) -> Self {
         let mut call = Self::new(open, pages, mapping);
@@ -228,8 +228,8 @@ impl FaultCall {
     }
 
     /// Whether the mapping has a page table where the fault is. filemap_map_pages() makes one only
-    /// on its way through filemap_map_pmd(), and goes there only if the first folio that it finds
-    /// is not taken to cross the end of the file; without a table it maps nothing.
+    /// in filemap_map_pmd(). It calls that only if the first folio that it finds is not taken to
+    /// cross the end of the file. Without a table it maps nothing.
     fn has_table(&self, cache: &PageCache, open: &OpenFile) -> bool {
         let slot = self.mapping.slot(self.index);
         let first = self
@@ -254,9 +254,9 @@ impl FaultCall {
         }
     }
 
-    /// Maps the page that faulted where fault-around didn't: since Linux 6.18 with all of its
-    /// folio, when nothing of that is mapped and all of it is in the file (finish_fault, commit
-    /// 19773df031bc); before, a folio takes the place of a page table or is mapped by the page.
+    /// Maps the page that faulted if fault-around didn't. Since Linux 6.18 (finish_fault, commit
+    /// 19773df031bc) all of its folio is mapped, if nothing of that is mapped and all of it is in
+    /// the file. Before, a folio takes the place of a page table, or is mapped by the page.
     fn map_fault(&self, cache: &mut PageCache, open: &OpenFile) {
         let Some(id) = cache.find(open.file, self.index) else {
             return;
@@ -350,8 +350,8 @@ impl FaultCall {
     /// The page is there, and the fault is taken again: maps it, with the other pages that have
     /// arrived.
     ///
-    /// A fault under the lock of its mapping is taken again under that of the process, and counts
-    /// as tried only if it was a major one (do_user_addr_fault). Else it is counted anew.
+    /// A fault under the lock of its mapping is taken again under that of the process. It counts as
+    /// tried only if it was a major one (do_user_addr_fault). Otherwise it is counted anew.
     fn map_again(
         &mut self,
         cache: &mut PageCache,

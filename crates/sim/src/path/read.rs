@@ -19,8 +19,8 @@ pub struct ReadCall {
     index: u64,
     /// The page after the last one that there is to read.
     last: u64,
-    /// The page after the last one asked for: filemap_get_pages() does not look at the size of the
-    /// file, so a read across its end asks readahead for pages that do not exist.
+    /// The page after the last requested one. filemap_get_pages() does not check the size of the
+    /// file, so a read across its end requests readahead of pages that do not exist.
     asked: u64,
     end_bytes: u64,
     /// A read at the end of the file returns 0 and leaves the state alone.
@@ -112,8 +112,9 @@ impl ReadCall {
         self.end_of_batch(cache, open, host, &collected)
     }
 
-    /// Page by page, before there were marks: the policy is asked where its last look ended, and a
-    /// page that is missing nevertheless is read alone (page_cache_readahead, handle_ra_miss).
+    /// Reads page by page, as before there were marks. The policy is asked where its last look
+    /// ended. A page that is missing nevertheless is read alone (page_cache_readahead,
+    /// handle_ra_miss).
     fn look(&mut self, cache: &mut PageCache, open: &mut OpenFile, host: &mut dyn Host) {
         if self.index >= self.next_look {
             let access = Access::read_look(self.index, self.last - self.index);
@@ -177,7 +178,7 @@ impl ReadCall {
         cache.folio_run(open.file, self.index..last, folios_max)
     }
 
-    /// A marked last folio causes readahead before it is waited for, so that the next request is
+    /// A marked last folio starts readahead before the reader waits for it. So the next request is
     /// queued behind the one that the reader needs (filemap_get_pages).
     fn end_of_batch(
         &mut self,

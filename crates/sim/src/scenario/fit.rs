@@ -68,9 +68,9 @@ impl Scenario {
         self.fit.as_ref()
     }
 
-    /// Searches for parameters that bring the marked rows nearest, starting from those of the
-    /// scenario: each in turn up and down by a factor that shrinks. The same scenario gives the
-    /// same parameters everywhere.
+    /// Searches for parameters with the smallest differences in the marked rows, starting from
+    /// those of the scenario. Changes each parameter in turn, up and down by a factor that shrinks.
+    /// The same scenario gives the same parameters everywhere.
     ///
     /// # Errors
     /// [`FitError`] when there is nothing to fit, or nothing to fit to.

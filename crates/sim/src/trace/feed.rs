@@ -35,8 +35,8 @@ pub(crate) struct Item {
     pub what: What,
     /// Time that the thread thinks before the step.
     pub think_ns: u64,
-    /// It waits for the end of these threads, and goes on after a time in nanoseconds; if there are
-    /// any, that is in place of thinking.
+    /// Threads for whose end it waits, each with the time in nanoseconds after which it continues.
+    /// If there are any, they replace the thinking.
     pub after_ends: Vec<(u32, u64)>,
 }
 
@@ -104,9 +104,10 @@ impl Feed {
         self.unseen.get_or_insert_default();
     }
 
-    /// The next access that uses pages, of any thread, in the order of the trace, with its thread
-    /// and how many such accesses of the thread come before. `None` when there is none, or when so
-    /// many are kept that memory would grow. Those not looked at in time are left out.
+    /// The next access that uses pages, of any thread, in the order of the trace. Returns its
+    /// thread, the number of such accesses of the thread before, and the access. `None` at the end,
+    /// or if `LOOKED_MAX` are kept, which bounds memory. Accesses that are not taken in time are
+    /// left out.
     pub fn look_ahead(&mut self) -> Option<(usize, u64, Access)> {
         loop {
             if let Some(next) = self.unseen.as_mut()?.pop_front() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces in place of a scenario's programs: each thread of a trace makes in the simulation the
-//! accesses that were recorded, and thinks as long in between.
+//! Traces in place of a scenario's programs. Each thread of a trace makes the recorded accesses in
+//! the simulation, and thinks as long in between.
 //!
-//! A trace is read more than once, so that memory does not grow with it: a [`Survey`] finds files,
-//! threads, and their parents; each simulation then streams the accesses through a [`Feed`].
+//! A trace is read more than once, so that memory does not grow with it. A [`Survey`] finds files,
+//! threads, and their parents. Each simulation then streams the accesses through a [`Feed`].
 
 mod feed;
 mod lineage;

@@ -49,8 +49,8 @@ impl Simulation {
         oracle.ahead_pages = oracle.ahead_pages.saturating_sub(past);
     }
 
-    /// A thread is about to find a page missing: the missing pages of its access are requested at
-    /// once, and more of those that it needs next.
+    /// A thread is about to find a page missing. The missing pages of its access are requested at
+    /// once, with further pages that it needs next.
     pub(in crate::engine) fn oracle_covers(&mut self, number: usize, time_ns: u64) {
         if self.oracle.is_none() {
             return;

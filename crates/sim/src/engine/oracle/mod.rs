@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The oracle: it knows the future reads of each thread, and has them read ahead, within bounds of
-//! memory and of the requests to a disk. Pages that are missing all the same when they are needed
-//! are requested at once, or when it is their thread's turn. `docs/sim.md` says more.
+//! The oracle: it knows the future reads of each thread and reads their pages ahead, within bounds
+//! of memory and of the requests to a disk. Pages that are missing when they are needed are
+//! requested at once, or when it is their thread's turn. `docs/sim.md` says more.
 //!
-//! It looks at each future access once, in the order of need, and takes the uncached pages into a
-//! batch; a batch goes to the disks when these have little left to do.
+//! It takes each future access once, in the order of need, and adds the uncached pages to a batch.
+//! A batch goes to the disks when these have few requests left.
 
 mod ahead;
 mod batch;

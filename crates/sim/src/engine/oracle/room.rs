@@ -69,8 +69,8 @@ fn bytes_in(disk: &DiskParameters, time_ns: u64) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// Limit of pages read ahead and not used yet: half of the pages that reclaim leaves to pages read
-/// now, so that none is evicted before its use.
+/// Maximum number of pages read ahead and not used yet. It is half of the pages that reclaim leaves
+/// to pages read now, so that none is evicted before its use.
 pub(super) fn ahead_pages_max(cache: &PageCache) -> u64 {
     match cache.capacity_pages() {
         Some(_) => cache.reclaim_pages() / MEMORY_PART,
