@@ -301,7 +301,7 @@ pub struct Access {
     pub offset_bytes: u64,
     /// Number of bytes; 0 for kinds without a range (`Open`, `Close`) and for advice to the file's
     /// end. The end is at most 2^63. A recorded read that met the end of its file has its requested
-    /// length, since readahead goes by that: bytes behind the end were not read.
+    /// length, since readahead depends on that. Bytes behind the end were not read.
     pub length_bytes: u64,
     /// The kind of access.
     pub kind: Kind,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! libCacheSim's oracleGeneral: records of 24 bytes, little-endian: time in seconds (u32), object
-//! (u64), its size in bytes (u32), number of its next access (i64), which no trace needs.
+//! libCacheSim's oracleGeneral: little-endian records of 24 bytes. The fields are the time in
+//! seconds (u32), the object (u64), its size in bytes (u32), and the number of its next access
+//! (i64), which no trace needs.
 
 use std::collections::HashMap;
 use std::io::{BufReader, Read};
@@ -42,8 +43,8 @@ impl Record {
     }
 }
 
-/// Whether this may be the start of one. Nothing in it says so; but times don't go back, sizes are
-/// sizes, and the next access of an object is later than this one, or never.
+/// Whether this may be the start of one. The format has no signature. But times don't go back,
+/// sizes are limited, and the next access of an object is later than this one, or never.
 pub(super) fn is_one(peeked: &[u8]) -> bool {
     let (records, _) = peeked.as_chunks::<RECORD_BYTES>();
     let mut last_s = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Output of `strace`, of one process or, with `-f`, of many.
 //!
-//! Which file a descriptor stands for follows from the calls that open, duplicate, share and close
-//! it; `-y` says it as well, and helps where the opening is not in the trace. Positions follow from
-//! reads, writes and seeks.
+//! The file of a descriptor follows from the calls that open, duplicate, share and close it. `-y`
+//! names it as well, and helps if the opening is not in the trace. Positions follow from reads,
+//! writes and seeks.
 
 mod call;
 mod calls;
