@@ -2,10 +2,9 @@
 /*
  * Arithmetic that has an answer for every input.
  *
- * Page indices are 64 bits wide and come from outside, so sums saturate instead
- * of wrapping; sizes are at most 32 bits wide, and their products with small
- * factors are formed in 64 bits. Nothing here relies on unsigned wrap-around,
- * which -fsanitize=integer would report.
+ * Page indices are 64 bits wide and come from outside, so sums saturate instead of wrapping. Sizes
+ * are at most 32 bits wide, and their products with small factors are computed in 64 bits. Nothing
+ * here relies on unsigned wrap-around, which -fsanitize=integer would report.
  */
 #ifndef FOREREAD_ARITH_H
 #define FOREREAD_ARITH_H

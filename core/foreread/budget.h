@@ -2,19 +2,19 @@
 /*
  * The memory that all streams of a machine share, and each stream's part of it.
  *
- * A stream that consumes r pages a second and reads ahead in requests of d pages causes
- * r / d requests a second, each of which costs a device its latency. Under a bound for
- * the sum of all d, the sum of all r / d is least when d is in proportion to the
- * square root of r (Lagrange; the rule of Wilson's economic order quantity). So that is
- * a stream's weight, and its share is the budget times its weight over all weights. A stream
- * that wants more than its share gets all of it while that is at most half of the free budget;
- * else it gets a quarter of its share. Readers finish sooner on average when some get all
- * that they want, one after the other, than when all get less.
+ * A stream that consumes r pages a second and reads ahead in requests of d pages causes r / d
+ * requests a second. Each of them costs a device its latency. Under a bound for the sum of all d,
+ * the sum of all r / d is least if d is in proportion to the square root of r (Lagrange; the rule
+ * of Wilson's economic order quantity). So a stream's weight is that square root, and its share is
+ * the budget x its weight / the sum of all weights. A stream that wants more than its share gets
+ * all that it wants while that is at most half of the free budget. Otherwise it gets a quarter of
+ * its share. Readers finish sooner on average when some get all that they want, one after the
+ * other, than when all get less.
  *
- * Weights are summed by epochs, since the end of a stream is not reported: in each
- * epoch a stream that acts adds its weight once, and the sum of the last whole epoch
- * stands for all streams. An epoch ends when as many pages were read ahead as the
- * budget has: the pages of a stream that did not act meanwhile are gone from memory anyway.
+ * Weights are summed by epochs, since the end of a stream is not reported. In each epoch a stream
+ * that acts adds its weight once, and the sum of the last whole epoch stands for all streams. An
+ * epoch ends when as many pages were read ahead as the budget has. The pages of a stream that did
+ * not act meanwhile are gone from memory anyway.
  */
 #ifndef FOREREAD_BUDGET_H
 #define FOREREAD_BUDGET_H

@@ -4,11 +4,11 @@
  * time for each of its pages.
  *
  * A request of n pages that finds the device idle takes latency + n * page_ns. The line through
- * such requests is found by least squares over moving averages, which need no history; the
- * throughput of a busy device corrects it. From the two follows the break-even size: the number of
- * pages that cost as much as a request (fr_device_even_pages()). By this one number a policy can
- * weigh a page too many against a request more: 7 on a slow USB stick, 33 on an NVMe drive, 350 on
- * a hard disk, where a request is a seek.
+ * such requests is found by least squares over moving averages, which need no history. The
+ * throughput of a busy device corrects it. The two costs give the break-even size: the number of
+ * pages that cost as much as a request (fr_device_even_pages()). With this number a policy can
+ * compare the cost of an unneeded page with that of another request. It is 7 on a slow USB stick,
+ * 33 on an NVMe drive, and 350 on a hard disk, where a request is a seek.
  */
 #ifndef FOREREAD_DEVICE_H
 #define FOREREAD_DEVICE_H
@@ -174,8 +174,8 @@ FR_INLINE fr_u64 fr_line_page_ns(const struct fr_line *line)
 	fr_u64 page_ns;
 
 	/*
-	 * Requests of about one size say nothing about pages, and noise may even tilt the line:
-	 * their sizes must differ by a quarter of the mean.
+	 * Requests of about one size give no cost of a page, and noise may even tilt the line.
+	 * Their sizes must differ by a quarter of the mean.
 	 */
 	if (spread < 1U << FR_DEVICE_FRACTION ||
 	    spread < fr_mul(mean, fr_u32_of(mean)) >> (FR_DEVICE_FRACTION + 4) ||
@@ -382,8 +382,8 @@ FR_ONCE fr_u32 fr_device_even_pages(const struct fr_device *device, fr_u32 alone
 }
 
 /*
- * The break-even size on a busy device: a device that serves many requests at once may have a high
- * latency for each, and yet one request more costs the others next to nothing.
+ * The break-even size on a busy device. A device that serves many requests at once may have a high
+ * latency for each, and yet another request costs the others next to nothing.
  */
 FR_ONCE fr_u32 fr_device_busy_pages(const struct fr_device *device, fr_u32 even)
 {
@@ -402,8 +402,8 @@ FR_INLINE fr_u32 fr_device_cost_pages(const struct fr_device *device, fr_u32 eve
 }
 
 /*
- * Whether larger requests would make the device faster: either it is unknown, or a page takes an
- * eighth longer than it would in a pure transfer.
+ * Whether larger requests would make the device faster: this is unknown, or a page takes an eighth
+ * longer than in a pure transfer.
  */
 FR_INLINE fr_u32 fr_device_strained(const struct fr_device *device)
 {

@@ -2,14 +2,14 @@
 /*
  * distance: grow only on a wait, as modern databases do (PostgreSQL 19's read stream).
  *
- * The distance ahead and the size of a request are two separate questions.
- * The distance doubles only when the reader had to wait for requested pages, or for pages that were
- * not requested: as long as the device keeps up, more would cost memory and gain nothing. It
- * shrinks by a page for each page that was there in time, but not before a whole maximum distance
- * has been read without a wait. The size of a request doubles with every request, up to the maximum
- * window, because a waiting reader gains from large ones. A database tells PostgreSQL's read stream
- * what will be read. This policy takes a file to be read in order, from the place of the last
- * access, and starts again where that turns out wrong.
+ * The distance ahead and the size of a request are two separate questions. The distance doubles
+ * only if the reader had to wait, for requested pages or for others. As long as the device keeps
+ * up, a larger one would cost memory and gain nothing. It shrinks by a page for each page that was
+ * there in time, but not before a whole maximum distance has been read without a wait. The size of
+ * a request doubles with every request, up to the maximum window, because a waiting reader gains
+ * from large ones. A database tells PostgreSQL's read stream what will be read. This policy takes a
+ * file to be read in order, from the place of the last access, and starts again where that turns
+ * out wrong.
  */
 #ifndef FOREREAD_DISTANCE_H
 #define FOREREAD_DISTANCE_H

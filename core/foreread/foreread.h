@@ -2,16 +2,16 @@
 /*
  * foreread: our own.
  *
- * The policy minimizes time. A page too many and a request too many both cost the device time, and
- * both costs were measured (device.h), so the policy weighs them against each other. How far it is
- * worth to read ahead of a stream follows from the stream's length and from the lengths of others
- * (runs.h). Where it sees no stream, it reads only the requested pages. Within that bound, the
- * distance ahead follows from two times: the device's latency and the reader's time per page.
- * Feedback corrects their errors: requests grow while readers wait and larger ones make the device
- * faster, shrink when none has waited for long, and a stream whose pages were evicted unread halves
- * its distance. Where memory is short, streams share it by the square roots of their rates
- * (budget.h). The policy detects programs that read upward, downward, and in steps, several streams
- * in one file, out of order and with holes (streams.h).
+ * The policy minimizes time. An unneeded page and an unneeded request both cost device time, and
+ * both costs were measured (device.h), so the policy compares them. The bound of readahead for a
+ * stream follows from the stream's length and from the lengths of others (runs.h). Where it sees no
+ * stream, it reads only the requested pages. Within that bound, the distance ahead follows from two
+ * times: the device's latency and the reader's time per page. Feedback corrects their errors.
+ * Requests grow while readers wait and larger ones make the device faster, and shrink if no reader
+ * has waited for long. A stream whose pages were evicted unread halves its distance. Where memory
+ * is short, streams share it by the square roots of their rates (budget.h). The policy detects
+ * programs that read upward, downward, and in steps, several streams in one file, out of order and
+ * with holes (streams.h).
  */
 #ifndef FOREREAD_FOREREAD_H
 #define FOREREAD_FOREREAD_H
@@ -387,8 +387,9 @@ FR_INLINE void fr_foreread_forget(struct fr_stream *stream)
 }
 
 /*
- * A stream that seemed to go down, because two requests overtook each other, goes up when it is
- * read above its start before it has come far.
+ * Corrects the direction of a stream. Two requests that overtook each other can make a forward
+ * stream look backward. It is forward if it is read above its start before many of its pages were
+ * read.
  */
 FR_INLINE void fr_foreread_turn(struct fr_stream *stream, fr_u64 index, fr_u64 pages)
 {
@@ -741,8 +742,8 @@ FR_INLINE void fr_foreread_starts(const struct fr_call *call, fr_u64 pages)
 }
 
 /*
- * Pages to read ahead of an access that begins something: at the start of a file, with advice, or
- * where runs within this file continue more often than they end.
+ * Pages to read ahead of an access that may begin a stream: at the start of a file, with advice, or
+ * if runs within this file continue more often than they end.
  */
 FR_INLINE fr_u64 fr_foreread_initial(const struct fr_call *call, fr_u64 pages, fr_u32 slack)
 {

@@ -23,9 +23,9 @@
 FR_INLINE fr_u32 fr_linux_starts(const struct fr_state *state, fr_u64 index, fr_u64 req, fr_u32 max)
 {
 	/*
-	 * prev_end_bytes is where the previous read ended, so this is 0 for a read
-	 * that goes on in the same page, and 1 when it goes on one page further: one
-	 * skipped page still counts as sequential.
+	 * prev_end_bytes is the end of the previous read. So the difference is 0 for a read that
+	 * continues in the same page, and 1 for one that continues a page further: one skipped page
+	 * still counts as sequential.
 	 */
 	fr_u64 prev = state->prev_end_bytes >> FR_PAGE_SHIFT;
 
@@ -76,8 +76,8 @@ FR_INLINE void fr_linux_wants_mark(fr_u32 rules, const struct fr_state *state,
 }
 
 /*
- * Windows of Linux 6.1 and 6.12 have the order of the folio that was found, and 2 more;
- * small ones go page by page, and there is no order in the state.
+ * Windows of Linux 6.1 and 6.12 have the order of the folio that was found, plus 2. Small windows
+ * go page by page, and the state has no order.
  */
 FR_INLINE void fr_linux_fold_found(const struct fr_call *call, struct fr_decision *decision,
 				   fr_u32 order, fr_u32 rules)
@@ -294,8 +294,9 @@ FR_INLINE void fr_linux_mark(const struct fr_call *call, fr_u64 req, struct fr_d
 		order = access->folio_order;
 	} else {
 		/*
-		 * Windows end at a multiple of the folios they are to be made of, as far as
-		 * the maximum is a multiple of it too, and as far as something remains.
+		 * A window ends at a multiple of its folio size, if a part of the window remains.
+		 * If the maximum is no multiple of that size, the largest power of two in the
+		 * maximum is used.
 		 */
 		order = fr_u32_of(fr_min(state->order, FR_FOLIO_ORDER_MAX)) + 2;
 		end = fr_add(window.start, window.size);
@@ -345,9 +346,9 @@ FR_INLINE fr_u32 fr_linux_huge_order(const struct fr_call *call, fr_u32 rules)
 }
 
 /*
- * VM_HUGEPAGE: a huge folio, and a second one ahead unless the mapping is random. The
- * state's start is left as it was, as in every version, so that the mark of the second
- * one is the state's own only by chance.
+ * VM_HUGEPAGE: a huge folio, and a second one ahead unless the mapping is random. The state's start
+ * does not change, as in every version. So the mark of the second folio is the state's own only by
+ * chance.
  */
 FR_INLINE void fr_linux_huge(const struct fr_call *call, struct fr_decision *decision, fr_u32 order,
 			     fr_u32 rules)

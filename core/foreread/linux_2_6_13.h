@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * linux-2.6.13: a current window and an ahead window, as in Linux from early 2005 to
- * 2.6.22.
+ * linux-2.6.13: a current window and an ahead window, as in Linux from early 2005 to 2.6.22.
  *
  * A reader counts as sequential as long as each request begins where the one before it ended, and
  * as random otherwise, with nothing between the two. For a sequential reader the policy keeps two
- * windows: the one being read, and the next one on its way; when the reader enters the second, it
+ * windows: the one being read, and the next one, in flight. When the reader enters the second, that
  * becomes the first, and a larger one is requested. The policy follows the reader through every
- * page, cached or not, so it notices when read-ahead pages are gone again (and shrinks), and when
+ * page, cached or not. So it notices if read-ahead pages are evicted (and shrinks), and if
  * everything is cached already (and stops looking). It never looks into the cache to recognise a
  * stream; a seek back and forth resets it.
  */

@@ -34,9 +34,9 @@
 #include "types.h"
 
 /*
- * Misses and marks go through one function, ondemand_readahead(): page 0 always starts
- * a stream, a miss at the mark or at the end of the window continues it, and a window
- * whose mark would be the page that is read now is merged with the one after it.
+ * Misses and marks are handled by one function, ondemand_readahead(). Page 0 always starts a
+ * stream. A miss at the mark or at the end of the window continues it. A window is merged with the
+ * next one if its mark would be on the page that is read now.
  */
 #define FR_RULE_ONDEMAND 0x0001U
 /*
@@ -59,9 +59,9 @@
 /* A fault that finds its page still being read is a hit for mmap_miss. */
 #define FR_RULE_COUNTS_LOCKED 0x0020U
 /*
- * mmap_miss goes down as it goes up: text and sequential mappings count neither way,
- * and fault-around takes back one miss for the fault that it serves, none when the
- * fault is taken again. Without, each page that it walks over takes one back.
+ * mmap_miss falls by the same rule as it rises: text and sequential mappings count neither way.
+ * Fault-around takes back one miss for the fault that it serves, and none if the fault is taken
+ * again. Without this rule, each page that it walks over takes one back.
  */
 #define FR_RULE_FAIR_MISSES 0x0040U
 /* A window that reaches the end of the file is not marked. */

@@ -4,9 +4,9 @@
  *
  * It assumes nothing about programs. It reads the requested pages when they are requested, in one
  * piece as far as the device takes it, and nothing else. It is the reference for the benefit of a
- * policy, and the minimum that a policy must reach: no page of it is ever wasted, and every page of
- * it is waited for. Pages that a program requests ahead of time by itself (WILLNEED, readahead(2))
- * are read.
+ * policy, and the minimum that a policy must reach. No page of it is ever wasted, and a reader
+ * waits for every page of it. Pages that a program requests ahead of time by itself (WILLNEED,
+ * readahead(2)) are read.
  */
 #ifndef FOREREAD_NONE_H
 #define FOREREAD_NONE_H

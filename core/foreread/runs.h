@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Lengths of runs: statistics of those that ended, and the number of pages that it is worth
- * to read ahead of one that has not.
+ * Lengths of runs: statistics of those that ended, and the number of pages that it is worth to read
+ * ahead of one that has not.
  *
- * Runs are counted by octaves: one that has come to 2^i pages either passes 2^(i+1) or
- * ends before. The odds of passing are known for each octave by itself, so that runs that
- * all end after 64 pages are told from runs that end anywhere. Before anything was counted
- * the odds are those of Lindy's law, i + 1 to 1: a run that has lasted will last.
+ * Runs are counted by octaves: a run that has reached 2^i pages either passes 2^(i+1) or ends
+ * before. Each octave has its own odds of passing. So runs that all end after 64 pages are
+ * distinguished from runs that end anywhere. Before any run was counted, the odds are those of
+ * Lindy's law, i + 1 to 1: a run that has lasted will last.
  *
- * Of w pages read ahead of a run of x, on average w / x / odds / 2 of them are read in vain,
- * and cost their time; the reader is spared a request, which costs as much as the even
+ * If w pages are read ahead of a run of x pages, a share of w / x / odds / 2 of them is wasted on
+ * average, and costs its time. The reader saves a request, which costs as much as the break-even
  * pages (device.h). Both are equal at w = sqrt(2 * even * x * odds), the bound of readahead.
  */
 #ifndef FOREREAD_RUNS_H

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * safe-2010: large windows that take themselves back, from the series "512K readahead
- * size with thrashing safe readahead".
+ * safe-2010: large windows that take themselves back, from the series "512K readahead size with
+ * thrashing safe readahead".
  *
  * Windows are large by default (512 KiB, at least 32 KiB), because disks have long been too fast
  * for 128 KiB. The only good argument against is memory: many streams in little memory evict each
  * other's pages before they are read. So the policy watches for that. A page that was read ahead
  * and is missing marks the file as thrashing. From then on the history that survived in the cache,
  * not the last window, limits the next one; its size settles between half the thrashing threshold
- * and all of it. Page 0 after a seek does not start a stream, and mappings need more evidence than
- * elsewhere: after ten misses in advance of hits they are read around only where something nearby
- * is cached.
+ * and all of it. Page 0 after a seek does not start a stream. Mappings need more evidence than with
+ * other policies: after ten more misses than hits, read-around happens only if a page nearby is
+ * cached.
  *
- * Rules from Message-IDs <20100207041043.584619057@intel.com> (thrashing-safe context)
- * and <20100301052651.857984880@intel.com> (the series).
+ * Rules from Message-IDs <20100207041043.584619057@intel.com> (thrashing-safe context) and
+ * <20100301052651.857984880@intel.com> (the series).
  */
 #ifndef FOREREAD_SAFE_2010_H
 #define FOREREAD_SAFE_2010_H
@@ -25,7 +25,7 @@
 /* MMAP_LOTSAMISS of the series: at most 5 MiB of 512 KiB windows are wasted, not 12. */
 #define FR_2010_LOTS_A_MISS 10U
 /*
- * A context window's lookahead is one part in this many of the history that counts; the history is
+ * A context window's lookahead is one part in this many of the history that counts. The history is
  * counted back by at most this many maximum windows.
  */
 #define FR_2010_ASYNC_RATIO 8U

@@ -241,7 +241,7 @@ FR_INLINE fr_u32 fr_stream_takes(const struct fr_streams *streams, fr_u32 number
 
 	if (!fr_stream_steps(stream)) {
 		/*
-		 * Threads that share a mapping are far apart: a page that is there since it was
+		 * Threads that share a mapping are far apart. A page that is cached because it was
 		 * read for the stream belongs to the stream, passed or not.
 		 */
 		if ((slack & FR_FAULT_THERE) && stream->course == FR_COURSE_UP &&

@@ -32,10 +32,10 @@ typedef unsigned long long fr_u64;
 #define FR_INLINE static inline __attribute__((always_inline, unused))
 
 /*
- * Functions with loops, and those to which many ways lead. The verifier of BPF looks once at a
- * function with a name of its own, for any arguments, and at an inlined one for each way that
- * leads to it. Such a function may be given pointers to memory and numbers, and must expect a
- * null pointer.
+ * For functions with loops, and for those that many paths reach. The BPF verifier checks a function
+ * with a name of its own once, for any arguments. It checks an inlined one for each path that
+ * reaches it. Such a function may be given pointers to memory and numbers, and must expect a null
+ * pointer.
  */
 #ifdef __bpf__
 #define FR_ONCE __attribute__((noinline, weak))
@@ -204,8 +204,8 @@ struct fr_state {
 #define FR_QUIRK_EOF_MARK 0x02U
 /*
  * Measured on all four kernels: page_cache_prev_miss() searches for history behind a miss. If the
- * search starts inside a large folio, it continues before the folio's first page as if it had
- * walked one page only, and reports too little history. The caller must answer this, too
+ * search starts inside a large folio, it continues before the folio's first page. It counts that as
+ * one page only, and so reports too little history. The caller must answer this, too
  * (near.before_pages).
  */
 #define FR_QUIRK_SHORT_HISTORY 0x04U
@@ -222,9 +222,9 @@ struct fr_state {
  */
 #define FR_QUIRK_NO_HOLE 0x10U
 /*
- * Until Linux 6.12, measured: when page_cache_ra_order() meets a cached page, it leaves the full
- * size of the window to do_page_cache_ra(), not its rest, from the place that it has reached. More
- * is read than was decided, and the mark moves along.
+ * Until Linux 6.12, measured: when page_cache_ra_order() meets a cached page, it leaves the window
+ * to do_page_cache_ra() from the place that it has reached, with the full size instead of the rest.
+ * So more is read than was decided, and the mark moves along.
  */
 #define FR_QUIRK_LONG_FALLBACK 0x20U
 /*

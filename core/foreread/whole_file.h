@@ -5,10 +5,10 @@
  * It assumes that a program which reads a page of a file will read the file. The first page that is
  * missing brings in everything from there to the end, and then the pages before it, up to
  * limits.whole_pages_max in all. It is right for small files, for libraries and models that are
- * mapped and run through, and for the reads of a cold start. It is the upper bound of what
- * readahead within one file can do for a reader who does read on, and of what it can waste on one
- * who doesn't. After the first time it only answers misses beyond the requested pages, from there
- * on.
+ * mapped and run through, and for the reads of a cold start. For a reader that continues, it is the
+ * upper bound of the benefit of readahead within one file. For a reader that stops, it is the upper
+ * bound of the waste. After the first time it only answers misses beyond the requested pages, from
+ * there on.
  */
 #ifndef FOREREAD_WHOLE_FILE_H
 #define FOREREAD_WHOLE_FILE_H
