@@ -328,7 +328,7 @@ static __always_inline u64 waited_for(struct task_struct *task, struct task_stat
 	if (!span.inode)
 		return 0;
 	start = span.start_page;
-	/* Of a call that reads so much, the event before it tells how far it has come. */
+	/* For a call that reads this much, the event before it gives its progress. */
 	if (t->progress.inode == span.inode && t->progress.start_page < span.end_page &&
 	    t->progress.start_page > start + PAGES_PER_EVENT_MAX)
 		start = t->progress.start_page;

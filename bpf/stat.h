@@ -70,7 +70,7 @@ struct stat_name {
 
 /* Pages of one file that are followed: 64 from a multiple of 64 on. */
 struct stat_chunk {
-	__u64 unused; /* brought in, and nobody came to them yet */
+	__u64 unused; /* read in, and not accessed yet */
 	__u64 arrived; /* of these, up to date when last looked */
 	__u64 requested; /* a request for them went to a device */
 	__u64 large; /* they came in a folio of several pages */
