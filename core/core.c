@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The policy core as a library: each inline function once, under a name that can be
- * linked to. Whoever includes the headers does not need this file.
+ * The policy core as a library: each inline function once, under a name that can be linked to. Code
+ * that includes the headers does not need this file.
  */
 #include "foreread/policy.h"
 #include "foreread/names.h"

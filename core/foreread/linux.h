@@ -126,9 +126,9 @@ FR_INLINE fr_u32 fr_linux_context(const struct fr_call *call, fr_u64 req, fr_u32
 		contig = fr_sub(contig, 1);
 	decision->saw_pages = (fr_u32)contig;
 	/*
-	 * No more history than this request alone would leave: two reads that happen
-	 * to touch. A stream of single pages is believed on its third page
-	 * (commit 2cad40180197, Message-ID <20130808085418.GA23970@localhost>).
+	 * No more history than this request alone would leave: two reads that happen to touch. A
+	 * stream of single pages counts as one from its third page on (commit 2cad40180197,
+	 * Message-ID <20130808085418.GA23970@localhost>).
 	 */
 	if (contig <= req) {
 		fr_as_asked(call, decision, req, FR_REASON_RANDOM);
