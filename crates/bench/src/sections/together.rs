@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that read many files in an order that no directory shows, with a profile whose replay
-//! nobody has asked for. Compares the kernel alone with `foreread watch`, which recognizes the
-//! programs by the first files that they read.
+//! Programs that read many files in an order that no directory shows. They have a profile, but no
+//! command requests its replay. Compares the kernel alone with `foreread watch`, which recognizes
+//! the programs by the first files that they read.
 
 use std::fmt::Write;
 use std::fs;

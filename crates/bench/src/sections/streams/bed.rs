@@ -238,7 +238,7 @@ pub struct Run {
     pub write_requests: u64,
     /// Records were lost.
     pub is_partial: bool,
-    /// Somebody else dropped the caches of this machine meanwhile.
+    /// Another process dropped the caches of this machine meanwhile.
     pub is_disturbed: bool,
     /// The report of `foreread watch`.
     pub said: Value,

@@ -32,7 +32,7 @@ const SCAN_BYTES: u64 = 384 * MIB;
 const OTHER_BYTES: u64 = 1024 * MIB;
 /// Interval at which reads are due.
 const EVERY: Duration = Duration::from_millis(10);
-/// The first is due when the scan has come so far.
+/// The first read is due when the scan has reached this point.
 const BEGUN_BYTES: u64 = MIB;
 
 pub fn measure(streams: &mut Streams<'_>) -> Result<(), MeasureError> {
