@@ -126,7 +126,7 @@ impl Plugs {
         }
     }
 
-    /// Somebody unplugs: the thread's own plug ends, and each of the device.
+    /// A thread unplugs: its own plug ends, and each plug of the device.
     pub fn unplug(&mut self, event: &Event) -> Vec<Released> {
         let all = std::mem::take(&mut self.by_thread);
         let ends = |pid: u32, plug: &Plug| pid == event.pid || plug.is_of_device;
