@@ -102,7 +102,7 @@ fn directories_in(
         pages: vec![WHOLE_FILE],
     });
     let mut survey = Survey::new(geometry, wanted, Limits::default());
-    // Maps of large files that this step asks for are nobody's business.
+    // Maps of large files that this step asks for are not needed.
     survey.step(&mut &*device);
     let mut blocks = Vec::new();
     for inode in survey.finish().into_iter().filter_map(|one| one.inode.ok()) {

@@ -89,7 +89,7 @@ pub(super) fn read(
     shared.metadata_done(target);
     let mut windows = service.windows();
     if !shared.stops_when_overtaken {
-        // Where nobody reads meanwhile, nobody is ahead.
+        // If no program reads meanwhile, none is ahead.
         windows = Windows::of(windows.max_bytes);
     }
     let (queue, over_budget_pages) = Queue::new(pieces, windows, budget_bytes);

@@ -117,7 +117,7 @@ impl Executor {
         let thread = thread::Builder::new().name("fetch".into());
         match thread.spawn(move || dispatching.run(&receiver)) {
             Ok(thread) => {
-                // It is there as long as somebody could send.
+                // It exists as long as there is a sender.
                 let _ = orders.send(order);
                 *dispatcher = Some(Dispatching { orders, thread });
             }
@@ -126,8 +126,8 @@ impl Executor {
     }
 }
 
-/// Nobody is left who could hand a plan over. Threads that have nothing to do have ended then:
-/// they hold mount namespaces. Those that wait for a device end when it has answered.
+/// No sender of plans is left. Idle threads have ended then, since they hold mount namespaces.
+/// Threads that wait for a device end when it has answered.
 impl Drop for Inner {
     fn drop(&mut self) {
         let dispatching = lock(&self.dispatcher).take();

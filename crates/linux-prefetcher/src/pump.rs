@@ -153,8 +153,8 @@ impl<'a, T> Pump<'a, T> {
         self.reader.pending()
     }
 
-    /// Drops what is queued and waits for what is under way. Nobody waits for this thread then: at
-    /// the end of the program no slow disk may hold anybody up with what isn't needed any more.
+    /// Drops queued reads and waits for those in flight. No thread waits for this one then: at the
+    /// end of the program a slow disk must not delay the exit by reads that aren't needed any more.
     pub fn abandon(mut self, mut done: impl FnMut(Finished<T>)) {
         self.reader.forget_queued();
         while self.reader.pending() > 0 && self.reader.reap(1, &mut done).is_ok() {}

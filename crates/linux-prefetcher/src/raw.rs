@@ -95,7 +95,8 @@ pub(super) fn metadata(
         if node.kind == NodeKind::File && node.range_count > 0 {
             let placed = pieces(plan, *id, &inode, &geometry);
             if placed.is_empty() {
-                // Nobody would open it, and see whether it's still the one that was recorded.
+                // The file would not be opened, so it would not be checked whether it's still the
+                // one that was recorded.
                 found.unplaced.push(*id);
                 continue;
             }

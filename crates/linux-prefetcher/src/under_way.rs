@@ -175,7 +175,7 @@ impl Shared {
         let _ = first.compare_exchange(0, number.into(), Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Counts a file of which nothing is left to read, so that nobody opens it and sees.
+    /// Counts a file of which nothing is left to read, so that it is not opened and checked.
     pub fn count_if_shrunk(&self, plan: &ReadPlan, id: NodeId, size_bytes: u64) {
         if is_shrunk(plan, id, size_bytes) {
             self.tally.add(|t| &t.shrunk_files, 1);
@@ -221,8 +221,8 @@ impl Fetch {
         self.shared.release();
     }
 
-    /// Asks it to stop. What is under way on the device may still arrive; its threads wait for
-    /// that, while nobody waits for them.
+    /// Asks it to stop. Requests in flight on the device may still arrive. Its threads wait for
+    /// them, but no thread waits for these threads.
     pub fn stop(&self) {
         self.shared.stop();
     }

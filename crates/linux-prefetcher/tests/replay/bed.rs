@@ -73,8 +73,8 @@ impl Bed {
         }
     }
 
-    /// Runs a scenario again that failed while somebody else took pages from the page cache of this
-    /// machine: no test can keep them from that.
+    /// Runs a scenario again that failed while another process evicted pages from the page cache of
+    /// this machine, which no test can prevent.
     pub fn undisturbed(&self, scenario: impl Fn()) {
         for _ in 0..50 {
             self.evictions.set(Evictions::now());
@@ -94,7 +94,7 @@ impl Bed {
         panic!("others keep emptying the page cache of this machine");
     }
 
-    /// Pages of the files here that the kernel reclaimed, and that nobody has read since. DAMON's
+    /// Pages of the files here that the kernel reclaimed, and that were not read since. DAMON's
     /// reclaim is in no count of vmstat.
     fn reclaimed_pages(&self) -> u64 {
         let files = files_below(&self.root).unwrap();

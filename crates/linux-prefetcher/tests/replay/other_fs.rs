@@ -266,7 +266,7 @@ fn a_file_system_without_a_map_is_read_through_its_files() {
         assert_eq!(report.short_reads, 0, "{report:?}");
     });
 
-    // A server that doesn't answer holds up nobody who stops.
+    // A server that doesn't answer does not delay a stop.
     bed.drop_caches();
     shared.hanging.store(true, Ordering::Relaxed);
     let hanging =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A replay that is stopped, or let go of, holds nobody up, and leaves nothing behind.
+//! A replay that is stopped or dropped does not delay its caller, and leaves nothing behind.
 
 use std::fs;
 use std::sync::Arc;
