@@ -66,7 +66,7 @@ impl Direct {
     /// Times random reads of 4 KiB: one at a time for `time`, then `depth` at once for `time`.
     ///
     /// # Errors
-    /// Reading fails, or somebody wants to stop.
+    /// Reading fails, or a stop was requested.
     pub fn latency(&mut self, time: Duration, depth: usize) -> Result<Latency, ProbeError> {
         /// Enough for a 99th percentile.
         const READS_MAX: usize = 1000;
@@ -95,7 +95,7 @@ impl Direct {
     /// `time` and at least two of them, in bytes a second.
     ///
     /// # Errors
-    /// Reading fails, somebody wants to stop, or the device is too small.
+    /// Reading fails, a stop was requested, or the device is too small.
     pub fn sequential(
         &self,
         request_bytes: u64,
@@ -119,7 +119,7 @@ impl Direct {
     /// Reads of that size in a second, at random places, `depth` at once.
     ///
     /// # Errors
-    /// Reading fails, somebody wants to stop, or threads can't be started.
+    /// Reading fails, a stop was requested, or threads can't be started.
     pub fn together(
         &mut self,
         request_bytes: u64,

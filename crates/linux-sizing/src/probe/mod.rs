@@ -29,7 +29,7 @@ pub const READ_BYTES: u64 = 4096;
 /// Why a part of a probe gave nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// Somebody wants it to end.
+    /// A stop was requested.
     #[error("interrupted")]
     Stopped,
     /// The device said no.

@@ -77,7 +77,7 @@ impl Reader {
     /// Makes a pass. The readahead setting of the device must be that of the pass already.
     ///
     /// # Errors
-    /// Reading fails, somebody wants to stop, or there is no room for the windows.
+    /// Reading fails, a stop was requested, or there is no room for the windows.
     pub fn pass(&mut self, pass: Pass) -> Result<PassTimes, ProbeError> {
         let window_bytes = pass.read_ahead.count().saturating_mul(1024);
         let region_bytes = pass.region_bytes();
@@ -91,7 +91,7 @@ impl Reader {
         self.drop_region(start_bytes - READ_BYTES, region_bytes + READ_BYTES);
         let times = times?;
         let timed_bytes = times.part_bytes * times.parts.len() as u64;
-        // Somebody else may read the device, too, and be first.
+        // Another process may read the device, too, and be first.
         let is_warm = read.is_some_and(|(after, before)| after - before < timed_bytes / 10 * 9);
         if self.counts_reads && is_warm {
             return Err(ProbeError::Warm);

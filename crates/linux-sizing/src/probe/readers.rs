@@ -29,7 +29,7 @@ struct Share {
 /// they read are dropped.
 ///
 /// # Errors
-/// Reading fails, somebody wants to stop, or the device is too small for the readers.
+/// Reading fails, a stop was requested, or the device is too small for the readers.
 pub fn read_together(
     reader: &mut Reader,
     readers: u64,

@@ -52,7 +52,7 @@ pub enum WorkloadError {
     /// Its reads can't be followed.
     #[error("what it reads can't be followed: {0}")]
     Account(#[from] StatError),
-    /// Somebody wants it to end.
+    /// A stop was requested.
     #[error("interrupted")]
     Stopped,
 }
