@@ -205,7 +205,7 @@ impl Mapped {
     pub fn new(file: &File, pages: u64, advice: Advice) -> Self {
         let bytes = (pages * PAGE_BYTES) as usize;
         let null = std::ptr::null_mut();
-        // SAFETY: a new mapping; nobody else has its memory.
+        // SAFETY: a new mapping; no other code has its memory.
         let address =
             unsafe { mmap(null, bytes, ProtFlags::READ, MapFlags::SHARED, file, 0) }.expect("mmap");
         let advice = match advice {
@@ -221,7 +221,7 @@ impl Mapped {
     pub fn touch(&self, page: u64) {
         let at = (page * PAGE_BYTES) as usize;
         assert!(at < self.bytes);
-        // SAFETY: the page is mapped for reading, and within the file, which nobody cuts.
+        // SAFETY: the page is mapped for reading, and within the file, which is not truncated.
         unsafe { self.address.add(at).read_volatile() };
     }
 }
