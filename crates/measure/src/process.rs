@@ -142,7 +142,7 @@ impl Stderr {
         Self(child.stderr.take().map(read))
     }
 
-    /// The written text, once nobody can write more.
+    /// The written text, once there is no writer left.
     pub fn wait(self) -> String {
         let text = self.0.and_then(|reader| reader.join().ok());
         text.unwrap_or_default()
