@@ -628,7 +628,7 @@ mod tests {
         assert_eq!(used(csum, 0, 5), 1..u64::from(all) + 1 - 5);
         assert_eq!(used(csum, 1, 5), 1..1);
         assert_eq!(used(csum, 0, u16::MAX), 1..1);
-        // Nobody has counted.
+        // The number is unknown.
         assert_eq!(used(Features::default(), 1, 5), 1..u64::from(all) + 1);
         assert!(geometry(csum).used_inodes_beside(0).is_err());
     }
