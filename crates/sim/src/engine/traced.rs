@@ -62,7 +62,7 @@ pub(super) struct Replay {
 /// When a thread goes on.
 enum Ready {
     At(u64),
-    /// Somebody wakes it.
+    /// When it is woken.
     Later,
 }
 
@@ -116,7 +116,7 @@ impl Replay {
         self.feed.look_ahead()
     }
 
-    /// Somebody looks ahead from now on.
+    /// Keeps accesses for the look-ahead from now on.
     pub fn keep_unseen(&mut self) {
         self.feed.keep_unseen();
     }

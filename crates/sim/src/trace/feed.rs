@@ -99,7 +99,7 @@ impl Feed {
         }
     }
 
-    /// Somebody looks ahead from now on.
+    /// Keeps accesses for the look-ahead from now on.
     pub fn keep_unseen(&mut self) {
         self.unseen.get_or_insert_default();
     }
