@@ -138,7 +138,7 @@ pub fn mapped_residency(file: BorrowedFd<'_>, start_page: u64, pages: u64) -> io
         .checked_mul(PAGE_BYTES)
         .ok_or_else(|| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
     let mut residency = vec![0u8; length.div_ceil(rustix::param::page_size())];
-    // SAFETY: a new mapping of memory that nobody else has; it is not touched, only asked about,
+    // SAFETY: a new mapping of memory that no other code has; it is not touched, only asked about,
     // and unmapped at once. `residency` has a byte for each of its pages.
     unsafe {
         let (protection, flags) = (ProtFlags::READ, MapFlags::SHARED);

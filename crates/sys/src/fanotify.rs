@@ -191,8 +191,8 @@ impl Group {
                 self.lost += 1;
                 continue;
             }
-            // SAFETY: the kernel made this descriptor for this event; nobody else owns it. It is
-            // closed at the end of this turn.
+            // SAFETY: the kernel made this descriptor for this event, and no other code owns it. It
+            // is closed at the end of this turn.
             let fd = unsafe { OwnedFd::from_raw_fd(event.fd) };
             if event.pid != self.own_pid {
                 take(Opened {
@@ -259,7 +259,7 @@ fn init() -> Result<(OwnedFd, bool), FanotifyError> {
     let event_flags =
         libc::O_RDONLY | libc::O_CLOEXEC | libc::O_LARGEFILE | libc::O_NOATIME | libc::O_NONBLOCK;
     let open = |extra: u32| {
-        // SAFETY: plain system call; the descriptor is new and owned by nobody else.
+        // SAFETY: plain system call; the descriptor is new, and no other code owns it.
         let fd = unsafe { libc::fanotify_init(flags | extra, event_flags as libc::c_uint) };
         if fd < 0 {
             return Err(io::Error::last_os_error());

@@ -131,8 +131,8 @@ impl Handles {
     pub fn open(&self, number: u64, generation: u32, flags: i32) -> io::Result<OwnedFd> {
         let mut raw = self.make(number, generation)?;
         let anchor = self.anchor.as_fd().as_raw_fd();
-        // SAFETY: the struct is laid out as the kernel's and lives through the call; the new
-        // descriptor belongs to nobody else.
+        // SAFETY: the struct is laid out as the kernel's and lives through the call; no other code
+        // owns the new descriptor.
         unsafe {
             let fd = libc::syscall(
                 libc::SYS_open_by_handle_at,

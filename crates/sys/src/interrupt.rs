@@ -49,7 +49,7 @@ impl Interrupt {
     /// When the kernel refuses.
     pub fn hold() -> io::Result<Self> {
         // SAFETY: the set is initialised by sigemptyset before use; signalfd returns a new
-        // descriptor that nobody else owns.
+        // descriptor that no other code owns.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut set);

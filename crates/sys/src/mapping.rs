@@ -28,7 +28,7 @@ impl Residency {
     /// As the kernel says.
     pub fn new(file: File, file_bytes: u64) -> io::Result<Self> {
         let bytes = (file_bytes.div_ceil(PAGE_BYTES) as usize).max(1) * PAGE;
-        // SAFETY: a new mapping; nobody else has its memory.
+        // SAFETY: a new mapping; no other code has its memory.
         let address = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -167,7 +167,7 @@ impl View {
             return;
         }
         let at = (page - self.start) as usize * PAGE;
-        // SAFETY: the page is mapped for reading, and within the file, which nobody cuts.
+        // SAFETY: the page is mapped for reading, and within the file, which is not truncated.
         unsafe { self.address.add(at).read_volatile() };
     }
 

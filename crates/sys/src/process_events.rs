@@ -63,7 +63,7 @@ impl Connector {
     /// When the kernel has no process events, or refuses them to this process.
     pub fn open() -> io::Result<Self> {
         let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: plain system call; the descriptor is new and owned by nobody else.
+        // SAFETY: plain system call; the descriptor is new, and no other code owns it.
         let socket = unsafe {
             let fd = libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_CONNECTOR);
             if fd < 0 {

@@ -140,7 +140,7 @@ impl ReadAheadSetting {
     /// Whether this process may change it.
     ///
     /// # Errors
-    /// It may not, or nobody may: sysfs is read-only.
+    /// It has no right to, or sysfs is read-only.
     pub fn check_writable(&self) -> io::Result<()> {
         Ok(access(&self.path, Access::WRITE_OK)?)
     }

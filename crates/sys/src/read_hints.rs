@@ -71,7 +71,7 @@ impl Range {
     /// Maps it to a place.
     ///
     /// # Safety
-    /// There must be `length` bytes of address space that nobody uses, and the descriptor be open.
+    /// There must be `length` unused bytes of address space, and the descriptor must be open.
     unsafe fn map_to(&self, place: *mut c_void, number: usize) {
         // The kernel makes one mapping of two neighbours in one file, and would ask for no more of
         // it than of one. It doesn't when what they allow differs.

@@ -101,7 +101,7 @@ pub fn remove_leftovers(directory: &Path) {
             .and_then(|pid| pid.parse::<u32>().ok());
         let alive = owner.is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists());
         if stem.starts_with('.') && !alive {
-            // Somebody else may have removed it just now.
+            // Another process may have removed it just now.
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -138,8 +138,8 @@ pub fn lock(directory: &Path) -> io::Result<Lock> {
     }
 }
 
-/// Takes the lock that a file stands for, without waiting. `None` when somebody else has it; the
-/// kernel takes it from a process that dies. The file is made if need be, and stays.
+/// Takes the lock of a file, without waiting. `None` if another process has it; the kernel releases
+/// it when a process dies. The file is made if need be, and stays.
 ///
 /// # Errors
 /// When the file can't be made.

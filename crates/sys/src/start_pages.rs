@@ -76,7 +76,7 @@ extern "C" fn construct(count: c_int, arguments: *const *const c_char) {
     if verb.to_bytes() != b"run" {
         return;
     }
-    // SAFETY: a valid place in a static that nobody writes to.
+    // SAFETY: a valid place in a static that is never written to.
     if unsafe { request(&raw const START_PAGES.with_profile) } {
         IS_RUN.store(true, Ordering::Relaxed);
         fault_single_pages();
@@ -86,7 +86,7 @@ extern "C" fn construct(count: c_int, arguments: *const *const c_char) {
 /// Requests what a recorder needs until the command starts.
 pub fn read_for_recording() {
     if IS_RUN.load(Ordering::Relaxed) {
-        // SAFETY: a valid place in a static that nobody writes to.
+        // SAFETY: a valid place in a static that is never written to.
         unsafe { request(&raw const START_PAGES.without_profile) };
     }
 }
@@ -94,7 +94,7 @@ pub fn read_for_recording() {
 /// Requests all other marked pages, when the command has been started.
 pub fn read_rest() {
     if IS_RUN.swap(false, Ordering::Relaxed) {
-        // SAFETY: a valid place in a static that nobody writes to.
+        // SAFETY: a valid place in a static that is never written to.
         unsafe { request(&raw const START_PAGES.at_all) };
     }
 }
@@ -121,7 +121,7 @@ unsafe fn request(bitmap: *const Bitmap) -> bool {
         }
     });
     if file >= 0 {
-        // SAFETY: opened above, and used by nobody else.
+        // SAFETY: opened above, and used by no other code.
         unsafe { libc::close(file) };
     }
     bitmap.iter().any(|&byte| byte != 0)

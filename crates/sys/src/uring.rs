@@ -266,7 +266,8 @@ impl<T> Drop for BatchReader<T> {
         self.forget_queued();
         while self.in_flight > 0 && self.reap(1, |_| {}).is_ok() {}
         if self.in_flight > 0 {
-            // Somebody may still read: better to leak files and memory than to give them to others.
+            // The kernel may still read into this memory: leaking files and memory is safer than
+            // reusing them.
             std::mem::forget(std::mem::take(&mut self.slots));
             if let Engine::Ring(ring) = &self.engine {
                 std::mem::forget(Rc::clone(&ring.sink));
@@ -277,7 +278,7 @@ impl<T> Drop for BatchReader<T> {
 
 struct Ring {
     ring: IoUring,
-    /// Where all reads go; nobody looks at it.
+    /// The target of all reads; its bytes are never used.
     sink: Rc<[std::cell::UnsafeCell<u8>]>,
 }
 
