@@ -38,7 +38,7 @@ impl Home {
         let parent = parent.map_or_else(default_parent, Path::to_owned);
         fs::create_dir_all(&parent)
             .map_err(TestbedError::system(format!("create {}", parent.display())))?;
-        // Nobody may take a home for dead between its making and its locking.
+        // Between its creation and its locking, no other process may take a home as abandoned.
         let gate = lock_file(&parent.join("lock"), FlockOperation::LockExclusive)
             .map_err(TestbedError::system(format!("lock {}", parent.display())))?;
         clean_up(&parent);
