@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/*
- * What must hold of every decision of the policy core, whatever goes in. Traps where
- * it does not.
- */
+/* Checks the rules of every decision of the policy core, for any input. Traps if one is broken. */
 #ifndef FOREREAD_CHECK_H
 #define FOREREAD_CHECK_H
 
@@ -21,7 +18,7 @@ struct input {
 	fr_u32 refusals; /* bit N: folio N of a window is refused */
 };
 
-/* What a policy remembers; any bits. */
+/* The state of a policy; any bits. */
 struct memory {
 	struct fr_streams streams;
 	struct fr_device device;
@@ -137,7 +134,7 @@ static inline void check_repeats(const struct input *in, const struct fr_decisio
 	must(number == (decision->windows == 0 ? 0 : decision->windows + decision->repeats));
 }
 
-/* What a policy is told between decisions. */
+/* The events that a policy gets between decisions. */
 static inline void check_told(const struct input *in, struct memory *memory)
 {
 	struct fr_state state = in->state;
