@@ -124,7 +124,7 @@ pub(super) struct Streams {
 
 impl Streams {
     /// Starts the thread. Returns after the kernel has verified the programs and rights were given
-    /// up, so that no access is watched by a part of the programs only.
+    /// up. A watched command would otherwise be half done by then.
     ///
     /// # Errors
     /// If no descriptor or thread can be created.
