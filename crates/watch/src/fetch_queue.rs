@@ -31,7 +31,7 @@ const SEEKS_NS_MIN: u64 = 2_000_000;
 const EXACT: Duration = Duration::from_micros(500);
 /// In-flight target, in quarters of the bandwidth-delay product (lowest request latency x best
 /// throughput). It is 7 quarters. It is 12 quarters while the throughput still rises by a fifth or
-/// more within the lowest latency of a request. With 6 quarters, one reader on a cloud volume was 6
+/// more within the lowest latency of a request. With 6 quarters, one reader of a cloud volume was 6
 /// % slower than with the kernel alone. With 8, a reader beside a scan waited 1.5 times as long.
 const GAIN_QUARTERS: u64 = 7;
 const RISING_QUARTERS: u64 = 12;

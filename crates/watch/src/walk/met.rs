@@ -18,9 +18,9 @@ const READS_PER_USE_MAX: u64 = 8;
 pub(super) const STRAYS_MAX: u32 = 4;
 /// If data of this many files are read, and not only inodes, the program counts as one that reads.
 const READS_MIN: u32 = 3;
-/// If this many files in a row were visited before and are missed again, they have been evicted,
-/// and so have the other visited files. A single file may be one that is too large to be fetched
-/// whole.
+/// If this many files in a row were visited before and are missed again, they are no longer in
+/// memory, nor are the other visited files. A single file may be one that is too large to be
+/// fetched whole.
 pub(super) const GONE_MIN: u32 = 8;
 /// Inodes that were looked at and aren't listed yet.
 const LOOKED_BEFORE_MAX: usize = 1 << 16;
