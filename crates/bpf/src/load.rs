@@ -22,7 +22,7 @@ use super::error::{BpfError, lacking_here, refused};
 use super::hooks::{Offered, Place, hook_of};
 use super::missing_hook::MissingHook;
 use super::survey;
-use super::verifier_log::{Refusal, listening};
+use super::verifier_log::{Hindrance, Refusal, listening};
 
 /// A hook that is wanted.
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +122,11 @@ struct Candidate {
     place: Place,
 }
 
+/// How often a load is tried again that a signal interrupted. The verifier ends with `EAGAIN` for a
+/// pending signal (`bpf_check`), and libbpf tries five times itself. It was seen in a process of
+/// which another thread started programs all the time.
+const SIGNALS_MAX: u32 = 20;
+
 /// Loads the programs that serve the wanted hooks; those that are attached to nothing are always
 /// loaded. `set` makes the settings that must precede loading.
 ///
@@ -143,6 +148,7 @@ where
     let used_types = KernelTypes::of(&types);
     let mut offered = None;
     let mut refusals: BTreeMap<String, String> = BTreeMap::new();
+    let mut signals_left = SIGNALS_MAX;
     loop {
         let mut opened = open::<B>(used_types.as_ref())?;
         set(&mut opened)?;
@@ -176,6 +182,14 @@ where
             }
             Err(error) => error,
         };
+        match Hindrance::of(&heard.warnings) {
+            Some(Hindrance::Signal) if signals_left > 0 => {
+                signals_left -= 1;
+                continue;
+            }
+            Some(_) => return Err(refused("loading the programs")(error)),
+            None => {}
+        }
         let refusal = Refusal::of(&heard.warnings).filter(|r| !refusals.contains_key(&r.program));
         let Some(refusal) = refusal else {
             return Err(refused("loading the programs")(error));

@@ -85,6 +85,34 @@ impl Refusal {
     }
 }
 
+/// Why the kernel could not look at a program, which is no refusal of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hindrance {
+    /// A signal came while the verifier was at work. It may look again.
+    Signal,
+    /// Descriptors or memory are short.
+    Shortage,
+}
+
+impl Hindrance {
+    /// The hindrance of the first program that failed, in libbpf's warnings; `None` if none failed
+    /// for one.
+    pub fn of(printed: &str) -> Option<Self> {
+        const FAILED: &str = "BPF program load failed: ";
+        let error = printed.lines().find_map(|line| line.split_once(FAILED))?.1;
+        match error.trim_end_matches('.').trim() {
+            "-EAGAIN" | "Resource temporarily unavailable" => Some(Self::Signal),
+            "-EMFILE"
+            | "Too many open files"
+            | "-ENFILE"
+            | "Too many open files in system"
+            | "-ENOMEM"
+            | "Cannot allocate memory" => Some(Self::Shortage),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the verifier said \"{}\"", self.reason)?;
@@ -186,6 +214,21 @@ libbpf: failed to load object 'record_bpf'
         assert!(refusal.reason.contains("ESRCH"), "{refusal}");
         assert_eq!(refusal.line, None);
         assert_eq!(Refusal::of("libbpf: something else\n"), None);
+    }
+
+    #[test]
+    fn a_signal_or_a_shortage_is_no_refusal() {
+        let failed = |error: &str| format!("libbpf: prog 'x': BPF program load failed: {error}\n");
+        let of = |error: &str| Hindrance::of(&failed(error));
+        assert_eq!(of("-EAGAIN"), Some(Hindrance::Signal));
+        assert_eq!(
+            of("Resource temporarily unavailable"),
+            Some(Hindrance::Signal)
+        );
+        assert_eq!(of("-EMFILE"), Some(Hindrance::Shortage));
+        assert_eq!(of("Cannot allocate memory"), Some(Hindrance::Shortage));
+        assert_eq!(of("-EINVAL"), None);
+        assert_eq!(Hindrance::of(STACK), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -168,8 +168,21 @@ impl Store {
         Ok(files)
     }
 
-    /// The profile of a key.
+    /// Why nobody's profiles are safe there; `None` if only we may write to it, or it isn't there.
+    fn distrust(&self) -> Option<&'static str> {
+        let metadata = fs::metadata(&self.directory).ok()?;
+        if metadata.permissions().mode() & 0o022 != 0 {
+            return Some("others may write there; chmod go-w it, or set FOREREAD_STATE_DIR");
+        }
+        let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+        (!is_own).then_some("it belongs to another user; set FOREREAD_STATE_DIR")
+    }
+
+    /// The profile of a key. One that others may have written is none; [`Store::update`] says so.
     pub fn load(&self, key: &Key) -> Stored {
+        if self.distrust().is_some() {
+            return Stored::Nothing;
+        }
         match read_bytes(&self.path(key)) {
             Ok(bytes) => stored(&bytes, key),
             Err(error) if is_absent(&error) => Stored::Nothing,
@@ -189,15 +202,9 @@ impl Store {
                 .with_context(place)?;
         }
         // What programs read is nobody else's business.
-        let permissions = fs::metadata(&self.directory)
-            .with_context(place)?
-            .permissions();
-        if permissions.mode() & 0o022 != 0 {
-            bail!(
-                "cannot keep profiles in {}: others may write there; \
-                 chmod go-w it, or set FOREREAD_STATE_DIR",
-                self.directory.display()
-            );
+        fs::metadata(&self.directory).with_context(place)?;
+        if let Some(why) = self.distrust() {
+            bail!("{}: {why}", place());
         }
         let _lock = save::lock(&self.directory).with_context(place)?;
         save::remove_leftovers(&self.directory);

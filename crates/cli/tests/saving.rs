@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -212,4 +213,69 @@ fn a_full_disk_keeps_the_old_profile() {
     );
     assert!(!text("left").contains("foreread-tmp"), "{}", text("left"));
     assert_eq!(read(&world.path("before")).runs.len(), 1);
+}
+
+#[test]
+fn files_that_name_paths_are_for_their_owner_only() {
+    let world = World::new();
+    if !is_root() || !can_record() || !world.can(&["watch", "--", "true"]) {
+        return;
+    }
+    let name = |file: &str| world.path(file).to_str().expect("text").to_owned();
+    let files = [
+        "run.json",
+        "trace.frt",
+        "profile.frp",
+        "watch.log",
+        "stat.txt",
+    ];
+    let [run, trace, profile, log, table] = files.map(name);
+    let ways: [&[&str]; 5] = [
+        &["run", "--json", &run, "--", "true"],
+        &["record", "--trace", &trace, "--", "true"],
+        &["record", "--output", &profile, "--", "true"],
+        &["watch", "--log", &log, "--", "true"],
+        &["stat", "--output", &table, "--", "true"],
+    ];
+    for (way, file) in ways.into_iter().zip(files) {
+        let command = world.foreread(way);
+        let output = Command::new("sh")
+            .args(["-c", "umask 000; exec \"$@\"", "sh"])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .env("FOREREAD_STATE_DIR", world.state())
+            .output()
+            .expect("it starts");
+        assert!(output.status.success(), "{file}: {}", stderr(&output));
+        let mode = fs::metadata(world.path(file))
+            .expect(file)
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
+}
+
+#[test]
+fn a_store_of_another_user_is_not_used() {
+    let world = World::new();
+    if !is_root() || !can_record() {
+        return;
+    }
+    let run = || world.output(&["run", "--", "ls", "/"]);
+    assert!(run().status.success());
+    let [profile] = &world.profiles()[..] else {
+        panic!("{:?}", world.profiles())
+    };
+    let before = fs::read(profile).expect("the profile");
+    std::os::unix::fs::chown(world.state(), Some(65534), None).expect("it is root's");
+    for _ in 0..2 {
+        let output = run();
+        let said = stderr(&output);
+        assert!(
+            output.status.success() && said.contains("belongs to another user"),
+            "{said}"
+        );
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    assert_eq!(fs::read(profile).expect("the profile"), before);
 }

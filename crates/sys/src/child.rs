@@ -22,6 +22,9 @@ use crate::signals::{self, Held};
 /// same.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
+/// Pause between two looks at a command whose process has no descriptor.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 /// Why the command wasn't started.
 #[derive(Debug, Error)]
 pub enum SpawnError {
@@ -157,9 +160,13 @@ impl Running {
         if self.status.is_some() {
             return Ok(self.status);
         }
-        let mut came = self
-            .held
-            .wait(self.pidfd.as_ref().map(AsFd::as_fd), limit)?;
+        let pidfd = self.pidfd.as_ref().map(AsFd::as_fd);
+        // SIGCHLD is lost if the first thread of this process doesn't hold it back.
+        let limit = match pidfd {
+            Some(_) => limit,
+            None => Some(limit.map_or(LOOK_EVERY, |limit| limit.min(LOOK_EVERY))),
+        };
+        let mut came = self.held.wait(pidfd, limit)?;
         while let Some(signal) = came {
             signal.pass_on(self.child.id());
             came = self.held.next();

@@ -66,6 +66,37 @@ pub fn replace_until_reboot(path: &Path, content: &[u8]) -> io::Result<()> {
     written
 }
 
+/// Creates or empties a file of a user's choice that may name paths. A new one only its owner may
+/// read, whatever the umask.
+///
+/// # Errors
+/// As the kernel says.
+pub fn create(path: &Path) -> io::Result<File> {
+    private().truncate(true).open(path)
+}
+
+/// The same, and keeps what is in the file; writes at its end.
+///
+/// # Errors
+/// As the kernel says.
+pub fn append(path: &Path) -> io::Result<File> {
+    private().append(true).open(path)
+}
+
+/// Writes a file that [`create`] makes.
+///
+/// # Errors
+/// As the kernel says.
+pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    create(path)?.write_all(content)
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).mode(0o600);
+    options
+}
+
 fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -153,13 +184,21 @@ pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
 }
 
 fn lock_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
+    let file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-        .open(path)
+        // A FIFO in its place must not hold us up.
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK)
+        .open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other(format!(
+            "{} is no regular file",
+            path.display()
+        ))),
+    }
 }
 
 #[cfg(test)]
@@ -186,6 +225,20 @@ mod tests {
         fs::create_dir(temporary_beside(&path))?;
         assert!(replace(&path, b"new").is_err());
         assert_eq!(fs::read(&path)?, b"old");
+        Ok(())
+    }
+
+    #[test]
+    fn nothing_but_a_file_is_a_lock() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("lock");
+        let made = std::process::Command::new("mkfifo").arg(&path).status()?;
+        assert!(made.success());
+        assert!(try_lock(&path).is_err());
+        // Somebody reads it.
+        let _reader = OpenOptions::new().read(true).write(true).open(&path)?;
+        let error = try_lock(&path).err().expect("no file");
+        assert!(error.to_string().contains("no regular file"), "{error}");
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use foreread_blocktrace::{Action, Analysis, Event, Letters, Options, Order, Rwbs
 use foreread_linux_blocks::{BlockWatcher, DISKS_MAX, Disk, find};
 use foreread_sys::child;
 use foreread_sys::interrupt::Interrupt;
+use foreread_sys::save;
 use indicatif::ProgressBar;
 
 use super::Analyzed;
@@ -47,7 +48,7 @@ pub fn watch(arguments: &AnalyzeArguments, options: Options) -> Result<Result<Wa
         order: Order::default(),
         saved: match &arguments.output {
             Some(path) => Some(BufWriter::new(
-                File::create(path).with_context(saving(path))?,
+                save::create(path).with_context(saving(path))?,
             )),
             None => None,
         },

@@ -22,7 +22,7 @@ use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::benefit::judge;
 use foreread_profile::{Profile, encode};
 use foreread_sys::background::in_background;
-use foreread_sys::child;
+use foreread_sys::{child, save};
 
 use crate::args::{RecordArguments, ReplayArguments, RunArguments};
 use crate::output;
@@ -113,7 +113,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
         output::note(&done.measured.line());
     }
     if let Some(path) = &arguments.json {
-        std::fs::write(path, done.measured.json(&done.timeline))
+        save::write(path, done.measured.json(&done.timeline).as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if let (Some(lesson), Ok(store)) = (later, store) {
@@ -172,14 +172,14 @@ pub fn record(arguments: &RecordArguments) -> Result<ExitCode> {
         Err(failure) => return not_run(failure),
     };
     if let Some(Lesson::Recorded(profile)) = done.lesson.take() {
-        foreread_sys::save::replace(output, &encode(&profile))
+        save::replace(output, &encode(&profile))
             .with_context(|| format!("cannot save {}", output.display()))?;
     }
     if !arguments.quiet {
         output::note(&done.measured.line());
     }
     if let Some(path) = &arguments.json {
-        std::fs::write(path, done.measured.json(&done.timeline))
+        save::write(path, done.measured.json(&done.timeline).as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     child::end_as(done.status)

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use foreread_core::grouped;
 use foreread_linux_recorder::{TraceError, TraceRecorder, Traced};
-use foreread_sys::child;
+use foreread_sys::{child, save};
 use serde::Serialize;
 
 use super::command::{remedy, spawn_failed, words};
@@ -69,7 +69,7 @@ pub fn record(arguments: &RecordArguments, path: &std::path::Path) -> Result<Exi
     }
     if let Some(path) = &arguments.json {
         let document = format!("{:#}\n", text::json(&TracedReport::of(&traced, took)));
-        std::fs::write(path, document)
+        save::write(path, document.as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     child::end_as(status)

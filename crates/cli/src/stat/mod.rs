@@ -18,6 +18,7 @@ use foreread_bpf::BpfError;
 use foreread_linux_stat::{Accounting, Following, StatError};
 use foreread_sys::child::{self, Running};
 use foreread_sys::interrupt::Interrupt;
+use foreread_sys::save;
 use indicatif::ProgressBar;
 
 use args::StatArguments;
@@ -70,7 +71,7 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
     }
     let output = match &arguments.output {
         Some(path) => {
-            Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))?)
+            Some(save::create(path).with_context(|| format!("cannot write {}", path.display()))?)
         }
         None => None,
     };

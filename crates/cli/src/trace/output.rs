@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use foreread_sys::save;
 use foreread_trace::Target;
 
 use super::args::TargetChoice;
@@ -42,7 +43,7 @@ impl Output {
             (file.with_context(cannot)?, None)
         } else {
             let beside = beside(path);
-            let file = File::create(&beside).with_context(cannot)?;
+            let file = save::create(&beside).with_context(cannot)?;
             (file, Some((beside, path.to_owned())))
         };
         let file = BufWriter::with_capacity(BUFFER_BYTES, file);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The log of `watch`.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use foreread_sys::save;
 use foreread_watch::log::note::Note;
 
 use super::line;
@@ -81,8 +81,8 @@ fn open(path: &Path, appends: bool) -> Result<Box<dyn Write>> {
         return Ok(Box::new(io::stderr()));
     }
     let file = match appends {
-        true => OpenOptions::new().append(true).create(true).open(path),
-        false => File::create(path),
+        true => save::append(path),
+        false => save::create(path),
     };
     let file = file.with_context(|| format!("cannot write {}", path.display()))?;
     Ok(Box::new(file))
