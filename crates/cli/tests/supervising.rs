@@ -53,7 +53,7 @@ fn signals_during_a_replay_reach_the_command() {
     if !can_record() {
         return;
     }
-    let Some((testbed, root)) = disk(&world, "hdd", 512 << 20) else {
+    let Some((testbed, root)) = disk(&world, "usb", 512 << 20) else {
         return;
     };
     // Its threads are there while the command is.
