@@ -55,18 +55,9 @@ pub fn cached_permille(profile: &Profile) -> u16 {
 }
 
 fn cached_permille_on(profile: &Profile, mounts: &Mounts) -> u16 {
-    let mut path = Vec::new();
-    let mut is_local = |id| {
-        profile.path_into(id, &mut path);
-        let point = mounts
-            .mount_of(&path)
-            .and_then(|at| mounts.points().get(at));
-        point.is_some_and(|point| LOCAL.contains(&point.fs_type.as_slice()))
-    };
     let mut nodes: Vec<(u64, NodeId)> = profile
         .iter()
         .filter(|(_, node)| node.kind != NodeKind::Absent && node.identity.inode != 0)
-        .filter(|(id, _)| is_local(*id))
         .map(|(id, _)| (weight(profile, id), id))
         .collect();
     let heaviest = nodes.len().min(HEAVIEST);
@@ -77,13 +68,16 @@ fn cached_permille_on(profile: &Profile, mounts: &Mounts) -> u16 {
     // As they lie in the profile, so that the sample is spread over all directories.
     rest.sort_unstable_by_key(|(_, id)| *id);
     let step = rest.len().div_ceil(SAMPLE).max(1);
-    let (cached, all) = cached_among(profile, heaviest.iter());
-    let (cached_of_rest, sampled) = cached_among(profile, rest.iter().step_by(step));
+    let of_heaviest = Sums::of(profile, mounts, heaviest.iter());
+    let sampled = Sums::of(profile, mounts, rest.iter().step_by(step));
     let rest: u64 = rest.iter().map(|(weight, _)| weight).sum();
-    let cached_of_rest = u128::from(cached_of_rest) * u128::from(rest);
-    let cached_of_rest = cached_of_rest.checked_div(sampled.into()).unwrap_or(0);
-    let cached = (u128::from(cached) + cached_of_rest) * 1000;
-    let permille = cached.checked_div(u128::from(all) + u128::from(rest));
+    // The sample stands for the rest, in its local part, too.
+    let of_rest = |part: u64| {
+        let scaled = u128::from(part) * u128::from(rest);
+        scaled.checked_div(sampled.all.into()).unwrap_or(0)
+    };
+    let cached = (u128::from(of_heaviest.cached) + of_rest(sampled.cached)) * 1000;
+    let permille = cached.checked_div(u128::from(of_heaviest.local) + of_rest(sampled.local));
     u16::try_from(permille.unwrap_or(0)).unwrap_or(1000)
 }
 
@@ -93,23 +87,44 @@ fn weight(profile: &Profile, id: NodeId) -> u64 {
     ranges.fold(1, |sum, range| sum.saturating_add(range.pages))
 }
 
-/// Cached weight and total weight of some nodes.
-fn cached_among<'a>(
-    profile: &Profile,
-    nodes: impl Iterator<Item = &'a (u64, NodeId)>,
-) -> (u64, u64) {
-    let mut path = Vec::new();
-    let mut sums = (0u64, 0u64);
-    for (weight, id) in nodes {
-        if let Some(node) = profile.node(*id) {
-            path.clear();
+/// Weights of some nodes.
+#[derive(Default)]
+struct Sums {
+    all: u64,
+    /// Of those on local file systems.
+    local: u64,
+    /// Of the cached part of these.
+    cached: u64,
+}
+
+impl Sums {
+    fn of<'a>(
+        profile: &Profile,
+        mounts: &Mounts,
+        nodes: impl Iterator<Item = &'a (u64, NodeId)>,
+    ) -> Self {
+        let mut path = Vec::new();
+        let mut sums = Self::default();
+        for (weight, id) in nodes {
+            let Some(node) = profile.node(*id) else {
+                continue;
+            };
             profile.path_into(*id, &mut path);
-            let cached = cached_of(profile, *id, node, &path);
-            sums.0 = sums.0.saturating_add(cached);
-            sums.1 = sums.1.saturating_add(*weight);
+            sums.all = sums.all.saturating_add(*weight);
+            if is_local(mounts, &path) {
+                let cached = cached_of(profile, *id, node, &path);
+                sums.cached = sums.cached.saturating_add(cached);
+                sums.local = sums.local.saturating_add(*weight);
+            }
         }
+        sums
     }
-    sums
+}
+
+fn is_local(mounts: &Mounts, path: &[u8]) -> bool {
+    let at = mounts.mount_of(path);
+    let point = at.and_then(|at| mounts.points().get(at));
+    point.is_some_and(|point| LOCAL.contains(&point.fs_type.as_slice()))
 }
 
 fn cached_of(profile: &Profile, id: NodeId, node: &Node, path: &[u8]) -> u64 {
