@@ -181,12 +181,22 @@ impl Running {
 
     /// Waits for the end of the command, however long that takes.
     pub fn wait_to_end(&mut self) -> ExitStatus {
+        self.wait_with(None, || {})
+    }
+
+    /// The same, and calls `meanwhile` after each wait of at most this long.
+    pub fn wait_with(
+        &mut self,
+        every: Option<Duration>,
+        mut meanwhile: impl FnMut(),
+    ) -> ExitStatus {
         loop {
-            match self.wait(None) {
+            match self.wait(every) {
                 Ok(Some(status)) => return status,
                 Ok(None) => {}
                 Err(_) => thread::sleep(AGAIN_AFTER),
             }
+            meanwhile();
         }
     }
 

@@ -126,17 +126,14 @@ fn during(
             return Ok(Err(ExitCode::from(error.exit_code())));
         }
     };
+    // An error drops what runs, which waits for its end.
     loop {
-        let ended = running.wait(Some(DRAIN_EVERY));
-        let ended = ended.context("cannot wait for the command");
-        match ended.and_then(|ended| sink.take(watcher).map(|()| ended)) {
-            Ok(Some(status)) => return Ok(Ok(status)),
-            Ok(None) => {}
-            Err(error) => {
-                // It may have ended: then it isn't waited for again.
-                running.wait_to_end();
-                return Err(error);
-            }
+        let status = running
+            .wait(Some(DRAIN_EVERY))
+            .context("cannot wait for the command")?;
+        sink.take(watcher)?;
+        if let Some(status) = status {
+            return Ok(Ok(status));
         }
     }
 }

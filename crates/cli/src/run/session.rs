@@ -460,18 +460,12 @@ fn source() -> Source {
 
 /// Waits for the end of the command, and keeps the recorder going.
 fn wait(running: &mut Running, mut recorder: Option<&mut AnyRecorder>) -> ExitStatus {
-    loop {
-        let limit = recorder.is_some().then_some(DRAIN_EVERY);
-        match running.wait(limit) {
-            Ok(Some(status)) => return status,
-            Ok(None) => {}
-            // Only a bug gets here; the command must be waited for all the same.
-            Err(_) => std::thread::sleep(DRAIN_EVERY),
-        }
+    let every = recorder.is_some().then_some(DRAIN_EVERY);
+    running.wait_with(every, || {
         if let Some(recorder) = &mut recorder {
             recorder.drain();
         }
-    }
+    })
 }
 
 /// A run of which only the time is known.

@@ -48,17 +48,11 @@ pub fn record(arguments: &RecordArguments, path: &std::path::Path) -> Result<Exi
     };
     // The command goes on when the trace can't be written.
     let mut written = Ok(());
-    let status = loop {
-        match running.wait(Some(DRAIN_EVERY)) {
-            Ok(Some(status)) => break status,
-            Ok(None) => {}
-            // Only a bug gets here; the command must be waited for all the same.
-            Err(_) => std::thread::sleep(DRAIN_EVERY),
-        }
+    let status = running.wait_with(Some(DRAIN_EVERY), || {
         if written.is_ok() {
             written = recorder.drain();
         }
-    };
+    });
     let took = started.elapsed();
     let cannot = || format!("cannot write {}", path.display());
     written.with_context(cannot)?;
