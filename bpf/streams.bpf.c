@@ -701,8 +701,8 @@ __noinline int end_access(void)
 
 /*
  * Tells the policy of the current thread's access, and sends its windows to user space. Its steps
- * are functions, so that none of their stack is in use while the policy runs. What disables
- * preemption must be enabled by the same function.
+ * are functions, so that none of their stack is in use while the policy runs. The verifier demands
+ * that one function disables and enables preemption.
  */
 __noinline int tell_policy(void)
 {

@@ -3,13 +3,13 @@
  * The memory that all streams of a machine share, and each stream's part of it.
  *
  * A stream that consumes r pages a second and reads ahead in requests of d pages causes r / d
- * requests a second. Each of them costs a device its latency. Under a bound for the sum of all d,
- * the sum of all r / d is least if d is in proportion to the square root of r (Lagrange; the rule
- * of Wilson's economic order quantity). So a stream's weight is that square root, and its share is
- * the budget x its weight / the sum of all weights. A stream that wants more than its share gets
- * all that it wants while that is at most half of the free budget. Otherwise it gets a quarter of
- * its share. Readers finish sooner on average when some get all that they want, one after the
- * other, than when all get less.
+ * requests a second. Each of them costs a device its latency. The sum of all d is bounded. Under
+ * that bound, the sum of all r / d is least if d is in proportion to the square root of r. (This is
+ * Lagrange's condition, and Wilson's rule of the economic order quantity.) So a stream's weight is
+ * that square root, and its share is the budget x its weight / the sum of all weights. A stream
+ * that wants more than its share gets all that it wants while that is at most half of the free
+ * budget. Otherwise it gets a quarter of its share. Readers finish sooner on average when some get
+ * all that they want, one after the other, than when all get less.
  *
  * Weights are summed by epochs, since the end of a stream is not reported. In each epoch a stream
  * that acts adds its weight once, and the sum of the last whole epoch stands for all streams. An

@@ -36,7 +36,7 @@
 /* No device is taken to be better or worse than this. */
 #define FR_DEVICE_EVEN_PAGES_MIN 4U
 #define FR_DEVICE_EVEN_PAGES_MAX 1024U
-/* Of a rotational disk, before it is measured: 8 ms and half a turn at 7200 rpm; 136 MB/s. */
+/* Costs of a rotational disk before its measurement: 8 ms, half a turn at 7200 rpm; 136 MB/s. */
 #define FR_DEVICE_TURNS_LATENCY_NS 12000000U
 #define FR_DEVICE_TURNS_PAGE_NS 30000U
 /* Threads whose run from the start of a file is followed; a power of two. */

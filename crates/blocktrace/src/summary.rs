@@ -125,13 +125,13 @@ impl Stats {
 /// The source of the requests that are summed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// Of one thread, by name and number.
+    /// Requests of one thread, by name and number.
     Process(Box<str>, u32),
-    /// Of one device.
+    /// Requests of one device.
     Device(Device),
-    /// Of a thread that the trace doesn't name.
+    /// Requests of a thread that the trace doesn't name.
     Unknown,
-    /// Of those for whom there was no room.
+    /// Requests of all groups for which there was no room.
     Others,
 }
 

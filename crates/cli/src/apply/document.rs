@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::report::{ApplyReport, Done, RollbackReport, StatusReport};
 
-/// What was asked for, and what `apply` changed.
+/// The request, and the changes of `apply`.
 #[derive(Serialize)]
 pub struct ApplyDocument<'a> {
     schema: &'static str,

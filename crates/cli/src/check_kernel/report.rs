@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was found, for people.
+//! The findings, for people.
 
 use std::fmt::Write as _;
 
