@@ -77,7 +77,7 @@ struct request {
 	u64 start_time_ns;
 };
 
-/* Of a request's flags. */
+/* Flags of a request. */
 #define REQ_OP_MASK 0xff
 #define REQ_OP_READ 0
 

@@ -70,7 +70,7 @@ static __always_inline bool async_ra_acts(struct readahead_control *ractl, struc
 			       BPF_CORE_READ(ractl, ra), request);                      \
 	}
 
-/* Of the file_ra_state, where it has one. */
+/* Folio order of the file_ra_state; 0 on kernels without that field. */
 static __always_inline u32 ra_order_of(struct file_ra_state *ra)
 {
 	return bpf_core_field_exists(ra->order) ? BPF_CORE_READ(ra, order) : 0;

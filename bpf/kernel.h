@@ -20,7 +20,7 @@ typedef _Bool bool;
 #define true 1
 #define false 0
 
-/* Of <linux/stat.h>, which brings in types of its own. */
+/* From <linux/stat.h>, which can't be included: it brings in types of its own. */
 #define S_IFMT 0170000
 #define S_IFREG 0100000
 #define S_IFBLK 0060000

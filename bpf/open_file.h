@@ -5,7 +5,7 @@
 
 /* The includer has brought in the kernel's types and <bpf/bpf_core_read.h>. */
 
-/* Of <linux/io_uring.h>. */
+/* From <linux/io_uring.h>. */
 #define IORING_OP_READV 1
 #define IORING_OP_READ_FIXED 4
 #define IORING_OP_READ 22

@@ -123,7 +123,7 @@ int BPF_PROG(fr_rec_kernel_fault, unsigned long address, struct pt_regs *regs,
 	return keep_fault_address(address, error_code);
 }
 
-/* Of the kernel's counters of mapped pages, that of pages of files. */
+/* The kernel's counter of mapped pages of files. */
 #define MM_FILEPAGES 0
 
 SEC("tp_btf/rss_stat")
@@ -139,7 +139,7 @@ int BPF_PROG(fr_rec_file_pages_mapped__tp2, struct mm_struct *mm, int member)
 	settle_fault(recent);
 	address = recent->fault_address;
 	recent->fault_address = 0;
-	/* Whatever else was mapped, the fault is over. */
+	/* Any other counter of the mapping also means that the fault is over. */
 	if (address && member == MM_FILEPAGES && !note_huge(address, recent))
 		recent->fault_owed = address;
 	return 0;

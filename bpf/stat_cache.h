@@ -77,7 +77,7 @@ static __always_inline void look_at(struct look *look, u64 inode, u64 number, u6
 	bpf_loop(STAT_CHUNK_PAGES, look_at_folio, look, 0);
 }
 
-/* Of these pages of a chunk, those that are cached and up to date. */
+/* Pages among `bits` of a chunk that are cached and up to date. */
 static __always_inline u64 ready_pages(u64 inode, u64 number, u64 bits)
 {
 	struct look look = {};
@@ -86,7 +86,7 @@ static __always_inline u64 ready_pages(u64 inode, u64 number, u64 bits)
 	return look.ready;
 }
 
-/* Of these pages of a chunk, those that are mapped. */
+/* Pages among `bits` of a chunk that are mapped. */
 static __always_inline u64 mapped_pages(u64 inode, u64 number, u64 bits)
 {
 	struct look look = { .asks_mapped = true };

@@ -7,7 +7,7 @@
 #include "open_file.h"
 
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
-/* Of task_struct.flags: such a thread is in no system call of its own. */
+/* Bits of task_struct.flags: a thread with one is in no system call of its own. */
 #define PF_IO_WORKER 0x00000010
 #define PF_KTHREAD 0x00200000
 

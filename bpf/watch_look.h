@@ -103,7 +103,7 @@ int BPF_PROG(fr_watch_look_waits, struct bio *bio)
 	return 0;
 }
 
-/* Of struct stat and struct statx, where they are alike on all architectures. */
+/* Offsets in struct stat and struct statx that are the same on all architectures. */
 #define STAT_DEVICE 0
 #define STAT_INODE 8
 #define STATX_INODE 32

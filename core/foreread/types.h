@@ -451,8 +451,8 @@ struct fr_window {
  * @reserved: 0
  * @reserved_2: 0
  *
- * Whatever was decided, a page that is still missing when the program needs it
- * is read alone by the caller, as the kernel does.
+ * If a page is still missing when the program needs it, the caller reads it alone, as the kernel
+ * does. No decision changes that.
  */
 struct fr_decision {
 	struct fr_window window[2];

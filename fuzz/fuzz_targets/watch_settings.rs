@@ -11,7 +11,7 @@ fuzz_target!(|input: &[u8]| {
     let text = String::from_utf8_lossy(input);
     match Settings::parse(&text) {
         Ok(settings) => {
-            // Whatever is left alone, names and paths of any bytes can be asked for.
+            // Exclusions accept names and paths of any bytes.
             settings.excluded.is_program(input);
             settings.excluded.is_path(input);
         }

@@ -54,7 +54,7 @@ pub struct Agreement {
     pub recorded_ns: u64,
     /// The outcome of playing its trace.
     pub simulated: Outcome,
-    /// Of the simulation, on the modelled disk alone.
+    /// Requests of the simulation, on the modelled disk without host delays.
     pub requests: Vec<RequestSeen>,
 }
 

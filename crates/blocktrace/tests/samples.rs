@@ -46,7 +46,7 @@ fn where_there_is_none_none_is_named() {
     let [done, request] = &report.kept[..] else {
         panic!("{} requests", report.kept.len());
     };
-    // Of this one only the end is in the trace, and how long the device had it.
+    // The trace has only the end of this request, and the time that the device took.
     assert_eq!(done.leg_ns(Leg::IssueToComplete), Some(3_111_375));
     assert_eq!(done.leg_ns(Leg::QueueToIssue), None);
     assert_eq!(request.leg_ns(Leg::QueueToIssue), Some(3_812));

@@ -104,8 +104,8 @@ fn usize_at(bytes: &[u8], at: usize) -> Option<usize> {
 pub struct KernelTypes(File);
 
 impl KernelTypes {
-    /// Of all types of a kernel; `None` when they contradict each other. Then libbpf finds its way
-    /// alone.
+    /// Selects the types that the programs need from all types of a kernel. `None` if they
+    /// contradict each other; libbpf then looks for them itself.
     pub fn of(types: &Types<'_>) -> Option<Self> {
         let subset = subset(types, &NAMES)?;
         let mut file = File::from(memfd_create("foreread-btf", MemfdFlags::CLOEXEC).ok()?);

@@ -68,7 +68,7 @@ pub(super) struct Offered {
 }
 
 impl Offered {
-    /// Of these places those that the kernel with these types has.
+    /// The places that the kernel with these types has.
     pub fn of(types: &Types<'_>, places: &[Place]) -> Self {
         let mut wanted: BTreeMap<Vec<u8>, &str> = BTreeMap::new();
         for place in places {

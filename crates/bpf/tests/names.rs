@@ -33,7 +33,8 @@ fn names<B: SkelBuilder<'static> + Default>() -> (Vec<String>, BTreeSet<String>)
     let maps = maps.filter(is_own).collect();
     let programs = object.progs().map(|program| {
         let name = program.name().to_string_lossy().into_owned();
-        // Of those for one hook, one is loaded.
+        // Variants of a program for one hook (NAME__VARIANT) count as one: only one of them is
+        // loaded.
         name.split("__").next().unwrap_or(&name).to_owned()
     });
     (maps, programs.collect())

@@ -300,7 +300,7 @@ pub struct SimArguments {
     pub csv: bool,
 }
 
-/// What is tried in place of what a scenario says.
+/// Values that replace those of a scenario.
 #[derive(Debug, Args)]
 pub struct SimValues {
     /// Policies to try, in place of the scenario's; `oracle` is the limit: it knows the future.
@@ -365,7 +365,7 @@ pub struct CompareArguments {
     Exit status: 0 done, 64 when lines could not be read or events were lost, 2 when there is \
     nothing to analyze; with a command, its own where that isn't 0.")]
 pub struct AnalyzeArguments {
-    /// What blkparse printed; `-` is standard input.
+    /// Output of blkparse; `-` is standard input.
     #[arg(
         value_name = "TRACE",
         required_unless_present = "live",
@@ -388,7 +388,7 @@ pub struct AnalyzeArguments {
     /// Only what this process asked for, by name or number; may be given more than once.
     #[arg(long, value_name = "PROCESS")]
     pub process: Vec<String>,
-    /// What counts as held back.
+    /// Shortest time in a plug or the scheduler that counts as held back.
     #[arg(long, value_name = "TIME", default_value = "100us", value_parser = time_ns)]
     pub held_back_over: u64,
     /// How many of those that waited longest to tell.
@@ -487,7 +487,7 @@ pub struct CheckKernelArguments {
     #[arg(long, value_name = "N", default_value_t = 1000,
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub programs: u64,
-    /// What the programs are drawn from.
+    /// Seed of the random programs.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
     /// Run only this program of the seed.

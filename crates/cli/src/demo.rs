@@ -41,13 +41,13 @@ const PLAN: ColdPlan = ColdPlan {
 /// Steps that measuring a program reports.
 const STEPS_A_PROGRAM: u64 = 1 + PLAN.cached_runs as u64 + 2 + PLAN.second_runs as u64;
 
-/// What the demo found.
+/// Result of the demo.
 struct Result {
     device: String,
     parameters: DiskParameters,
     tree: Tree,
     measured: Vec<(Program, ColdStarts)>,
-    /// What was left out or went otherwise, a sentence each.
+    /// Parts that were left out or went otherwise, a sentence each.
     notes: Vec<String>,
 }
 
@@ -164,7 +164,7 @@ fn own_executable() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// What `foreread run` couldn't do, once each.
+/// Problems that `foreread run` reported, each once.
 fn trouble(program: &Program, starts: &ColdStarts) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     let runs = starts.first.iter().chain(&starts.second);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where what was measured and changed of devices is kept. It belongs to the machine, not to a
-//! user: `apply` by hand and `apply` by udev must find the same.
+//! Storage of measurements and changes of devices. It belongs to the machine, not to a user:
+//! `apply` by hand and `apply` by udev must find the same files.
 //!
-//! What was measured stays. What was changed lives in `/run`, which lasts from early boot, when
-//! udev already applies, until the machine stops, as the settings themselves do.
+//! Measurements are kept for good. The journal of changes lives in `/run`: udev can already write
+//! there in early boot, and it ends with the boot, as the settings themselves do.
 
 use std::env;
 use std::fs;
@@ -21,13 +21,13 @@ pub struct DeviceState {
 }
 
 impl DeviceState {
-    /// What stays, of the machine whose root directory is `sysroot`: `$FOREREAD_STATE_DIR/devices`,
-    /// else `/var/lib/foreread/devices`.
+    /// Permanent storage of the machine whose root directory is `sysroot`:
+    /// `$FOREREAD_STATE_DIR/devices`, else `/var/lib/foreread/devices`.
     pub fn of(sysroot: &Path) -> Self {
         Self::under(sysroot, "var/lib/foreread/devices")
     }
 
-    /// What lasts until the machine stops: `$FOREREAD_STATE_DIR/devices`, else `/run/foreread`.
+    /// Storage until the machine stops: `$FOREREAD_STATE_DIR/devices`, else `/run/foreread`.
     pub fn until_stop(sysroot: &Path) -> Self {
         Self::under(sysroot, "run/foreread")
     }
@@ -77,7 +77,7 @@ impl DeviceState {
         }
     }
 
-    /// What probes have measured on this machine.
+    /// Results of probes on this machine.
     pub fn measured(&self) -> Result<MeasuredBook> {
         self.read(MEASURED)?.map_or_else(
             || Ok(MeasuredBook::default()),

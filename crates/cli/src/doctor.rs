@@ -46,9 +46,9 @@ struct Check {
     /// For programs as well as for people.
     name: String,
     status: Status,
-    /// What was found.
+    /// The finding, a sentence.
     found: String,
-    /// What to do, if anything.
+    /// Advice, if there is any.
     remedy: Option<String>,
 }
 
@@ -157,7 +157,7 @@ fn people(checks: &[Check], recorders: &Recorders, is_whole: bool) -> String {
     text
 }
 
-/// What this machine allows and lacks: `foreread.doctor/1`.
+/// Rights and features that this machine has and lacks: `foreread.doctor/1`.
 #[derive(Serialize)]
 struct DoctorReport<'a> {
     schema: &'static str,

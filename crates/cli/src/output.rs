@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What people read.
+//! Text output on the terminal.
 
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use foreread_model::{Extent, distinct_extents};
 const LEFT_OUT_SHARE: f64 = 0.04;
 /// At most so many are left out, the longest.
 const LEFT_OUT_MAX: usize = 5;
-/// What shows that something is left out.
+/// Height of the mark for a part of the disk that is left out.
 const BREAK_HEIGHT: f64 = 8.0;
 /// Even a short stretch can be seen and labelled.
 const STRETCH_HEIGHT_MIN: f64 = 20.0;
@@ -88,7 +88,7 @@ impl Positions {
     }
 }
 
-/// What is drawn of the disk: from and to.
+/// Parts of the disk that are drawn, from start to end.
 fn spans(distinct: &[Extent]) -> Vec<(u64, u64)> {
     let (Some(first), Some(last)) = (distinct.first(), distinct.last()) else {
         return vec![(0, 1)];

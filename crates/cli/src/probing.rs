@@ -73,7 +73,7 @@ impl HeldSetting {
         Ok(held)
     }
 
-    /// What it was, in KiB.
+    /// The setting before the probe, in KiB.
     pub fn before_kib(&self) -> u64 {
         self.changed.read_ahead_kib_before
     }
@@ -132,7 +132,8 @@ impl HeldSetting {
 
 impl Drop for HeldSetting {
     fn drop(&mut self) {
-        // Whoever could tell of a failure has asked before.
+        // A caller that can report a failure has called `put_back` before; this call is for early
+        // returns.
         let _ = self.put_back();
     }
 }
@@ -186,7 +187,7 @@ pub fn put_back_interrupted(state: &DeviceState) -> Vec<String> {
             let name = entry.file_name().into_string().ok()?;
             let name = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
             let lock = entry.path().with_file_name(format!("{PREFIX}{name}.lock"));
-            // Who still probes holds the lock, and puts it back itself.
+            // A probe that still runs holds the lock and will put the setting back itself.
             let _lock = save::try_lock(&lock).ok()??;
             put_back(&entry.path())
         })

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What takes longer has a bar.
+/// A progress bar is shown once the runs take longer than this.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What `run` gives for each of the numbers below `runs`, in their order.
+/// Calls `run` with each number below `runs`, on all processors, and returns the results in order.
 pub fn all<T: Send>(runs: usize, run: impl Fn(usize) -> T + Sync) -> Result<Vec<T>> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let next = AtomicUsize::new(0);

@@ -60,7 +60,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // What can't be removed is replaced by the next one.
+        // If the socket cannot be removed, the next listener replaces it.
         let _ = fs::remove_file(&self.path);
     }
 }

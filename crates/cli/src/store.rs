@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use foreread_profile::{DecodeError, Observation, PagesOf, Profile, Run, decode, encode, merge};
 use foreread_sys::save;
 
-/// What a run taught about what its program reads.
+/// Result of a run, to be merged into the profile of its program.
 pub enum Lesson {
     /// A recording that replaces what was known.
     Fresh(Profile),
@@ -24,18 +24,18 @@ pub enum Lesson {
     Replayed {
         /// The profile that was replayed.
         replayed: Arc<Profile>,
-        /// What it lacked.
+        /// Accesses that the profile lacked.
         news: Profile,
-        /// What it had too much.
+        /// Pages of the profile that were fetched and not used.
         unused: Vec<PagesOf>,
-        /// What the run measured.
+        /// Measurements of the run.
         run: Run,
     },
     /// Nothing but how long it took.
     Timed {
         /// The profile that there is.
         profile: Arc<Profile>,
-        /// What the run measured.
+        /// Measurements of the run.
         run: Run,
     },
 }
@@ -93,7 +93,7 @@ pub struct Store {
     directory: PathBuf,
 }
 
-/// What a profile file holds.
+/// Contents of a profile file.
 pub enum Stored {
     /// There is none.
     Nothing,
@@ -201,7 +201,7 @@ impl Store {
                 .create(&self.directory)
                 .with_context(place)?;
         }
-        // What programs read is nobody else's business.
+        // The store is private: profiles name files of the user.
         fs::metadata(&self.directory).with_context(place)?;
         if let Some(why) = self.distrust() {
             bail!("{}: {why}", place());
@@ -269,7 +269,7 @@ pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What a profile is filed under: the program, the kind of its arguments, and the directory.
+/// Key of a profile: the program, the kind of its arguments, and the directory.
 pub struct Key {
     pub executable: Vec<u8>,
     pub directory: Vec<u8>,

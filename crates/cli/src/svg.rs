@@ -3,7 +3,7 @@
 
 use std::fmt::{Display, Write as _};
 
-/// What all pictures have in common: paper, plot, text and grid, by day and by night.
+/// Style that all pictures share: background, plot, text and grid, for light and dark.
 const STYLE: &str = "
 :root { color-scheme: light dark }
 svg { font: 13px system-ui, 'Segoe UI', Helvetica, Arial, sans-serif }
@@ -113,7 +113,7 @@ fn push_escaped(text: &mut String, from: &str) {
     }
 }
 
-/// What tests check of XML: every tag is closed in order. Returns the number of elements.
+/// Checks that every tag of an XML text is closed in order. Returns the number of elements.
 #[cfg(test)]
 pub fn assert_well_formed(text: &str) -> usize {
     let mut open: Vec<&str> = Vec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What people see of devices, word for word: the transcripts under `tests/cmd/devices`, on
-//! machines that are made up here. A test program of its own, as it changes its working directory.
+//! Text output about devices, word for word: the transcripts under `tests/cmd/devices`, on machines
+//! that this file makes up. A test program of its own, as it changes its working directory.
 
 mod common;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whatever a profile file holds: one clear line and exit 2, or it is shown.
+//! For any bytes in a profile file, the profile is shown, or one clear line and exit 2 follow.
 
 mod common;
 

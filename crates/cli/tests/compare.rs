@@ -231,7 +231,7 @@ fn a_browser_lays_the_page_out_within_its_width() {
         return;
     };
     let world = world();
-    // What a script of the test finds, as the title of the page.
+    // This script of the test writes its findings into the title of the page.
     let probe = "<script>addEventListener('load', () => {\
                  const root = document.documentElement;\
                  const text = [...document.querySelectorAll('figure svg')]\

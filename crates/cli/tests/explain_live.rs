@@ -43,13 +43,13 @@ fn where_nobody_watches_that_is_said_in_a_line() {
     let socket = world.path("state").join("watch.sock");
     drop(UnixListener::bind(&socket).expect("a socket"));
     assert_fails_in_one_line(&explain(&world, "1"), "nobody watches any more");
-    // Who says nothing, and who says something else.
+    // Servers that answer nothing, or something else.
     for said in ["", "{}\n", "x\n"] {
         assert_fails_in_one_line(&explain_told(&world, &["1", "--json"], said), said);
     }
 }
 
-/// What is explained by one who is told this.
+/// The output of `explain` if the server answers `said`.
 fn explain_told(world: &World, arguments: &[&str], said: &str) -> Output {
     let socket = world.path("state").join("watch.sock");
     let _ = fs::remove_file(&socket);

@@ -124,7 +124,7 @@ fn accounts(recorder: &str, sees_accesses: bool) {
     } else {
         assert!(!line.contains("used"), "{line}");
     }
-    // What was new is in the profile now.
+    // The new file is in the profile now.
     let new = read(&world.profiles()[0]);
     let path = top.join("00/new").canonicalize().expect("a path");
     let id = new.find(path.as_os_str().as_encoded_bytes());
@@ -142,7 +142,7 @@ fn fanotify_runs_account_for_what_was_fetched() {
     accounts("fanotify", false);
 }
 
-/// What `run` would have written, had BPF been refused to it here and now.
+/// The note that `run` would have written if BPF had been refused here and now.
 fn refusal() -> Value {
     let text = |path: &str| fs::read_to_string(path).expect(path);
     let program = fs::metadata(env!("CARGO_BIN_EXE_foreread")).expect("the binary");

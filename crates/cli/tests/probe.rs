@@ -20,7 +20,7 @@ use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// What the setting is before a probe; no size that a probe tries.
+/// The setting before a probe; a probe tries no such size.
 const READ_AHEAD_KIB: u64 = 132;
 const CAPACITY_BYTES: u64 = 1 << 30;
 /// How long a state that must come may take to come, in steps of 20 ms.

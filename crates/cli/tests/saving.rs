@@ -119,7 +119,7 @@ fn a_killed_run_leaves_a_whole_profile() {
         kill(child);
         assert!(read(path).files().count() >= 2000, "round {round}");
     }
-    // What killed runs left is cleaned up by the next.
+    // The next run removes temporary files of killed runs.
     assert_eq!(run().output().expect("starts").status.code(), Some(1));
     assert!(!has_temporary(&state));
 }

@@ -83,7 +83,7 @@ fn of_a_command_each_file_is_told_exactly() {
         .output()
         .expect("it runs");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    // What the command prints is its own.
+    // Standard output has the command's bytes only.
     assert_eq!(output.stdout.len() as u64, 23 * PAGES * 4096);
     let documents = documents(&fs::read_to_string(&told).expect("what was told"));
     let [document] = &documents[..] else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What people see, word for word: the transcripts under `tests/cmd`.
+//! Text output, word for word: the transcripts under `tests/cmd`.
 
 #[test]
 fn transcripts_hold() {

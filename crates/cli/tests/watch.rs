@@ -39,7 +39,7 @@ fn a_program_that_walks_finds_its_files_in_memory() {
         assert!(used > FILES as u64 / 2, "{what}");
         assert!(missed < FILES as u64 / 3, "{what}");
         assert!(
-            // What it has read before it is known may be fetched, and is not read again.
+            // Files that the program read before it was known may be fetched once more, unread.
             count(&document, "wasted_files") < FILES as u64 / 6,
             "{what}"
         );

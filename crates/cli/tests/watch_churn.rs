@@ -21,11 +21,11 @@ use rustix::process::{Pid, Signal, kill_process};
 const FILES: usize = 600;
 const TREE_BYTES: u64 = 6_000_000;
 const DISK_BYTES: u64 = 128 << 20;
-/// What it may hold more than at first, in KiB: buffers that the allocator keeps for the next walk.
+/// Growth that is allowed, in KiB: buffers that the allocator keeps for the next walk.
 const GROWTH_KIB_MAX: u64 = 32 << 10;
 /// Room for it and for the files of a walk, not for both and the next.
 const MEMORY_BYTES: u64 = 96 << 20;
-/// What it may say however long it runs.
+/// Limit of lines on standard error, however long it runs.
 const LINES_MAX: usize = 5;
 
 /// One at a time: each watches all that this process starts, and looks at what is left of that.
@@ -50,7 +50,7 @@ fn run(command: &mut Command) {
     command.stderr(Stdio::null()).status().expect("it runs");
 }
 
-/// What a service held at first.
+/// Resources of a service.
 #[derive(Debug)]
 struct Held {
     descriptors: usize,
@@ -91,7 +91,7 @@ impl Held {
 struct Bed {
     // Ended before what it watches goes, and its turn last.
     service: Service,
-    /// What it held when it had walked ahead of a program.
+    /// Resources after the first walk.
     first: Held,
     testbed: Testbed,
     tree: PathBuf,
@@ -135,7 +135,7 @@ impl Bed {
         })
     }
 
-    /// Nothing of the tree is in memory afterwards. Whoever has it open makes this fail.
+    /// Nothing of the tree is in memory afterwards. Fails while a process has it open.
     fn make_cold(&self) {
         mount_again(&self.testbed);
     }
@@ -220,7 +220,7 @@ fn files_vanish_and_shrink_under_it() {
                 }
             }
         }
-        // What is gone is no failure of ours.
+        // A file that vanishes is no error of the service.
         program.wait().expect("it ends");
         for file in &bed.files {
             fs::write(file, vec![b'y'; 10_000]).expect("it is there again");

@@ -126,7 +126,7 @@ fn only_one_watches_the_machine_and_a_killed_one_is_none() {
     assert_fails_in_one_line(&output, "a second one");
     let pid = format!("by process {};", service.id());
     assert!(stderr(&output).contains(&pid), "{}", stderr(&output));
-    // Who watches something else, or only looks, fetches nothing twice.
+    // A watch of a command, or a dry run, is allowed beside the service: neither fetches twice.
     assert_eq!(
         world.output(&["watch", "--", "true"]).status.code(),
         Some(0)

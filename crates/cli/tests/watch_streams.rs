@@ -82,7 +82,7 @@ impl Cold {
         log
     }
 
-    /// What a reader costs alone, and what `watch` says of it, and what it costs then.
+    /// Cost of a reader alone; the report of `watch`; cost of the reader under `watch`.
     fn alone_and_watched(&self, reader: &[String]) -> (u64, Value, u64) {
         let (_, alone) = self.run(Command::new(&reader[0]).args(&reader[1..]));
         let mut watch = self.world.foreread(&["watch", "--json", "--"]);

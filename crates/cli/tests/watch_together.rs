@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `foreread watch` and the profiles that there are: who is known by the first files that he
-//! misses, and what is fetched ahead of him.
+//! `foreread watch` and profiles: it recognises a program by the first files that it misses, and
+//! fetches the rest of its profile ahead.
 
 mod common;
 
@@ -148,7 +148,7 @@ fn a_program_that_begins_as_recorded_finds_the_rest_in_memory() {
     let profile = bed.world.profiles().remove(0);
     for (name, read) in [
         ("program", "read -r line < \"$file\""),
-        // Whoever reads the files is another each time.
+        // A different process reads each file.
         ("children", "cat \"$file\" > /dev/null"),
     ] {
         let command = bed.script(name, read, &bed.files[..READ]);

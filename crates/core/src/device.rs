@@ -16,7 +16,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Of a number as the kernel keeps it: the major in the upper 12 bits, the minor in 20 bits.
+    /// Converts the kernel's number: the major in the upper 12 bits, the minor in 20 bits.
     #[must_use]
     pub const fn from_kernel(number: u32) -> Self {
         Self {

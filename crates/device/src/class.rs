@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The class of a device that nobody has measured, and the size that suits it. Each size rests on a
+//! Classes of devices without a measurement, and the size that suits each. Each size rests on a
 //! documented value or a measured table; `docs/advise.md` has the list.
 
 use foreread_core::grouped;
@@ -94,8 +94,8 @@ impl Class {
         }
     }
 
-    /// Whether a disk has a head to move, as far as it can be believed. Virtual disks and cloud
-    /// volumes say that they rotate whatever is behind them.
+    /// Whether a disk is rotational, as far as sysfs can be believed: virtual disks and cloud
+    /// volumes report `rotational` without regard to the real medium.
     #[must_use]
     pub fn has_head(transport: Transport, model: &str, says_it_rotates: bool) -> bool {
         says_it_rotates

@@ -19,8 +19,8 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Of passes in bytes a second, where a pass is known to vary by `noise` (a share of itself,
-    /// one standard deviation). `None` without passes.
+    /// Estimate from passes in bytes a second. `noise` is the known variation of a pass: one
+    /// standard deviation, as a share of the pass. `None` without passes.
     #[must_use]
     pub fn of(passes: &[f64], noise: f64) -> Option<Self> {
         let middle = median(&faster_half(passes))?;
@@ -50,7 +50,7 @@ impl Estimate {
     }
 }
 
-/// Of an odd number, the one in the middle, too.
+/// The faster half. An odd number of passes includes the one in the middle.
 fn faster_half(passes: &[f64]) -> Vec<f64> {
     let mut sorted = passes.to_vec();
     sorted.sort_by(|one, other| other.total_cmp(one));
@@ -79,7 +79,7 @@ pub fn spread(values: &[f64]) -> f64 {
     }
     let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
     if values.len() >= 4 {
-        // Of a normal distribution, half lies within 0.6745 standard deviations.
+        // Half of a normal distribution lies within 0.6745 standard deviations.
         return median(&distances).unwrap_or(0.0) / 0.6745 / middle;
     }
     let squares: f64 = distances.iter().map(|distance| distance * distance).sum();

@@ -9,7 +9,7 @@ use crate::transport::Transport;
 /// block device. Partitions have none; they read with their disk's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Of a mount, the number of its superblock.
+    /// Number of the block device; for a mount, the number of its superblock.
     pub number: DeviceNumber,
     /// Properties that tell it from others of the same name.
     pub identity: Identity,

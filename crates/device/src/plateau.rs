@@ -28,12 +28,12 @@ pub struct Plateau {
 }
 
 impl Plateau {
-    /// Of sizes with their throughput, by size. `None` when nothing was measured.
+    /// The plateau of sizes with their throughput. `None` if nothing was measured.
     #[must_use]
     pub fn of(points: &[(KiB, Estimate)]) -> Option<Self> {
         let by_rate = |one: &&(KiB, Estimate), other: &&(KiB, Estimate)| {
             let order = one.1.bytes_per_s.total_cmp(&other.1.bytes_per_s);
-            // Of two as fast, the smaller.
+            // The smaller size wins if both are equally fast.
             order.then(other.0.cmp(&one.0))
         };
         let best = points.iter().max_by(by_rate)?;

@@ -14,7 +14,7 @@ const MARK: &str = "# foreread ";
 pub enum UdevRuleState {
     /// As it was written.
     Ours,
-    /// Somebody has edited it, or it never was ours: it stays.
+    /// Edited by an administrator, or never ours: it stays.
     Others,
 }
 

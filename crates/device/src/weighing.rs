@@ -80,7 +80,7 @@ struct Weighing<'a> {
 }
 
 impl<'a> Weighing<'a> {
-    /// Of this machine.
+    /// Prepares to weigh the devices of a machine.
     fn new(machine: &'a Machine, measured: &'a MeasuredBook, expected: Expected) -> Self {
         let numbers = machine.devices.iter().map(|device| device.number);
         Self {

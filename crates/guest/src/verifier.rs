@@ -17,7 +17,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Of all functions together: no call path takes more.
+    /// Sum over all functions, in bytes; no call path uses more.
     pub fn stack_bytes(&self) -> u64 {
         self.stack
             .split('+')

@@ -19,7 +19,7 @@ pub struct FileError {
     error: io::Error,
 }
 
-/// Of the names of directories, before the number of the process.
+/// Prefix of the names of directories; the number of the process follows.
 const PREFIX: &str = ".foreread-check-kernel-";
 
 /// One file of each size of [`FILE_BYTES`] in a directory of their own. They are removed when this

@@ -23,7 +23,7 @@ pub(super) struct Resident {
     quiet: Duration,
     folio_order_max: Option<u8>,
     device: Option<Device>,
-    /// Of each page, whether it was cached after the last step.
+    /// For each page, whether it was cached after the last step.
     is_cached: Vec<bool>,
 }
 

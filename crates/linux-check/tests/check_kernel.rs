@@ -9,7 +9,7 @@ use foreread_sim::check::{Facts, Machine, Model, Program, Sight, Step, check, ge
 use foreread_sys::memory::has_lru_generations;
 use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
 
-/// Of each file system; `foreread check-kernel` runs 1,000.
+/// Programs for each file system; `foreread check-kernel` runs 1,000.
 const PROGRAMS: u64 = 60;
 
 /// Runs something on the kernel, over a disk that needs no time.

@@ -19,10 +19,10 @@ struct Known {
 }
 
 impl Neighbours {
-    /// Of a disk of which nothing is known. With `among_many`, many threads read from it as well. A
-    /// disk with a head serves the nearest request first, so one that is far from theirs is served
-    /// last. Then no read is made only to learn whether the disk has a head: sysfs is asked. All
-    /// reads are queued at once, so that the head serves all of them when it comes near.
+    /// Starts without knowledge of the disk. With `among_many`, many threads read from the disk as
+    /// well. A rotational disk serves the nearest request first, so a request far from theirs is
+    /// served last. So sysfs tells whether the disk is rotational, not a trial read, and all reads
+    /// are queued at once: the head serves all of them when it comes near.
     #[must_use]
     pub fn new(among_many: bool) -> Self {
         Self {

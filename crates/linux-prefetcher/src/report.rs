@@ -28,7 +28,7 @@ macro_rules! report {
 report! {
     /// Pages that the plan names.
     planned_pages,
-    /// Of these, found cached.
+    /// Planned pages that were cached.
     cached_pages,
     /// Pages asked for.
     asked_pages,

@@ -91,9 +91,9 @@ fn weight(profile: &Profile, id: NodeId) -> u64 {
 #[derive(Default)]
 struct Sums {
     all: u64,
-    /// Of those on local file systems.
+    /// Weight of the nodes on local file systems.
     local: u64,
-    /// Of the cached part of these.
+    /// Weight of the cached part of these.
     cached: u64,
 }
 

@@ -311,7 +311,7 @@ impl BpfRecorder {
         self.hits_link = None;
         self.drain();
         let mut counts = self.counts();
-        // A system call for each program: once, not each time that somebody looks at the sums.
+        // This takes a system call for each program, so it is done once, at the end.
         counts.missed_events = foreread_bpf::missed_calls(&self.served.all(self.skel.object()));
         let inbox = self.inbox.take();
         let inodes = foreread_bpf::entries(&self.skel.maps.fr_rec_inodes)

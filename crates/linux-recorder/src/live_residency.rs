@@ -90,7 +90,7 @@ mod tests {
             println!("skipped: nothing can be written in /dev/shm");
             return Ok(());
         };
-        // Of 20 pages the last 10 are a hole: they are never cached.
+        // A file of 20 pages. The last 10 are a hole: they are never cached.
         let path = directory.path().canonicalize()?.join("file");
         fs::write(&path, vec![1; 10 * PAGE_BYTES as usize])?;
         let file = fs::OpenOptions::new().write(true).open(&path)?;

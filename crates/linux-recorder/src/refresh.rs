@@ -25,7 +25,7 @@ pub struct Refreshed {
     pub news: Profile,
     /// Pages that the replay fetched and nobody used.
     pub unused: Vec<PagesOf>,
-    /// Of these, pages that are gone from memory again.
+    /// Number of these pages that have left the page cache again.
     pub wasted_pages: u64,
     /// Inodes that couldn't be named.
     pub unresolved: Unresolved,
@@ -82,7 +82,7 @@ impl Watcher {
             let (recorder, waited_ns) = match recorder {
                 Ok(there) => there,
                 Err(error) => {
-                    // The other end may be gone: then nobody wants to know.
+                    // The receiver may be gone already.
                     let _ = tell_attached.send(Err(error));
                     return;
                 }
@@ -102,7 +102,7 @@ impl Watcher {
         })
     }
 
-    /// Ends it. When it wasn't ready yet, nothing was seen, and nobody waits for it.
+    /// Ends it. A watcher that was not ready yet has seen nothing, and is not waited for.
     ///
     /// # Errors
     /// [`BpfError`] when the kernel refused; `Ok(None)` when it wasn't ready.

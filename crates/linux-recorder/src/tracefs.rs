@@ -259,7 +259,7 @@ fn set_buffer(instance: &Instance, cpus: usize, options: &TracefsOptions) -> io:
     let kib = share.min(options.buffer_per_cpu_kib).max(BUFFER_KIB_MIN);
     let files = instance.files();
     files.write("buffer_size_kb", &kib.to_string())?;
-    // Of a cold start the beginning matters most: when full, what is new is dropped.
+    // The beginning of a cold start matters most: when the buffer is full, new events are dropped.
     files.write("options/overwrite", "0")?;
     // Names of threads aren't needed; keeping them costs at each switch.
     let _ = files.write("options/record-cmd", "0");

@@ -22,7 +22,7 @@ use foreread_sys::mounts::{Mounts, mounts_of_self};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
-/// What all recorders have in common.
+/// Interface that all recorders share.
 trait Recording: Sized {
     fn drain(&mut self);
     fn finish(self, mounts: &Mounts) -> Recorded;
@@ -146,7 +146,7 @@ fn make(directory: &Path, name: &str, bytes: usize) -> PathBuf {
     fs::write(&path, vec![b'x'; bytes]).unwrap();
     let file = File::options().write(true).open(&path).unwrap();
     file.sync_all().unwrap();
-    // What is written from the start of a recording on isn't taken for read.
+    // A file that is written after the start of a recording doesn't count as read; this one is old.
     let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     file.set_modified(old).unwrap();
     path
@@ -286,7 +286,7 @@ fn tracefs_sees_all_pages_of_a_large_file_cold_and_warm() {
         let recorded = run(recorder, Command::new("cat").arg(&large));
         let found = pages_of(&recorded.profile, &large);
         assert_eq!(found, [(0, LARGE_PAGES)], "{state}");
-        // How much of a warm file is missed is up to whoever else drops caches meanwhile.
+        // Other programs may drop caches meanwhile, so the misses of a warm file are not known.
         let missed = recorded.counts.missed_pages;
         assert!(
             missed >= LARGE_PAGES || state == "warm",

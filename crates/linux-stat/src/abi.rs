@@ -8,7 +8,7 @@ use foreread_bpf::field;
 use foreread_bpf::skeletons::stat::types::{stat_key, stat_name};
 use foreread_core::Device;
 
-/// Of a `struct stat_key`.
+/// Size of a `struct stat_key`.
 pub(super) const KEY_BYTES: usize = size_of::<stat_key>();
 
 /// `struct stat_name`.

@@ -85,7 +85,7 @@ pub struct Accounting {
     inbox: Rc<RefCell<Inbox>>,
     following: Following,
     measured: Option<Measured>,
-    /// Of the table of chunks, when it was last looked at.
+    /// Entries in the table of chunks, when it was last looked at.
     chunks: u64,
 }
 

@@ -129,7 +129,7 @@ fn processor_ticks(stat: &str, first: usize) -> Option<u64> {
 pub struct Stderr(Option<JoinHandle<String>>);
 
 impl Stderr {
-    /// Of a child that was started with its standard error piped.
+    /// Takes the standard error of a child that was started with a pipe for it.
     pub fn of(child: &mut Child) -> Self {
         let read = |mut stderr: ChildStderr| {
             thread::spawn(move || {

@@ -283,7 +283,7 @@ impl Disk {
     fn nearest(&self) -> Option<u64> {
         let above = self.by_offset.range((self.head_bytes, 0)..).next().copied();
         let below = self.by_offset.range(..(self.head_bytes, 0)).next_back();
-        // Of several at one place, the range gives the last that came; the first is wanted.
+        // The range ends with the latest request at that offset; the earliest is wanted.
         let below = below.and_then(|key| self.by_offset.range((key.0, 0)..).next().copied());
         match (below, above) {
             (Some(below), Some(above)) => {

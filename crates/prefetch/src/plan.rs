@@ -80,8 +80,8 @@ impl ReadPlan {
         pages.fold(0, u64::saturating_add)
     }
 
-    /// Of some absolute paths, those that are in the plan: their numbers and the index of the path.
-    /// Where two paths are the same, the later one is found.
+    /// Finds absolute paths in the plan: their nodes and the index of the path. If a path is given
+    /// twice, the later one is found.
     #[must_use]
     pub fn find_all<'p>(&self, paths: impl Iterator<Item = &'p [u8]>) -> Vec<(NodeId, usize)> {
         // Path remainders to look up below each directory that leads to one of the paths.

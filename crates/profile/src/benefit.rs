@@ -298,7 +298,7 @@ fn wasteful(runs: &[&Run]) -> Option<Reason> {
     Some(Reason::Wasteful { used_permille })
 }
 
-/// Of an even number, the mean of the two in the middle.
+/// The median; for an even number, the mean of the two in the middle.
 fn median_of_latest(values: &[u64]) -> Option<u64> {
     let mut latest = values[values.len().saturating_sub(RUNS_JUDGED)..].to_vec();
     latest.sort_unstable();

@@ -248,9 +248,10 @@ pub struct Run {
     pub missed_pages: Option<u64>,
     /// Pages that the replay fetched.
     pub fetched_pages: u64,
-    /// Of these, used when they were there; all that were used where it is unknown which were late.
+    /// Fetched pages that were used after they had arrived; if it is unknown which were late, all
+    /// that were used.
     pub used_on_time_pages: Option<u64>,
-    /// Of these, used when they were still on their way.
+    /// Fetched pages that were used while they were still in flight.
     pub used_late_pages: Option<u64>,
 }
 

@@ -265,7 +265,7 @@ fn profiles_that_break_a_promise_are_refused() {
     }
 }
 
-/// Whatever comes out is valid and comes back; whatever doesn't has one line to say why.
+/// A decoded profile is valid and survives a round trip; an error takes one line.
 fn check(bytes: &[u8]) {
     match decode(bytes) {
         Ok(profile) => {

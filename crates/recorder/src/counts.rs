@@ -22,7 +22,7 @@ macro_rules! counts {
 counts! {
     /// Page accesses seen, hits included.
     calls,
-    /// Of these, with a page not accessed before.
+    /// Accesses with a page not accessed before.
     news,
     /// Time that threads of the program waited for reads.
     stall_ns,
@@ -38,7 +38,7 @@ counts! {
     fetched_metadata_pages,
     /// Pages fetched by the replay and then accessed.
     used_pages,
-    /// Of these, waited for.
+    /// Used pages that the program waited for.
     late_pages,
     /// Distinct pages that the program accessed.
     accessed_pages,

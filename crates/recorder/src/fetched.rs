@@ -21,9 +21,9 @@ pub trait Residency {
 pub struct Fetched {
     /// Pages that arrived.
     pub arrived: u64,
-    /// Of these, pages that have left the page cache.
+    /// Arrived pages that have left the page cache.
     pub gone: Option<u64>,
-    /// Of these, pages that the program accessed; only where accesses were recorded.
+    /// Arrived pages that the program accessed; known only if accesses were recorded.
     pub used: Option<u64>,
     /// Pages that it did not access and that have left the page cache.
     pub wasted: Option<u64>,

@@ -56,7 +56,7 @@ pub struct Family {
 }
 
 impl Family {
-    /// Of the children of a thread.
+    /// Follows the children of a thread.
     #[must_use]
     pub fn new(own_pid: i32, own_tid: i32) -> Self {
         Self {
@@ -122,7 +122,7 @@ pub struct Ancestry<P> {
 const DEPTH_MAX: usize = 256;
 
 impl<P: Fn(i32) -> Option<i32>> Ancestry<P> {
-    /// Of the descendants of `own_pid`; `parent_of` tells the parent of a process, or `None` when
+    /// Finds descendants of `own_pid`. `parent_of` returns the parent of a process, or `None` when
     /// it has ended.
     pub fn new(own_pid: i32, parent_of: P) -> Self {
         Self {

@@ -30,7 +30,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Of a name that was needed at `need_ns`, without pages.
+    /// A name that was needed at `need_ns`, without pages.
     #[must_use]
     pub fn of(name: Name, need_ns: u64) -> Self {
         Self {

@@ -106,7 +106,7 @@ pub fn missing_by_map(
     pages: u64,
     missing: &mut Vec<(u64, u64)>,
 ) -> io::Result<()> {
-    /// Of 4 KiB: 256 MiB, whose answer takes 64 KiB.
+    /// Pages of 4 KiB mapped at a time: 256 MiB, whose residency vector takes 64 KiB.
     const MAPPED_PAGES_MAX: u64 = 1 << 16;
     // The kernel counts in its own pages.
     let kernel_page = (rustix::param::page_size() as u64 / PAGE_BYTES).max(1);

@@ -103,7 +103,7 @@ pub fn spawn(arguments: &[OsString]) -> Result<Running, SpawnError> {
     };
     let child = match command.spawn() {
         Ok(child) => child,
-        // What we lack for a process beside ours, the command needs not lack.
+        // A process beside ours failed for lack of a resource; exec in our place may still work.
         Err(error) if is_shortage(&error) => {
             crate::start_pages::read_rest();
             return Err(not_started(command.exec()));

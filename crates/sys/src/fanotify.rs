@@ -54,7 +54,7 @@ pub struct Group {
     lost: u64,
 }
 
-/// Of what a dead server keeps the kernel waiting for, a start waits this long.
+/// Time limit of a start for marks on remote file systems, whose server may be dead.
 const REMOTE_LIMIT: Duration = Duration::from_millis(500);
 
 /// Events in one read. Each is a descriptor of ours until it has been handled, and a process may

@@ -38,7 +38,7 @@ pub fn lockdown() -> Option<String> {
     chosen(&text).map(str::to_owned)
 }
 
-/// Of `none [integrity] confidentiality` the one in brackets.
+/// The word in brackets: `integrity` in `none [integrity] confidentiality`.
 fn chosen(text: &str) -> Option<&str> {
     Some(text.split_once('[')?.1.split_once(']')?.0)
 }

@@ -64,7 +64,7 @@ impl Residency {
         Ok(cached.into_iter().filter(|is_cached| *is_cached).count() as u64)
     }
 
-    /// Of each page of the file, whether it is cached and up to date (mincore_page).
+    /// For each page of the file, whether it is cached and up to date (mincore_page).
     ///
     /// # Errors
     /// As the kernel says.

@@ -38,8 +38,8 @@ pub struct ReadAheadSetting {
 }
 
 impl ReadAheadSetting {
-    /// Of an open file, directory or block device. `None` where the kernel doesn't read ahead, as
-    /// in memory.
+    /// The setting for an open file, directory or block device. `None` where the kernel doesn't
+    /// read ahead, as in memory.
     ///
     /// # Errors
     /// When the kernel doesn't say what it lies on.

@@ -15,7 +15,7 @@ pub enum Capability {
     Fowner = 3,
     /// Look into other processes.
     SysPtrace = 19,
-    /// Whatever has no capability of its own.
+    /// Operations without a capability of their own.
     SysAdmin = 21,
     /// Look into the kernel by tracing.
     Perfmon = 38,
@@ -54,8 +54,8 @@ impl Capabilities {
     }
 }
 
-/// Of this thread's capabilities, gives up all but these, for good; threads that it starts from now
-/// on have no others either.
+/// Drops all capabilities of this thread but these, for good. Threads that it starts from now on
+/// have no others either.
 ///
 /// # Errors
 /// As the kernel says; then nothing is given up.

@@ -512,7 +512,7 @@ impl Testbed {
 
     /// Unmounts, frees and stops everything.
     fn shut_down(&mut self) {
-        // Whatever unmounting reads need not take the disk's time.
+        // Reads of the unmount itself need not take the disk's time.
         let instant = DiskParameters {
             model: DiskModel::Instant,
             ..self.server.parameters()

@@ -256,7 +256,7 @@ impl Flags {
     pub const AHEAD: Self = Self(1 << 3);
     /// A request for metadata; only traces of block devices have it.
     pub const METADATA: Self = Self(1 << 4);
-    /// Of a mapping that is to be executed, which is read ahead within its bounds only.
+    /// An executable mapping, which is read ahead within its bounds only.
     pub const EXEC: Self = Self(1 << 5);
     /// All of them.
     pub const ALL: Self = Self(0x3f);

@@ -8,10 +8,10 @@ use foreread_profile::{NodeId, NodeKind, Profile, Uses};
 
 /// Files by which a profile is known.
 const FIRST_FILES: usize = 128;
-/// Of fewer files nothing is left to fetch when they are known.
+/// Smallest profile, in files: a smaller one has nothing left to fetch once it is matched.
 pub(crate) const FILES_MIN: usize = 16;
 
-/// A file, whatever its file system: that is asked when a profile is known.
+/// A file by inode and name. Its file system is compared later, when a profile matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FileKey {
     inode: u64,

@@ -50,7 +50,7 @@ pub struct Look {
     pub thread: u32,
     /// The process that began it.
     pub parent: u32,
-    /// Of the file system where its path starts.
+    /// The file system where its path starts.
     #[serde(with = "text::device")]
     pub device: Device,
     /// Path of the directory that it looks in, from the root of that file system.
@@ -126,8 +126,8 @@ impl LookDetector {
         }
     }
 
-    /// Of a suspicion too much was in no order, as when a program reads settings before it begins:
-    /// the rest was not enough. It counts on.
+    /// The suspicion was wrong, but too many of its waits were in no order, as when a program reads
+    /// its settings first. Detection goes on with the waits seen so far.
     pub fn was_too_early(&mut self, process: u32) {
         let Some(of) = self.processes.get_mut(&process) else {
             return;

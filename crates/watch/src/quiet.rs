@@ -27,7 +27,7 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Something is needed now, whatever was counted.
+    /// Ends the quiet period, whatever the counters say.
     pub fn break_at(&mut self, now: Duration) {
         self.needed_at = now;
         self.read_at = now;

@@ -116,7 +116,7 @@ fn unknown(name: &str) -> String {
 
 /// Edit distance: number of letters to insert, remove or change to turn one text into the other.
 fn distance(one: &str, other: &str) -> usize {
-    // Of a name this long no key is near.
+    // Letters that are compared: no key is near to a longer name.
     const LETTERS_MAX: usize = 64;
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -193,7 +193,7 @@ impl<'a, F: Fn(usize, String) -> SettingsError> Value<'a, F> {
         is_name.then_some(text).ok_or_else(|| self.error(WANTED))
     }
 
-    /// Of a list, or of a single value.
+    /// Converts each value of a list, or a single value.
     fn each<T>(&self, of: impl Fn(&Self) -> Result<T>) -> Result<Vec<T>> {
         let DeValue::Array(array) = self.value else {
             return Ok(vec![of(self)?]);

@@ -10,7 +10,7 @@ pub struct Tally {
     pub fetched_files: u64,
     /// Pages that came in for them, and for uncounted files.
     pub fetched_pages: u64,
-    /// Of the files asked for, read from memory by the program.
+    /// Fetched files that the program read from memory.
     pub used_files: u64,
     /// Files below the top, or of the rest of a profile, that were not fetched when the program
     /// came to them.

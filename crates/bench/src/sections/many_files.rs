@@ -14,7 +14,7 @@ use super::held::{HEADER, Times, alone, counted, troubles};
 use crate::context::Context;
 use crate::report::{Row, Section, Target};
 
-/// Of most files one block.
+/// Small enough that most files take one block.
 const BYTES_PER_FILE: usize = 1_000;
 const SEED: u64 = 1;
 /// A block of data, an inode, and room for larger files.

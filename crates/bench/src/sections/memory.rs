@@ -22,7 +22,7 @@ pub const FILES: usize = 50_000;
 /// Small files: only their number matters.
 const FILES_BYTES: u64 = 200_000_000;
 
-/// Of the process itself, in megabytes.
+/// Target for the peak memory of the process itself, in MB.
 const TARGET_MB: Target = Target::AtMost(64.0);
 
 /// A peak only grows, so with this interval only a growth after the last look is missed.

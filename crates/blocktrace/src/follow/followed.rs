@@ -38,7 +38,7 @@ pub struct Followed {
     /// When it began to wait for the scheduler.
     pub waits: Option<(u64, Clocks)>,
     pub issued: Clocks,
-    /// Of the requests that came later, how many had gone before it was inserted.
+    /// Later requests that were issued before this one was inserted.
     pub passed_before: u64,
 }
 

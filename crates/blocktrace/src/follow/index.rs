@@ -73,12 +73,12 @@ impl<T: Placed> Index<T> {
         Some((id, self.remove(id)?))
     }
 
-    /// Of those that begin at `sector`, the oldest that suits best.
+    /// The entry that begins at `sector` and has the best value of `suits`; the oldest of equals.
     pub fn starting(&self, sector: u64, suits: impl Fn(&T) -> u8) -> Option<u64> {
         self.best(self.by_start.range(at(sector)), suits)
     }
 
-    /// Of those that end at `sector`, the oldest that suits best.
+    /// The entry that ends at `sector` and has the best value of `suits`; the oldest of equals.
     pub fn ending(&self, sector: u64, suits: impl Fn(&T) -> u8) -> Option<u64> {
         self.best(self.by_end.range(at(sector)), suits)
     }

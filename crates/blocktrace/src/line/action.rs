@@ -50,7 +50,7 @@ pub(super) fn fill(
     };
     match event.action {
         Action::Plugged | Action::Unplugged { .. } | Action::TimerUnplugged { .. } => Ok(()),
-        // Whatever it is, it isn't followed.
+        // Unknown actions are not followed.
         Action::Unknown(_) => Ok(()),
         _ => sectors(event, rest),
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use foreread_device::{Expected, Reading, STREAMS_DEFAULT};
 
-/// What the devices are used for.
+/// Predominant access pattern of the devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum UseChoice {
     /// Large files from start to end, and little else.
@@ -31,14 +31,14 @@ impl From<UseChoice> for Reading {
     }
 }
 
-/// What advice is given for.
+/// Expected load, which the advice depends on.
 #[derive(Debug, Args)]
 pub struct ExpectedArguments {
     /// Sequential readers at once, for the share of memory that their windows may take.
     #[arg(long, value_name = "N", default_value_t = STREAMS_DEFAULT,
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub streams: u32,
-    /// What the devices are mostly used for.
+    /// Predominant access pattern of the devices.
     #[arg(long = "use", value_name = "USE", value_enum, default_value_t)]
     pub reading: UseChoice,
 }

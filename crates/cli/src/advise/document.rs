@@ -30,14 +30,14 @@ pub struct AdviceReport<'a> {
 struct DeviceReport<'a> {
     /// Major and minor number.
     number: String,
-    /// Of a mount, its source.
+    /// Kernel name of a block device; source of a mount.
     name: &'a str,
     /// `block` or `mount`.
     kind: &'static str,
     class: &'static str,
-    /// Of a block device.
+    /// Block devices only.
     transport: Option<&'static str>,
-    /// Of a mount.
+    /// Mounts only.
     fs_type: Option<&'a str>,
     model: Option<&'a str>,
     serial: Option<&'a str>,

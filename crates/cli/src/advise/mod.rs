@@ -21,7 +21,7 @@ pub struct Advised {
     pub machine: Machine,
     /// In the order of the machine's devices.
     pub advice: Vec<Advice>,
-    /// What couldn't be seen of the machine as a whole, a sentence each.
+    /// Sources about the whole machine that could not be read, a sentence each.
     pub notes: Vec<String>,
 }
 

@@ -79,7 +79,7 @@ fn row(device: &Device, advice: &Advice) -> [String; 7] {
     ]
 }
 
-/// What to do, and what was left out.
+/// The closing lines: commands that explain and apply the advice, and the devices left out.
 fn closing(shown: &[Shown<'_>], left_out: usize) -> String {
     let changes = shown
         .iter()
@@ -99,7 +99,7 @@ fn closing(shown: &[Shown<'_>], left_out: usize) -> String {
     text
 }
 
-/// What a line of the table has no room for: conflicts, and what couldn't be seen.
+/// Remarks below the table: conflicts, and sources that could not be read.
 fn remarks(device: &Device, advice: &Advice) -> Vec<String> {
     let mut all: Vec<String> = advice.conflicts.iter().map(conflict).collect();
     if !device.unseen.is_empty() {
@@ -123,7 +123,7 @@ fn conflict(conflict: &Conflict) -> String {
     )
 }
 
-/// What people call the device: a disk by its name, a mount by where it is.
+/// Display name of the device: a disk's kernel name, a mount's first mount point.
 pub fn name(device: &Device) -> String {
     let name = match &device.kind {
         DeviceKind::Mount(_) => device.mount_points.first().unwrap_or(&device.identity.name),
@@ -142,7 +142,7 @@ fn shortened(text: &str) -> String {
         .collect()
 }
 
-/// What it is, in a few words.
+/// Describes the device in a few words.
 fn what(device: &Device) -> String {
     let class = Class::of(device);
     let block = match &device.kind {

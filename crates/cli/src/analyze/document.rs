@@ -203,15 +203,15 @@ struct ReleaseReport<'a> {
     process: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
-    /// Of a later request: whether that thread made the plug.
+    /// For a release by a later request: whether its thread is the one that made the plug.
     #[serde(skip_serializing_if = "Option::is_none")]
     same_process: Option<bool>,
-    /// Of a later request.
+    /// For a release by a later request: its first sector.
     #[serde(skip_serializing_if = "Option::is_none")]
     sector: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sectors: Option<u32>,
-    /// Of a full plug: requests in it.
+    /// For a full plug: requests in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     requests: Option<u64>,
 }

@@ -30,7 +30,7 @@ struct Sink {
     last: Option<Event>,
 }
 
-/// What was seen, and how the command ended, if there was one.
+/// The analysis, and the exit status of the command, if there was one.
 pub struct Watched {
     pub analyzed: Analyzed,
     pub status: Option<ExitStatus>,

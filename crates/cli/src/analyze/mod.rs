@@ -24,7 +24,7 @@ const TOLD_MAX: usize = 5;
 /// Requests in a picture; more of them is black.
 const DRAWN_MAX: usize = 10_000;
 
-/// What was analyzed, and how much of it could not be.
+/// The analysis of one trace, and counts of the lines that it could not use.
 struct Analyzed {
     source: String,
     report: Report,

@@ -164,7 +164,7 @@ fn processes(by_process: &BTreeMap<(Group, bool), Stats>) -> String {
     format!("\n{}{}", finished(rows, &[0, 1]), more(by_process.len()))
 }
 
-/// What a share of requests didn't exceed, if any has this part of its life in the trace.
+/// Time that `permille` of the requests do not exceed; `-` if no request in the trace has this leg.
 fn known(stats: &Stats, leg: Leg, permille: u64) -> String {
     let times = stats.legs.of(leg);
     match times.count() {
@@ -261,7 +261,7 @@ pub fn line(request: &Request, over_ns: u64) -> String {
     )
 }
 
-/// What the tables don't hold, or not wholly.
+/// Counts of requests that the tables leave out, wholly or in part.
 fn left_out(analyzed: &Analyzed) -> String {
     let counts = &analyzed.report.counts;
     let incomplete = analyzed.report.reads.incomplete + analyzed.report.others.incomplete;

@@ -19,12 +19,12 @@ const WIDTH: u32 = 960;
 const PLOT_WIDTH: f64 = 820.0;
 const PLOT_HEIGHT: f64 = 320.0;
 const LEFT: f64 = 120.0;
-/// What lies above the first panel, and each panel with its numbers.
+/// Height above the first panel, and height of a panel with its axis labels.
 const TOP: f64 = 92.0;
 const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 78.0;
-/// Panels of more devices are no picture any more.
+/// Devices that are drawn; the rest is left out, since more panels are hard to read.
 const PANELS_MAX: usize = 8;
-/// What is smaller can't be seen.
+/// Smallest size of a bar that is visible.
 const BAR_WIDTH_MIN: f64 = 1.5;
 const BAR_HEIGHT_MIN: f64 = 3.0;
 /// From this height on, bars that touch are told apart by an edge.
@@ -50,7 +50,7 @@ const LEGEND: [(&str, &str); 3] = [
 struct Scale {
     first_ns: u64,
     span_ns: f64,
-    /// Of the numbers at the axis.
+    /// Unit of the labels on the time axis, in ns.
     unit_ns: f64,
     unit: &'static str,
 }
@@ -187,7 +187,7 @@ fn extent(request: &Request) -> Extent {
     }
 }
 
-/// What isn't done within the trace reaches to its end.
+/// Draws the legs of a request. An unfinished request is drawn to the end of the trace.
 fn bars(
     svg: &mut Svg,
     request: &Request,

@@ -85,7 +85,7 @@ pub struct RollbackArguments {
     pub tree: TreeArguments,
 }
 
-/// What the three have in common.
+/// Arguments that `apply`, `status` and `rollback` share.
 #[derive(Debug, Args)]
 pub struct TreeArguments {
     /// The root directory of the system to look at, with its /sys, /proc, /etc and /run.

@@ -41,7 +41,7 @@ pub fn change(sysroot: &Path, wishes: &[Wish]) -> Result<Vec<Applied>> {
     Ok(applied)
 }
 
-/// A value that a killed probe has left is nobody's.
+/// Puts back values that killed probes left, so that they don't pass for somebody's setting.
 pub fn put_back_probed(state: &DeviceState) {
     for done in put_back_interrupted(state) {
         output::note(&done);

@@ -132,7 +132,7 @@ fn wishes(arguments: &ApplyArguments, advised: &Advised) -> Result<Vec<Wish>> {
     Ok(of_use.filter_map(wish_unless_in_conflict).collect())
 }
 
-/// What is advised for a device that was named; why not, when it isn't to be had.
+/// The wish for a device that the user named, or an error that says why there is no advice.
 fn wish_of_named(arguments: &ApplyArguments, (device, advice): Shown<'_>) -> Result<Wish> {
     let name = &device.identity.name;
     let Some(kib) = advice.advised_kib else {
@@ -156,7 +156,7 @@ fn wish_of_named(arguments: &ApplyArguments, (device, advice): Shown<'_>) -> Res
     ))
 }
 
-/// What is advised for one of all devices. What others set is named and left to them.
+/// The wish for one of all devices. A setting in conflict is reported and left as it is.
 fn wish_unless_in_conflict((device, advice): Shown<'_>) -> Option<Wish> {
     let kib = advice.advised_kib?;
     if !advice.conflicts.is_empty() {
@@ -178,7 +178,8 @@ fn conflict(name: &str, advice: &Advice) -> String {
     format!("{name} is set by others: {}", others.join(", "))
 }
 
-/// Who has files open of what was changed. That it can't be told is no failure of what was done.
+/// Processes that have files of the changed devices open. If they cannot be found, the list is
+/// empty: the change itself has succeeded.
 fn holders(machine: &Machine, done: &[Done]) -> OpenFiles {
     let changed = done
         .iter()

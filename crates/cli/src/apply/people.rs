@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `apply`, `status` and `rollback` say to people.
+//! Text output of `apply`, `status` and `rollback`.
 
 use std::fmt::Write as _;
 
@@ -92,7 +92,7 @@ fn changes(done: &[Done]) -> String {
     finished(rows, &[0, 3])
 }
 
-/// Who has to open its files again.
+/// Lists the processes that keep the old value until they open their files again.
 fn kept_by(holders: &OpenFiles) -> String {
     let mut out = String::new();
     let all = &holders.holders;

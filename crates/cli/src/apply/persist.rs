@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use foreread_device::{UDEV_RULE_PATH, UdevRuleState, udev_rule, udev_rule_state};
 use foreread_sys::save;
 
-/// What there is of the rule.
+/// State of the udev rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// None.
@@ -86,8 +86,7 @@ pub fn remove(sysroot: &Path) -> Result<bool> {
     }
 }
 
-/// udev runs it as root: nobody but root and whoever installs the rule may be able to put another
-/// program in its place.
+/// udev runs the program as root. So only root and the installing user may be able to replace it.
 fn refuse_if_replaceable(program: &Path) -> Result<()> {
     let me = rustix::process::geteuid().as_raw();
     for part in program.ancestors() {

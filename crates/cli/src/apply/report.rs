@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `apply`, `status` and `rollback` have to tell: their commands fill it in, `document` says
-//! it to programs and `people` to people.
+//! Results of `apply`, `status` and `rollback` as values. The commands fill them in; `document`
+//! renders them as JSON, `people` as text.
 
 use std::path::PathBuf;
 
@@ -9,40 +9,40 @@ use foreread_sys::open_files::OpenFiles;
 
 use super::persist::Rule;
 
-/// What `apply` has to tell.
+/// Result of `apply`.
 pub struct ApplyReport {
     pub dry_run: bool,
-    /// What is wished for, and what is set now.
+    /// Wished settings, with each device as it was found.
     pub wishes: Vec<(Device, Wish)>,
-    /// What came of it; nothing when nothing was to be done.
+    /// Result for each wish; empty if nothing had to be done.
     pub done: Vec<Done>,
-    /// Who keeps the old value.
+    /// Processes that keep the old value in their open files.
     pub holders: OpenFiles,
     /// Whether the udev rule was changed, if it was asked for.
     pub installed: Option<bool>,
     pub rule: PathBuf,
 }
 
-/// What was wished for one device, and what came of it.
+/// One wish and its result.
 pub struct Done {
     pub device: Device,
     pub wish: Wish,
     pub applied: Applied,
 }
 
-/// What `status` has to tell.
+/// Result of `status`.
 pub struct StatusReport {
-    /// What is in the journal, and what became of it.
+    /// Open entries of the journal, with the current state of each.
     pub open: Vec<(Entry, Standing)>,
-    /// What has ended, if it was asked for.
+    /// Closed entries of the journal, if they were asked for.
     pub closed: Option<Vec<Entry>>,
     pub rule: Rule,
     pub rule_path: PathBuf,
 }
 
-/// What `rollback` has to tell.
+/// Result of `rollback`.
 pub struct RollbackReport {
-    /// Each entry, and what came of it.
+    /// Each entry, with the result of its rollback.
     pub undone: Vec<(Entry, RolledBack)>,
     /// Whether the udev rule was there, if its removal was asked for.
     pub removed: Option<bool>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `rollback`: changes back what was changed, unless somebody else has changed it since.
+//! `rollback`: restores settings that `apply` changed, unless another program has changed them
+//! since.
 
 use std::process::ExitCode;
 

@@ -37,7 +37,7 @@ fn set(name: &str, sysroot: &Path) -> Result<()> {
     let Some((device, advice)) = own else {
         return Ok(());
     };
-    // Whoever sets it besides knows why.
+    // In a conflict the other setting stays: an administrator may have chosen it.
     let Some(kib) = advice.advised_kib.filter(|_| advice.conflicts.is_empty()) else {
         return Ok(());
     };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was found, for programs: `foreread.check-kernel/1`. `docs/check-kernel.md` describes the
+//! JSON report of `check-kernel`: `foreread.check-kernel/1`. `docs/check-kernel.md` describes the
 //! fields.
 
 use std::collections::BTreeMap;

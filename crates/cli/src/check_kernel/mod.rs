@@ -43,7 +43,7 @@ struct Found {
     difference: Difference,
 }
 
-/// What a place gave.
+/// Result of all programs on one file system.
 struct Outcome {
     name: String,
     sight: Sight,
@@ -67,7 +67,7 @@ struct Outcome {
     found: Option<Found>,
 }
 
-/// What to run, and what to compare it with.
+/// The programs to run, and the model to compare the kernel with.
 struct Plan {
     seed: u64,
     numbers: std::ops::Range<u64>,
@@ -113,7 +113,7 @@ pub fn check_kernel(arguments: &CheckKernelArguments) -> Result<ExitCode> {
     })
 }
 
-/// What to say of a kernel that is not a modelled one.
+/// A note for a kernel release that is not modelled exactly.
 fn other_release(running: &str, release: Release, fit: Fit) -> Option<String> {
     let known = match fit {
         Fit::Modelled => return None,
@@ -211,7 +211,7 @@ fn shortest(
     difference: Difference,
     model: Model,
 ) -> Result<Found, CheckError> {
-    // What comes behind the difference has no part in it.
+    // Steps after the difference cannot have caused it.
     let mut steps = program.steps.clone();
     steps.truncate(difference.step + 1);
     let shrunk = shrink(&program.with_steps(steps), SHRINK_TRIES_MAX, |shorter| {

@@ -137,7 +137,7 @@ pub struct PolicyReport {
     pub thrashes: u64,
     /// Thrashes for each hundred windows.
     thrash_percent: Option<f64>,
-    /// Of the programs that others make wait, where there are any.
+    /// Stall of the programs that share the disk with the measured one, where there are any.
     pub victim_stall_ns: Option<u64>,
     pub victim_latency_ns_p99: Option<u64>,
 }

@@ -43,7 +43,7 @@ struct Compared {
 
 /// A part of the cells that has a summary of its own.
 struct Part {
-    /// What to call it; empty for all cells.
+    /// Its name in reports; empty for all cells.
     name: &'static str,
     held_out: Option<bool>,
 }
@@ -118,7 +118,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What all are held against comes first, named or not; the others follow, each once.
+/// The policies to compare, each once. `linux`, the base, comes first even if it was not named.
 fn with_base(policies: &[Contender]) -> Vec<Contender> {
     let mut once = vec![Contender::Policy(Policy::Linux)];
     for policy in policies {

@@ -23,7 +23,7 @@ pub fn of(compared: &Compared) -> String {
     text
 }
 
-/// What the cells are.
+/// The heading: counts of workloads and cells in this part.
 fn headline(compared: &Compared, part: &Part) -> String {
     let matrix = &compared.matrix;
     let cells = matrix.cells.iter();

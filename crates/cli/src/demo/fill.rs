@@ -16,11 +16,11 @@ use super::progress::Progress;
 const TREE: &str = "tree";
 const REPOSITORY: &str = "repository";
 
-/// What is on the disk.
+/// Contents of the disk.
 pub struct Filled {
     pub tree: Tree,
     pub programs: Vec<Program>,
-    /// What was left out or done otherwise, a sentence each.
+    /// Parts that were left out or done otherwise, a sentence each.
     pub notes: Vec<String>,
 }
 

@@ -11,7 +11,7 @@ use super::{Result, fill::Tree};
 use crate::table;
 use crate::text::escaped_path;
 
-/// What the modelled disk is like, in a few words.
+/// Describes the modelled disk in a few words.
 pub fn disk(parameters: &DiskParameters) -> String {
     let speed = format!(
         "{} MB/s",

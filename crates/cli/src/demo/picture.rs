@@ -13,7 +13,7 @@ use crate::axes::{rounded, ticks};
 use crate::positions::Positions;
 use crate::svg::Svg;
 
-/// What positions are numbered in.
+/// Unit of positions on the disk, in bytes.
 const MIB: u64 = 1 << 20;
 
 /// The picture's size, and that of what is drawn into each panel.
@@ -35,11 +35,11 @@ const INSET: Plot = Plot {
 const INSET_LEFT: f64 = PLOT.width - INSET.width;
 const INSET_MARGIN: f64 = 18.0;
 
-/// Of one another's time, from which on the stretched drawing fits beside the plain one.
+/// The stretched drawing is added if one start takes less than this share of the other's time.
 const INSET_BELOW: f64 = 0.2;
 
-/// Requests that fall on the same spot of so many units are drawn once. That keeps ten thousand of
-/// them small, and nobody sees the difference.
+/// Requests within the same square of this size, in units of the picture, are drawn once. That
+/// keeps a picture of ten thousand requests small without a visible difference.
 const SPOT: f64 = 1.0;
 
 const STYLE: &str = "
@@ -216,7 +216,7 @@ fn label(svg: &mut Svg, x: f64, y: f64, anchor: &str, text: &str) {
     svg.line("text", &place, text);
 }
 
-/// What is drawn into.
+/// Size of a plot, in pixels.
 #[derive(Clone, Copy)]
 struct Plot {
     width: f64,
@@ -255,7 +255,7 @@ impl Scale {
 fn spots(start: &Start, scale: &Scale, positions: &Positions) -> String {
     let mut columns: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
     for read in &start.trace {
-        // What came after the end of the program isn't its own.
+        // Requests after the end of the program are not its own.
         let since_ns = read.done_ns.saturating_sub(start.began_ns);
         if since_ns > start.wall_ns {
             continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is going on, on a terminal; nothing elsewhere.
+//! Progress on a terminal; prints nothing elsewhere.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the BPF programs of each verb meet on this kernel.
+//! Tests which BPF programs of each verb this kernel accepts.
 
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ fn check(survey: &Survey) -> Check {
     Check::lacking(name, found, remedy()).unneeded_if(true)
 }
 
-/// Without rights, nobody can say whether anything else lacks.
+/// Without rights, the advice is to run as root: only then are other gaps known.
 fn remedy() -> &'static str {
     let may = Capabilities::of_self();
     if may.has(Capability::SysAdmin) || may.has(Capability::Bpf) {
@@ -101,7 +101,7 @@ struct ProgramReport<'a> {
     place: Option<&'a str>,
     /// Instructions that the verifier looked at.
     instructions: u64,
-    /// Of each function.
+    /// Stack of each function, in bytes.
     stack_bytes: &'a [u64],
 }
 

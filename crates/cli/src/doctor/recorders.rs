@@ -13,7 +13,7 @@ use super::Check;
 use crate::output::time;
 use crate::show::blind_spot_names;
 
-/// What became of trying each recorder.
+/// Result of starting each recorder.
 pub struct Recorders {
     /// Time to start it in full and for a refresh.
     bpf: Result<(Duration, Duration), String>,
@@ -114,7 +114,7 @@ fn blind(spots: BlindSpots) -> String {
     }
 }
 
-/// Without rights, nobody can say whether anything else lacks.
+/// Without rights, the advice is to run as root: only then are other gaps known.
 fn as_root(remedy: &'static str) -> &'static str {
     if Capabilities::of_self().has(Capability::SysAdmin) {
         remedy

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a process missed while nobody walked ahead of it, and why nobody did.
+//! Misses of a process for which no walk runs, and why none was started.
 
 use foreread_watch::log::detect_call::DetectCalled;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::output::{counted, time};
 use crate::text::printable;
 
-/// Of one process.
+/// Counts for one process.
 #[derive(Default)]
 pub struct Doubts {
     misses: u64,
@@ -34,13 +34,13 @@ pub struct DoubtsReport {
     last_ns: u64,
     /// Suspicions of a walk.
     suspicions: u64,
-    /// Of these, those that led to a walk.
+    /// Suspicions that started a walk.
     begun: u64,
-    /// Of these, those that fitted no order.
+    /// Suspicions that fitted no order.
     refused: u64,
-    /// Of these, those of a walk that had begun already.
+    /// Suspicions of a walk that had already begun.
     known: u64,
-    /// Of these, all others.
+    /// All other suspicions.
     not_followed: u64,
 }
 

@@ -14,7 +14,7 @@ use super::streams::number_of;
 use crate::output::{counted, time};
 use crate::text::escaped;
 
-/// What is told of them.
+/// Streams that the running `watch` follows now, as far as they concern the subject.
 pub struct Followed<'a> {
     subject: &'a Subject,
     files: Vec<FollowedFile>,
@@ -168,8 +168,8 @@ impl<'a> Followed<'a> {
     }
 }
 
-/// Of a thread that has ended it isn't known whose it was, but of a process's first one, which has
-/// its number.
+/// Whether a stream is that of `process`. The process of an ended thread is not known; its main
+/// thread has the number of the process.
 fn is_of(stream: &FollowedStream, process: u32) -> bool {
     stream.process.unwrap_or(stream.stream.thread) == process
 }

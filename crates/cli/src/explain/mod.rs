@@ -39,7 +39,7 @@ use crate::text;
 /// A negative answer: nothing is known of it.
 const EXIT_UNKNOWN: u8 = 1;
 
-/// Of what it is told.
+/// A process or a file to explain.
 pub enum Subject {
     /// A process.
     Process(u32),
@@ -60,7 +60,7 @@ pub struct Named {
 /// A file as its file system knows it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Number {
-    /// Of its file system: major number, minor number.
+    /// Device number of its file system: major, minor.
     pub device: (u32, u32),
     /// Its inode number.
     pub inode: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is known of a file or a process for programs: `foreread.explain/1`. `docs/explain.md`
-//! describes the fields.
+//! JSON report about a file or a process: `foreread.explain/1`. `docs/explain.md` describes the
+//! fields.
 
 use serde::Serialize;
 

@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use crate::watch::{log_lines, service};
 
-/// One that watches looks every second whether somebody asks.
+/// Time limit for the answer. A running `watch` looks for queries every second.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Hands each line of the log to `take`; without one, each that a running `watch` tells.
 ///
 /// # Errors
-/// What can't be read or isn't a log; nobody who can be asked.
+/// Fails if the log cannot be read or is no log, or if no `watch` answers.
 pub fn each_line(log: Option<&Path>, mut take: impl FnMut(&Value) -> Result<()>) -> Result<()> {
     if let Some(path) = log {
         return log_lines::each_line(path, |line| take(line).map(|()| true));
@@ -49,7 +49,7 @@ pub fn each_line(log: Option<&Path>, mut take: impl FnMut(&Value) -> Result<()>)
     Ok(())
 }
 
-/// What to do where no `watch` runs: only what can work here is advised.
+/// Advice if no `watch` runs: only what can work on this machine is advised.
 fn none_runs(root: &Path) -> String {
     const UNIT_DIRECTORIES: [&str; 4] = [
         "etc/systemd/system",

@@ -27,7 +27,7 @@ pub struct Story {
     pub reasons: BTreeMap<&'static str, u64>,
     pub windows: u64,
     pub asked_pages: u64,
-    /// Of what was asked for, what was looked at, and what of that was not in memory.
+    /// Pages of the windows that were issued; `fetched_pages` of these were not in memory.
     pub issued_pages: u64,
     pub fetched_pages: u64,
     pub used_pages: u64,
@@ -46,9 +46,9 @@ pub struct StoryReport<'a> {
     /// How it reads, in words.
     direction: String,
     accesses: u64,
-    /// Of the accesses, those to a mapping.
+    /// Accesses to a mapping.
     faults: u64,
-    /// Of the accesses, those that missed.
+    /// Accesses that missed.
     missed: u64,
     /// The page of the last access.
     page: u64,
@@ -63,11 +63,11 @@ pub struct StoryReport<'a> {
     windows: u64,
     /// Pages of all windows.
     asked_pages: u64,
-    /// Of these, pages that were in memory already.
+    /// Pages of the windows that were in memory already.
     cached_pages: u64,
-    /// Of these, pages that were fetched.
+    /// Pages of the windows that were fetched.
     fetched_pages: u64,
-    /// Of these, pages that a thread came to.
+    /// Pages of the windows that a thread used.
     used_pages: u64,
     /// Times that it waited.
     waited: u64,

@@ -13,18 +13,18 @@ use serde_json::Value;
 use super::stream_story::{Story, StoryReport, is_down};
 use super::{Number, Subject};
 
-/// Pages of windows that are kept until somebody comes to them.
+/// Upper bound of pages that were asked for and not yet used, over all files.
 const ASKED_PAGES_MAX: usize = 1 << 21;
 
-/// Who writes the log, where several have one after the other; a file; and a thread.
+/// A watcher (several may write to one log in turn), a file, and a thread.
 type Who = (u32, FileKey, u32);
 
-/// What the log has of streams so far.
+/// State of the streams, from the lines of the log read so far.
 pub struct Streams<'a> {
     subject: &'a Subject,
     watch: u32,
     stories: BTreeMap<Who, Story>,
-    /// For whom a page was asked for that nobody has come to yet.
+    /// For each page that was asked for and not yet used, the thread it was asked for.
     ahead: HashMap<FileKey, BTreeMap<u64, u32>>,
     ahead_pages: usize,
     /// The number of the last call of each disk.
@@ -128,7 +128,7 @@ impl<'a> Streams<'a> {
         self.stories.entry((self.watch, file, thread)).or_default()
     }
 
-    /// Somebody reads these pages: those that were asked for are used.
+    /// Counts pages that were asked for and are read now as used.
     fn come_to(&mut self, file: FileKey, page: u64, pages: u64) {
         let Some(ahead) = self.ahead.get_mut(&file) else {
             return;

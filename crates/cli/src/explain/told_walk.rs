@@ -13,8 +13,7 @@ use super::{Subject, newest_top};
 use crate::output::{counted, pages, time};
 use crate::text::printable;
 
-/// Who writes the log, where several have one after the other; the process; and the number of the
-/// walk.
+/// A watcher (several may write to one log in turn), a process, and the number of the walk.
 pub type Key = (u32, u32, u64);
 
 /// A walk as far as it is told.

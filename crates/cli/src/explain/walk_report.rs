@@ -28,7 +28,7 @@ pub struct WalkReport {
     pub listed_directories: u64,
     pub fetched_files: u64,
     pub fetched_pages: u64,
-    /// Of the fetched files, those that the process read; without calls, known at its end.
+    /// Fetched files that the process read; without calls, known at the end of the walk.
     pub used_files: Option<u64>,
     pub wasted_files: Option<u64>,
     /// Files that were not fetched when the process came to them.
@@ -54,7 +54,7 @@ pub struct CallsReport {
     pub decided_ns: Option<u64>,
     /// The last decision in words.
     pub decision: Option<String>,
-    /// Of the file that was asked about.
+    /// The file that was asked about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<FileReport>,
 }

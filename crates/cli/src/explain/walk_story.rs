@@ -60,7 +60,7 @@ impl Story {
         })
     }
 
-    /// Whose it is, and what made him suspect.
+    /// Sets the process that walks, and the suspicion that started the walk.
     pub fn after(self, process: u32, suspicion: Option<&Suspicion>) -> Self {
         Self {
             process,

@@ -20,20 +20,20 @@ use crate::output::time;
 /// A process, and whether it is about its reads, and not its looks.
 type Half = (u32, bool);
 
-/// What the log has of walks so far.
+/// State of the walks, from the lines of the log read so far.
 pub struct Walks<'a> {
     subject: &'a Subject,
-    /// Who writes the log, where several have one after the other.
+    /// The watcher whose lines are being read; several may write to one log in turn.
     watch: u32,
     stories: BTreeMap<Key, Story>,
-    /// What is noted of walks, and which of them is the last one of each.
+    /// Walks from the notes of the log, and the index of the last walk of each process.
     told: Vec<Told>,
     told_last: HashMap<Half, usize>,
     /// Where each was found to walk last, as a path of ours.
     tops: HashMap<Half, String>,
     suspicions: HashMap<Half, Suspicion>,
     doubts: BTreeMap<(u32, u32), Doubts>,
-    /// Who missed the file while no walk was ahead of him, and when last.
+    /// Watcher and process that missed the file without a walk, and the time of the last miss.
     missed_by: BTreeMap<(u32, u32), u64>,
 }
 
@@ -181,7 +181,7 @@ impl<'a> Walks<'a> {
         told.filter(|told| told.touches(self.subject))
     }
 
-    /// Who of those without a walk is told of.
+    /// Processes without a walk that are part of the report.
     fn doubtful(&self) -> impl Iterator<Item = (u32, &Doubts)> {
         let is_told = |key: &(u32, u32)| match self.subject {
             Subject::Process(process) => key.1 == *process,

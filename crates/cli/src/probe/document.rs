@@ -93,7 +93,7 @@ struct ReadersReport {
     /// Readers at once.
     readers: u64,
     read_ahead_kib: u64,
-    /// Of all readers.
+    /// Throughput of all readers together.
     bytes_per_s: f64,
     latency_ns_max: f64,
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a probe found: `measure` fills it in; `document`, `people` and `picture` tell it.
+//! Result of a probe. `measure` fills it in; `document` renders it as JSON, `people` as text,
+//! `picture` as SVG.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ pub struct ReadersPoint {
     pub latency_ns_max: f64,
 }
 
-/// What a probe found.
+/// Result of a probe.
 pub struct Found {
     pub identity: Identity,
     pub kind: Kind,
@@ -39,7 +40,7 @@ pub struct Found {
     pub elapsed: Duration,
     pub read_errors: u64,
     pub is_interrupted: bool,
-    /// What people should know, a sentence each.
+    /// Notes for the user, a sentence each.
     pub notes: Vec<String>,
 }
 

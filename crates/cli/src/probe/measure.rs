@@ -36,7 +36,7 @@ const BUSY_SHARE: f64 = 0.2;
 /// Pieces of a file from which on it is worth a word.
 const PIECES_MANY: usize = 32;
 
-/// What is read and how, until it ends.
+/// State of a probe while it measures.
 struct Run<'a> {
     reader: Reader,
     setting: &'a SharedSetting,
@@ -72,7 +72,7 @@ pub fn measure(
         warm_passes: 0,
         notes,
     };
-    // What else the machine does should not be in the numbers. Refused, it still works.
+    // Keeps other programs out of the figures. If the kernel refuses, the probe works all the same.
     let _ = prefer_this_thread();
     let sweep = run.sweep(arguments, begun)?;
     let Some(plateau) = sweep.plateau() else {
@@ -99,7 +99,7 @@ pub fn measure(
         notes: Vec::new(),
     };
     run.readers(arguments, &mut found)?;
-    // What follows doesn't depend on the setting.
+    // The next measurements don't depend on the setting.
     setting.lock().put_back()?;
     run.direct(arguments, length_bytes, &mut found);
     found.is_interrupted = stop.is_stopped();
@@ -132,7 +132,8 @@ impl Run<'_> {
             match self.reader.pass(pass) {
                 Ok(times) => sweep.record(pass, times.part_bytes, &times.parts),
                 Err(ProbeError::Stopped) => break,
-                // The next region may be nobody else's. Time ends this, too.
+                // Another process reads this region; the next one may be free. The time limit ends
+                // this loop, too.
                 Err(ProbeError::Warm) => self.warm_passes += 1,
                 Err(error) => self.count_read_error(error)?,
             }
@@ -198,8 +199,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What the device does by itself. A file system that can't read past the cache costs the probe
-    /// no more than these numbers.
+    /// Measures the device past the page cache. If the file system refuses direct reads, only these
+    /// figures are missing.
     fn direct(&mut self, arguments: &ProbeArguments, length_bytes: u64, found: &mut Found) {
         let direct = Direct::of(self.reader.file(), length_bytes, self.stop.clone());
         let mut direct = match direct {
@@ -257,7 +258,7 @@ fn nothing(stop: &Stop) -> Result<Found> {
     bail!("nothing could be measured");
 }
 
-/// What to know of the target.
+/// Notes about the target for the user.
 fn notes_of(target: &Target) -> Vec<String> {
     let mut notes: Vec<String> = target.detour.iter().cloned().collect();
     if let Some(pieces) = target.pieces.filter(|pieces| *pieces >= PIECES_MANY) {
@@ -291,7 +292,7 @@ fn busy(before: Option<Duration>, elapsed: Duration) -> Option<String> {
     })
 }
 
-/// What keeps the answer from being sure.
+/// Reasons why the result is uncertain.
 fn doubts(found: &Found) -> Vec<String> {
     let mut doubts = Vec::new();
     if found.is_interrupted {

@@ -68,7 +68,7 @@ pub fn probe(arguments: &ProbeArguments) -> Result<ExitCode> {
     tell(arguments, &found)
 }
 
-/// What else is known of the size for the device.
+/// Other sizes for the device that the picture marks.
 fn marks(found: &Found) -> Marks {
     let advised = Advised::read(Path::new("/"), Expected::default());
     let own = |(device, _): &Shown<'_>| device.identity.is_same_attachment(&found.identity);
@@ -100,7 +100,7 @@ fn tell(arguments: &ProbeArguments, found: &Found) -> Result<ExitCode> {
     })
 }
 
-/// What is kept for advice.
+/// The part of the result that is stored for `advise`.
 fn measured(found: &Found) -> Measured {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let latency = found.latency.as_ref();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a probe found, for people.
+//! Text output of a probe.
 
 use foreread_core::KiB;
 use foreread_linux_sizing::probe::{Kind, Latency};

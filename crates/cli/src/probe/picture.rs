@@ -34,18 +34,18 @@ const STYLE: &str = "
 
 /// Where sizes and throughputs lie.
 struct Scale {
-    /// Of the sizes, which double.
+    /// log2 of the smallest size; the axis of sizes is logarithmic.
     low_log2: f64,
     steps: f64,
     top_bytes_per_s: f64,
 }
 
-/// What else is known of the size for a device, in KiB.
+/// Other sizes for the device, in KiB.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Marks {
-    /// For what it holds.
+    /// Upper bound from the capacity of the device.
     pub capacity_cap_kib: Option<u64>,
-    /// What `advise` says, this probe among what it knows.
+    /// Size that `advise` gives, with this probe taken into account.
     pub advised_kib: Option<u64>,
 }
 

@@ -21,7 +21,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// What is being measured, and the share that is done, 0 to 1.
+    /// Shows `what` is being measured, and the share that is done, 0 to 1.
     pub fn at(&self, what: String, share: f64) {
         self.bar
             .set_position((share.clamp(0.0, 1.0) * 100.0) as u64);

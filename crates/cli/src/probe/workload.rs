@@ -53,7 +53,7 @@ impl Point {
         self.median(|run| run.used_pages)
     }
 
-    /// Of what was read ahead, what was used.
+    /// Share of the pages read ahead that were used, 0 to 1; `None` if none were read ahead.
     fn hit_ratio(&self) -> Option<f64> {
         (self.fetched() > 0.0).then(|| self.used() / self.fetched())
     }
@@ -93,8 +93,8 @@ pub fn probe(arguments: &ProbeArguments) -> Result<ExitCode> {
     })
 }
 
-/// What the command reads, found out by a run that is recorded: to be dropped before each run that
-/// is measured.
+/// Records one run of the command to learn the pages that it reads. They are dropped from the cache
+/// before each measured run.
 fn learn(command: &[OsString]) -> Result<Profile> {
     // It holds names only, is closed to others, and goes with this.
     let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
@@ -236,7 +236,7 @@ struct SizeReport {
     stall_ns: f64,
     /// Pages that were read ahead.
     fetched_pages: f64,
-    /// Of these pages, those that were used.
+    /// Pages of `fetched_pages` that were used.
     used_pages: f64,
     /// Used pages for each fetched page; none where nothing was fetched.
     hit_ratio: Option<f64>,

@@ -30,7 +30,7 @@ pub fn program_of(key: &Key, command: &[OsString]) -> Program {
     }
 }
 
-/// What to do where nothing can be recorded.
+/// Advice where nothing can be recorded.
 pub fn remedy() -> &'static str {
     match rustix::process::geteuid().is_root() {
         true => "foreread doctor says what this machine lacks",

@@ -87,7 +87,7 @@ pub struct AccountingReport {
 }
 
 impl AccountingReport {
-    /// Of a run that a BPF program watched.
+    /// Accounts of a run that a BPF program watched.
     pub fn of_counts(counts: &Counts, wasted_pages: u64, replay: Option<&Report>) -> Self {
         let late = counts.late_pages.min(counts.used_pages);
         let on_time = counts.used_pages - late;
@@ -114,7 +114,7 @@ impl AccountingReport {
         }
     }
 
-    /// Of a run that no BPF program watched: fetched pages are those that arrived.
+    /// Accounts of a run that no BPF program watched: fetched pages are those that arrived.
     pub fn of_unwatched(fetched: &Fetched, replay: &Report, missed_pages: Option<u64>) -> Self {
         let unused = fetched.used.map(|used| fetched.arrived - used);
         let resident_unused = unused.zip(fetched.wasted).map(|(all, gone)| all - gone);

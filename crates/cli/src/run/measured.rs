@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run measured, for people and for programs.
+//! Measurements of a run, as text and as JSON.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::timeline::Timeline;
 use crate::output::{pages, percent, time};
 use crate::{show, text};
 
-/// What happened, and what it was worth.
+/// Measurements of a run, with the time that it saved.
 pub struct Measured {
     wall: Duration,
     program: String,
@@ -25,9 +25,9 @@ pub struct Measured {
     wasted_pages: u64,
     recorder: Option<Recorder>,
     replay: Option<Report>,
-    /// What became of what the replay fetched, where no BPF program watched it.
+    /// Use of the pages that the replay fetched, if no BPF program watched it.
     pub fetched: Option<Fetched>,
-    /// What the command had disks read.
+    /// Bytes that disks read for the command.
     pub read_bytes: Option<u64>,
     /// Why no better recorder was used, a line each.
     refusals: Vec<String>,
@@ -41,7 +41,7 @@ pub struct Measured {
     /// The judgement before this run.
     pub verdict: Option<Verdict>,
     after: Option<Verdict>,
-    /// What didn't work, a line each.
+    /// Failures, a line each.
     pub trouble: Vec<String>,
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! That BPF was refused, remembered until the next boot, so that not every run tries it in vain.
 //!
-//! What is remembered holds for one boot, one build of this program, and one set of rights.
-//! Anything else makes it void, and so does removing the file. `foreread doctor` always tries
-//! afresh.
+//! The note holds for one boot, one build of this program, and one set of rights. Anything else
+//! makes it void, and so does removing the file. `foreread doctor` always tries afresh.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

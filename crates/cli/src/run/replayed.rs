@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a replay did, for people and for programs: the whole answer of `foreread replay`, and a
-//! part of that of `run`.
+//! Result of a replay, as text and as JSON: the whole answer of `foreread replay`, and a part of
+//! that of `run`.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::shortfall;
 use crate::output::{pages, time};
 use crate::text;
 
-/// What `foreread replay` did.
+/// Result of `foreread replay`.
 pub struct ReplayDone {
     pub report: Report,
     pub elapsed: Duration,
@@ -89,10 +89,10 @@ struct DoneReport {
 pub struct ReplayReport {
     /// Pages that the plan names.
     planned_pages: u64,
-    /// Of these, pages that were cached.
+    /// Planned pages that were cached.
     cached_pages: u64,
     asked_pages: u64,
-    /// Of the pages asked for, those that arrived.
+    /// Requested pages that arrived.
     arrived_pages: u64,
     /// Pages that were left out because they exceed the budget.
     over_budget_pages: u64,

@@ -21,7 +21,7 @@ use super::measured::Measured;
 use super::timeline::Timeline;
 use crate::store::Lesson;
 
-/// What to do around the command.
+/// Work of `run` beside the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Record it in full.
@@ -43,7 +43,7 @@ const FULL_EVERY_RUNS: usize = 16;
 const WARM_PERMILLE: u16 = 950;
 
 impl Work {
-    /// What a profile, or none, and the judgement of its runs ask for.
+    /// Chooses by the profile, if there is one, and the verdict on its runs.
     ///
     /// Without BPF nothing is seen beside a replay but how much the program still had disks read.
     /// So it is replayed alone, until that shows that the profile misses much.
@@ -234,7 +234,7 @@ impl Session<'_> {
         let wall = self.started.elapsed();
         timeline.mark("command");
         match watcher {
-            // What it fetches is counted in the kernel.
+            // The kernel counts the pages that it fetches.
             Some(_) => replay.stop(),
             None => replay.settle(),
         }
@@ -449,7 +449,7 @@ fn unwatched_run(mode: RunMode, wall: Duration, fetched: &Fetched, read: Option<
     }
 }
 
-/// What is known of a recording before it is made.
+/// Origin of a recording that begins now.
 fn source() -> Source {
     Source {
         recorded_unix_s: now_unix_s(),

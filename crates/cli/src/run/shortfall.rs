@@ -7,7 +7,7 @@ use foreread_linux_prefetcher::Report;
 
 use crate::output::counted;
 
-/// What failed, a clause each; empty when nothing did.
+/// The failures, a clause each; empty if there were none.
 pub fn of(report: &Report) -> Vec<String> {
     if let Some(reason) = nothing(report) {
         return vec![format!("replay fetched nothing: {reason}")];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `run` itself costs: the ends of its steps go in, how long each took comes out.
+//! Cost of `run` itself: takes the end of each step, and returns how long each took.
 
 use std::time::Instant;
 
-/// What `run` itself costs, step by step.
+/// Time that `run` itself takes, step by step.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     last: Instant,

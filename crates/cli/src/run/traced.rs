@@ -92,7 +92,7 @@ struct TracedReport {
     wall_ns: u64,
     accesses: u64,
     accesses_that_waited: u64,
-    /// Of all accesses.
+    /// Waiting time of all accesses together.
     waited_ns: u64,
     /// Files that were accessed.
     files: u64,

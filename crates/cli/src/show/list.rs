@@ -99,7 +99,7 @@ fn row(name: &str, shown: &Shown) -> [String; 7] {
     ]
 }
 
-/// What the latest run that says something saved.
+/// Time saved, in ns, by the latest run for which it is known.
 fn last_saved(runs: &[Run]) -> Option<i64> {
     let saved = |(index, run)| saved_ns(runs.get(..index).unwrap_or(&[]), run);
     runs.iter().enumerate().rev().find_map(saved)

@@ -43,12 +43,12 @@ const BLIND_SPOTS: [(BlindSpots, &str, &str); 6] = [
     ),
 ];
 
-/// What a recording couldn't see, as names for programs.
+/// Blind spots of a recording, as names for JSON.
 pub fn blind_spot_names(spots: BlindSpots) -> Vec<&'static str> {
     here(spots).map(|(_, name, _)| *name).collect()
 }
 
-/// What a recording couldn't see, as sentences for people.
+/// Blind spots of a recording, as sentences for text.
 pub fn blind_spot_meanings(spots: BlindSpots) -> Vec<&'static str> {
     here(spots).map(|(_, _, meaning)| *meaning).collect()
 }

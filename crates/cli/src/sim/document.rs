@@ -19,7 +19,7 @@ pub struct SimReport<'a> {
     schema: &'static str,
     /// The file of the scenario or of the trace.
     scenario: &'a str,
-    /// What the scenario says about itself.
+    /// Description from the scenario.
     about: &'a str,
     /// Bytes of a page, for all fields in pages.
     page_bytes: u64,
@@ -68,7 +68,7 @@ struct RunReport {
     explanation: Option<ExplanationReport>,
 }
 
-/// What happened to a run or to a part of it.
+/// Statistics of a run or of a part of it.
 #[derive(Serialize)]
 struct StatsReport {
     /// Pages asked of the device; each is in one of the next five.
@@ -219,7 +219,7 @@ struct WindowReport {
     order: u8,
 }
 
-/// What the policy remembered of the stream.
+/// State that the policy keeps of the stream.
 #[derive(Serialize)]
 struct StateReport {
     /// First page of the window decided last.

@@ -98,15 +98,15 @@ struct ReplayReport<'a> {
     lost_from: Option<u64>,
     /// The first answer that is not that of the log.
     differs: Option<DiffersReport<'a>>,
-    /// Of [`UNNESTED`].
+    /// Counts of [`UNNESTED`].
     #[serde(flatten)]
     unnested: Option<CountsReport>,
-    /// Of the other planners, by their name.
+    /// Counts of the other planners, by name.
     #[serde(flatten)]
     nested: BTreeMap<&'static str, CountsReport>,
 }
 
-/// Of all planners of one kind.
+/// Counts of all planners of one kind.
 #[derive(Serialize)]
 struct CountsReport {
     /// Calls that were made again.

@@ -25,7 +25,7 @@ pub fn read(path: &Path) -> Result<Scenario> {
     Ok(Scenario::parse(&path.display().to_string(), &text)?)
 }
 
-/// What replaces values of scenarios.
+/// Converts the arguments into values that replace those of scenarios.
 pub fn overrides(values: &SimValues) -> Result<Overrides> {
     let mut policies = Vec::new();
     for name in &values.policy {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is simulated: a scenario, or a trace in its place.
+//! The subject of a simulation: a scenario, or a trace in its place.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -18,7 +18,7 @@ use crate::output::note;
 use crate::trace::findings;
 use crate::trace::input::Input;
 
-/// What is asked of a trace at once.
+/// Size of one read of a trace, in bytes.
 const BUFFER_BYTES: usize = 1 << 16;
 
 /// A scenario, and how its programs are simulated.
@@ -139,7 +139,7 @@ fn is_trace(path: &Path, options: ReadOptions) -> Result<bool> {
     ))
 }
 
-/// What of a trace is not simulated.
+/// Reports the accesses of a trace that are not simulated.
 fn tell_aside(name: &str, survey: &Survey) {
     let aside = &survey.aside;
     let lines = [

@@ -29,7 +29,8 @@ pub struct StatArguments {
     /// How often in all.
     #[arg(value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// What lines are told apart by: machine, device, process, file, cgroup, kind, or several.
+    /// Subjects that have lines of their own: machine, device, process, file, cgroup, kind, or
+    /// several.
     #[arg(
         long,
         value_name = "WORDS",
@@ -65,7 +66,7 @@ pub struct StatArguments {
 }
 
 impl StatArguments {
-    /// What lines are told apart by, all words together.
+    /// The subjects that lines are told apart by: the union of all values of `--by`.
     pub fn by(&self) -> By {
         self.by.iter().fold(By::default(), |all, one| all.and(*one))
     }

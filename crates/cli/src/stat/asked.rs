@@ -22,7 +22,7 @@ pub fn answer_all(socket: &Socket, mut text: impl FnMut() -> Result<String>) -> 
             return Ok(());
         };
         let text = text()?;
-        // Whoever hangs up doesn't want to know.
+        // The client may hang up before the end of the answer; that is no error here.
         let _ = answer(stream, &text);
     }
     Ok(())

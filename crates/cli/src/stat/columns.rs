@@ -96,7 +96,7 @@ impl Column {
         )
     }
 
-    /// What it says of a line.
+    /// Cell of this column in a line.
     pub fn value(self, line: &Row) -> String {
         let change = &line.change;
         let subject = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
@@ -140,7 +140,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// What may become less is told with its sign, where it is a change.
+    /// A level with its sign in an interval, where it may fall; without sign since the start.
     fn level(&self, pages: i64) -> String {
         match self.is_interval {
             true if pages != 0 => format!("{pages:+}"),

@@ -80,7 +80,7 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
         output,
         accounting,
         telling: Telling::new(arguments.interval_ns.is_some()),
-        // What the socket tells is since the start.
+        // Answers at the socket count since the start.
         answering: Telling::new(false),
         once: Once::default(),
         socket,
@@ -251,7 +251,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// What a command prints is its own, so what is told of it goes elsewhere.
+    /// Writes to the file, if there is one; else to standard output, or, with a command, to
+    /// standard error, since standard output is the command's.
     fn write(&mut self, what: &str) -> Result<()> {
         match &mut self.output {
             Some(file) => file
@@ -259,7 +260,8 @@ impl Session<'_> {
                 .context("cannot write what was asked for"),
             None if self.arguments.command.is_empty() => text::print(what),
             None => {
-                // Nobody may be there to read it any more; the command's end is told all the same.
+                // The reader of standard error may be gone; the report at the command's end is
+                // written all the same.
                 let _ = std::io::stderr().lock().write_all(what.as_bytes());
                 Ok(())
             }

@@ -11,7 +11,7 @@ use super::columns::{Column, Row, usual};
 use super::said::Said;
 use crate::{output, table};
 
-/// What was told last, so that the next time tells what has changed.
+/// Counts of the last report, so that the next one shows the change.
 pub struct Telling {
     started: Instant,
     last: BTreeMap<Subject, Counts>,

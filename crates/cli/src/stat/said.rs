@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a line is of, in words.
+//! Converts the subject of a line into words.
 
 use foreread_accounting::Subject;
 use foreread_linux_stat::Names;
@@ -21,7 +21,7 @@ impl Said {
     /// Asks for the names of a subject.
     pub fn of(subject: &Subject, names: &mut Names) -> Self {
         if subject.is_other {
-            // Whatever it is, it had no account of its own.
+            // Counts without an account of their own are shown together.
             let other = || Some("(other)".to_owned());
             return Self {
                 device: other(),

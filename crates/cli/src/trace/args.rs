@@ -38,7 +38,7 @@ pub struct InputArguments {
     /// The format of a trace that is read; by default told from its content.
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub from_format: Option<FormatChoice>,
-    /// What an object of oracleGeneral is: a file, or a place in one address space.
+    /// Meaning of an object of oracleGeneral: a file, or a place in one address space.
     #[arg(long, value_enum, value_name = "UNIT", default_value = "files")]
     pub objects: ObjectsChoice,
 }
@@ -134,9 +134,9 @@ pub enum FormatChoice {
     Frt,
     /// fio's iolog, version 2 or 3.
     Fio,
-    /// What `strace -f` prints.
+    /// Output of `strace -f`.
     Strace,
-    /// What `blkparse` prints.
+    /// Output of `blkparse`.
     Blkparse,
     /// The access log of JuiceFS.
     #[value(name = "juicefs")]
@@ -187,7 +187,7 @@ impl From<TargetChoice> for Target {
     }
 }
 
-/// What an object of oracleGeneral is.
+/// Meaning of an object of oracleGeneral.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ObjectsChoice {
     /// A file of its own that is read whole.

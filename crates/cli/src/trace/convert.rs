@@ -111,7 +111,8 @@ impl Writing<'_> {
             return text::print_json(&report);
         }
         findings::tell(&name, &found);
-        // What the source lacks says nothing of a part of it.
+        // Gaps of the source are reported for `convert` only: for a part of a trace they mean
+        // nothing.
         let of_source = found.left_out.iter().filter(|_| self.verb == "convert");
         let left_out: Vec<String> = of_source
             .chain(wrote.left_out.iter())

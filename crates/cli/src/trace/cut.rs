@@ -18,7 +18,7 @@ pub fn cut(arguments: &CutArguments) -> Result<ExitCode> {
     if to_ns.is_some_and(|to_ns| to_ns <= from_ns) {
         bail!("--to is not after --from: nothing is between them");
     }
-    // What is asked for ends before `to`.
+    // The end `to` is exclusive.
     let last_ns = to_ns.map_or(u64::MAX, |to_ns| to_ns - 1);
     let target = target(arguments.to_format, &arguments.output, "--to-format")?;
     let options = arguments.how.options();
@@ -43,7 +43,7 @@ pub fn cut(arguments: &CutArguments) -> Result<ExitCode> {
     writing.run(input, |input, sink| part.copy(input, sink))
 }
 
-/// What is asked for.
+/// The selection of accesses.
 struct Wanted<'a> {
     from_ns: u64,
     last_ns: u64,
@@ -73,7 +73,7 @@ impl Part<'_> {
                 {
                     sink.write(&event)?;
                 }
-                // Of a file that is in use already.
+                // Extents are copied for files that are in the part already.
                 Event::Extents(file, _) if self.files.contains(file) => sink.write(&event)?,
                 _ => {}
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a person should know of how a trace could be read.
+//! Remarks about a trace for its user: lines that could not be read, and accesses left out.
 
 use std::collections::BTreeMap;
 
@@ -117,7 +117,7 @@ impl CountedReport {
     }
 }
 
-/// What is not in the trace, for programs: counts by name.
+/// Counts of accesses that are not in the trace, by name, for JSON.
 pub fn left_out(findings: &Findings) -> BTreeMap<&'static str, u64> {
     let left_out = findings.left_out.iter();
     left_out.map(|(what, count)| (what.name(), count)).collect()

@@ -143,7 +143,7 @@ struct InfoReport<'a> {
     /// Accesses whose waiting time is known.
     accesses_with_waited: u64,
     accesses_that_waited: u64,
-    /// Of all accesses.
+    /// Waiting time of all accesses together.
     waited_ns: u64,
     /// Accesses that are not in the trace, by their kind.
     left_out: BTreeMap<&'static str, u64>,

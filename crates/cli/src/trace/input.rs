@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use foreread_trace::{Events, Format, ReadOptions, frt, open};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What is asked of a file at once.
+/// Size of one read of a file, in bytes.
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// A trace to read.

@@ -11,14 +11,14 @@ use foreread_trace::Target;
 
 use super::args::TargetChoice;
 
-/// What is handed to a file at once.
+/// Size of one write to a file, in bytes.
 const BUFFER_BYTES: usize = 1 << 17;
 
 /// Where a trace goes.
 pub struct Output {
     /// As messages have it.
     pub name: String,
-    /// What is renamed at the end, and to what.
+    /// Temporary path and final path: the file is renamed at the end.
     unfinished: Option<(PathBuf, PathBuf)>,
 }
 

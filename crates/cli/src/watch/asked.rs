@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `watch` of the machine did last, for those who ask it: `foreread explain`.
+//! Keeps the latest notes of `watch` of the machine and answers queries of `foreread explain`.
 
 use std::collections::VecDeque;
 use std::io::{self, BufWriter, Write};
@@ -17,9 +17,9 @@ use super::line;
 use crate::output;
 use crate::socket::Socket;
 
-/// What is kept of the past.
+/// Limit of kept lines, for each of the two lists.
 const LINES_MAX: usize = 4096;
-/// Paths can be long.
+/// Limit of their bytes: paths can be long.
 const BYTES_MAX: usize = 4 << 20;
 
 /// Lines as the log has them, without calls, and where they are asked for.
@@ -27,7 +27,7 @@ pub struct Asked {
     socket: Option<Socket>,
     recent: Recent,
     started: Instant,
-    /// One who asks is answered by a thread: he may be slow.
+    /// One client at a time is answered, by a thread: a client may read slowly.
     answering: Option<JoinHandle<()>>,
 }
 
@@ -79,11 +79,11 @@ impl Asked {
         let (text, started) = (self.recent.text(), self.started);
         let asked = ask_streams();
         let answer = move || {
-            // Whoever hangs up doesn't want to know.
+            // The client may hang up before the end of the answer; that is no error here.
             let _ = tell(stream, &text, asked, started);
         };
         let thread = thread::Builder::new().name("answer".into());
-        // Without a thread he hears nothing, and may ask again.
+        // If the thread cannot be started, the client gets an empty answer and may ask again.
         self.answering = thread.spawn(answer).ok();
     }
 }
@@ -103,7 +103,7 @@ fn tell(
     stream.flush()
 }
 
-/// What is told of the streams that are followed.
+/// Notes about the streams that are followed, or why there are none.
 fn told(followed: Result<Vec<FollowedFile>, NotFollowed>) -> Vec<Told> {
     match followed {
         Ok(files) => files.into_iter().map(Told::File).collect(),
@@ -116,7 +116,8 @@ fn told(followed: Result<Vec<FollowedFile>, NotFollowed>) -> Vec<Told> {
 #[derive(Default)]
 struct Recent {
     lines: Lines,
-    /// Of who shares a walk: thousands may, and must not make all else forgotten.
+    /// Notes about processes that share a walk, in a list of their own: thousands of these must not
+    /// displace the other notes.
     shares: Lines,
     count: u64,
 }
@@ -203,7 +204,7 @@ mod tests {
         asked.take(&[refused(1, BYTES_MAX / 2), refused(2, BYTES_MAX / 2)]);
         let lines = &asked.recent.lines;
         assert!(lines.bytes <= BYTES_MAX && lines.lines.len() == 1);
-        // Whoever shares a walk makes nothing else forgotten.
+        // Notes about shared walks displace no other note.
         let shares = (1..=5000).map(|process| Note {
             what: What::Shares { leader: 1 },
             ..refused(process, 9)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `watch` is set to: its file, and the command line, which comes first.
+//! Settings of `watch`: its file, and the command line, which overrides the file.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,7 +12,7 @@ use super::args::WatchArguments;
 
 /// Read where nothing else is said.
 const DEFAULT: &str = "/etc/foreread/watch.toml";
-/// Nobody writes more than this.
+/// Upper bound of a file's size, in bytes; no real file is near it.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// All that is set. The default file need not be there, and is for watching the machine only.

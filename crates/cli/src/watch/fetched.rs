@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was fetched ahead, of walks and of profiles, for programs.
+//! JSON report of prefetched files, for walks and for profiles.
 
 use foreread_watch::tally::Tally;
 use serde::Serialize;
@@ -11,9 +11,9 @@ struct FetchedReport {
     fetched_files: u64,
     /// Pages that came in.
     fetched_pages: u64,
-    /// Of the fetched files, those that the program read.
+    /// Fetched files that the program read.
     used_files: u64,
-    /// Of the fetched files, those that the program did not read.
+    /// Fetched files that the program did not read.
     wasted_files: u64,
     /// Files that were not fetched when the program came to them.
     missed_files: u64,

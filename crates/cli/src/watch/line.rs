@@ -83,7 +83,7 @@ enum WalkEvent<'a> {
     /// Directories were listed.
     Listed {
         directories: u64,
-        /// Of all these directories.
+        /// Entries of all these directories together.
         entries: u64,
         took_ns: u64,
     },

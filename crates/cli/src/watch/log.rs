@@ -49,7 +49,7 @@ impl Log {
         Ok(())
     }
 
-    /// What can't be written is said once, and then no more is written.
+    /// Appends the notes. A failed write is reported once; then the log is closed.
     pub fn write(&mut self, notes: &[Note]) {
         let Some(to) = &mut self.to else { return };
         let since_start = self.started.elapsed();

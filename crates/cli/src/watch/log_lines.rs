@@ -17,7 +17,8 @@ const LINE_BYTES_MAX: u64 = 1 << 28;
 /// isn't whole is still being written.
 ///
 /// # Errors
-/// What can't be read, or isn't a line of a log, or `take` can't use, with the line's number.
+/// Fails if the file cannot be read, or if a line is no line of a log or `take` refuses it; the
+/// error has the number of the line.
 pub fn each_line(path: &Path, mut take: impl FnMut(&Value) -> Result<bool>) -> Result<()> {
     let cannot = || format!("cannot read {}", path.display());
     let file = File::open(path).with_context(cannot)?;

@@ -178,7 +178,7 @@ impl Session<'_> {
             }
             let notes = match self.watching.turn(Some(interrupt.as_fd()), look_every) {
                 Ok(notes) => notes,
-                // What was done until then stays done.
+                // Files fetched until the error stay counted and logged.
                 Err(error) => {
                     output::error(&error.into());
                     return Ok(ExitCode::from(crate::EXIT_PARTLY));
@@ -255,7 +255,7 @@ impl Session<'_> {
             false => format!("foreread: {}\n", report::people(&summary, is_dry_run)),
         };
         match status {
-            // What a command prints is its own.
+            // Standard output belongs to the command.
             Some(_) => {
                 let _ = io::stderr().lock().write_all(said.as_bytes());
             }

@@ -28,7 +28,7 @@ impl Reader {
     /// All that can be read of the user who watches.
     pub fn read(&mut self) -> Profiles {
         let mut profiles = Profiles::new(own_profile);
-        // Who has no place for profiles has none.
+        // Without a store there are no profiles.
         let Ok(store) = Store::find() else {
             return profiles;
         };
@@ -73,7 +73,7 @@ impl Reader {
 
 /// A profile that nobody else can have written.
 fn own_profile(path: &Path) -> Result<Profile, LoadError> {
-    // What a link leads to may be anybody's.
+    // The target of a symbolic link may belong to another user.
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.is_file() || !is_own(&metadata) {
         return Err(LoadError::NotOurs);

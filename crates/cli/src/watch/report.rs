@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `foreread watch` came to, for people and for programs.
+//! Result of `foreread watch`, as text and as JSON.
 
 use foreread_linux_watch::{StreamsSummary, Summary};
 use serde::Serialize;
@@ -8,14 +8,14 @@ use super::fetched::WalkTallyReport;
 use super::together::{self, ProfilesReport};
 use crate::{output, text};
 
-/// What was watched, and what it came to: `foreread.watch/1`. `docs/watch.md` describes the fields.
+/// Counts of a watch: `foreread.watch/1`. `docs/watch.md` describes the fields.
 #[derive(Serialize)]
 pub struct WatchReport {
     schema: &'static str,
     /// Whether anything could be watched.
     watched: bool,
     dry_run: bool,
-    /// Of all walks that have ended.
+    /// Counts of all walks that have ended.
     #[serde(flatten)]
     tally: WalkTallyReport,
     /// Files that were missed.
@@ -43,7 +43,7 @@ struct StreamsReport {
     windows: u64,
     /// Pages of these windows.
     asked_pages: u64,
-    /// Of these pages, those that were not cached and were fetched.
+    /// Pages of these windows that were not cached and were fetched.
     fetched_pages: u64,
     /// Accesses that were skipped: the policy was busy on another processor.
     untold: u64,
@@ -129,7 +129,7 @@ pub fn people(summary: &Summary, is_dry_run: bool) -> String {
     )
 }
 
-/// What was asked for in large files; nothing where nothing was.
+/// Clause about windows in large files; empty if there were none.
 fn of_streams(streams: &StreamsSummary) -> String {
     match streams.windows {
         0 => String::new(),

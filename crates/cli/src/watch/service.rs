@@ -15,17 +15,17 @@ use foreread_sys::service_manager::ServiceManager;
 
 /// How often the service manager hears what it comes to.
 const STATUS_EVERY: Duration = Duration::from_secs(10);
-/// What is needed once the programs are loaded: attaching one that is loaded takes no right.
+/// Capabilities that are kept once the programs are loaded. Attaching a loaded program needs none.
 pub const RIGHTS: [Capability; 3] = [
-    // Files and directories of everybody.
+    // To open files and directories of all users.
     Capability::DacReadSearch,
-    // Whose access times stay.
+    // To open them with O_NOATIME, so that access times stay.
     Capability::Fowner,
-    // Which directories a program has open.
+    // To read the open directories of a process (/proc/PID/fd).
     Capability::SysPtrace,
 ];
 
-/// Until it is dropped, or this process ends in whatever way.
+/// A running watch of the machine. Its lock ends with it, or with the process.
 pub struct Service {
     pub manager: ServiceManager,
     lock: Option<Lock>,
@@ -93,7 +93,7 @@ fn only(directory: &Path) -> Result<Option<Lock>> {
                 who.map_or_else(|_| String::new(), |pid| format!(", by process {pid}"))
             )
         }
-        // Whoever has rights to watch but not to write there is no service.
+        // A user who may watch but not write there runs no service, so no lock is needed.
         Err(error) if may_not(&error) => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
     }

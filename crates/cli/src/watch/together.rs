@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `foreread watch` tells of programs that follow a profile.
+//! Notes and report of `foreread watch` about programs that follow a profile.
 
 use std::borrow::Cow;
 
@@ -92,7 +92,7 @@ impl<'a> ProfileEvent<'a> {
 /// All programs that followed a profile.
 #[derive(Serialize)]
 pub struct ProfilesReport {
-    /// Of all replays that have ended.
+    /// Counts of all replays that have ended.
     #[serde(flatten)]
     tally: ProfileTallyReport,
     /// Profiles in the store.
@@ -114,7 +114,7 @@ impl ProfilesReport {
     }
 }
 
-/// The same for people; nothing where nobody followed a profile.
+/// The text of the report; empty if no program followed a profile.
 pub fn people(summary: &ProfilesSummary, is_dry_run: bool) -> String {
     let matched = match summary.matched {
         0 => return String::new(),

@@ -27,7 +27,7 @@ pub fn unwatched(arguments: &WatchArguments, error: WatchError) -> Result<ExitCo
     };
     if arguments.json {
         let line = WatchReport::of_nothing(arguments.dry_run).line();
-        // What a command prints is its own.
+        // Standard output belongs to the command.
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     }
     if !status.success() {

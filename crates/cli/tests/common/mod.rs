@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests of the built binary share.
+//! Code that the tests of the built binary share.
 #![allow(dead_code)]
 
 pub mod machine;

@@ -26,8 +26,8 @@ pub struct Service {
     stderr: PathBuf,
 }
 
-/// Who watches the machine sees what other tests read, and fetches it for them: then their own
-/// service has nothing to fetch, and rests. So one test at a time has services.
+/// One test at a time runs services. A service sees what other tests read, and fetches it for them;
+/// then their own service has nothing to fetch, and rests.
 static TURN: Mutex<()> = Mutex::new(());
 
 thread_local! {
@@ -113,7 +113,7 @@ impl Service {
         &self.heard
     }
 
-    /// What it printed on standard error so far.
+    /// Standard error so far.
     pub fn stderr(&self) -> String {
         fs::read_to_string(&self.stderr).expect("a file")
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `foreread watch` is tried on.
+//! A directory tree on a modelled disk, on which `foreread watch` is tested.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{World, is_root, stderr, stdout};
 
-/// Of a tree.
+/// Files in the tree.
 pub const FILES: usize = 600;
 /// Slow enough that misses are the time, fast enough for a test.
 const DISK: &str = "cloud";
@@ -46,7 +46,8 @@ pub fn disk(world: &World, preset: &str, bytes: u64) -> Option<(Testbed, PathBuf
     Some((testbed, root))
 }
 
-/// What was mounted is not in memory afterwards. Whoever has it open makes this fail.
+/// Mounts the file system again, which drops its pages and inodes from memory. Fails while a
+/// process has a file of it open.
 pub fn mount_again(testbed: &Testbed) {
     let mounted = testbed.remount(FileSystem::Ext4, "noatime");
     mounted.expect("it mounts again");

@@ -160,7 +160,7 @@ pub struct Device {
 pub struct Budget {
     /// Pages asked for so far, by all streams.
     pub asked_pages: u64,
-    /// Of those, pages ahead of their readers.
+    /// Pages of these that lie ahead of their readers.
     pub ahead_pages: u64,
     epoch_pages: u64,
     epoch_pages_before: u64,

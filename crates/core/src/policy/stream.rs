@@ -39,7 +39,7 @@ impl Course {
         }
     }
 
-    /// Of its name; `None` where none has that.
+    /// The course of that name; `None` if there is none.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|course| course.name() == name)
@@ -132,7 +132,7 @@ fn stream(bytes: Bytes<'_>) -> Option<Stream> {
     })
 }
 
-/// Of which each offset is one that is there.
+/// Bytes in which every offset can be read: 0 beyond the end.
 #[derive(Clone, Copy)]
 struct Bytes<'a>(&'a [u8]);
 

@@ -41,7 +41,7 @@ pub enum Beside {
     Another,
     /// Nothing but [`Self::Anything`]: how far a replay is ahead depends on the processor.
     Nothing,
-    /// Whatever it is. No time matters, so the guest has the processors while they are idle.
+    /// Any load. No time matters, so the guest uses the processors while they are idle.
     Anything,
 }
 

@@ -131,7 +131,7 @@ impl Instance {
             let path = format!("instances/{name}");
             match mkdirat(&root.fd, &path, Mode::RWXU) {
                 Ok(()) => {}
-                // Of a process of the same number in another namespace of processes.
+                // A process of the same number in another PID namespace has taken the name.
                 Err(Errno::EXIST) => continue,
                 Err(error) => return Err(error.into()),
             }

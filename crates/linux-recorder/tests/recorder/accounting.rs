@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What became of pages that a replay fetched: used on time, or waited for. This process plays the
-//! replay: what it reads into memory counts as fetched.
+//! Use of the pages that a replay fetched: on time, or waited for. This process plays the replay:
+//! pages that it reads into memory count as fetched.
 
 use std::fs;
 use std::path::PathBuf;

@@ -105,7 +105,7 @@ fn enough_room_loses_nothing() {
     assert_eq!(recorded.pages_below(place.path()).len(), FILES);
 }
 
-/// What was in memory all along is no news, and names aren't looked at.
+/// A refresh sees no pages that were in memory all along, and no lookups of names.
 #[test]
 fn a_refresh_sees_what_was_not_in_memory_and_no_names() {
     let place = or_skip!(Place::new());

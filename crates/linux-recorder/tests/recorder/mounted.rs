@@ -55,7 +55,7 @@ impl Drop for Mounted {
             }
             sleep(Duration::from_millis(20));
         }
-        // Whatever holds it, the namespace or the machine must not keep it.
+        // A lazy unmount: a process that still holds a file of it must not keep it mounted.
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
@@ -66,7 +66,7 @@ pub struct Image {
     number: Option<u32>,
 }
 
-/// Of `<linux/loop.h>`.
+/// From `<linux/loop.h>`.
 const LOOP_CTL_REMOVE: libc::c_ulong = 0x4c81;
 
 impl Image {

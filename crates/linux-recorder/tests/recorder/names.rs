@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is looked at and not read: names, directories, symlinks, and what isn't there.
+//! Names, directories and symbolic links that are looked up but not read, and names that don't
+//! exist.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is read by read() and its kin: exactly these pages, cold and warm.
+//! Pages that read() and its kin read: exactly these, cold and warm.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whose reads are recorded: those of the program, its threads and all its descendants, and nobody
-//! else's.
+//! The recorder sees reads of the program, its threads and all its descendants, and of no other
+//! process.
 
 use std::fs;
 use std::path::PathBuf;

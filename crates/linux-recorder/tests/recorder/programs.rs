@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel and the dynamic linker read to run a program.
+//! Pages that the kernel and the dynamic linker read to run a program.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use foreread_profile::{NodeKind, Uses};
 
 use crate::setting::{Place, evict, make, or_skip, record};
 
-/// What `ldd` names, as it names it.
+/// The libraries that `ldd` lists, with the paths that it prints.
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let output = Command::new("ldd").arg(program).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

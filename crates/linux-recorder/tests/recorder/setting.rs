@@ -47,7 +47,8 @@ fn alone() -> Result<MutexGuard<'static, ()>, Lack> {
         let loaded = BpfRecorder::load(Watch::Everything);
         let attached = loaded.and_then(|mut recorder| recorder.attach());
         let error = attached.err()?.to_string();
-        // What this machine can't be reproached with, and our own programs' faults, end alike.
+        // A machine's limits skip the test; faults of our own programs fail it. Both are errors
+        // here.
         let lack = if !rustix::process::geteuid().is_root() {
             "not root".to_owned()
         } else if !Path::new("/sys/kernel/btf/vmlinux").exists() || error.contains("os error 1)") {
@@ -193,7 +194,7 @@ pub fn mounts() -> Mounts {
     Mounts::parse(&fs::read("/proc/thread-self/mountinfo").unwrap())
 }
 
-/// What came of a recording.
+/// Result of a recording.
 pub struct Recorded {
     pub profile: Profile,
     pub unresolved: Unresolved,

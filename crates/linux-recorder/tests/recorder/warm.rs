@@ -51,7 +51,7 @@ impl Seen {
     }
 }
 
-/// What fault-around maps besides a page depends on the address of the mapping: the same each time.
+/// Disables address randomization. Fault-around maps other pages at other addresses.
 fn without_random_addresses(command: &mut Command) {
     use std::os::unix::process::CommandExt;
     // SAFETY: one system call without memory, between fork and exec.

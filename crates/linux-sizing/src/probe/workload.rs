@@ -30,7 +30,7 @@ pub struct WorkloadRun {
     pub stall_ns: u64,
     /// Pages that readahead brought in.
     pub fetched_pages: u64,
-    /// Of these, used by its end.
+    /// Pages of `fetched_pages` that were used by its end.
     pub used_pages: u64,
     /// Most pages that were in memory, or on their way there, and not yet used.
     pub held_pages_max: u64,

@@ -145,8 +145,8 @@ fn is_disturbed(before: &[String], file: &Watched, seen: &Seen) -> bool {
     })
 }
 
-/// Of one file since the beginning of its program: fetched, used, wasted, resident and unused; and
-/// how many were used late.
+/// Counts of one file since the beginning of its program: fetched, used, wasted, resident and
+/// unused; and separately the number used late.
 fn counted(accounting: &mut Accounting, inode: u64, base: &Counts) -> ([u64; 4], u64) {
     let snapshot = settled(accounting, inode);
     let all: Counts = of_file(&snapshot, inode)

@@ -61,7 +61,7 @@ pub struct StreamsSummary {
     pub windows: u64,
     /// Pages of these windows.
     pub asked_pages: u64,
-    /// Of those, pages that were not in memory yet and were fetched.
+    /// Pages of these windows that were not in memory yet and were fetched.
     pub fetched_pages: u64,
     /// Accesses that were skipped, since the policy was busy on another processor.
     pub untold: u64,

@@ -50,7 +50,7 @@ pub(super) struct Seeing {
 pub(super) struct Counted {
     /// Accesses that the policy was told of.
     pub accesses: u64,
-    /// Of those, accesses that missed a page.
+    /// Accesses that missed a page.
     pub misses: u64,
     /// Accesses that were skipped, since the policy was busy with the same disk on another
     /// processor.

@@ -41,9 +41,9 @@ impl FileExtent {
 /// The kind of a node of a block map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeKind {
-    /// Of an extent tree; 0 is a leaf, at most 4.
+    /// A node of an extent tree.
     Extents {
-        /// Levels below it.
+        /// Levels below it: 0 is a leaf, at most 4.
         depth: u16,
     },
     /// An indirect block; 1 points to data, at most 3.

@@ -93,6 +93,6 @@ pub struct AccessRecord {
     pub mapping: MappingBits,
     /// As for `posix_fadvise`.
     pub advice: u32,
-    /// Of metadata, the block device: 12 bits major, 20 bits minor.
+    /// Block device of metadata: 12 bits major, 20 bits minor.
     pub device: u32,
 }

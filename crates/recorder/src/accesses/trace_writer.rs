@@ -31,7 +31,7 @@ const MAPPINGS_TOLD_MAX: usize = 64;
 pub struct Traced {
     /// Accesses.
     pub accesses: u64,
-    /// Of these, those that waited.
+    /// Accesses that waited.
     pub waited: u64,
     /// How long all of them waited together.
     pub waited_ns: u64,

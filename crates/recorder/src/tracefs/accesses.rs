@@ -42,7 +42,7 @@ struct LastRead {
     pid: i32,
     start: u64,
     end: u64,
-    /// Of the longest read so far.
+    /// Length of the longest read so far, in the kernel's pages.
     pages_max: u64,
 }
 
@@ -107,7 +107,7 @@ pub struct Accesses {
 }
 
 impl Accesses {
-    /// Of a kernel with pages of `unit` times 4 KiB.
+    /// Starts for a kernel whose pages are `unit` times 4 KiB.
     #[must_use]
     pub fn new(unit: u64) -> Self {
         Self {

@@ -154,7 +154,8 @@ struct Layout {
     kind: Kind,
     /// As each kind has them: see [`Decoder::add`].
     fields: Vec<Field>,
-    /// Of folios; before Linux 5.18 the page cache events had none, nor large folios to report.
+    /// Order of the folio. Before Linux 5.18 the page cache events had no such field, and there
+    /// were no large folios to report.
     order: Option<Field>,
 }
 

@@ -24,7 +24,7 @@ pub struct Lineage {
 }
 
 impl Lineage {
-    /// Of the children of a thread, by the kernel's own number.
+    /// Follows the children of a thread, given by the kernel's own number.
     pub fn new(own_tid: i32) -> Self {
         Self {
             own_tid,

@@ -18,9 +18,9 @@ const HELD_MAX: usize = 1 << 16;
 /// How to read a trace.
 #[derive(Debug)]
 pub struct ReaderSetup {
-    /// Of the pages of the ring buffers.
+    /// Layout of the pages of the ring buffers.
     pub layout: PageLayout,
-    /// Of the events.
+    /// Decoder of the events.
     pub decoder: Decoder,
     /// The thread whose child is the program, by the kernel's own number.
     pub own_tid: i32,
@@ -38,9 +38,9 @@ pub struct TraceReader {
     setup: ReaderSetup,
     lineage: Lineage,
     accesses: Accesses,
-    /// Of the turn that is being read.
+    /// Forks, execs and exits of the turn that is being read.
     lives: Vec<(u64, Life)>,
-    /// Of the same turn, and accesses held until the program is executed.
+    /// Accesses of the same turn, and accesses held until the program is executed.
     touches: Vec<Touch>,
     counts: Counts,
 }

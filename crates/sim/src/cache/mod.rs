@@ -105,7 +105,7 @@ struct Shadow {
     index: u64,
     file: u32,
     pages: u32,
-    /// Of the first page; each further one is one older.
+    /// Age of the first page; each further page is one older.
     age: u32,
 }
 

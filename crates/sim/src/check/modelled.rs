@@ -35,7 +35,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Of the kernel that a policy is of, with all of its known departures.
+    /// The kernel that `policy` models, with all of its known departures.
     #[must_use]
     pub fn of(policy: Policy) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Model {
         }
     }
 
-    /// Of Linux 6.18, with these departures.
+    /// Linux 6.18, with these departures.
     #[must_use]
     pub fn linux(quirks: u8) -> Self {
         Self {

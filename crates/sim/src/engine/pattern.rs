@@ -31,7 +31,7 @@ pub(super) struct Requests {
     phase: usize,
     /// Requests of this phase's pattern done.
     step: u64,
-    /// Of a mixed pattern: where the last request ended.
+    /// In a mixed pattern: the end of the last request.
     position: u64,
     /// Requests that were put out of order and come next, the last one first.
     shuffled: Vec<Place>,

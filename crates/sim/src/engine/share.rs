@@ -9,7 +9,7 @@ pub(super) struct Share {
     thread: u64,
     threads: u64,
     piece_bytes: u64,
-    /// Of all threads together.
+    /// Length of all threads' parts together.
     length_bytes: u64,
 }
 

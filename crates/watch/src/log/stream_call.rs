@@ -62,7 +62,7 @@ pub enum Called {
         thread: u32,
         /// Pages of the windows.
         pages: u64,
-        /// Of these, pages that were not in memory.
+        /// Pages of these that were not in memory.
         read_pages: u64,
     },
     /// The disk has completed a request.

@@ -29,7 +29,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Of a tree of which nothing is listed yet.
+    /// Steps for a tree that is not listed yet.
     pub(super) fn below(top: &[u8]) -> Self {
         Self {
             list: VecDeque::from([Step::Unlisted(top.to_vec())]),

@@ -28,7 +28,7 @@ pub struct Swept {
 }
 
 impl Swept {
-    /// Of a testbed's device, whose readahead is left as the testbed began with.
+    /// Measures a device of the testbed. Its readahead is put back afterwards.
     pub fn of(testbed: &Testbed, rounds: usize) -> Result<Self, MeasureError> {
         let mut all: Vec<Vec<f64>> = vec![Vec::new(); SIZES_KIB.len()];
         let mut start_bytes = 0;

@@ -230,7 +230,7 @@ pub struct Run {
     pub wall_ns: u64,
     /// Bytes that the program read.
     pub bytes: u64,
-    /// Of the disk, to read.
+    /// Read requests that the disk served.
     pub requests: u64,
     /// Bytes that the disk read.
     pub device_bytes: u64,

@@ -18,7 +18,7 @@ use crate::report::{Row, Target};
 
 pub const PROGRAM: &str = "checkpoint";
 const DEVICES: [&str; 1] = ["nfs"];
-/// Of the best there can be.
+/// Target as a share of the best possible result.
 const TARGET: Target = Target::AtLeast(0.9);
 
 const FILES: u64 = 100;

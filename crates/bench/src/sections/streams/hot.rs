@@ -24,7 +24,7 @@ pub const PROGRAMS: [&str; 5] = ["hot-dd", "hot-random", "hot-grep", "hot-build"
 
 /// With `foreread watch --all` on the machine, of without.
 const TIME: Target = Target::AtMost(1.01);
-/// Of one processor, while nothing happens.
+/// Target for the idle cost, as a share of one processor.
 const IDLE: Target = Target::AtMost(0.001);
 
 const FILE_BYTES: u64 = 512 * MIB;

@@ -23,9 +23,9 @@ pub const PROGRAMS: [&str; 7] = [
 ];
 const DEVICES: [&str; 3] = ["hdd", "cloud", "nfs"];
 
-/// Of the disk's own speed.
+/// Limit: this share of the throughput of the disk,
 const LIMIT_SHARE: f64 = 0.85;
-/// Or of the kernel's, whichever is less.
+/// or this multiple of the kernel's throughput, whichever is less.
 const KERNEL_TIMES: f64 = 3.0;
 const TARGET: Target = Target::AtLeast(1.0);
 

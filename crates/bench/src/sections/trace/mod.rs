@@ -24,7 +24,7 @@ const SPEED: Aim = Aim::AtLeast(1.0);
 /// Number of reads of each trace; the best one shows the cost of the code, the median the state of
 /// the machine.
 const ROUNDS: usize = 9;
-/// Of a process that reads 10 GB, in megabytes.
+/// Target for the peak memory of a process that reads a trace of 10 GB, in MB.
 const MEMORY_MB: Aim = Aim::AtMost(64.0);
 
 pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {

@@ -65,7 +65,7 @@ fn line(ratio: f64, class: &str) -> String {
     )
 }
 
-/// The numbers of a chart in a row, for whoever hears it.
+/// The numbers of a chart in a row, for screen readers.
 fn spoken(compared: &Compared, cells: &[&Cell]) -> String {
     let of_cell = |cell: &&Cell| {
         let policies = bars(compared).into_iter();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The overview: workloads as rows, devices and memory as columns, the ratio to linux in each cell,
-//! from blue (less stall) to orange (more). The numbers say the same to whoever sees no colours.
+//! from blue (less stall) to orange (more). The numbers say the same without colours.
 
 use foreread_sim::matrix::Cell;
 
