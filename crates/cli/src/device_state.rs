@@ -88,12 +88,16 @@ impl DeviceState {
         )
     }
 
-    /// Keeps a measurement, in place of earlier ones of the device.
-    pub fn keep(&self, measured: Measured) -> Result<()> {
+    /// Keeps a measurement, in place of earlier ones of the device. Returns whether it was kept: one
+    /// that is not certain doesn't replace one that is.
+    pub fn keep(&self, measured: Measured) -> Result<bool> {
         let locked = self.lock()?;
         let mut book = self.measured()?;
-        book.push(measured);
-        locked.replace(MEASURED, &book.to_json()?)
+        let is_kept = book.push(measured);
+        if is_kept {
+            locked.replace(MEASURED, &book.to_json()?)?;
+        }
+        Ok(is_kept)
     }
 }
 

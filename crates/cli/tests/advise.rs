@@ -108,6 +108,7 @@ fn what_was_measured_is_taken() {
         unix_s: 1,
         sweep: Vec::new(),
         plateau_kib: 1024,
+        certain: true,
         request_cost_ns: 1.0,
         bandwidth_bytes_per_s: 1.0,
         latency_ns: None,

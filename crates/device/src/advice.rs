@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Advice: the setting that a device should have, the rules behind it, and conflicting settings.
 
+use foreread_core::KiB;
+
 use crate::class::Reading;
 use crate::identity::DeviceNumber;
 use crate::memory::STREAMS_DEFAULT;
@@ -103,6 +105,8 @@ pub struct Advice {
     pub reasons: Vec<Reason>,
     /// The rule that decided.
     pub bound: Rule,
+    /// A plateau that a probe measured and that isn't used, since it is not certain.
+    pub uncertain_plateau: Option<KiB>,
     /// Settings elsewhere that set another value.
     pub conflicts: Vec<Conflict>,
 }

@@ -37,6 +37,10 @@ pub struct Measured {
     pub sweep: Vec<SweepPoint>,
     /// The smallest size within 2 % of the best.
     pub plateau_kib: u64,
+    /// Whether the sweep was complete and leaves no other plateau. Only then it is used for advice.
+    /// Earlier versions did not keep it: their measurements are as good as not certain.
+    #[serde(default)]
+    pub certain: bool,
     /// Cost of a request besides the transfer of its bytes, in nanoseconds, fitted.
     pub request_cost_ns: f64,
     /// Bandwidth of the device, in bytes a second, fitted.
@@ -104,13 +108,19 @@ impl MeasuredBook {
         })
     }
 
-    /// Adds a measurement, in place of earlier ones of the same device.
-    pub fn push(&mut self, measured: Measured) {
+    /// Adds a measurement, in place of earlier ones of the same device. One that is not certain
+    /// doesn't replace one that is. Returns whether it was added.
+    pub fn push(&mut self, measured: Measured) -> bool {
+        let has_certain = |known: &Measured| known.certain;
+        if !measured.certain && self.of(&measured.identity).is_some_and(has_certain) {
+            return false;
+        }
         self.all
             .retain(|known| !known.identity.is_same_device(&measured.identity));
         self.all.push(measured);
         let excess = self.all.len().saturating_sub(MEASURED_MAX);
         self.all.drain(..excess);
+        true
     }
 
     /// The measurement of a device.
@@ -141,6 +151,7 @@ mod tests {
                 passes: 3,
             }],
             plateau_kib,
+            certain: true,
             request_cost_ns: 9e4,
             bandwidth_bytes_per_s: 1.5e9,
             latency_ns: Some(1e5),
@@ -162,6 +173,34 @@ mod tests {
             KiB::new(512)
         );
         assert_eq!(book.of(&measured("sda", "three", 0).identity), None);
+    }
+
+    #[test]
+    fn a_guess_replaces_no_certain_measurement() {
+        let guess = |plateau_kib| Measured {
+            certain: false,
+            ..measured("sda", "one", plateau_kib)
+        };
+        let mut book = MeasuredBook::default();
+        let kept = |book: &MeasuredBook| book.of(&guess(0).identity).unwrap().plateau_kib;
+        assert!(book.push(guess(32)) && book.push(guess(64)));
+        assert_eq!(kept(&book), 64);
+        assert!(book.push(measured("sda", "one", 128)));
+        assert!(!book.push(guess(8192)));
+        assert_eq!(kept(&book), 128);
+        assert!(book.push(measured("sda", "one", 256)));
+        assert_eq!(kept(&book), 256);
+    }
+
+    #[test]
+    fn a_measurement_of_an_earlier_version_is_a_guess() {
+        let mut book = MeasuredBook::default();
+        book.push(measured("sda", "one", 128));
+        let text = book.to_json().unwrap();
+        let earlier = text.replace("\"certain\": true,", "");
+        assert_ne!(text, earlier);
+        let book = MeasuredBook::from_json(&earlier).unwrap();
+        assert!(!book.of(&measured("sda", "one", 0).identity).unwrap().certain);
     }
 
     #[test]

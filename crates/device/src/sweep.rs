@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which readahead size to measure next, until the plateau is certain or the time is used up.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use foreread_core::KiB;
@@ -41,6 +42,9 @@ const DECIDING_BELOW: usize = 3;
 const SLOW_BYTES_PER_S: f64 = 20e6;
 /// How much of the time that is left one pass may take.
 const PASS_SHARE_MAX: f64 = 0.7;
+/// A sweep is complete if it measured every usual size up to this many times the plateau: two
+/// doublings that gain less than 2 % show that the throughput has stopped growing.
+const BEYOND_PLATEAU: u64 = 4;
 /// Noise that is assumed of passes until some are known.
 const NOISE_FIRST: f64 = 0.01;
 
@@ -196,6 +200,34 @@ impl Sweep {
         Plateau::of(&self.estimates())
     }
 
+    /// Whether the sweep can tell the plateau at all: all usual sizes up to [`BEYOND_PLATEAU`] times
+    /// the plateau were measured, those that decide often enough. A size may be missing only if no
+    /// region of the device has room for it.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let estimates = self.estimates();
+        let Some(plateau) = Plateau::of(&estimates) else {
+            return false;
+        };
+        let last = plateau.read_ahead.count().saturating_mul(BEYOND_PLATEAU);
+        let is_known = |size: u64| {
+            let mut rows = self.rows.iter();
+            rows.any(|row| {
+                let has_no_room = row.skipped == Some(Skipped::Region);
+                row.read_ahead.count() == size && (!row.passes.is_empty() || has_no_room)
+            })
+        };
+        let mut usual = SIZES_KIB.into_iter().take_while(|size| *size <= last);
+        let found = estimates
+            .iter()
+            .position(|point| point.0 == plateau.read_ahead);
+        let around = found.map_or(0..=0, around);
+        let mut deciding = estimates.iter().enumerate();
+        usual.all(is_known)
+            && deciding
+                .all(|(place, point)| !around.contains(&place) || point.1.passes >= PASSES_MIN)
+    }
+
     /// Sizes that were not measured, and why.
     #[must_use]
     pub fn skipped(&self) -> Vec<(KiB, Skipped)> {
@@ -279,7 +311,7 @@ impl Sweep {
         let found = estimates
             .iter()
             .position(|point| point.0 == plateau.read_ahead)?;
-        let around = found.saturating_sub(DECIDING_BELOW)..=found.saturating_add(1);
+        let around = around(found);
         // The level of the sizes that are as good as the best is known from several of them, if
         // there are several.
         let alone = plateau.as_good.len() == 1;
@@ -319,6 +351,11 @@ impl Sweep {
         pass.windows = windows - windows % 2;
         pass
     }
+}
+
+/// The places of the sizes that decide, by the place of the plateau.
+fn around(found: usize) -> RangeInclusive<usize> {
+    found.saturating_sub(DECIDING_BELOW)..=found.saturating_add(1)
 }
 
 fn bytes_of(size: KiB) -> u64 {

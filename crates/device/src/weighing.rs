@@ -11,7 +11,7 @@ use crate::cap::{FLOOR, capacity_cap, has_floor, setting_of_cap};
 use crate::class::{Class, Reading};
 use crate::facts::{Device, Machine, Stack};
 use crate::identity::DeviceNumber;
-use crate::measured::MeasuredBook;
+use crate::measured::{Measured, MeasuredBook};
 use crate::memory::{MEMORY_SHARE, around_max, streams_max};
 use crate::others::{Meant, OtherSetting, OtherValue};
 use crate::source::Source;
@@ -104,6 +104,11 @@ impl<'a> Weighing<'a> {
             conflicts: conflicts(device, advised_kib, others),
             reasons,
             bound,
+            uncertain_plateau: self
+                .measured
+                .of(&device.identity)
+                .filter(|measured| !measured.certain)
+                .map(Measured::plateau),
         }
     }
 
@@ -163,6 +168,10 @@ impl<'a> Weighing<'a> {
 
     fn plateau(&self, device: &Device, class: Class) -> Option<Reason> {
         let measured = self.measured.of(&device.identity)?;
+        // A guess must not become a setting.
+        if !measured.certain {
+            return None;
+        }
         let plateau = measured.plateau().count();
         let suited = class.suited(self.expected.reading, None);
         // A probe measures throughput; a program that doesn't read in streams wants less.

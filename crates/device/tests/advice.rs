@@ -117,6 +117,7 @@ fn plateau(device: &Device, plateau_kib: u64) -> MeasuredBook {
         unix_s: 1,
         sweep: Vec::new(),
         plateau_kib,
+        certain: true,
         request_cost_ns: 1.0,
         bandwidth_bytes_per_s: 1.0,
         latency_ns: None,

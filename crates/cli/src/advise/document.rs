@@ -65,6 +65,8 @@ struct DeviceReport<'a> {
     /// The rules that had a say, in order.
     reasons: Vec<ReasonReport<'a>>,
     conflicts: Vec<ConflictReport<'a>>,
+    /// A measured plateau that isn't used, since it is not certain.
+    uncertain_plateau_kib: Option<u64>,
     /// Attributes that could not be read, each with the reason.
     not_seen: &'a [String],
 }
@@ -155,6 +157,7 @@ impl<'a> DeviceReport<'a> {
             bound_by: advice.bound.name(),
             reasons: advice.reasons.iter().map(ReasonReport::of).collect(),
             conflicts: advice.conflicts.iter().map(ConflictReport::of).collect(),
+            uncertain_plateau_kib: advice.uncertain_plateau.map(KiB::count),
             not_seen: &device.unseen,
         }
     }

@@ -3,7 +3,7 @@
 
 pub mod args;
 mod document;
-mod people;
+pub mod people;
 
 use std::path::Path;
 use std::process::ExitCode;

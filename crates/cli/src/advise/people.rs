@@ -99,13 +99,24 @@ fn closing(shown: &[Shown<'_>], left_out: usize) -> String {
     text
 }
 
-/// Remarks below the table: conflicts, and sources that could not be read.
+/// What a line of the table has no room for: conflicts, a measurement that isn't used, and what
+/// couldn't be seen.
 fn remarks(device: &Device, advice: &Advice) -> Vec<String> {
     let mut all: Vec<String> = advice.conflicts.iter().map(conflict).collect();
+    all.extend(advice.uncertain_plateau.map(uncertain));
     if !device.unseen.is_empty() {
         all.push(format!("not seen: {}", device.unseen.join("; ")));
     }
     all.into_iter().map(|line| printable(&line)).collect()
+}
+
+/// Why a measured plateau isn't used.
+pub fn uncertain(plateau: KiB) -> String {
+    format!(
+        "the plateau that a probe measured, {} KiB, is not certain and not used; a longer \
+         `foreread probe` (--max-time) may settle it",
+        grouped(plateau.count())
+    )
 }
 
 fn conflict(conflict: &Conflict) -> String {

@@ -20,7 +20,7 @@ use anyhow::{Result, bail};
 use foreread_device::{Advice, Applied, Device, DeviceNumber, Machine, Origin, Wish};
 use foreread_sys::open_files::{self, OpenFiles};
 
-use crate::advise::{Advised, Shown};
+use crate::advise::{Advised, Shown, people as people_of_advice};
 use crate::{EXIT_FAILURE, output, text};
 use args::ApplyArguments;
 use change::{change, wish};
@@ -39,14 +39,16 @@ pub fn apply(arguments: &ApplyArguments) -> Result<ExitCode> {
     let advised = Advised::read(sysroot, arguments.expected.expected());
     let machine = &advised.machine;
     let wishes = wishes(arguments, &advised)?;
+    note_unused(arguments, &advised)?;
     let (done, exit) = if arguments.dry_run {
         (Vec::new(), ExitCode::SUCCESS)
     } else {
         make(arguments, machine, &wishes)?
     };
-    let installed = match arguments.persist && !arguments.dry_run {
-        true => Some(persist::install(sysroot)?),
-        false => None,
+    let installed = match (arguments.persist, arguments.dry_run) {
+        (false, _) => None,
+        (true, true) => Some(persist::lacking(sysroot)?.is_some()),
+        (true, false) => Some(persist::install(sysroot)?),
     };
     let report = ApplyReport {
         dry_run: arguments.dry_run,
@@ -132,7 +134,25 @@ fn wishes(arguments: &ApplyArguments, advised: &Advised) -> Result<Vec<Wish>> {
     Ok(of_use.filter_map(wish_unless_in_conflict).collect())
 }
 
-/// The wish for a device that the user named, or an error that says why there is no advice.
+/// Names the measurements that aren't used, of the devices that are asked for.
+fn note_unused(arguments: &ApplyArguments, advised: &Advised) -> Result<()> {
+    if arguments.read_ahead.is_some() {
+        return Ok(());
+    }
+    let shown = match arguments.all {
+        true => advised.all().collect(),
+        false => advised.named(&arguments.tree.sysroot, &arguments.devices)?,
+    };
+    for (device, advice) in shown {
+        if let Some(plateau) = advice.uncertain_plateau {
+            let why = people_of_advice::uncertain(plateau);
+            output::note(&format!("{}: {why}", people_of_advice::name(device)));
+        }
+    }
+    Ok(())
+}
+
+/// What is advised for a device that was named; why not, when it isn't to be had.
 fn wish_of_named(arguments: &ApplyArguments, (device, advice): Shown<'_>) -> Result<Wish> {
     let name = &device.identity.name;
     let Some(kib) = advice.advised_kib else {

@@ -28,21 +28,34 @@ pub fn applied(report: &ApplyReport) -> String {
         out += &undo_line(&report.done);
     }
     if let Some(changed) = report.installed {
-        let what = if changed { "Installed" } else { "Unchanged:" };
-        // Writing to a string can't fail.
-        let _ = writeln!(
-            out,
-            "{what} {}: udev applies what is advised to new devices and mounts. To undo: foreread \
-             rollback --persist",
-            escaped_path(&report.rule)
-        );
+        out += &rule_line(report, changed);
     }
     out
 }
 
+fn rule_line(report: &ApplyReport, changed: bool) -> String {
+    let path = escaped_path(&report.rule);
+    match (report.dry_run, changed) {
+        (true, true) => format!(
+            "Would be installed: {path}, by which udev applies what is advised to new devices and \
+             mounts.\n"
+        ),
+        (true, false) => format!("Would stay as it is: {path}\n"),
+        (false, _) => format!(
+            "{} {path}: udev applies what is advised to new devices and mounts. To undo: foreread \
+             rollback --persist\n",
+            if changed { "Installed" } else { "Unchanged:" }
+        ),
+    }
+}
+
 fn planned(report: &ApplyReport) -> String {
     if report.wishes.is_empty() {
-        return "Nothing would be changed: all is set as advised.\n".to_owned();
+        return match report.installed {
+            // Only the rule was asked for, or all devices are as advised.
+            Some(true) => String::new(),
+            _ => "Nothing would be changed: all is set as advised.\n".to_owned(),
+        };
     }
     let mut rows = table(&["device", "now, KiB", "would be, KiB", "because"]);
     for (device, wish) in &report.wishes {

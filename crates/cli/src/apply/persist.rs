@@ -51,6 +51,22 @@ pub fn look(sysroot: &Path) -> Result<Rule> {
 /// Writes it; udev notices by itself. Returns whether it was changed.
 pub fn install(sysroot: &Path) -> Result<bool> {
     let path = path(sysroot);
+    let Some(rule) = lacking(sysroot)? else {
+        return Ok(false);
+    };
+    let cannot = || format!("cannot write {}", path.display());
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(directory).with_context(cannot)?;
+    save::replace_for_all(&path, rule.as_bytes()).with_context(cannot)?;
+    Ok(true)
+}
+
+/// The rule that [`install`] would write. `None`: it is there already.
+///
+/// # Errors
+/// When it may not be installed, or replaces somebody's own.
+pub fn lacking(sysroot: &Path) -> Result<Option<String>> {
+    let path = path(sysroot);
     if look(sysroot)? == Rule::Others {
         bail!(
             "{} was edited by somebody, and stays; remove it to have it written anew",
@@ -60,14 +76,8 @@ pub fn install(sysroot: &Path) -> Result<bool> {
     let program = std::env::current_exe().context("cannot tell where foreread is")?;
     refuse_if_replaceable(&program)?;
     let rule = udev_rule(&program.to_string_lossy())?;
-    if fs::read(&path).is_ok_and(|old| old == rule.as_bytes()) {
-        return Ok(false);
-    }
-    let cannot = || format!("cannot write {}", path.display());
-    let directory = path.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(directory).with_context(cannot)?;
-    save::replace_for_all(&path, rule.as_bytes()).with_context(cannot)?;
-    Ok(true)
+    let is_there = fs::read(&path).is_ok_and(|old| old == rule.as_bytes());
+    Ok((!is_there).then_some(rule))
 }
 
 /// Removes it, when it is as it was written. Returns whether it was there.

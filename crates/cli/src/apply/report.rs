@@ -18,7 +18,7 @@ pub struct ApplyReport {
     pub done: Vec<Done>,
     /// Processes that keep the old value in their open files.
     pub holders: OpenFiles,
-    /// Whether the udev rule was changed, if it was asked for.
+    /// Whether the udev rule was changed, or in a dry run would be, if it was asked for.
     pub installed: Option<bool>,
     pub rule: PathBuf,
 }

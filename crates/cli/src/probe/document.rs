@@ -28,6 +28,8 @@ pub struct ProbeReport<'a> {
     best_kib: u64,
     /// Whether the plateau is certain.
     certain: bool,
+    /// Whether all sizes that decide were measured often enough. Advice needs this, too.
+    complete: bool,
     /// Sizes that may be the plateau as well.
     open_kib: Vec<u64>,
     /// None of fewer than two sizes.
@@ -112,6 +114,7 @@ impl<'a> ProbeReport<'a> {
             plateau_kib: plateau.read_ahead.count(),
             best_kib: plateau.best.count(),
             certain: plateau.is_certain(),
+            complete: found.is_complete,
             open_kib: plateau.open.iter().map(|size| size.count()).collect(),
             fit: found.fit.as_ref().map(FitReport::of),
             latency: found.latency.as_ref().map(LatencyReport::of),

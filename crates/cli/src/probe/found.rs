@@ -33,6 +33,8 @@ pub struct Found {
     pub points: Vec<SweepPoint>,
     pub skipped: Vec<(KiB, Skipped)>,
     pub plateau: Plateau,
+    /// Whether the sweep can tell the plateau.
+    pub is_complete: bool,
     pub fit: Option<Fit>,
     pub latency: Option<Latency>,
     pub direct: Vec<DirectPoint>,

@@ -90,6 +90,7 @@ pub fn measure(
         skipped: sweep.skipped(),
         fit: Fit::of(&sweep.estimates(), KiB::new(request_max_kib)),
         plateau,
+        is_complete: sweep.is_complete(),
         latency: None,
         direct: Vec::new(),
         readers: Vec::new(),
@@ -312,6 +313,11 @@ fn doubts(found: &Found) -> Vec<String> {
             "the plateau is not certain: whether {} is within 2 % of the best lies within the noise",
             open.join(" or ")
         ));
+    }
+    if !found.is_complete && !found.is_interrupted {
+        doubts.push(
+            "the sweep is not complete: it lacks sizes, or passes of those that decide".to_owned(),
+        );
     }
     let skipped = |why: Skipped| {
         let sizes = found.skipped.iter().filter(move |skipped| skipped.1 == why);

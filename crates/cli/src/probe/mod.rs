@@ -58,17 +58,30 @@ pub fn probe(arguments: &ProbeArguments) -> Result<ExitCode> {
         found.notes.push(format!("{error:#}"));
     }
     found.elapsed = begun.elapsed();
-    if !found.is_interrupted
-        && let Err(error) = DeviceState::of(root).keep(measured(&found))
-    {
-        found
-            .notes
-            .push(format!("not remembered for advice: {error:#}"));
+    if !found.is_interrupted {
+        found.notes.extend(keep(root, &found));
     }
     tell(arguments, &found)
 }
 
-/// Other sizes for the device that the picture marks.
+/// Keeps the result for advice. Returns why advice doesn't use it, if so.
+fn keep(root: &Path, found: &Found) -> Option<String> {
+    let measured = measured(found);
+    let is_certain = measured.certain;
+    match DeviceState::of(root).keep(measured) {
+        Err(error) => Some(format!("not remembered for advice: {error:#}")),
+        Ok(true) if is_certain => None,
+        Ok(true) => Some(
+            "advise and apply don't use this measurement: they use certain and complete ones only"
+                .to_owned(),
+        ),
+        Ok(false) => {
+            Some("not remembered: an earlier measurement of this device is certain".to_owned())
+        }
+    }
+}
+
+/// What else is known of the size for the device.
 fn marks(found: &Found) -> Marks {
     let advised = Advised::read(Path::new("/"), Expected::default());
     let own = |(device, _): &Shown<'_>| device.identity.is_same_attachment(&found.identity);
@@ -109,6 +122,7 @@ fn measured(found: &Found) -> Measured {
         unix_s: since.map_or(0, |since| since.as_secs()),
         sweep: found.points.clone(),
         plateau_kib: found.plateau.read_ahead.count(),
+        certain: found.is_complete && found.plateau.is_certain(),
         request_cost_ns: found.fit.map_or(0.0, |fit| fit.request_cost_ns),
         bandwidth_bytes_per_s: found.fit.map_or(0.0, |fit| fit.bandwidth_bytes_per_s),
         latency_ns: latency.map(|latency| latency.latency_ns),
