@@ -10,8 +10,9 @@ use foreread_watch::log::followed::FollowedFile;
 use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
-/// Time limit for an answer. The thread that follows streams answers after its pending work.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit for an answer. The thread that follows streams answers after its pending work. A
+/// client of `watch` has 5 s in all, so that it still hears that there was no answer.
+const PATIENCE: Duration = Duration::from_secs(4);
 /// Length of a clock tick in `/proc`.
 const TICK_NS: u64 = 10_000_000;
 
@@ -22,7 +23,7 @@ pub enum NotFollowed {
     #[error("{0}")]
     Refused(String),
     /// The thread that follows streams didn't answer in time.
-    #[error("whoever follows them didn't answer within {} s", PATIENCE.as_secs())]
+    #[error("the thread that follows streams did not answer within {} s", PATIENCE.as_secs())]
     Busy,
 }
 
@@ -51,7 +52,7 @@ impl Asked {
         }
     }
 
-    /// Waits for the answer, at most 5 s.
+    /// Waits for the answer, at most 4 s.
     ///
     /// # Errors
     /// [`NotFollowed`] if no answer arrives.
