@@ -1,22 +1,62 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A UNIX socket where others ask, between two looks at the kernel.
+//! A UNIX socket where other processes ask: clients go in, those that may ask come out.
+//!
+//! Root and our own user may ask, up to [`CLIENTS_MAX`] at once, each for [`REQUEST_TIME`] in all.
+//! Whoever takes a client from here should answer it by a thread of its own. Others hear why not.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use foreread_sys::{peer, unix_socket};
 
-/// How long somebody who asks may keep us waiting.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// Time for a request and its answer together. Both are small: a client that needs longer hangs.
+pub const REQUEST_TIME: Duration = Duration::from_secs(5);
+/// Clients at once. Each has a thread, and the memory of an answer.
+pub const CLIENTS_MAX: usize = 8;
+/// Clients that are refused between two looks at the kernel.
+const REFUSALS_MAX: usize = 64;
+/// What is handed to the kernel at once: it waits once for room for so much, so that the time limit
+/// holds for a client that reads slowly.
+const WRITE_BYTES: usize = 16 << 10;
+
+/// Why a client isn't answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is of another user.
+    Forbidden,
+    /// [`CLIENTS_MAX`] others are being answered.
+    Busy,
+}
+
+impl Refusal {
+    /// In a few words.
+    pub fn words(self) -> String {
+        match self {
+            Self::Forbidden => "only root may ask; use sudo".to_owned(),
+            Self::Busy => format!("{CLIENTS_MAX} others are being answered; ask again later"),
+        }
+    }
+}
 
 /// Removed when dropped.
 pub struct Socket {
     listener: UnixListener,
     path: PathBuf,
+    /// One for us, and one for each client.
+    clients: Arc<()>,
+}
+
+/// A client that may ask. A read or write fails once its time is over.
+pub struct Client {
+    stream: UnixStream,
+    until: Instant,
+    _counted: Arc<()>,
 }
 
 impl Socket {
@@ -29,32 +69,83 @@ impl Socket {
                     path.display()
                 );
             }
-            if UnixStream::connect(path).is_ok() {
+            if unix_socket::is_listened_at(path) {
                 bail!("something listens at {} already", path.display());
             }
             fs::remove_file(path).with_context(|| format!("cannot replace {}", path.display()))?;
         }
-        let listen = || -> io::Result<UnixListener> {
-            let listener = UnixListener::bind(path)?;
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        };
-        let listener = listen().with_context(|| format!("cannot listen at {}", path.display()))?;
-        let path = path.to_owned();
-        Ok(Self { listener, path })
+        let listener = unix_socket::listen_at(path)
+            .with_context(|| format!("cannot listen at {}", path.display()))?;
+        Ok(Self {
+            listener,
+            path: path.to_owned(),
+            clients: Arc::new(()),
+        })
     }
 
-    /// Somebody who asks now, who keeps no read or write waiting for long.
-    pub fn next(&self) -> io::Result<Option<UnixStream>> {
-        let stream = match self.listener.accept() {
-            Ok((stream, _)) => stream,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Some(stream))
+    /// The next client that may ask, if there is one now. Each client before it that may not is told
+    /// so in the words of `refuse`.
+    pub fn next(&self, refuse: impl Fn(Refusal) -> String) -> io::Result<Option<Client>> {
+        for _ in 0..REFUSALS_MAX {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                // It has gone again.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
+                Err(error) => return Err(error),
+            };
+            let refusal = if !peer::is_root_or_us(&stream).unwrap_or(false) {
+                Refusal::Forbidden
+            } else if Arc::strong_count(&self.clients) > CLIENTS_MAX {
+                Refusal::Busy
+            } else {
+                return Ok(Some(Client {
+                    stream,
+                    until: Instant::now() + REQUEST_TIME,
+                    _counted: Arc::clone(&self.clients),
+                }));
+            };
+            // A client that doesn't listen doesn't want to know.
+            let _ = tell_at_once(&stream, &refuse(refusal));
+        }
+        Ok(None)
+    }
+}
+
+/// Says what a socket has room for, which is never less than some kilobytes, without waiting.
+fn tell_at_once(mut stream: &UnixStream, text: &str) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    // What is left unread would make the kernel report an error to the client.
+    let _ = stream.read(&mut [0; 4096]);
+    stream.write_all(text.as_bytes())
+}
+
+impl Client {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        match left.is_zero() {
+            true => Err(ErrorKind::TimedOut.into()),
+            false => Ok(Some(left)),
+        }
+    }
+}
+
+impl Read for Client {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(bytes)
+    }
+}
+
+impl Write for Client {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        let part = bytes.get(..WRITE_BYTES).unwrap_or(bytes);
+        self.stream.write(part)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -69,6 +160,11 @@ impl Drop for Socket {
 mod tests {
     use super::*;
 
+    fn listening(directory: &Path) -> (Socket, PathBuf) {
+        let path = directory.join("socket");
+        (Socket::listen(&path).unwrap(), path)
+    }
+
     #[test]
     fn a_dead_socket_is_replaced_and_nothing_else() {
         let directory = tempfile::tempdir().unwrap();
@@ -81,5 +177,51 @@ mod tests {
         fs::write(&path, "mine").unwrap();
         assert!(Socket::listen(&path).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn the_ninth_at_once_is_refused_until_another_has_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        let (socket, path) = listening(directory.path());
+        let next = || socket.next(Refusal::words).unwrap();
+        let mut asking = Vec::new();
+        let mut answered = Vec::new();
+        for _ in 0..CLIENTS_MAX {
+            asking.push(UnixStream::connect(&path).unwrap());
+            answered.push(next().expect("a client"));
+        }
+        let mut ninth = UnixStream::connect(&path).unwrap();
+        assert!(next().is_none());
+        let mut heard = String::new();
+        ninth.read_to_string(&mut heard).unwrap();
+        assert_eq!(heard, "8 others are being answered; ask again later");
+        answered.pop();
+        let _tenth = UnixStream::connect(&path).unwrap();
+        assert!(next().is_some());
+    }
+
+    #[test]
+    fn a_client_has_a_time_limit_in_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let (socket, path) = listening(directory.path());
+        let mut asking = UnixStream::connect(&path).unwrap();
+        let mut client = socket.next(Refusal::words).unwrap().expect("a client");
+        client.until = Instant::now() + Duration::from_millis(300);
+        // It sends a little again and again.
+        let sending = std::thread::spawn(move || {
+            while asking.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let mut bytes = [0; 512];
+        let ended = loop {
+            if let Err(error) = client.read(&mut bytes) {
+                break error.kind();
+            }
+        };
+        assert!(matches!(ended, ErrorKind::TimedOut | ErrorKind::WouldBlock));
+        assert!(client.write(b"late").is_err());
+        drop(client);
+        sending.join().unwrap();
     }
 }

@@ -32,4 +32,5 @@ pub mod save;
 pub mod service_manager;
 pub mod signals;
 pub mod start_pages;
+pub mod unix_socket;
 pub mod uring;

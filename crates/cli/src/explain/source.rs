@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::watch::line::NO_ANSWER;
 use crate::watch::{log_lines, service};
 
 /// Time limit for the answer. A running `watch` looks for queries every second.
@@ -38,13 +39,21 @@ pub fn each_line(log: Option<&Path>, mut take: impl FnMut(&Value) -> Result<()>)
     };
     let waiting = stream.set_read_timeout(Some(PATIENCE));
     waiting.with_context(|| format!("cannot ask at {name}"))?;
-    let mut lines = 0u64;
+    let (mut lines, mut refused) = (0u64, None);
     log_lines::each_line_of(&stream, &name, |line, _| {
         lines += 1;
+        if line["what"] == NO_ANSWER {
+            let why = line["why"].as_str().unwrap_or_default();
+            refused = Some(why.to_owned());
+            return Ok(false);
+        }
         take(line).map(|()| true)
     })?;
+    if let Some(why) = refused {
+        bail!("the running `foreread watch` doesn't answer: {why}");
+    }
     if lines == 0 {
-        bail!("the running `foreread watch` doesn't answer: only root may ask; use sudo");
+        bail!("the running `foreread watch` says nothing; try again, or use --log LOG");
     }
     Ok(())
 }

@@ -3,19 +3,18 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use foreread_linux_watch::{AskedStreams, NotFollowed};
-use foreread_sys::peer;
 use foreread_watch::log::followed::{FollowedFile, Told};
 use foreread_watch::log::note::{Note, What};
 
 use super::line;
 use crate::output;
-use crate::socket::Socket;
+use crate::socket::{Client, Refusal, Socket};
 
 /// Limit of kept lines, for each of the two lists.
 const LINES_MAX: usize = 4096;
@@ -27,8 +26,6 @@ pub struct Asked {
     socket: Option<Socket>,
     recent: Recent,
     started: Instant,
-    /// One client at a time is answered, by a thread: a client may read slowly.
-    answering: Option<JoinHandle<()>>,
 }
 
 impl Asked {
@@ -43,7 +40,6 @@ impl Asked {
             socket,
             recent: Recent::default(),
             started: Instant::now(),
-            answering: None,
         }
     }
 
@@ -63,44 +59,40 @@ impl Asked {
         }
     }
 
-    /// Answers the next one who asks and may; the others wait for the next time. For him alone it
-    /// is asked which streams are followed.
-    pub fn answer(&mut self, ask_streams: impl FnOnce() -> AskedStreams) {
-        let is_busy = |thread: &JoinHandle<()>| !thread.is_finished();
-        if self.answering.as_ref().is_some_and(is_busy) {
-            return;
+    /// Lets each of those who ask now and may be answered by a thread: they may be slow. For them
+    /// alone it is asked which streams are followed.
+    pub fn answer(&mut self, ask_streams: impl Fn() -> AskedStreams) {
+        let Some(socket) = &self.socket else { return };
+        let refuse = |why: Refusal| line::of_refusal(&why.words());
+        // One text for all of them: it may be of megabytes.
+        let mut text = None;
+        while let Ok(Some(client)) = socket.next(refuse) {
+            let text = text.get_or_insert_with(|| Arc::from(self.recent.text()));
+            let (text, started) = (Arc::clone(text), self.started);
+            let asked = ask_streams();
+            let answer = move || {
+                // A client that hangs up doesn't want to know.
+                let _ = tell(client, &text, asked, started);
+            };
+            // Without a thread the client hears nothing, and may ask again.
+            let _ = thread::Builder::new().name("answer".into()).spawn(answer);
         }
-        let Some(Ok(Some(stream))) = self.socket.as_ref().map(Socket::next) else {
-            return;
-        };
-        if !peer::is_root_or_us(&stream).unwrap_or(false) {
-            return;
-        }
-        let (text, started) = (self.recent.text(), self.started);
-        let asked = ask_streams();
-        let answer = move || {
-            // The client may hang up before the end of the answer; that is no error here.
-            let _ = tell(stream, &text, asked, started);
-        };
-        let thread = thread::Builder::new().name("answer".into());
-        // If the thread cannot be started, the client gets an empty answer and may ask again.
-        self.answering = thread.spawn(answer).ok();
     }
 }
 
 fn tell(
-    mut stream: UnixStream,
+    mut client: Client,
     text: &str,
     asked: AskedStreams,
     started: Instant,
 ) -> io::Result<()> {
-    stream.write_all(text.as_bytes())?;
-    let mut stream = BufWriter::new(stream);
+    client.write_all(text.as_bytes())?;
+    let mut client = BufWriter::new(client);
     for what in told(asked.wait()) {
         let line = line::of_watcher(started.elapsed(), what);
-        stream.write_all(line.as_bytes())?;
+        client.write_all(line.as_bytes())?;
     }
-    stream.flush()
+    client.flush()
 }
 
 /// Notes about the streams that are followed, or why there are none.
@@ -165,6 +157,7 @@ impl Recent {
 mod tests {
     use super::*;
     use std::io::Read;
+    use std::os::unix::net::UnixStream;
 
     fn refused(process: u32, bytes: usize) -> Note {
         Note {
@@ -196,7 +189,6 @@ mod tests {
         assert!(ask(&mut asked, &path).contains("\"started\""));
         let notes: Vec<Note> = (1..=5000).map(|process| refused(process, 9)).collect();
         asked.take(&notes);
-        asked.answering.take().unwrap().join().unwrap();
         let text = ask(&mut asked, &path);
         assert_eq!(text.lines().count(), LINES_MAX + 1);
         assert!(text.lines().last().unwrap().contains("\"process\":5000"));
@@ -211,7 +203,6 @@ mod tests {
         });
         asked.take(&shares.collect::<Vec<_>>());
         asked.take(&[refused(3, 9)]);
-        asked.answering.take().unwrap().join().unwrap();
         let text = ask(&mut asked, &path);
         let what = |line: &str| line.contains("\"refused\"");
         let places = text.lines().enumerate().filter(|(_, line)| what(line));

@@ -104,6 +104,22 @@ enum WalkEvent<'a> {
     },
 }
 
+/// The only line for a client that isn't answered.
+#[derive(Serialize)]
+struct NoAnswer<'a> {
+    what: &'static str,
+    why: &'a str,
+}
+
+/// The value of `what` in a line for a client that isn't answered; its reason is in `why`.
+pub const NO_ANSWER: &str = "no_answer";
+
+/// The line for a client that isn't answered.
+pub fn of_refusal(why: &str) -> String {
+    let what = NO_ANSWER;
+    of_watcher(Duration::ZERO, NoAnswer { what, why })
+}
+
 /// The first line after those of another watcher.
 pub fn of_start() -> String {
     of_watcher(Duration::ZERO, Started { what: log::STARTED })

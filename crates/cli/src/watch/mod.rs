@@ -5,7 +5,7 @@ pub mod args;
 mod asked;
 mod config;
 mod fetched;
-mod line;
+pub mod line;
 mod log;
 pub mod log_lines;
 mod profiles;

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! UNIX sockets at paths, for their owner only.
+
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use rustix::fs::{Mode, fchmod};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+};
+
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: i32 = 64;
+
+/// Listens at a path, where nothing may be yet. Only the owner may connect, whatever the umask;
+/// accepting doesn't wait.
+///
+/// The kernel makes the file with the mode of the unbound socket, less the umask. So there is no
+/// moment at which others may connect.
+///
+/// # Errors
+/// As the kernel says.
+pub fn listen_at(path: &Path) -> io::Result<UnixListener> {
+    let socket = unbound()?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
+}
+
+/// Whether a process listens at a path. Doesn't wait for it to accept.
+#[must_use]
+pub fn is_listened_at(path: &Path) -> bool {
+    let connected = || connect(&unbound()?, &SocketAddrUnix::new(path)?);
+    // More than its backlog have connected: it exists.
+    matches!(connected(), Ok(()) | Err(Errno::AGAIN))
+}
+
+fn unbound() -> Result<std::os::fd::OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_socket_is_private_and_found_while_it_is_listened_at() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("socket");
+        assert!(!is_listened_at(&path));
+        let listener = listen_at(&path)?;
+        assert_eq!(path.metadata()?.permissions().mode() & 0o777, 0o600);
+        assert!(is_listened_at(&path));
+        // Also if its backlog is full.
+        let mut waiting = Vec::new();
+        loop {
+            let socket = unbound()?;
+            let connected = connect(&socket, &SocketAddrUnix::new(&path)?);
+            waiting.push(socket);
+            if connected.is_err() || waiting.len() > 1000 {
+                break;
+            }
+        }
+        assert!(waiting.len() <= 1000 && is_listened_at(&path));
+        drop(listener);
+        assert!(!is_listened_at(&path) && UnixStream::connect(&path).is_err());
+        assert!(listen_at(&path).is_err(), "the file is still there");
+        Ok(())
+    }
+}
