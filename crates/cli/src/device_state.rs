@@ -8,7 +8,6 @@
 use std::env;
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -18,27 +17,46 @@ use foreread_sys::save;
 /// A directory of files about devices.
 pub struct DeviceState {
     directory: PathBuf,
+    /// The store of profiles around it, if there is one: nobody else may look into that.
+    store: Option<PathBuf>,
 }
 
 impl DeviceState {
     /// Permanent storage of the machine whose root directory is `sysroot`:
     /// `$FOREREAD_STATE_DIR/devices`, else `/var/lib/foreread/devices`.
     pub fn of(sysroot: &Path) -> Self {
-        Self::under(sysroot, "var/lib/foreread/devices")
+        Self::in_environment().unwrap_or_else(|| Self::below(sysroot.join("var/lib/foreread")))
     }
 
     /// Storage until the machine stops: `$FOREREAD_STATE_DIR/devices`, else `/run/foreread`.
     pub fn until_stop(sysroot: &Path) -> Self {
-        Self::under(sysroot, "run/foreread")
+        Self::in_environment().unwrap_or_else(|| Self {
+            directory: sysroot.join("run/foreread"),
+            store: None,
+        })
     }
 
-    fn under(sysroot: &Path, otherwise: &str) -> Self {
+    fn in_environment() -> Option<Self> {
         let set = env::var_os("FOREREAD_STATE_DIR").filter(|value| !value.is_empty());
-        let directory = set.map_or_else(
-            || sysroot.join(otherwise),
-            |top| PathBuf::from(top).join("devices"),
-        );
-        Self { directory }
+        set.map(|store| Self::below(store.into()))
+    }
+
+    fn below(store: PathBuf) -> Self {
+        Self {
+            directory: store.join("devices"),
+            store: Some(store),
+        }
+    }
+
+    /// Makes it, if need be.
+    pub fn create(&self) -> io::Result<()> {
+        if let Some(store) = &self.store {
+            if let Some(parent) = store.parent() {
+                save::create_directory_for_all(parent)?;
+            }
+            save::create_directory(store)?;
+        }
+        save::create_directory_for_all(&self.directory)
     }
 
     /// Where its files are; it may not be there yet.
@@ -54,11 +72,7 @@ impl DeviceState {
     /// Takes it for changing: one process at a time, others wait.
     pub fn lock(&self) -> Result<LockedState<'_>> {
         let cannot = || format!("cannot write to {}", self.directory.display());
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o755)
-            .create(&self.directory)
-            .with_context(cannot)?;
+        self.create().with_context(cannot)?;
         let lock = save::lock(&self.directory).with_context(cannot)?;
         save::remove_leftovers(&self.directory);
         Ok(LockedState {
@@ -133,9 +147,7 @@ mod tests {
     use super::*;
 
     fn state(directory: &Path) -> DeviceState {
-        DeviceState {
-            directory: directory.join("devices"),
-        }
+        DeviceState::below(directory.join("store"))
     }
 
     #[test]
@@ -146,6 +158,21 @@ mod tests {
         state.lock()?.replace("file", "old")?;
         state.lock()?.replace("file", "new")?;
         assert_eq!(state.read("file")?.as_deref(), Some("new"));
+        Ok(())
+    }
+
+    #[test]
+    fn nobody_else_may_look_into_the_store_around_it() -> Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+
+        let directory = tempfile::tempdir()?;
+        state(directory.path()).lock()?.replace("file", "text")?;
+        let mode = |path: &str| -> Result<u32> {
+            let metadata = directory.path().join(path).metadata()?;
+            Ok(metadata.permissions().mode() & 0o777)
+        };
+        assert_eq!(mode("store")?, 0o700);
+        assert_eq!(mode("store/devices")? & 0o022, 0);
         Ok(())
     }
 

@@ -165,7 +165,7 @@ fn file_name(name: &str) -> String {
 /// The lock of that device, for as long as it is probed.
 fn locked(state: &DeviceState, name: &str) -> Result<Lock> {
     let path = state.path(&format!("{PREFIX}{name}.lock"));
-    let lock = fs::create_dir_all(state.directory()).and_then(|()| save::try_lock(&path));
+    let lock = state.create().and_then(|()| save::try_lock(&path));
     let lock = lock.with_context(|| {
         format!(
             "cannot write {}, beside which the old setting is kept in case the probe is killed",

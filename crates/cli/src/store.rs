@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -195,11 +195,7 @@ impl Store {
     pub fn update(&self, key: &Key, lesson: Lesson) -> Result<Profile> {
         let place = || format!("cannot keep profiles in {}", self.directory.display());
         if !self.directory.is_dir() {
-            fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(&self.directory)
-                .with_context(place)?;
+            save::create_directory(&self.directory).with_context(place)?;
         }
         // The store is private: profiles name files of the user.
         fs::metadata(&self.directory).with_context(place)?;

@@ -200,6 +200,12 @@ fn a_dry_run_changes_nothing() {
     let machine = Machine::new();
     let said = machine.ok(&["apply", "--all", "--dry-run", "--persist"]);
     assert!(said.contains("sdb"), "{said}");
+    assert!(said.contains("Would be installed: "), "{said}");
+    let said = machine.ok(&["apply", "--dry-run", "--persist"]);
+    assert!(said.contains("Would be installed: "), "{said}");
+    assert!(!said.contains("Nothing would be changed"), "{said}");
+    let document = machine.json(&["apply", "--dry-run", "--persist"]);
+    assert_eq!(document["udev_rule"]["changed"], true, "{document}");
     assert_eq!(machine.kib("sdb"), "128");
     assert_eq!(
         fs::read_dir(machine.world.state())
@@ -208,6 +214,30 @@ fn a_dry_run_changes_nothing() {
         0
     );
     assert!(!machine.tree.path("etc").exists());
+}
+
+#[test]
+fn a_state_directory_that_it_makes_is_closed_to_others() {
+    let machine = Machine::new();
+    let state = machine.world.path("new-state");
+    let command = machine.command(&["apply", "sdb"]);
+    let output = Command::new("sh")
+        .args(["-c", "umask 000; exec \"$@\"", "sh"])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .env("FOREREAD_STATE_DIR", &state)
+        .output()
+        .expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let mode = |path: &std::path::Path| {
+        let metadata = fs::metadata(path).expect("it is there");
+        metadata.permissions().mode() & 0o777
+    };
+    assert_eq!(mode(&state), 0o700);
+    for entry in fs::read_dir(state.join("devices")).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        assert_eq!(mode(&path) & 0o022, 0, "{}", path.display());
+    }
 }
 
 #[test]
@@ -344,6 +374,8 @@ fn the_rule_is_installed_and_removed_unless_somebody_edits_it() {
         "{text}"
     );
     assert!(machine.ok(&["apply", "--persist"]).contains("Unchanged"));
+    let said = machine.ok(&["apply", "--persist", "--dry-run"]);
+    assert!(said.contains("Would stay as it is: "), "{said}");
     assert_eq!(machine.json(&["status"])["udev_rule"]["state"], "installed");
     machine.ok(&["rollback", "--persist"]);
     assert!(!rule.exists());

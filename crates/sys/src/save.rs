@@ -2,9 +2,9 @@
 //! Files that are written whole or not at all.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -52,18 +52,35 @@ fn replace_with_mode(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
 }
 
 /// Replaces a file by new content. Readers see the old or the new content, never a part. It does
-/// not wait for the disk: for files that mean nothing after a reboot.
+/// not wait for the disk: for files that mean nothing after a reboot. Only its owner may use it.
 ///
 /// # Errors
 /// As the kernel says; then the old file is untouched.
 pub fn replace_until_reboot(path: &Path, content: &[u8]) -> io::Result<()> {
     let temporary = temporary_beside(path);
-    let written = fs::write(&temporary, content).and_then(|()| fs::rename(&temporary, path));
+    let written = write(&temporary, content).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         // It may not exist: then there is nothing to remove.
         let _ = fs::remove_file(&temporary);
     }
     written
+}
+
+/// Creates a directory, and its missing parents, that only their owner may enter, whatever the
+/// umask. One that is there stays as it is.
+///
+/// # Errors
+/// As the kernel says.
+pub fn create_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// The same for directories that everybody may list and only their owner may change.
+///
+/// # Errors
+/// As the kernel says.
+pub fn create_directory_for_all(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o755).create(path)
 }
 
 /// Creates or empties a file of a user's choice that may name paths. A new one only its owner may

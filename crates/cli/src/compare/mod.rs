@@ -16,6 +16,7 @@ use foreread_core::policy::Policy;
 use foreread_sim::engine::Keep;
 use foreread_sim::matrix::{self, BASE, Cell, Matrix, Numbers, ORACLE, Workload};
 use foreread_sim::{Contender, Scenario, WORKLOADS};
+use foreread_sys::save;
 use foreread_trace::ReadOptions;
 
 use crate::EXIT_PARTLY;
@@ -91,9 +92,8 @@ pub fn compare(arguments: &CompareArguments) -> Result<ExitCode> {
     }
     // Before anything runs: a matrix takes minutes.
     if let Some(path) = &arguments.html {
-        let mut options = fs::OpenOptions::new();
-        let opened = options.create(true).append(true).open(path);
-        opened.with_context(|| format!("cannot write {}", path.display()))?;
+        // It names the traces that are compared.
+        save::append(path).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let matrix = run(workloads, &played, overrides.policies)?;
     let compared = Compared {
@@ -102,7 +102,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<ExitCode> {
         show,
     };
     if let Some(path) = &arguments.html {
-        fs::write(path, html::page(&compared))
+        save::write(path, html::page(&compared).as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if arguments.json {

@@ -11,7 +11,6 @@ mod progress;
 mod setting;
 mod workload;
 
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime};
@@ -21,6 +20,7 @@ use foreread_core::KiB;
 use foreread_device::{Expected, Measured, capacity_cap};
 use foreread_linux_sizing::probe::{Latency, Stop, Target};
 use foreread_sys::interrupt::Interrupt;
+use foreread_sys::save;
 
 use crate::advise::{Advised, Shown};
 use crate::device_state::DeviceState;
@@ -94,7 +94,8 @@ fn marks(found: &Found) -> Marks {
 
 fn tell(arguments: &ProbeArguments, found: &Found) -> Result<ExitCode> {
     if let Some(path) = &arguments.svg {
-        fs::write(path, picture::picture(found, marks(found)))
+        // A probe of a file names it.
+        save::write(path, picture::picture(found, marks(found)).as_bytes())
             .with_context(|| format!("cannot write {}", text::escaped_path(path)))?;
     }
     if arguments.json {

@@ -9,13 +9,13 @@ pub mod scenarios;
 pub mod subject;
 mod svg;
 
-use std::fs;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use foreread_sim::engine::{Keep, Outcome};
 use foreread_sim::scenario::{Checked, Combination};
 use foreread_sim::{Contender, Scenario};
+use foreread_sys::save;
 
 use crate::EXIT_PARTLY;
 use crate::args::SimArguments;
@@ -57,7 +57,8 @@ pub fn sim(arguments: &SimArguments) -> Result<ExitCode> {
     }
     let ran = run(scenario, &played, arguments)?;
     if let Some(path) = &arguments.svg {
-        fs::write(path, svg::of(&ran))
+        // It names the files of a trace.
+        save::write(path, svg::of(&ran).as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if let Some(call) = arguments.explain {

@@ -25,7 +25,10 @@ pub const RIGHTS: [Capability; 3] = [
     Capability::SysPtrace,
 ];
 
-/// A running watch of the machine. Its lock ends with it, or with the process.
+/// Where the service is found, unless another directory is set.
+const SYSTEM_DIRECTORY: &str = "/run/foreread";
+
+/// Until it is dropped, or this process ends in whatever way.
 pub struct Service {
     pub manager: ServiceManager,
     lock: Option<Lock>,
@@ -72,12 +75,21 @@ pub fn socket_path() -> PathBuf {
 /// `$FOREREAD_STATE_DIR`, else `/run/foreread`.
 fn runtime() -> PathBuf {
     let set = env::var_os("FOREREAD_STATE_DIR").filter(|value| !value.is_empty());
-    set.map_or_else(|| PathBuf::from("/run/foreread"), PathBuf::from)
+    set.map_or_else(|| PathBuf::from(SYSTEM_DIRECTORY), PathBuf::from)
+}
+
+/// Makes the directory, if need be. That of the system has what `status` reads for everybody; that
+/// of a user has profiles.
+fn create(directory: &Path) -> io::Result<()> {
+    match directory == Path::new(SYSTEM_DIRECTORY) {
+        true => save::create_directory_for_all(directory),
+        false => save::create_directory(directory),
+    }
 }
 
 fn only(directory: &Path) -> Result<Option<Lock>> {
     let path = directory.join("watch.lock");
-    let locked = fs::create_dir_all(directory).and_then(|()| save::try_lock(&path));
+    let locked = create(directory).and_then(|()| save::try_lock(&path));
     match locked {
         Ok(Some(lock)) => {
             // Only who asks for it would miss the number.
