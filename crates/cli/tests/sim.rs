@@ -113,6 +113,29 @@ fn csv_has_a_line_for_each_run() {
 }
 
 #[test]
+fn csv_and_json_say_the_same_of_a_device_with_any_name() {
+    const NAME: &str = "a, \"b\"\r\n";
+    let world = World::new();
+    let scenario = "[machine]\nmemory = \"2M\"\n[device]\npreset = \"usb\"\n\
+        name = \"a, \\\"b\\\"\\r\\n\"\n[queue]\nplug = \"device\"\nunplug = [\"waiter\", \"always\"]\n\
+        [readahead]\npolicy = \"linux\"\n[[file]]\nname = \"data\"\nsize = \"1M\"\n\
+        [[program]]\nname = \"reader\"\nfile = \"data\"\n";
+    fs::write(world.path("x.toml"), scenario).expect("a scenario");
+    let document = document(&world, &[]);
+    let text = stdout(&world.output(&["sim", "x.toml", "--csv"]));
+    let (_, rows) = text.split_once('\n').expect("a header");
+    let start = format!("linux,\"{}\",", NAME.replace('"', "\"\""));
+    let rows: Vec<&str> = rows.split_terminator(&start).filter(|row| !row.is_empty()).collect();
+    let runs = document["runs"].as_array().expect("runs");
+    assert_eq!((rows.len(), runs.len()), (2, 2), "{text}");
+    for (row, run) in rows.into_iter().zip(runs) {
+        let cells: Vec<&str> = row.trim_end().split(',').collect();
+        assert_eq!(cells[2], run["unplug"].as_str().expect("a word"), "{row}");
+        assert_eq!(cells[5], run["bytes_per_s"].to_string(), "{row}");
+    }
+}
+
+#[test]
 fn an_access_is_explained() {
     let world = world();
     let how = [

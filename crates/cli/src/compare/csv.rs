@@ -27,7 +27,7 @@ fn coordinates(cell: &CellReport<'_>) -> [String; 7] {
         quoted(place.device),
         place.memory_kib.to_string(),
         place.read_ahead_kib.to_string(),
-        place.unplug.to_owned(),
+        quoted(place.unplug),
         place.count.to_string(),
         cell.is_held_out.to_string(),
     ]

@@ -10,6 +10,7 @@ use foreread_sim::scenario::{Checked, Combination};
 use serde::Serialize;
 
 use super::Ran;
+use super::people::bytes_per_s;
 
 const PAGE_KIB: u64 = 4;
 
@@ -269,7 +270,7 @@ impl RunReport {
             unplug: ran.scenario.queues[run.queue].0.clone(),
             count: run.count,
             elapsed_ns: outcome.elapsed_ns,
-            bytes_per_s: outcome.bytes_per_s().round() as u64,
+            bytes_per_s: bytes_per_s(outcome),
             total: StatsReport::of(&outcome.total),
             programs: programs(outcome, &setup),
             files: files(outcome, &setup),

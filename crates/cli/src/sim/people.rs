@@ -251,10 +251,10 @@ pub fn csv(ran: &Ran) -> String {
             quoted(&run.device.name),
             (u64::from(run.read_ahead_pages) * PAGE_KIB).to_string(),
             (run.memory_pages * PAGE_KIB).to_string(),
-            ran.scenario.queues[run.queue].0.clone(),
+            quoted(&ran.scenario.queues[run.queue].0),
             outcome.programs.len().to_string(),
             outcome.elapsed_ns.to_string(),
-            format!("{:.0}", outcome.bytes_per_s()),
+            bytes_per_s(outcome).to_string(),
             stats.stall_ns.to_string(),
             stats.requests.to_string(),
             stats.request_bytes.to_string(),
@@ -278,9 +278,14 @@ pub fn csv(ran: &Ran) -> String {
     text
 }
 
-/// A cell of CSV.
+/// Throughput as programs read it: the same number in CSV and JSON.
+pub fn bytes_per_s(outcome: &Outcome) -> u64 {
+    outcome.bytes_per_s().round() as u64
+}
+
+/// A cell of CSV, quoted where it has to be (RFC 4180).
 pub fn quoted(name: &str) -> String {
-    if name.contains([',', '"', '\n']) {
+    if name.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", name.replace('"', "\"\""))
     } else {
         name.to_owned()
