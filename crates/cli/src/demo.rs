@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread demo`: what it is worth, on a modelled disk.
 
-mod document;
 mod fill;
-mod people;
+mod human;
+mod json;
 mod picture;
 mod progress;
 
@@ -63,9 +63,9 @@ pub fn demo(arguments: &DemoArguments) -> anyhow::Result<ExitCode> {
     }
     let result = measure(arguments, parameters)?;
     if arguments.json {
-        text::print_json(&document::DemoReport::of(&result))?;
+        text::print_json(&json::DemoReport::of(&result))?;
     } else {
-        text::print(&people::report(&result))?;
+        text::print(&human::report(&result))?;
     }
     if let Some(path) = &arguments.svg {
         draw(&result, path)?;
@@ -119,7 +119,7 @@ fn what_it_would_show(arguments: &DemoArguments, parameters: &DiskParameters) ->
          Nothing was measured and nothing was changed.\n",
         foreread_core::grouped(arguments.files),
         arguments.device,
-        people::disk(parameters),
+        human::disk(parameters),
         arguments.programs().join(", "),
     )
 }

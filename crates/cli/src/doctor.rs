@@ -112,9 +112,9 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<ExitCode> {
             programs: surveys.iter().map(SurveyReport::of).collect(),
         })?;
     } else {
-        text::print(&people(&checks, &recorders, is_whole))?;
+        text::print(&human(&checks, &recorders, is_whole))?;
         if arguments.programs {
-            text::print(&programs::people(&surveys))?;
+            text::print(&programs::human(&surveys))?;
         }
     }
     Ok(if is_whole {
@@ -124,7 +124,7 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<ExitCode> {
     })
 }
 
-fn people(checks: &[Check], recorders: &Recorders, is_whole: bool) -> String {
+fn human(checks: &[Check], recorders: &Recorders, is_whole: bool) -> String {
     let width = checks
         .iter()
         .map(|check| check.name.chars().count())

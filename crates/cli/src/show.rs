@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread show`: what a profile holds, what it was worth, and why replay is on or off.
 
-mod document;
+mod human;
+mod json;
 mod list;
-mod people;
 mod words;
 
 use std::ffi::OsString;
@@ -31,9 +31,9 @@ pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
     };
     let shown = Shown::read(path)?;
     if arguments.json {
-        text::print_json(&document::ShowReport::of(&shown, arguments.files))?;
+        text::print_json(&json::ShowReport::of(&shown, arguments.files))?;
     } else {
-        text::print(&people::of(&shown, arguments.files))?;
+        text::print(&human::of(&shown, arguments.files))?;
     }
     Ok(ExitCode::SUCCESS)
 }

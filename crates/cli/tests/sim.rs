@@ -125,7 +125,10 @@ fn csv_and_json_say_the_same_of_a_device_with_any_name() {
     let text = stdout(&world.output(&["sim", "x.toml", "--csv"]));
     let (_, rows) = text.split_once('\n').expect("a header");
     let start = format!("linux,\"{}\",", NAME.replace('"', "\"\""));
-    let rows: Vec<&str> = rows.split_terminator(&start).filter(|row| !row.is_empty()).collect();
+    let rows: Vec<&str> = rows
+        .split_terminator(&start)
+        .filter(|row| !row.is_empty())
+        .collect();
     let runs = document["runs"].as_array().expect("runs");
     assert_eq!((rows.len(), runs.len()), (2, 2), "{text}");
     for (row, run) in rows.into_iter().zip(runs) {

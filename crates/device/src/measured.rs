@@ -200,7 +200,12 @@ mod tests {
         let earlier = text.replace("\"certain\": true,", "");
         assert_ne!(text, earlier);
         let book = MeasuredBook::from_json(&earlier).unwrap();
-        assert!(!book.of(&measured("sda", "one", 0).identity).unwrap().certain);
+        assert!(
+            !book
+                .of(&measured("sda", "one", 0).identity)
+                .unwrap()
+                .certain
+        );
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! `foreread advise`: what each device's readahead is, should be, and why.
 
 pub mod args;
-mod document;
-pub mod people;
+pub mod human;
+mod json;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -101,12 +101,12 @@ pub fn advise(arguments: &AdviseArguments) -> Result<ExitCode> {
         output::note(&format!("not seen: {note}"));
     }
     if arguments.json {
-        let report = document::AdviceReport::of(&shown, left_out, &advised, expected);
+        let report = json::AdviceReport::of(&shown, left_out, &advised, expected);
         text::print_json(&report)?;
     } else if arguments.explain {
-        text::print(&people::prose(&shown, &advised.machine))?;
+        text::print(&human::prose(&shown, &advised.machine))?;
     } else {
-        text::print(&people::table(&shown, left_out))?;
+        text::print(&human::table(&shown, left_out))?;
     }
     Ok(ExitCode::SUCCESS)
 }

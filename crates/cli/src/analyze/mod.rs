@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread analyze`: where the block layer held reads back.
 
-mod document;
+mod human;
+mod json;
 mod live;
-mod people;
 mod picture;
 
 use std::fs::File;
@@ -64,8 +64,8 @@ fn tell(arguments: &AnalyzeArguments, analyzed: &Analyzed) -> Result<()> {
         output::note(note);
     }
     match arguments.json {
-        true => text::print_json(&document::AnalyzeReport::of(analyzed)),
-        false => text::print(&people::of(analyzed)),
+        true => text::print_json(&json::AnalyzeReport::of(analyzed)),
+        false => text::print(&human::of(analyzed)),
     }
 }
 

@@ -10,7 +10,7 @@ use foreread_blocktrace::{Device, Request, SECTOR_BYTES};
 use foreread_core::grouped;
 use foreread_model::Extent;
 
-use super::{Analyzed, people};
+use super::{Analyzed, human};
 use crate::axes::{rounded, ticks};
 use crate::positions::Positions;
 use crate::svg::Svg;
@@ -214,7 +214,7 @@ fn bars(
         false => "bars",
     };
     svg.begin("g", &[("class", &class)]);
-    svg.line("title", &[], &people::line(request, over_ns));
+    svg.line("title", &[], &human::line(request, over_ns));
     for (class, from_ns, to_ns) in parts {
         let (from, to) = (scale.x(from_ns), scale.x(to_ns));
         // A step that took no time worth drawing would hide its neighbour.

@@ -4,9 +4,9 @@
 
 pub mod args;
 mod change;
-mod document;
+mod human;
 mod journal_file;
-mod people;
+mod json;
 mod persist;
 mod report;
 mod rollback;
@@ -20,7 +20,7 @@ use anyhow::{Result, bail};
 use foreread_device::{Advice, Applied, Device, DeviceNumber, Machine, Origin, Wish};
 use foreread_sys::open_files::{self, OpenFiles};
 
-use crate::advise::{Advised, Shown, people as people_of_advice};
+use crate::advise::{Advised, Shown, human as human_advice};
 use crate::{EXIT_FAILURE, output, text};
 use args::ApplyArguments;
 use change::{change, wish};
@@ -59,9 +59,9 @@ pub fn apply(arguments: &ApplyArguments) -> Result<ExitCode> {
         rule: persist::path(sysroot),
     };
     if arguments.tree.json {
-        text::print_json(&document::ApplyDocument::of(&report))?;
+        text::print_json(&json::ApplyJson::of(&report))?;
     } else {
-        text::print(&people::applied(&report))?;
+        text::print(&human::applied(&report))?;
     }
     Ok(exit)
 }
@@ -145,8 +145,8 @@ fn note_unused(arguments: &ApplyArguments, advised: &Advised) -> Result<()> {
     };
     for (device, advice) in shown {
         if let Some(plateau) = advice.uncertain_plateau {
-            let why = people_of_advice::uncertain(plateau);
-            output::note(&format!("{}: {why}", people_of_advice::name(device)));
+            let why = human_advice::uncertain(plateau);
+            output::note(&format!("{}: {why}", human_advice::name(device)));
         }
     }
     Ok(())

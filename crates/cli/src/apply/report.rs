@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Results of `apply`, `status` and `rollback` as values. The commands fill them in; `document`
-//! renders them as JSON, `people` as text.
+//! Results of `apply`, `status` and `rollback` as values. The commands fill them in; `json`
+//! renders them as JSON, `human` as text.
 
 use std::path::PathBuf;
 

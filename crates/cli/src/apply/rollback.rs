@@ -13,7 +13,7 @@ use super::args::RollbackArguments;
 use super::change::{now_unix_s, put_back_probed};
 use super::journal_file::{self, JournalFile};
 use super::report::RollbackReport;
-use super::{document, people, persist};
+use super::{human, json, persist};
 use crate::device_state::DeviceState;
 use crate::{EXIT_FAILURE, EXIT_PARTLY, text};
 
@@ -36,9 +36,9 @@ pub fn rollback(arguments: &RollbackArguments) -> Result<ExitCode> {
         rule: persist::path(sysroot),
     };
     if arguments.tree.json {
-        text::print_json(&document::RollbackDocument::of(&report))?;
+        text::print_json(&json::RollbackJson::of(&report))?;
     } else {
-        text::print(&people::rolled_back(&report))?;
+        text::print(&human::rolled_back(&report))?;
     }
     Ok(exit(&report))
 }

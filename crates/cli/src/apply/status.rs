@@ -11,7 +11,7 @@ use foreread_linux_sizing::knobs::SysfsKnobs;
 use super::args::StatusArguments;
 use super::change::now_unix_s;
 use super::report::StatusReport;
-use super::{document, journal_file, people, persist};
+use super::{human, journal_file, json, persist};
 use crate::device_state::DeviceState;
 use crate::text;
 
@@ -40,9 +40,9 @@ pub fn status(arguments: &StatusArguments) -> Result<ExitCode> {
         rule_path: persist::path(sysroot),
     };
     if arguments.tree.json {
-        text::print_json(&document::StatusDocument::of(&report))?;
+        text::print_json(&json::StatusJson::of(&report))?;
     } else {
-        text::print(&people::status(&report))?;
+        text::print(&human::status(&report))?;
     }
     let in_force =
         |(_, standing): &(Entry, Standing)| matches!(standing, Standing::Ours | Standing::Manual);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread check-kernel`: whether this machine's kernel reads ahead as the model says.
 
-mod document;
+mod json;
 mod place;
 mod report;
 
@@ -78,7 +78,7 @@ struct Plan {
 pub fn check_kernel(arguments: &CheckKernelArguments) -> Result<ExitCode> {
     let (release, fit) = match &arguments.kernel {
         Some(name) => (name.parse()?, Fit::Modelled),
-        None => Release::of_release(&document::kernel_release()),
+        None => Release::of_release(&json::kernel_release()),
     };
     let plan = Plan {
         seed: arguments.seed,
@@ -89,7 +89,7 @@ pub fn check_kernel(arguments: &CheckKernelArguments) -> Result<ExitCode> {
         model: model(release, &arguments.without),
     };
     let (places, mut notes) = places(arguments)?;
-    notes.extend(other_release(&document::kernel_release(), release, fit));
+    notes.extend(other_release(&json::kernel_release(), release, fit));
     let bar = bar((plan.numbers.end - plan.numbers.start) * places.len() as u64);
     let mut outcomes = Vec::new();
     for place in &places {
@@ -101,9 +101,9 @@ pub fn check_kernel(arguments: &CheckKernelArguments) -> Result<ExitCode> {
         output::note(note);
     }
     if arguments.json {
-        text::print_json(&document::CheckKernelReport::of(&plan, &outcomes, &notes))?;
+        text::print_json(&json::CheckKernelReport::of(&plan, &outcomes, &notes))?;
     } else {
-        text::print(&report::people(&plan, &outcomes))?;
+        text::print(&report::human(&plan, &outcomes))?;
     }
     let is_equal = outcomes.iter().all(|o| o.equal == o.programs);
     Ok(if is_equal {

@@ -23,7 +23,7 @@ pub const NOT_SEEN: [&str; 4] = [
 ];
 
 /// All of it, as text.
-pub fn people(plan: &Plan, outcomes: &[Outcome]) -> String {
+pub fn human(plan: &Plan, outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     if let Some(outcome) = outcomes.iter().find(|o| o.sight == Sight::Residency) {
         by_residency(&mut text, outcome);
@@ -171,7 +171,7 @@ fn told(text: &mut String, who: &str, seen: Option<&Seen>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::CheckKernelReport;
+    use super::super::json::CheckKernelReport;
     use super::*;
     use crate::text;
     use foreread_core::policy::Policy;
@@ -213,7 +213,7 @@ mod tests {
         let (plan, outcome) = example();
         assert!(outcome.equal < outcome.programs, "none differs");
         let number = outcome.found.as_ref().expect("a difference").program.number;
-        let text = people(&plan, &[outcome]);
+        let text = human(&plan, &[outcome]);
         let again = format!("foreread check-kernel --file-system ext4 --seed 1 --program {number}");
         assert!(text.contains(&again), "{text}");
         assert!(
@@ -232,7 +232,7 @@ mod tests {
         outcome.counts_arrivals = false;
         (outcome.unsure, outcome.unconfirmed) = (2, 3);
         let outcomes = [outcome];
-        let text = people(&plan, &outcomes);
+        let text = human(&plan, &outcomes);
         for part in [
             "By residency, for BPF was",
             "Not seen, but by what comes of it: marks, sizes of folios, ",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--csv`: every cell under each policy, one a line, with plain numbers.
 
-use super::document::{CellReport, CompareReport, PolicyReport};
-use crate::sim::people::quoted;
+use super::json::{CellReport, CompareReport, PolicyReport};
+use crate::sim::human::quoted;
 
 const HEADER: &str = "workload,device,memory_kib,read_ahead_kib,unplug,count,held_out,policy,\
                       stall_ns,least,to_linux,elapsed_ns,latency_ns_p99,requests,fetched_pages,\

@@ -2,9 +2,9 @@
 //! `foreread compare`: policies held against each other over workloads, devices and memory.
 
 mod csv;
-mod document;
 mod html;
-mod people;
+mod human;
+mod json;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ use crate::args::CompareArguments;
 use crate::sim::scenarios;
 use crate::sim::subject::{Played, Subject};
 use crate::{runs, text};
-use document::CompareReport;
+use json::CompareReport;
 
 /// Policies that are compared when none is named.
 const POLICIES: [Contender; 3] = [
@@ -110,7 +110,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<ExitCode> {
     } else if arguments.csv {
         text::print(&csv::of(&CompareReport::of(&compared)))?;
     } else {
-        text::print(&people::of(&compared))?;
+        text::print(&human::of(&compared))?;
     }
     if !played.iter().all(Played::is_whole) {
         return Ok(ExitCode::from(EXIT_PARTLY));
@@ -249,9 +249,9 @@ fn run(workloads: Vec<Workload>, played: &[Played], policies: Vec<Contender>) ->
 fn place_of(compared: &Compared, cell: &Cell) -> String {
     let scenario = &compared.matrix.workloads[cell.workload].scenario;
     let run = &cell.run;
-    let mut words = vec![crate::sim::people::kib(run.memory_pages)];
+    let mut words = vec![crate::sim::human::kib(run.memory_pages)];
     if scenario.read_ahead_pages.len() > 1 {
-        let window = crate::sim::people::kib(u64::from(run.read_ahead_pages));
+        let window = crate::sim::human::kib(u64::from(run.read_ahead_pages));
         words.push(format!("window {window}"));
     }
     if scenario.queues.len() > 1 {

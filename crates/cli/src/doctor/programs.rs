@@ -42,7 +42,7 @@ fn remedy() -> &'static str {
 }
 
 /// A table of all programs.
-pub fn people(surveys: &[Survey]) -> String {
+pub fn human(surveys: &[Survey]) -> String {
     let mut text = String::new();
     for survey in surveys {
         // Writing to a string can't fail.

@@ -86,7 +86,7 @@ impl Doubts {
     }
 
     /// As sentences.
-    pub fn people(&self, process: u32) -> String {
+    pub fn human(&self, process: u32) -> String {
         let mut text = String::new();
         let last = time(self.last_ns);
         let times = |number| counted(number, "time", "times");

@@ -122,7 +122,7 @@ impl<'a> Followed<'a> {
         self.touching().next().is_some()
     }
 
-    pub fn people(&self) -> String {
+    pub fn human(&self) -> String {
         let mut text = String::new();
         for (file, streams) in self.touching() {
             if streams.is_empty() {
@@ -133,7 +133,7 @@ impl<'a> Followed<'a> {
                 );
             }
             let streams = streams.into_iter();
-            text.extend(streams.map(|stream| people(file, stream)));
+            text.extend(streams.map(|stream| human(file, stream)));
         }
         if !text.is_empty() {
             text += "Why so far, and what of it was fetched and used, is in a log only: \
@@ -191,7 +191,7 @@ fn direction(stream: &Stream) -> String {
     }
 }
 
-fn people(file: &FollowedFile, followed: &FollowedStream) -> String {
+fn human(file: &FollowedFile, followed: &FollowedStream) -> String {
     let stream = &followed.stream;
     let whose = match followed.process {
         Some(process) => format!("of process {process} "),

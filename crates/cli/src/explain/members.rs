@@ -45,7 +45,7 @@ impl Members {
     }
 
     /// As a sentence; nothing where there are none.
-    pub fn people(&self, subject: &Subject) -> String {
+    pub fn human(&self, subject: &Subject) -> String {
         if let Some(member) = self.of(subject) {
             return format!(
                 "  Process {} shares it since {}: what it reads counts as read on this walk.\n",

@@ -137,7 +137,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<ExitCode> {
     match arguments.json {
         true => text::print_json(&ExplainReport::of(&subject, &walks, &streams, &followed))?,
         false if is_known => {
-            text::print(&(walks.people() + &streams.people() + &followed.people()))?;
+            text::print(&(walks.human() + &streams.human() + &followed.human()))?;
         }
         false => text::print(&format!(
             "nothing is known of {}: {}\n",

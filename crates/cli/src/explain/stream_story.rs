@@ -115,7 +115,7 @@ impl Story {
         })
     }
 
-    pub fn people(&self, file: &FileKey, thread: u32) -> String {
+    pub fn human(&self, file: &FileKey, thread: u32) -> String {
         let mut text = format!(
             "Thread {thread} of process {} {} inode {} of device {} {}: {}, {} of them missed \
              something; it was last at page {}.\n",

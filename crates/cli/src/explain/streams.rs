@@ -160,10 +160,10 @@ impl<'a> Streams<'a> {
         self.lost && self.is_known()
     }
 
-    pub fn people(&self) -> String {
+    pub fn human(&self) -> String {
         let touching = self.touching();
         touching
-            .map(|((_, file, thread), story)| story.people(file, *thread))
+            .map(|((_, file, thread), story)| story.human(file, *thread))
             .collect()
     }
 

@@ -107,7 +107,7 @@ impl Told {
         newest_top(&self.tops)
     }
 
-    pub fn people(&self, subject: &Subject) -> String {
+    pub fn human(&self, subject: &Subject) -> String {
         let mut text = format!(
             "Process {} {} below {} (begun at {}).\n",
             self.process,
@@ -122,7 +122,7 @@ impl Told {
             let words = order_words(order);
             text += &format!("  Confirmed by the lists of directories: it goes {words}.\n");
         }
-        text += &self.members.people(subject);
+        text += &self.members.human(subject);
         if self.tops.len() > 1 {
             text += "  It went on beside the tree in which it began, and so the walk rose.\n";
         }

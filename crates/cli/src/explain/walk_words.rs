@@ -18,7 +18,7 @@ use crate::text::{escaped, printable};
 const NAMES_MAX: usize = 8;
 
 impl Story {
-    pub fn people(&self, subject: &Subject) -> String {
+    pub fn human(&self, subject: &Subject) -> String {
         let mut text = match subject {
             Subject::File(file) if !file.is_directory => format!("{}\n", self.of_file(file)),
             _ => String::new(),
@@ -39,7 +39,7 @@ impl Story {
         if let Some(suspicion) = &self.suspicion {
             text += &format!("  Suspect since {}.\n", suspect_words(suspicion));
         }
-        text += &self.members.people(subject);
+        text += &self.members.human(subject);
         text += &format!(
             "  Confirmed by the lists of directories: it goes {}.\n",
             order_words(walk.order())

@@ -203,10 +203,10 @@ impl<'a> Walks<'a> {
         self.touching().any(|story| story.has_lost)
     }
 
-    pub fn people(&self) -> String {
-        let stories = self.touching().map(|story| story.people(self.subject));
+    pub fn human(&self) -> String {
+        let stories = self.touching().map(|story| story.human(self.subject));
         let mut text: String = stories.collect();
-        text.extend(self.told_touching().map(|told| told.people(self.subject)));
+        text.extend(self.told_touching().map(|told| told.human(self.subject)));
         for ((_, process), at) in &self.missed_by {
             text += &format!(
                 "Process {process} missed it at {}, when no walk was ahead of that.\n",
@@ -214,7 +214,7 @@ impl<'a> Walks<'a> {
             );
         }
         let doubtful = self.doubtful();
-        text.extend(doubtful.map(|(process, doubts)| doubts.people(process)));
+        text.extend(doubtful.map(|(process, doubts)| doubts.human(process)));
         text
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Result of a probe. `measure` fills it in; `document` renders it as JSON, `people` as text,
+//! Result of a probe. `measure` fills it in; `json` renders it as JSON, `human` as text,
 //! `picture` as SVG.
 
 use std::time::Duration;

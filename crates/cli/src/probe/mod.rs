@@ -2,10 +2,10 @@
 //! `foreread probe`: which readahead size a device is best read with, measured.
 
 pub mod args;
-mod document;
 mod found;
+mod human;
+mod json;
 mod measure;
-mod people;
 mod picture;
 mod progress;
 mod setting;
@@ -99,9 +99,9 @@ fn tell(arguments: &ProbeArguments, found: &Found) -> Result<ExitCode> {
             .with_context(|| format!("cannot write {}", text::escaped_path(path)))?;
     }
     if arguments.json {
-        text::print_json(&document::ProbeReport::of(found))?;
+        text::print_json(&json::ProbeReport::of(found))?;
     } else {
-        text::print(&people::people(found))?;
+        text::print(&human::of(found))?;
     }
     for note in &found.notes {
         output::note(note);

@@ -7,7 +7,7 @@ use foreread_core::KiB;
 use foreread_device::{PLATEAU_SHARE, SweepPoint};
 
 use super::found::{Found, size};
-use super::people::megabytes;
+use super::human::megabytes;
 use crate::axes::{rounded, ticks};
 use crate::svg::Svg;
 

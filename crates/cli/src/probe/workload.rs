@@ -85,7 +85,7 @@ pub fn probe(arguments: &ProbeArguments) -> Result<ExitCode> {
     if arguments.json {
         text::print_json(&WorkloadReport::of(arguments, &points, before_kib))?;
     } else {
-        text::print(&people(&points, before_kib))?;
+        text::print(&human(&points, before_kib))?;
     }
     Ok(match is_interrupted || notes(&points) {
         true => ExitCode::from(EXIT_PARTLY),
@@ -175,7 +175,7 @@ fn notes(points: &[Point]) -> bool {
     unfollowed > 0
 }
 
-fn people(points: &[Point], before_kib: u64) -> String {
+fn human(points: &[Point], before_kib: u64) -> String {
     let mut rows = table(&[
         "read-ahead",
         "time",

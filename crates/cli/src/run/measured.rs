@@ -9,7 +9,7 @@ use foreread_linux_recorder::{Counts, Fetched, Unresolved};
 use foreread_profile::benefit::{COLD_BELOW_PERMILLE, Verdict, judge, saved_ns};
 use foreread_profile::{BlindSpots, PAGE_BYTES, Profile, Program, Recorder, Run, RunMode};
 
-use super::document::{AccountingReport, ProfileReport, RunReport};
+use super::json::{AccountingReport, ProfileReport, RunReport};
 use super::replayed::ReplayReport;
 use super::shortfall;
 use super::timeline::Timeline;

@@ -2,7 +2,7 @@
 //! `run`, `record` and `replay`.
 
 mod command;
-mod document;
+mod json;
 mod measured;
 mod remembered;
 mod replayed;

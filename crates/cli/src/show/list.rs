@@ -34,12 +34,12 @@ pub fn list(store: &Store, as_json: bool) -> Result<()> {
             "no profiles in {directory} yet; `foreread run -- COMMAND` records one\n"
         ));
     }
-    text::print(&people(&directory, &found))
+    text::print(&human(&directory, &found))
 }
 
 type Found = (String, Result<Shown>);
 
-fn people(directory: &str, found: &[Found]) -> String {
+fn human(directory: &str, found: &[Found]) -> String {
     let mut table = table(&[
         "profile", "data", "stored", "runs", "saved", "replay", "command",
     ]);

@@ -6,7 +6,7 @@ use foreread_core::policy::Kind;
 use foreread_sim::engine::{Explained, Explanation};
 
 use super::Ran;
-use super::people::{size, time};
+use super::human::{size, time};
 use crate::text::printable;
 
 pub fn of(ran: &Ran) -> String {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread sim`: every combination of a scenario, in virtual time.
 
-mod document;
 mod explain;
-pub mod people;
+pub mod human;
+mod json;
 mod replay;
 pub mod scenarios;
 pub mod subject;
@@ -69,13 +69,13 @@ pub fn sim(arguments: &SimArguments) -> Result<ExitCode> {
         }
     }
     if arguments.json {
-        text::print_json(&document::SimReport::of(&ran, arguments.streams))?;
+        text::print_json(&json::SimReport::of(&ran, arguments.streams))?;
     } else if arguments.csv {
-        text::print(&people::csv(&ran))?;
+        text::print(&human::csv(&ran))?;
     } else if arguments.explain.is_some() {
         text::print(&explain::of(&ran))?;
     } else {
-        text::print(&people::of(&ran))?;
+        text::print(&human::of(&ran))?;
     }
     let reached = |row: &Checked| row.reached;
     if arguments.check && !ran.checked.iter().all(reached) {

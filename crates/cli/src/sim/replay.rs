@@ -40,7 +40,7 @@ pub fn replay(path: &Path, is_json: bool) -> Result<ExitCode> {
     }
     match is_json {
         true => text::print_json(&ReplayReport::of(&replayed, &last))?,
-        false => text::print(&people(&replayed, &last))?,
+        false => text::print(&human(&replayed, &last))?,
     }
     Ok(match last {
         Made::Same => ExitCode::SUCCESS,
@@ -59,7 +59,7 @@ fn which(who: &str, number: u64) -> String {
     format!("call {number} of {who}")
 }
 
-fn people(replayed: &[Replayed], last: &Made) -> String {
+fn human(replayed: &[Replayed], last: &Made) -> String {
     if let Made::Other(differs) = last {
         return format!(
             "{}: the log has {}; now it is {}\n",

@@ -61,7 +61,7 @@ fn strip(run: &Combination, outcome: &Outcome, top: f64) -> String {
         top + 12.0,
         LEFT + WIDTH,
         top + HEIGHT + 16.0,
-        super::people::time(outcome.elapsed_ns),
+        super::human::time(outcome.elapsed_ns),
     );
     for window in &outcome.windows {
         svg += &bar(window, &x, &y);

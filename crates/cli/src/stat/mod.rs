@@ -4,7 +4,7 @@
 pub mod args;
 mod asked;
 mod columns;
-mod document;
+mod json;
 mod report;
 mod said;
 
@@ -22,7 +22,7 @@ use foreread_sys::save;
 use indicatif::ProgressBar;
 
 use args::StatArguments;
-use document::StatReport;
+use json::StatReport;
 use report::{Once, Telling};
 
 use crate::alone::{run_alone, run_on};
@@ -239,7 +239,7 @@ impl Session<'_> {
         } else if !self.arguments.openmetrics {
             let top = usize::from(self.arguments.top);
             let by = self.accounting.by();
-            let mut table = told.people(&self.arguments.columns, top, by);
+            let mut table = told.human(&self.arguments.columns, top, by);
             if self.told > 0 {
                 table.insert(0, '\n');
             }

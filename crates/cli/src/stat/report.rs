@@ -94,7 +94,7 @@ impl Telling {
 
 impl Told {
     /// A table, and what it cost.
-    pub fn people(&self, columns: &[Column], top: usize, by: foreread_accounting::By) -> String {
+    pub fn human(&self, columns: &[Column], top: usize, by: foreread_accounting::By) -> String {
         let usual = usual(by);
         let columns = if columns.is_empty() { &usual } else { columns };
         let heads: Vec<&str> = columns.iter().map(|column| column.head()).collect();
@@ -113,7 +113,7 @@ impl Told {
             );
         }
         if let Some(cost) = &self.cost {
-            text += &cost_for_people(cost);
+            text += &cost_for_humans(cost);
         }
         text
     }
@@ -198,7 +198,7 @@ impl Told {
 /// How many programs are told.
 const DEAREST: usize = 3;
 
-fn cost_for_people(cost: &Cost) -> String {
+fn cost_for_humans(cost: &Cost) -> String {
     let of_cpu = |ns: u64| match cost.elapsed_ns {
         0 => "0 %".to_owned(),
         elapsed => format!("{:.3} %", ns as f64 * 100.0 / elapsed as f64),

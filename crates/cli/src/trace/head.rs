@@ -46,13 +46,13 @@ pub fn head(arguments: &HeadArguments) -> Result<ExitCode> {
             findings: FindingsReport::of(&found),
         })?;
     } else {
-        text::print(&people(&accesses, &known))?;
+        text::print(&human(&accesses, &known))?;
         findings::tell(&name, &found);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn people(accesses: &[Access], known: &Known) -> String {
+fn human(accesses: &[Access], known: &Known) -> String {
     let mut rows = table(&[
         "time s",
         "pid",

@@ -36,13 +36,13 @@ pub fn info(arguments: &InfoArguments) -> Result<ExitCode> {
     if arguments.json {
         text::print_json(&InfoReport::of(&name, &header, &summary, &found))?;
     } else {
-        text::print(&people(&header, &summary, &found))?;
+        text::print(&human(&header, &summary, &found))?;
         findings::tell(&name, &found);
     }
     Ok(exit_code(&found))
 }
 
-fn people(header: &Header, summary: &Summary, found: &Findings) -> String {
+fn human(header: &Header, summary: &Summary, found: &Findings) -> String {
     let mut out = String::new();
     let mut line = |what: &str, value: &str| {
         // Writing to a string can't fail.

@@ -80,12 +80,7 @@ impl Asked {
     }
 }
 
-fn tell(
-    mut client: Client,
-    text: &str,
-    asked: AskedStreams,
-    started: Instant,
-) -> io::Result<()> {
+fn tell(mut client: Client, text: &str, asked: AskedStreams, started: Instant) -> io::Result<()> {
     client.write_all(text.as_bytes())?;
     let mut client = BufWriter::new(client);
     for what in told(asked.wait()) {

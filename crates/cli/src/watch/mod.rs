@@ -189,7 +189,7 @@ impl Session<'_> {
             self.asked.answer(|| self.watching.ask_streams());
             let (watching, is_dry_run) = (&self.watching, self.settings.is_dry_run);
             self.service
-                .goes_on(|| report::people(&watching.summary(), is_dry_run));
+                .goes_on(|| report::human(&watching.summary(), is_dry_run));
         }
         self.service.manager.stopping();
         bar.finish_and_clear();
@@ -252,7 +252,7 @@ impl Session<'_> {
         let is_dry_run = self.settings.is_dry_run;
         let said = match self.arguments.json {
             true => WatchReport::of(&summary, is_dry_run).line(),
-            false => format!("foreread: {}\n", report::people(&summary, is_dry_run)),
+            false => format!("foreread: {}\n", report::human(&summary, is_dry_run)),
         };
         match status {
             // Standard output belongs to the command.

@@ -96,7 +96,7 @@ impl StreamsReport {
 }
 
 /// All of it, as one line.
-pub fn people(summary: &Summary, is_dry_run: bool) -> String {
+pub fn human(summary: &Summary, is_dry_run: bool) -> String {
     let tally = &summary.tally;
     let walks = match summary.walks {
         1 => "1 walk".to_owned(),
@@ -111,7 +111,7 @@ pub fn people(summary: &Summary, is_dry_run: bool) -> String {
         .as_ref()
         .map_or_else(String::new, of_streams);
     let profiles = summary.profiles.as_ref();
-    let profiles = profiles.map_or_else(String::new, |of| together::people(of, is_dry_run));
+    let profiles = profiles.map_or_else(String::new, |of| together::human(of, is_dry_run));
     if is_dry_run {
         return format!(
             "{walks} seen, {} files missed{profiles}{streams}{lost}",
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn what_it_came_to_is_one_line() {
         assert_eq!(
-            people(&summary(), false),
+            human(&summary(), false),
             "1 walk: 100 files fetched in 3 directories (1 MiB), 90 used, 10 wasted; 40 files \
              missed; 2 records were lost on the way"
         );
@@ -177,9 +177,9 @@ mod tests {
             }),
             ..Summary::default()
         };
-        assert!(people(&reading, true).ends_with("large files 3 windows asked for, 2 MiB fetched"));
+        assert!(human(&reading, true).ends_with("large files 3 windows asked for, 2 MiB fetched"));
         let quiet = Summary::default();
-        assert_eq!(people(&quiet, true), "0 walks seen, 0 files missed");
+        assert_eq!(human(&quiet, true), "0 walks seen, 0 files missed");
         let document = text::json(&WatchReport::of(&summary(), false));
         assert_eq!(document["wasted_files"], 10);
         assert_eq!(document["schema"], "foreread.watch/1");

@@ -115,7 +115,7 @@ impl ProfilesReport {
 }
 
 /// The text of the report; empty if no program followed a profile.
-pub fn people(summary: &ProfilesSummary, is_dry_run: bool) -> String {
+pub fn human(summary: &ProfilesSummary, is_dry_run: bool) -> String {
     let matched = match summary.matched {
         0 => return String::new(),
         1 => "; 1 profile matched".to_owned(),
@@ -146,7 +146,7 @@ mod tests {
             known: 3,
             ..ProfilesSummary::default()
         };
-        assert_eq!(people(&summary, false), "");
+        assert_eq!(human(&summary, false), "");
         summary.matched = 1;
         summary.tally = Tally {
             fetched_files: 20,
@@ -155,11 +155,11 @@ mod tests {
             ..Tally::default()
         };
         assert_eq!(
-            people(&summary, false),
+            human(&summary, false),
             "; 1 profile matched: 20 files fetched (1 MiB), 15 used, 5 wasted"
         );
         summary.matched = 2;
-        assert_eq!(people(&summary, true), "; 2 profiles matched");
+        assert_eq!(human(&summary, true), "; 2 profiles matched");
         let document = text::json(&ProfilesReport::of(&summary));
         assert_eq!(document["wasted_files"], 5);
     }

@@ -7,7 +7,7 @@ use foreread_sim::matrix::{BASE, Cell};
 use super::super::{Compared, place_of};
 use super::heat::short;
 use super::{colour, escaped};
-use crate::sim::people::time;
+use crate::sim::human::time;
 
 const WIDTH: f64 = 170.0;
 const HEIGHT: f64 = 104.0;

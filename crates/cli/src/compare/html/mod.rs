@@ -5,7 +5,7 @@ mod chart;
 mod heat;
 mod tables;
 
-use super::people::memories;
+use super::human::memories;
 use super::{Compared, subjects};
 use foreread_sim::matrix::Cell;
 

@@ -3,10 +3,10 @@
 
 use foreread_sim::matrix::{Cell, Numbers, ORACLE, Summary};
 
-use super::super::people::{percent, times};
+use super::super::human::{percent, times};
 use super::super::{Compared, Part, place_of};
 use super::{by_device, escaped};
-use crate::sim::people::time;
+use crate::sim::human::time;
 
 /// A row for each policy.
 pub fn summary(compared: &Compared, part: &Part) -> String {

@@ -10,7 +10,7 @@ use foreread_sim::scenario::{Checked, Combination};
 use serde::Serialize;
 
 use super::Ran;
-use super::people::bytes_per_s;
+use super::human::bytes_per_s;
 
 const PAGE_KIB: u64 = 4;
 

@@ -4,7 +4,7 @@
 use foreread_sim::matrix::{ORACLE, Summary};
 
 use super::{Compared, Part, place_of};
-use crate::sim::people::{kib, time};
+use crate::sim::human::{kib, time};
 use crate::table::{finished, table};
 use crate::text::printable;
 

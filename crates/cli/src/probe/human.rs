@@ -10,7 +10,7 @@ use crate::table::{finished, table};
 /// The row of the plateau.
 const MARK: &str = "==>";
 
-pub fn people(found: &Found) -> String {
+pub fn of(found: &Found) -> String {
     let mut text = format!("{}\n\n{}\n", title(found), sweep(found));
     text += &summary(found);
     if !found.readers.is_empty() {

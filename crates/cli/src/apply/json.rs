@@ -14,7 +14,7 @@ use super::report::{ApplyReport, Done, RollbackReport, StatusReport};
 
 /// The request, and the changes of `apply`.
 #[derive(Serialize)]
-pub struct ApplyDocument<'a> {
+pub struct ApplyJson<'a> {
     schema: &'static str,
     dry_run: bool,
     wishes: Vec<WishDocument<'a>>,
@@ -74,7 +74,7 @@ struct InstalledDocument<'a> {
 
 /// The changes that are in force.
 #[derive(Serialize)]
-pub struct StatusDocument<'a> {
+pub struct StatusJson<'a> {
     schema: &'static str,
     applied: Vec<StandingDocument<'a>>,
     /// Where they were asked for.
@@ -128,7 +128,7 @@ struct EndedDocument {
 
 /// The changes that `rollback` undid.
 #[derive(Serialize)]
-pub struct RollbackDocument<'a> {
+pub struct RollbackJson<'a> {
     schema: &'static str,
     changes: Vec<UndoneDocument<'a>>,
     /// Where its removal was asked for.
@@ -152,7 +152,7 @@ struct RemovedDocument<'a> {
     removed: bool,
 }
 
-impl<'a> ApplyDocument<'a> {
+impl<'a> ApplyJson<'a> {
     pub fn of(report: &'a ApplyReport) -> Self {
         Self {
             schema: "foreread.apply/1",
@@ -228,7 +228,7 @@ impl<'a> HolderDocument<'a> {
     }
 }
 
-impl<'a> StatusDocument<'a> {
+impl<'a> StatusJson<'a> {
     pub fn of(report: &'a StatusReport) -> Self {
         let ended = report.closed.as_ref();
         Self {
@@ -285,7 +285,7 @@ impl<'a> StepDocument<'a> {
     }
 }
 
-impl<'a> RollbackDocument<'a> {
+impl<'a> RollbackJson<'a> {
     pub fn of(report: &'a RollbackReport) -> Self {
         Self {
             schema: "foreread.rollback/1",
