@@ -53,9 +53,38 @@ failures() {
     ' "$log"
 }
 
+# Tests that compute for long and touch no device of this machine. They run beside the others, which
+# mostly wait for devices: on two cores that takes a minute less.
+beside=(portable smoke)
+
+# Names of all test programs but those.
+others() {
+    for file in crates/*/tests/*.rs crates/*/tests/*/main.rs; do
+        name=$(basename "${file%/main.rs}" .rs)
+        [[ " ${beside[*]} " == *" $name "* ]] || echo "$name"
+    done | sort -u
+}
+
+# `cargo test` of the workspace with these arguments; nobody needs to see more of it than results.
+tests() {
+    cargo test --workspace --locked --no-fail-fast "$@" -- --show-output 2>&1
+}
+
 status=0
-cargo test --workspace --locked --no-fail-fast "$@" -- --show-output 2>&1 \
-    | tee "$log" | results || status=$?
+if [ $# -gt 0 ]; then
+    tests "$@" | tee "$log" | results || status=$?
+else
+    # Both would wait for each other if they built.
+    cargo test --workspace --locked --no-run
+    mapfile -t names < <(others)
+    { tests "${beside[@]/#/--test=}" && tests --doc; } >"$log.beside" &
+    pid=$!
+    tests --lib --bins "${names[@]/#/--test=}" | tee "$log" | results || status=$?
+    wait "$pid" || status=$?
+    results <"$log.beside"
+    cat "$log.beside" >>"$log"
+    rm "$log.beside"
+fi
 
 echo
 skipped=$(skips)

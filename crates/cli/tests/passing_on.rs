@@ -68,7 +68,10 @@ fn a_command_that_cannot_be_executed_is_126() {
 fn death_by_a_signal_is_passed_on() {
     let world = World::new();
     for (name, number) in [("KILL", 9), ("TERM", 15), ("SEGV", 11), ("HUP", 1)] {
-        let output = world.output(&["run", "--", "sh", "-c", &format!("kill -{name} $$")]);
+        // Under nohup the test is started with SIGHUP ignored.
+        let kill = format!("kill -{name} $$");
+        let words = ["run", "--", "env", "--default-signal=HUP,TERM", "sh", "-c"];
+        let output = world.output(&[&words[..], &[kill.as_str()]].concat());
         assert_eq!(
             output.status.signal(),
             Some(number),

@@ -270,6 +270,7 @@ mod tests {
             request_max_kib: 512,
             points: points.collect(),
             skipped: Vec::new(),
+            is_complete: true,
             plateau: Plateau {
                 read_ahead: KiB::new(rates[0].0),
                 best: KiB::new(rates[0].0),
