@@ -7,6 +7,7 @@
 # as passed and hide the line, so all output is asked for, kept in a log, and searched at the end.
 #
 # TEST_ROOT=sudo runs the test programs (not the build) as root.
+# TEST_SKIPS=tests/skips.list fails when a test is skipped that this list does not have.
 
 set -euo pipefail
 
@@ -97,9 +98,18 @@ if [ -n "$skipped" ]; then
 else
     echo "test: none skipped"
 fi
+unlisted=
+if [ -n "${TEST_SKIPS-}" ] && [ -n "$skipped" ]; then
+    unlisted=$(scripts/unlisted-skips.sh "$TEST_SKIPS" <<<"$skipped")
+fi
 if [ "$status" -ne 0 ]; then
     failures
     echo "test: FAILED; all output is in $log" >&2
+    exit 1
+fi
+if [ -n "$unlisted" ]; then
+    echo "test: FAILED; skipped, and not in $TEST_SKIPS:" >&2
+    sed 's/^/  /' <<<"$unlisted" >&2
     exit 1
 fi
 echo "test: passed"
