@@ -96,8 +96,7 @@ fn a_device_has_many_names_and_is_shown_once() {
 fn what_was_measured_is_taken() {
     let world = World::new();
     let tree = everything(&world.path("machine")).expect("a machine");
-    let mut book = MeasuredBook::default();
-    book.push(Measured {
+    let measured = |certain| Measured {
         identity: Identity {
             name: "elsewhere".to_owned(),
             serial: Some("eui.00252590".to_owned()),
@@ -108,12 +107,14 @@ fn what_was_measured_is_taken() {
         unix_s: 1,
         sweep: Vec::new(),
         plateau_kib: 1024,
-        certain: true,
+        certain,
         request_cost_ns: 1.0,
         bandwidth_bytes_per_s: 1.0,
         latency_ns: None,
         speed_up: None,
-    });
+    };
+    let mut book = MeasuredBook::default();
+    book.push(measured(true));
     fs::create_dir_all(world.state().join("devices")).expect("a directory");
     let path = world.state().join("devices/measured.json");
     fs::write(&path, book.to_json().expect("JSON")).expect("a book");
@@ -123,6 +124,24 @@ fn what_was_measured_is_taken() {
         (&nvme["advised_kib"], &nvme["bound_by"]),
         (&1024.into(), &"plateau".into())
     );
+    assert!(nvme["uncertain_plateau_kib"].is_null());
+    // A guess is named and not used.
+    let mut book = MeasuredBook::default();
+    book.push(measured(false));
+    fs::write(&path, book.to_json().expect("JSON")).expect("a book");
+    let output = advise(&world, tree.top(), &["--json", "nvme0n1"]);
+    let nvme = &document(&output)["devices"][0];
+    assert_eq!(
+        (&nvme["advised_kib"], &nvme["uncertain_plateau_kib"]),
+        (&512.into(), &1024.into())
+    );
+    let said = stdout(&advise(&world, tree.top(), &["nvme0n1"]));
+    assert!(said.contains("1,024 KiB, is not certain"), "{said}");
+    let top = tree.top().to_str().expect("text");
+    let output = world.output(&["apply", "--dry-run", "nvme0n1", "--sysroot", top]);
+    let said = stderr(&output);
+    assert!(said.contains("1,024 KiB, is not certain"), "{said}");
+    assert!(!stdout(&output).contains("1,024"), "{}", stdout(&output));
     // A broken book is named, and the advice goes on without it.
     fs::write(&path, "{").expect("a broken book");
     let output = advise(&world, tree.top(), &["--json", "nvme0n1"]);

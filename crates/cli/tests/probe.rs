@@ -139,6 +139,11 @@ fn the_plateau_is_found_kept_and_nothing_stays_changed() {
     assert!(after <= before + 64, "what was read goes: {before} {after}");
     let kept = fs::read_to_string(world.state().join("devices/measured.json")).unwrap();
     assert!(kept.contains("\"plateau_kib\": 128"), "{kept}");
+    // Three sizes leave open whether a smaller one would do.
+    assert_eq!(document["complete"], false, "{document}");
+    assert!(kept.contains("\"certain\": false"), "{kept}");
+    let said = stderr(&output);
+    assert!(said.contains("don't use this measurement"), "{said}");
     assert!(
         !world
             .state()

@@ -5,6 +5,7 @@ mod common;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -185,18 +186,33 @@ fn metrics_are_printed_and_told_at_a_socket() {
     assert!(text.ends_with("# EOF\n"), "{text}");
     assert!(text.contains("\nforeread_fetched_pages_total "), "{text}");
     let path = world.path("socket");
-    let mut listening = world
-        .foreread(&["stat", "--by", "device,kind", "--listen"])
+    let mut listening = Command::new("sh")
+        .args(["-c", "umask 000; exec \"$@\"", "sh"])
+        .arg(env!("CARGO_BIN_EXE_foreread"))
+        .args(["stat", "--by", "device,kind", "--listen"])
         .arg(&path)
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");
+    // Six that never say what they want hold up nobody.
+    let first = ask(&path, &mut listening);
+    let silent: Vec<UnixStream> = (0..6)
+        .map(|_| UnixStream::connect(&path).expect("it listens"))
+        .collect();
     let asked = ask(&path, &mut listening);
+    let mode = fs::metadata(&path)
+        .expect("the socket")
+        .permissions()
+        .mode();
+    drop(silent);
     let pid = Pid::from_child(&listening);
     kill_process(pid, Signal::INT).expect("a signal");
     let ended = listening.wait().expect("it ends");
-    assert!(asked.starts_with("HTTP/1.1 200 OK\r\n"), "{asked}");
-    assert!(asked.ends_with("# EOF\n"), "{asked}");
+    assert_eq!(mode & 0o777, 0o600, "whatever the umask");
+    for asked in [first, asked] {
+        assert!(asked.starts_with("HTTP/1.1 200 OK\r\n"), "{asked}");
+        assert!(asked.ends_with("# EOF\n"), "{asked}");
+    }
     assert!(ended.success());
     assert!(!path.exists(), "the socket is removed");
 }

@@ -39,12 +39,16 @@ impl<F: Fn(f64) -> f64> Device<F> {
 
     /// The sweep with the time it took.
     fn sweep(&mut self, region_bytes_max: u64) -> (Sweep, Duration) {
-        let mut sweep = Sweep::new(SweepLimits {
+        self.sweep_within(SweepLimits {
             sizes: SIZES_KIB.map(KiB::new).to_vec(),
             region_bytes_max,
             time: Duration::from_secs(9),
             time_slow: Duration::from_secs(55),
-        });
+        })
+    }
+
+    fn sweep_within(&mut self, limits: SweepLimits) -> (Sweep, Duration) {
+        let mut sweep = Sweep::new(limits);
         let mut elapsed = Duration::ZERO;
         while let Some(pass) = sweep.next(elapsed) {
             let time = self.time(pass);
@@ -225,4 +229,57 @@ fn sizes_larger_than_the_device_are_left_out() {
     );
     let (none, _) = device.sweep(4096);
     assert!(none.plateau().is_none());
+}
+
+/// A device of 100 MB/s whose plateau is 128 KiB.
+fn plateau_at_128() -> Device<impl Fn(f64) -> f64> {
+    Device {
+        bytes_per_s: |bytes: f64| if bytes < 131_000.0 { 0.8e8 } else { 1e8 },
+        noise: 0.001,
+        seed: 1,
+    }
+}
+
+fn limits(sizes: &[u64], milliseconds: u64) -> SweepLimits {
+    SweepLimits {
+        sizes: sizes.iter().copied().map(KiB::new).collect(),
+        region_bytes_max: NO_END,
+        time: Duration::from_millis(milliseconds),
+        time_slow: Duration::from_millis(milliseconds),
+    }
+}
+
+#[test]
+fn a_sweep_with_enough_time_is_complete() {
+    let (sweep, _) = plateau_at_128().sweep(NO_END);
+    let plateau = sweep.plateau().unwrap();
+    assert_eq!(plateau.read_ahead, KiB::new(128));
+    assert!(plateau.is_certain() && sweep.is_complete(), "{sweep:?}");
+    // Windows of 1 MiB and more don't fit: the device has no more to tell.
+    let (sweep, _) = plateau_at_128().sweep(5 << 20);
+    assert!(
+        sweep
+            .skipped()
+            .iter()
+            .any(|(_, why)| *why == Skipped::Region)
+    );
+    assert!(sweep.is_complete(), "{sweep:?}");
+}
+
+#[test]
+fn a_sweep_without_time_or_sizes_is_not_complete() {
+    for milliseconds in [300, 600, 1000, 1500] {
+        let (sweep, _) = plateau_at_128().sweep_within(limits(&SIZES_KIB, milliseconds));
+        assert!(!sweep.is_complete(), "{milliseconds} ms: {sweep:?}");
+    }
+    for sizes in [
+        &[128, 256][..],
+        &[64, 128, 256],
+        &[4, 8, 16, 32, 64, 128, 256],
+    ] {
+        let (sweep, _) = plateau_at_128().sweep_within(limits(sizes, 60_000));
+        assert_eq!(sweep.plateau().unwrap().read_ahead, KiB::new(128));
+        assert!(!sweep.is_complete(), "{sizes:?}");
+    }
+    assert!(!Sweep::new(limits(&SIZES_KIB, 1000)).is_complete());
 }
