@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use foreread_device::{Applied, DeviceNumber, Expected, Origin, udev_property};
+use foreread_linux_sizing::devices;
 
 use super::change::{change, wish};
 use crate::advise::Advised;
@@ -55,6 +56,7 @@ fn set(name: &str, sysroot: &Path) -> Result<()> {
 /// The device, unless it has no size yet or none that matters.
 fn find(name: &str, sysroot: &Path) -> Option<(Advised, DeviceNumber)> {
     let mut waited = Duration::ZERO;
+    let mut is_elsewhere = false;
     loop {
         let advised = Advised::read_for(sysroot, name, Expected::default());
         if let Some(device) = advised.machine.find(name) {
@@ -65,6 +67,15 @@ fn find(name: &str, sysroot: &Path) -> Option<(Advised, DeviceNumber)> {
         // Only what has no block device becomes known later than its number.
         if !name.starts_with("0:") || waited >= MOUNT_WAIT {
             return None;
+        }
+        // The mount failed, or it is one of another mount namespace, such as a container's.
+        if !devices::has_setting(sysroot, name) || is_elsewhere {
+            return None;
+        }
+        // Where it is mounted for others only, ours has it by now or never.
+        is_elsewhere = devices::is_mounted_anywhere(sysroot, name);
+        if is_elsewhere {
+            continue;
         }
         thread::sleep(MOUNT_LOOK);
         waited += MOUNT_LOOK;

@@ -52,6 +52,20 @@ pub fn find<'a>(machine: &'a Machine, sysroot: &Path, what: &str) -> Option<&'a 
     })
 }
 
+/// Whether a setting of this name, such as `0:45`, exists: it goes with the file system that it
+/// belongs to.
+#[must_use]
+pub fn has_setting(sysroot: &Path, name: &str) -> bool {
+    sysroot.join("sys/class/bdi").join(name).exists()
+}
+
+/// Whether the file system of a setting is mounted in some mount namespace, ours or another.
+#[must_use]
+pub fn is_mounted_anywhere(sysroot: &Path, name: &str) -> bool {
+    let number = name.split('-').next().unwrap_or(name);
+    mounted::is_mounted_anywhere(sysroot, number)
+}
+
 /// The part of the machine that advice for one disk needs: the disk, the devices that it is stacked
 /// on, and the memory. `None` when only [`read`] can tell: for mounts, and for loop devices, which
 /// lie on the disk of their file.

@@ -2,7 +2,7 @@
 //! Finds mounts and their mount points, and the mounts that have a readahead setting of their own.
 //! The latter are NFS, FUSE and others without a block device, and btrfs beside its disks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
@@ -25,6 +25,27 @@ pub fn read(sysroot: &Path, unseen: &mut Vec<String>) -> Mounts {
             Mounts::default()
         }
     }
+}
+
+/// Whether some process has a file system of this number (`0:45`) mounted, in whatever mount
+/// namespace: that of a container, say.
+pub fn is_mounted_anywhere(sysroot: &Path, number: &str) -> bool {
+    let Ok(entries) = fs::read_dir(sysroot.join("proc")) else {
+        return false;
+    };
+    let mut namespaces = HashSet::new();
+    let of_processes = entries.flatten().map(|entry| entry.path()).filter(|path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+    });
+    of_processes
+        // One process for each namespace. Where that can't be told, each may have its own.
+        .filter(|path| fs::read_link(path.join("ns/mnt")).map_or(true, |ns| namespaces.insert(ns)))
+        .filter_map(|path| read_text(&path.join("mountinfo"), MOUNTINFO_BYTES_MAX).ok())
+        .any(|text| {
+            text.lines()
+                .any(|line| line.split(' ').nth(2) == Some(number))
+        })
 }
 
 /// Notes mount points at their disks, and files of loop devices at theirs.
