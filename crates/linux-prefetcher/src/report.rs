@@ -61,6 +61,8 @@ report! {
     changed_files,
     /// Files that may not be opened for reading.
     unreadable_files,
+    /// Files with a write lease, which opening them would break.
+    leased_files,
     /// Reads of data or metadata that failed.
     failed_reads,
     /// Reads of data that ended before the last page asked for.

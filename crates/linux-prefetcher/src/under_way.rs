@@ -152,6 +152,7 @@ impl Shared {
             Some(libc::ENOENT) => &self.tally.gone_files,
             // Another kind of thing is there now, or on the way there.
             Some(libc::ELOOP | libc::ENOTDIR | libc::ENXIO) => &self.tally.replaced_files,
+            Some(libc::EAGAIN) => &self.tally.leased_files,
             _ => &self.tally.unreadable_files,
         };
         counter.fetch_add(count, Ordering::Relaxed);

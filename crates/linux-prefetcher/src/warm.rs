@@ -9,6 +9,7 @@ use std::os::fd::AsRawFd;
 
 use foreread_profile::{Node, NodeId, NodeKind, PAGE_BYTES, Profile};
 use foreread_sys::cache::{cached_pages, is_cached};
+use foreread_sys::leases::would_break_of;
 use foreread_sys::mounts::{Mounts, mounts_of_self};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, open, openat2, statx,
@@ -137,11 +138,20 @@ fn cached_of(profile: &Profile, id: NodeId, node: &Node, path: &[u8]) -> u64 {
         return 1;
     }
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let Ok(stat) = statx(&seen, c"", flags, StatxFlags::TYPE | StatxFlags::SIZE) else {
+    let Ok(stat) = statx(
+        &seen,
+        c"",
+        flags,
+        StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::INO,
+    ) else {
         return 0;
     };
     // Opening wakes the writer of a FIFO, rewinds a tape, starts a watchdog.
     if file_type(&stat) != FileType::RegularFile {
+        return 0;
+    }
+    // It is in use by somebody who may change it without the disk.
+    if would_break_of(stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino) {
         return 0;
     }
     // The same file, whatever stands there meanwhile.

@@ -125,6 +125,7 @@ impl Driver<'_> {
             gone_files: report.gone_files
                 + report.replaced_files
                 + report.unreadable_files
+                + report.leased_files
                 + report.failed_reads,
             lacks_memory: report.stopped_for_memory > 0,
             is_cut,

@@ -14,6 +14,7 @@ pub mod generation;
 pub mod handle;
 pub mod interrupt;
 pub mod kernel;
+pub mod leases;
 pub mod mapping;
 pub mod memory;
 pub mod mounts;

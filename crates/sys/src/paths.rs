@@ -16,6 +16,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Uid, geteuid};
 
+use crate::leases;
+
 /// Directories kept open at once: their children open by name, without walking the path. With the
 /// reads under way this stays below the 1024 descriptors that a process may have by default.
 const DIRECTORIES_MAX: usize = 256;
@@ -73,7 +75,8 @@ impl<'a> Opener<'a> {
     ///
     /// # Errors
     /// The kernel's error. `ELOOP` or `ENOTDIR` if something else is in the place of a directory or
-    /// file of the tree. `ENXIO` for anything but a regular file, which is left alone.
+    /// file of the tree. `ENXIO` for anything but a regular file, which is left alone. `EAGAIN` for
+    /// a file with a write lease, which opening would break.
     pub fn open(&mut self, id: NodeId, only_look: bool) -> io::Result<OwnedFd> {
         match self.try_open(id, only_look) {
             // The directories can be had again.
@@ -109,6 +112,9 @@ impl<'a> Opener<'a> {
             FileType::Symlink => return Err(Errno::LOOP),
             // Opening wakes the writer of a FIFO, rewinds a tape, starts a watchdog.
             _ => return Err(Errno::NXIO),
+        }
+        if leases::would_break(&stat) {
+            return Err(Errno::AGAIN);
         }
         // Should it become a FIFO between the two calls, it still won't block.
         let flags = safe | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;

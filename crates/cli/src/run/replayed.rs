@@ -25,12 +25,14 @@ impl ReplayDone {
             gone_files,
             replaced_files,
             unreadable_files,
+            leased_files,
             failed_reads,
             failed_file_systems,
             over_budget_pages,
             ..
         } = &self.report;
-        let left_out = gone_files + replaced_files + unreadable_files + over_budget_pages;
+        let left_out =
+            gone_files + replaced_files + unreadable_files + leased_files + over_budget_pages;
         left_out + failed_reads + failed_file_systems == 0
     }
 
@@ -48,6 +50,7 @@ impl ReplayDone {
             (report.replaced_files, "replaced"),
             (report.shrunk_files, "shrunk"),
             (report.unreadable_files, "unreadable"),
+            (report.leased_files, "leased to others"),
         ] {
             if count > 0 {
                 line += &format!(", {} {what}", foreread_core::grouped(count));
@@ -118,6 +121,8 @@ pub struct ReplayReport {
     changed_files: u64,
     /// Files that may not be opened for reading.
     unreadable_files: u64,
+    /// Files with a write lease, which opening them would break.
+    leased_files: u64,
     /// Reads of data or metadata that failed.
     failed_reads: u64,
     /// Reads of data that ended before the last page asked for.
@@ -155,6 +160,7 @@ impl ReplayReport {
             shrunk_files: report.shrunk_files,
             changed_files: report.changed_files,
             unreadable_files: report.unreadable_files,
+            leased_files: report.leased_files,
             failed_reads: report.failed_reads,
             short_reads: report.short_reads,
             failed_file_systems: report.failed_file_systems,

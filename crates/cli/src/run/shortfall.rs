@@ -39,6 +39,7 @@ pub fn nothing(report: &Report) -> Option<String> {
         (report.gone_files, "gone"),
         (report.replaced_files, "replaced"),
         (report.unreadable_files, "unreadable"),
+        (report.leased_files, "leased to others"),
     ];
     let lost: Vec<String> = lost
         .into_iter()

@@ -18,6 +18,7 @@ use std::time::Instant;
 
 use foreread_profile::PAGE_BYTES;
 use foreread_sys::cache::cached_pages;
+use foreread_sys::leases;
 use foreread_sys::paths::leaving_access_time;
 use foreread_sys::read_ahead::readahead;
 use foreread_watch::fetch_queue::{FetchQueue, Next, Piece};
@@ -219,6 +220,9 @@ fn open(reached: &Reached) -> io::Result<OwnedFd> {
         || stat.st_ino != reached.inode
     {
         return Err(Errno::STALE.into());
+    }
+    if leases::would_break(&stat) {
+        return Err(Errno::AGAIN.into());
     }
     let file = leaving_access_time(flags, open)?;
     match fstat(&file)?.st_ino == reached.inode {

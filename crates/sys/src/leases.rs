@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Write leases: files that a server (Samba, NFS) lets a client change in the client's own memory.
+//!
+//! Whoever opens such a file, also with `O_NONBLOCK`, makes the kernel break the lease: the client
+//! has to write back and gives up its cache. That is right for a program that needs the file, and
+//! wrong for reading ahead. Input: a file. Output: whether somebody holds a write lease on it, from
+//! `/proc/locks`.
+//!
+//! The kernel has no open that leaves a lease alone and can read. So a lease that is taken within
+//! [`REFRESH_EVERY`] before the open is broken all the same. A lease of another process namespace,
+//! outside of a container, is not in `/proc/locks`.
+
+use std::collections::HashSet;
+use std::fs;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Stat, major, minor};
+
+/// Age at which the list is read again.
+const REFRESH_EVERY: Duration = Duration::from_millis(100);
+/// The kernel holds a lock while it lists. So reading takes at most this part of the time.
+const READING_SHARE: u32 = 50;
+
+/// The leased files at a time.
+struct Leases {
+    files: HashSet<LeasedFile>,
+    valid_until: Instant,
+}
+
+/// A file as the kernel lists it: by the device of its superblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct LeasedFile {
+    major: u32,
+    minor: u32,
+    inode: u64,
+}
+
+static KNOWN: Mutex<Option<Leases>> = Mutex::new(None);
+
+/// Whether reading this file would break a write lease.
+#[must_use]
+pub fn would_break(stat: &Stat) -> bool {
+    let file = LeasedFile {
+        major: major(stat.st_dev),
+        minor: minor(stat.st_dev),
+        inode: stat.st_ino,
+    };
+    is_leased(file)
+}
+
+/// The same by the numbers of a file.
+#[must_use]
+pub fn would_break_of(major: u32, minor: u32, inode: u64) -> bool {
+    is_leased(LeasedFile {
+        major,
+        minor,
+        inode,
+    })
+}
+
+fn is_leased(file: LeasedFile) -> bool {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = Instant::now();
+    let leases = match known.take().filter(|leases| now < leases.valid_until) {
+        Some(leases) => leases,
+        None => Leases::read(now),
+    };
+    let leases = known.insert(leases);
+    // Files of btrfs and overlay have another device than their superblock.
+    let is_same = |leased: &LeasedFile| match file.major {
+        0 => leased.major == 0 && leased.inode == file.inode,
+        _ => *leased == file,
+    };
+    match file.major {
+        0 => leases.files.iter().any(is_same),
+        _ => leases.files.contains(&file),
+    }
+}
+
+impl Leases {
+    fn read(now: Instant) -> Self {
+        // A kernel without the list has nothing to go by.
+        let list = fs::read_to_string("/proc/locks").unwrap_or_default();
+        let files = list.lines().filter_map(write_lease).collect();
+        let took = now.elapsed();
+        let pause = REFRESH_EVERY.max(took.saturating_mul(READING_SHARE));
+        Self {
+            files,
+            valid_until: now + pause,
+        }
+    }
+}
+
+/// The file of a line of `/proc/locks`, if that is about a write lease, also one that is being
+/// broken: `1: LEASE  ACTIVE    WRITE 1234 08:01:5678 0 EOF`. Delegations are leases of NFS.
+fn write_lease(line: &str) -> Option<LeasedFile> {
+    let mut words = line.split_whitespace().skip(1);
+    let (kind, _state, mode, _process, file) = (
+        words.next()?,
+        words.next()?,
+        words.next()?,
+        words.next()?,
+        words.next()?,
+    );
+    if !["LEASE", "DELEG"].contains(&kind) || mode != "WRITE" {
+        return None;
+    }
+    let mut numbers = file.split(':');
+    Some(LeasedFile {
+        major: u32::from_str_radix(numbers.next()?, 16).ok()?,
+        minor: u32::from_str_radix(numbers.next()?, 16).ok()?,
+        inode: numbers.next()?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+    use std::thread::sleep;
+
+    #[test]
+    fn only_write_leases_count() {
+        let leased =
+            |line: &str| write_lease(line).map(|file| (file.major, file.minor, file.inode));
+        let lines = "1: LEASE  ACTIVE    WRITE 1234 fd:0a:5678 0 EOF\n\
+            2: LEASE  BREAKING  READ  1234 08:01:5679 0 EOF\n\
+            3: FLOCK  ADVISORY  WRITE 7901 fe:00:6340629 0 EOF\n\
+            4: -> LEASE  ACTIVE    WRITE 1\n\
+            5: DELEG  ACTIVE    WRITE 9 00:2b:7 0 EOF\n\n";
+        let all: Vec<_> = lines.lines().filter_map(leased).collect();
+        assert_eq!(all, [(0xfd, 0x0a, 5678), (0, 0x2b, 7)]);
+    }
+
+    #[test]
+    fn a_lease_is_seen_and_its_end_as_well() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let stat = |file: &File| rustix::fs::fstat(file).expect("its numbers");
+        let other = tempfile::tempfile().expect("a file");
+        // SAFETY: a plain system call on a descriptor that is open.
+        let lease = |kind: i32| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) };
+        if lease(libc::F_WRLCK) != 0 || !fs::exists("/proc/locks").unwrap_or(false) {
+            println!("skipped: no leases here");
+            return;
+        }
+        sleep(2 * REFRESH_EVERY);
+        let is_seen = would_break(&stat(file.as_file()));
+        if !is_seen {
+            let list = fs::read_to_string("/proc/locks").expect("the list");
+            assert!(list.contains("LEASE"), "{list}");
+        }
+        assert!(is_seen);
+        assert!(!would_break(&stat(&other)));
+        assert_eq!(lease(libc::F_UNLCK), 0);
+        let begun = Instant::now();
+        while would_break(&stat(file.as_file())) && begun.elapsed() < Duration::from_secs(60) {
+            sleep(REFRESH_EVERY);
+        }
+        assert!(!would_break(&stat(file.as_file())));
+    }
+}
