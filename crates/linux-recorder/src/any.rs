@@ -8,6 +8,7 @@ use foreread_sys::mounts::mounts_of_self;
 use thiserror::Error;
 
 use super::live_residency::gone_pages;
+use super::tracefs::remove_abandoned;
 use super::{BpfRecorder, Counts, FanotifyError, FanotifyRecorder, TracefsError, TracefsRecorder};
 use super::{Unresolved, Watch, resolve};
 
@@ -67,6 +68,10 @@ impl AnyRecorder {
     /// to `refusals`, a line each; `None` when none works.
     pub fn start(choice: Choice, watch: Watch, refusals: &mut Vec<String>) -> Option<Self> {
         foreread_sys::start_pages::read_for_recording();
+        if choice != Choice::Tracefs {
+            // A recorder by tracefs does so itself.
+            remove_abandoned();
+        }
         let mut attempt = |wanted: Choice, start: &dyn Fn() -> Result<Self, StartError>| {
             let is_tried = match choice {
                 Choice::Best => true,

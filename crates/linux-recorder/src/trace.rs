@@ -14,6 +14,7 @@ use foreread_sys::mounts::mounts_of_self;
 use foreread_trace::{Header, Source, TimeIs, WriteError};
 
 use super::bpf::{BpfRecorder, Limits, Watch};
+use super::tracefs::remove_abandoned;
 use live_places::LivePlaces;
 
 /// Each access is a record of a hundred bytes: room for some hundred thousand.
@@ -47,6 +48,7 @@ impl<W: Write> TraceRecorder<W> {
             records_bytes: RECORDS_BYTES,
             ..Limits::default()
         };
+        remove_abandoned();
         let mut recorder = BpfRecorder::load_with(Watch::EachAccess, limits)?;
         recorder.attach()?;
         let since = SystemTime::now().duration_since(UNIX_EPOCH);

@@ -28,6 +28,7 @@ use thiserror::Error;
 
 use super::fanotify::{LiveFile, inherited_names, now_ns, read_pages, wall_ns};
 use super::live_tree::{LiveTree, resolve};
+pub(crate) use instance::remove_abandoned;
 use instance::{Instance, Tracefs};
 use trace::{Cpus, Trace};
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A trace instance of our own, so that no other tracer is disturbed.
 //!
+//! The kernel has no instances that end with their maker. If this process is killed, a process that
+//! it started before removes the instance. If that is killed as well (by whoever kills a whole
+//! cgroup), the next start of a recorder does so.
+//!
 //! All is reached from a descriptor of tracefs. Where it isn't mounted, it is mounted nowhere: the
 //! mount exists only as long as the descriptor.
 
@@ -10,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
+use foreread_sys::background::{self, EndNotice};
 use foreread_sys::process_stat::start_ticks;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstatfs, ftruncate, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
@@ -106,6 +111,10 @@ impl Tracefs {
     }
 }
 
+/// How long a killed process may take to let go of its instance, with the program that it had just
+/// started.
+const ABANDONED_TRIES: u32 = 2000;
+
 /// A child forked by another thread holds our descriptors until it calls exec, and an instance with
 /// an open file can't be removed. What isn't removed here, the next start removes.
 const REMOVE_TRIES: u32 = 40;
@@ -116,12 +125,16 @@ pub(super) struct Instance {
     root: Tracefs,
     files: Tracefs,
     name: String,
+    /// After `files` and its buffers are closed, the other process looks once more. `None` where it
+    /// couldn't be made.
+    _at_end: Option<EndNotice>,
 }
 
 impl Instance {
     /// Makes an instance, and removes those whose maker was killed.
     pub(super) fn create(root: Tracefs) -> io::Result<Self> {
         remove_stale(&root);
+        let mut at_end = remove_at_end(&root);
         let pid = getpid().as_raw_pid();
         let ticks = start_ticks(pid)
             .ok_or_else(|| io::Error::new(ErrorKind::NotFound, "/proc isn't mounted"))?;
@@ -135,12 +148,17 @@ impl Instance {
                 Err(Errno::EXIST) => continue,
                 Err(error) => return Err(error.into()),
             }
+            // Before anything is traced.
+            if let Some(notice) = &mut at_end {
+                let _ = notice.tell(path.as_bytes());
+            }
             let directory = root.at(&path, OFlags::RDONLY | OFlags::DIRECTORY);
             return match directory {
                 Ok(fd) => Ok(Self {
                     root,
                     files: Tracefs { fd },
                     name,
+                    _at_end: at_end,
                 }),
                 Err(error) => {
                     let _ = unlinkat(&root.fd, &path, AtFlags::REMOVEDIR);
@@ -170,13 +188,42 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         let _ = self.files.write("tracing_on", "0");
-        let path = format!("instances/{}", self.name);
-        for _ in 0..REMOVE_TRIES {
-            if unlinkat(&self.root.fd, &path, AtFlags::REMOVEDIR) != Err(Errno::BUSY) {
-                return;
-            }
-            sleep(REMOVE_PAUSE);
+        remove(
+            &self.root,
+            &format!("instances/{}", self.name),
+            REMOVE_TRIES,
+        );
+    }
+}
+
+/// Removes an instance, once nobody has one of its files open.
+fn remove(root: &Tracefs, path: &str, tries: u32) {
+    for _ in 0..tries {
+        if unlinkat(&root.fd, path, AtFlags::REMOVEDIR) != Err(Errno::BUSY) {
+            return;
         }
+        sleep(REMOVE_PAUSE);
+    }
+}
+
+/// Starts the process that removes the instance, whose path it is told, when this one has ended.
+fn remove_at_end(root: &Tracefs) -> Option<EndNotice> {
+    let at_end = |path: &[u8]| {
+        let Ok(path) = std::str::from_utf8(path) else {
+            return;
+        };
+        // Mostly it has been removed by then.
+        let _ = root.write(&format!("{path}/tracing_on"), "0");
+        remove(root, path, ABANDONED_TRIES);
+    };
+    // Where it can't be made, the next start of a recorder removes what is left.
+    background::at_our_end(c"trace-remover", &[root.fd.as_fd()], at_end).ok()
+}
+
+/// Removes instances of processes that were killed, whatever recorder this process uses.
+pub(crate) fn remove_abandoned() {
+    if let Ok(root) = Tracefs::open() {
+        remove_stale(&root);
     }
 }
 
