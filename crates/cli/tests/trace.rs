@@ -35,7 +35,9 @@ fn csv(world: &World, file: &str, more: &[&str]) -> String {
 fn leftovers(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).expect("a directory").flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.contains(".part")).collect()
+    names
+        .filter(|name| name.contains(".foreread-tmp"))
+        .collect()
 }
 
 #[test]

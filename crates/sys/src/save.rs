@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,7 @@ pub fn replace_for_all(path: &Path, content: &[u8]) -> io::Result<()> {
 fn replace_with_mode(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let directory = parent(path);
     let temporary = temporary_beside(path);
+    remove_leftovers_of(path);
     let written = (|| {
         let mut file = OpenOptions::new()
             .write(true)
@@ -130,29 +132,52 @@ fn temporary_beside(path: &Path) -> PathBuf {
     parent(path).join(name)
 }
 
+/// A new file beside another one, to be renamed over it once it is whole. Only its owner may read
+/// it. Returns its path, too.
+///
+/// # Errors
+/// As the kernel says.
+pub fn create_beside(path: &Path) -> io::Result<(File, PathBuf)> {
+    remove_leftovers_of(path);
+    let temporary = temporary_beside(path);
+    Ok((create(&temporary)?, temporary))
+}
+
 /// Removes what processes that were killed while saving left in a directory.
 pub fn remove_leftovers(directory: &Path) {
+    remove_leftovers_if(directory, |_| true);
+}
+
+/// Removes what processes left that were killed while saving this file.
+fn remove_leftovers_of(path: &Path) {
+    let wanted = path.file_name().unwrap_or_default().as_bytes();
+    remove_leftovers_if(parent(path), |saved| saved == wanted);
+}
+
+/// Removes the temporary files of killed processes, of those files whose name is wanted.
+fn remove_leftovers_if(directory: &Path, is_wanted: impl Fn(&[u8]) -> bool) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;
     };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let Some(stem) = name
-            .to_str()
-            .and_then(|name| name.strip_suffix(TEMPORARY_SUFFIX))
-        else {
+        let Some((saved, owner)) = saved_by(name.as_bytes()) else {
             continue;
         };
-        let owner = stem
-            .rsplit('.')
-            .next()
-            .and_then(|pid| pid.parse::<u32>().ok());
-        let alive = owner.is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists());
-        if stem.starts_with('.') && !alive {
+        if is_wanted(saved) && !Path::new(&format!("/proc/{owner}")).exists() {
             // Another process may have removed it just now.
             let _ = fs::remove_file(entry.path());
         }
     }
+}
+
+/// The name of the file, and the process, that a temporary file is of.
+fn saved_by(name: &[u8]) -> Option<(&[u8], u32)> {
+    let stem = name.strip_prefix(b".")?;
+    let stem = stem.strip_suffix(TEMPORARY_SUFFIX.as_bytes())?;
+    let dot = stem.iter().rposition(|byte| *byte == b'.')?;
+    let owner = std::str::from_utf8(&stem[dot + 1..]).ok()?;
+    Some((&stem[..dot], owner.parse().ok()?))
 }
 
 /// Held while a directory of profiles is changed; let go when dropped, or when the process dies.
@@ -269,6 +294,24 @@ mod tests {
             lock.expect("it is free").note(text)?;
             assert_eq!(fs::read_to_string(&path)?, text);
         }
+        Ok(())
+    }
+
+    #[test]
+    fn who_replaces_a_file_removes_its_leftovers() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let left = |name: &str| {
+            let name = format!(".{name}.99999999{TEMPORARY_SUFFIX}");
+            directory.path().join(name)
+        };
+        for name in ["p", "other"] {
+            fs::write(left(name), b"")?;
+        }
+        replace(&directory.path().join("p"), b"new")?;
+        assert!(!left("p").exists() && left("other").exists());
+        fs::write(left("p"), b"")?;
+        let (_file, unfinished) = create_beside(&directory.path().join("p"))?;
+        assert!(!left("p").exists() && unfinished.exists());
         Ok(())
     }
 

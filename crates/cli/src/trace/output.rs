@@ -42,8 +42,7 @@ impl Output {
             let file = File::options().write(true).open(path);
             (file.with_context(cannot)?, None)
         } else {
-            let beside = beside(path);
-            let file = save::create(&beside).with_context(cannot)?;
+            let (file, beside) = save::create_beside(path).with_context(cannot)?;
             (file, Some((beside, path.to_owned())))
         };
         let file = BufWriter::with_capacity(BUFFER_BYTES, file);
@@ -66,13 +65,6 @@ impl Drop for Output {
             let _ = fs::remove_file(unfinished);
         }
     }
-}
-
-/// A name in the same directory that no one else uses.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    PathBuf::from(name)
 }
 
 /// The format that is asked for, or that of the extension.
