@@ -107,26 +107,25 @@ impl Store {
     /// The place for profiles: `$FOREREAD_STATE_DIR`, else `$XDG_STATE_HOME/foreread`, else
     /// `/var/lib/foreread` for root and `~/.local/state/foreread` for others.
     pub fn find() -> Result<Self> {
+        let directory = Self::place()?;
+        // What saves in the background has another working directory.
+        let directory = std::path::absolute(&directory).unwrap_or(directory);
+        Ok(Self { directory })
+    }
+
+    fn place() -> Result<PathBuf> {
         let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
         if let Some(directory) = set("FOREREAD_STATE_DIR") {
-            return Ok(Self {
-                directory: directory.into(),
-            });
+            return Ok(directory.into());
         }
         if let Some(state) = set("XDG_STATE_HOME") {
-            return Ok(Self {
-                directory: PathBuf::from(state).join("foreread"),
-            });
+            return Ok(PathBuf::from(state).join("foreread"));
         }
         if rustix::process::geteuid().is_root() {
-            return Ok(Self {
-                directory: "/var/lib/foreread".into(),
-            });
+            return Ok("/var/lib/foreread".into());
         }
         match set("HOME") {
-            Some(home) => Ok(Self {
-                directory: PathBuf::from(home).join(".local/state/foreread"),
-            }),
+            Some(home) => Ok(PathBuf::from(home).join(".local/state/foreread")),
             None => bail!("no place for profiles: set FOREREAD_STATE_DIR to a directory of yours"),
         }
     }

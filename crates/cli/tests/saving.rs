@@ -279,3 +279,41 @@ fn a_store_of_another_user_is_not_used() {
     }
     assert_eq!(fs::read(profile).expect("the profile"), before);
 }
+
+#[test]
+fn a_store_by_a_relative_path_is_saved_into_in_the_background_too() {
+    let world = World::new();
+    if !world.can(&["record", "-o", "probe.frp", "--", "true"]) {
+        return;
+    }
+    fs::write(world.path("large"), vec![b'x'; 4 << 20]).expect("a file");
+    for _ in 0..2 {
+        // A run that finds everything cached teaches nothing.
+        let evict = [
+            "of=large",
+            "count=0",
+            "conv=notrunc,fdatasync",
+            "oflag=nocache",
+            "status=none",
+        ];
+        let mut dd = Command::new("dd");
+        let evicted = dd.args(evict).current_dir(world.path("")).status();
+        assert!(evicted.expect("dd starts").success());
+        let mut foreread = world.foreread(&["run", "-q", "--", "cksum", "large"]);
+        foreread
+            .env("FOREREAD_STATE_DIR", "state")
+            .stdout(Stdio::null());
+        assert!(foreread.status().expect("foreread starts").success());
+    }
+    let runs = || {
+        world
+            .profiles()
+            .first()
+            .map_or(0, |path| read(path).runs.len())
+    };
+    let begun = Instant::now();
+    while runs() < 2 && begun.elapsed() < Duration::from_secs(60) {
+        sleep(Duration::from_millis(10));
+    }
+    assert_eq!(runs(), 2);
+}
