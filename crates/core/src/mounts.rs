@@ -14,6 +14,8 @@ use crate::device::Device;
 /// One line of mountinfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountPoint {
+    /// Number of the mount, as `mnt_id` in `/proc/PID/fdinfo` has it.
+    pub id: u32,
     /// Device number of the superblock.
     pub major: u32,
     /// See `major`; may be above 255.
@@ -55,6 +57,47 @@ impl MountPoint {
         }
         upper.extend(lower);
         upper
+    }
+
+    /// Whether it answers by itself, from memory or from a device of this machine, by its type.
+    /// Others may have a server, and that may be dead. An overlay answers as its layers do; see
+    /// [`Mounts::is_local`].
+    #[must_use]
+    pub fn has_local_type(&self) -> bool {
+        const LOCAL: [&[u8]; 20] = [
+            b"bcachefs",
+            b"btrfs",
+            b"erofs",
+            b"exfat",
+            b"ext2",
+            b"ext3",
+            b"ext4",
+            b"f2fs",
+            b"hfsplus",
+            b"iso9660",
+            b"jfs",
+            b"msdos",
+            b"nilfs2",
+            b"ntfs3",
+            b"overlay",
+            b"reiserfs",
+            b"squashfs",
+            b"vfat",
+            b"xfs",
+            b"zfs",
+        ];
+        // A lookup in autofs waits for the daemon that mounts.
+        let is_made_up = self.is_virtual() && self.fs_type != b"autofs";
+        is_made_up || LOCAL.contains(&self.fs_type.as_slice())
+    }
+
+    /// The device number of its superblock.
+    #[must_use]
+    pub fn device(&self) -> Device {
+        Device {
+            major: self.major,
+            minor: self.minor,
+        }
     }
 
     /// Whether its files live in memory only or are made up by the kernel.
@@ -102,6 +145,15 @@ impl Mounts {
         Self { points }
     }
 
+    /// Some of the mounts.
+    #[must_use]
+    pub fn only(&self, is_kept: impl Fn(&MountPoint) -> bool) -> Self {
+        let points = self.points.iter().filter(|point| is_kept(point));
+        Self {
+            points: points.cloned().collect(),
+        }
+    }
+
     /// All mounts, in mount order.
     #[must_use]
     pub fn points(&self) -> &[MountPoint] {
@@ -139,6 +191,45 @@ impl Mounts {
         found
     }
 
+    /// Whether a lookup of this path asks local file systems only. Those on the way count: a name
+    /// in a directory of a server is asked for, whatever is mounted below it. Layers of overlays
+    /// count where they can be found by their paths.
+    #[must_use]
+    pub fn is_local(&self, path: &[u8]) -> bool {
+        /// Overlays of overlays; the kernel allows two.
+        const DEPTH_MAX: u32 = 4;
+        self.is_local_within(path, DEPTH_MAX)
+    }
+
+    fn is_local_within(&self, path: &[u8], depth: u32) -> bool {
+        let mut on_the_way = self
+            .points
+            .iter()
+            .enumerate()
+            .filter(|(_, point)| below(&point.mount_point, path).is_some());
+        on_the_way.all(|(index, point)| {
+            // The latest mount at a mount point hides those before it.
+            let mut later = self.points[index + 1..].iter();
+            let is_hidden = later.any(|later| later.mount_point == point.mount_point);
+            let has_local_layers = || {
+                let mut layers = point.overlay_layers().into_iter();
+                // In a container the paths of its layers lead elsewhere, mostly to itself.
+                depth == 0
+                    || layers.all(|layer| {
+                        self.mount_of(&layer) == Some(index)
+                            || self.is_local_within(&layer, depth - 1)
+                    })
+            };
+            is_hidden || (point.has_local_type() && has_local_layers())
+        })
+    }
+
+    /// Whether any of them isn't local by its type.
+    #[must_use]
+    pub fn has_foreign(&self) -> bool {
+        self.points.iter().any(|point| !point.has_local_type())
+    }
+
     /// The mount that a path is on: the latest of the longest mount points that lead to it.
     #[must_use]
     pub fn mount_of(&self, path: &[u8]) -> Option<usize> {
@@ -172,7 +263,7 @@ fn below<'a>(top: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
 /// Fields by their place up to the optional ones, which a lone dash ends.
 fn parse_line(line: &[u8]) -> Option<MountPoint> {
     let mut fields = line.split(|&b| b == b' ');
-    let _id = fields.next()?;
+    let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
     let _parent = fields.next()?;
     let device = std::str::from_utf8(fields.next()?).ok()?;
     let device: Device = device.parse().ok()?;
@@ -181,6 +272,7 @@ fn parse_line(line: &[u8]) -> Option<MountPoint> {
     let _options = fields.next()?;
     fields.by_ref().find(|field| *field == b"-")?;
     Some(MountPoint {
+        id,
         major: device.major,
         minor: device.minor,
         root,
@@ -267,6 +359,42 @@ nonsense\n";
         let paths = mounts.reach(254, 0, b"/var/data/hidden/f");
         assert_eq!(paths.len(), 1);
         assert_eq!(paths[0].1, b"/var/data/hidden/f");
+    }
+
+    #[test]
+    fn a_path_is_local_if_all_on_the_way_are() {
+        let text = "22 1 254:0 / / rw - rootfs rootfs rw\n\
+            23 22 254:1 / / rw - ext4 /dev/vda rw\n\
+            30 23 0:21 / /proc rw - proc proc rw\n\
+            31 23 0:40 / /srv rw - fuse.sshfs host rw\n\
+            32 31 8:1 / /srv/disk rw - ext4 /dev/sda1 rw\n\
+            33 23 0:41 / /net rw - autofs auto rw\n\
+            34 33 0:42 / /net rw - nfs4 server rw\n\
+            35 23 0:43 / /far rw - nfs4 server rw\n\
+            36 35 8:2 / /far rw - xfs /dev/sda2 rw\n\
+            40 23 0:50 / /over rw - overlay overlay rw,lowerdir=/srv/l:/l2,upperdir=/u\n\
+            41 23 0:51 / /own rw - overlay overlay rw,lowerdir=/l1:/own/l2,upperdir=/u\n";
+        let mounts = Mounts::parse(text.as_bytes());
+        for local in ["/", "/etc/passwd", "/proc/1", "/far/x", "/own/x", "/srvx"] {
+            assert!(mounts.is_local(local.as_bytes()), "{local}");
+        }
+        for foreign in ["/srv", "/srv/x", "/srv/disk/x", "/net/x", "/over/x"] {
+            assert!(!mounts.is_local(foreign.as_bytes()), "{foreign}");
+        }
+        assert!(mounts.has_foreign());
+        assert!(!Mounts::parse(b"23 22 8:1 / / rw - btrfs /dev/sda1 rw\n").has_foreign());
+        for remote in [
+            "nfs",
+            "cifs",
+            "9p",
+            "ceph",
+            "fuseblk",
+            "virtiofs",
+            "unheard-of",
+        ] {
+            let line = format!("22 1 0:50 / / rw - {remote} server rw\n");
+            assert!(!Mounts::parse(line.as_bytes()).is_local(b"/x"), "{remote}");
+        }
     }
 
     #[test]
