@@ -4,5 +4,6 @@
 
 pub mod budget;
 pub mod ext4;
+pub mod helper;
 pub mod order;
 pub mod plan;

@@ -11,7 +11,9 @@
 
 use std::collections::HashMap;
 
-use foreread_profile::limits::PATH_BYTES_MAX;
+use foreread_profile::limits::{
+    NAMES_BYTES_MAX, NODES_MAX, PAGE_END_MAX, PATH_BYTES_MAX, RANGES_MAX,
+};
 use foreread_profile::{Identity, Node, NodeId, NodeKind, PageRange, PathTree, Profile, Uses};
 
 /// See the [module](self). A node is a path with an action: find it, list it, or read pages of it.
@@ -23,6 +25,26 @@ pub struct ReadPlan {
     names: Vec<u8>,
     ranges: Vec<PageRange>,
 }
+
+/// A directory that is only a part of the path to others.
+const ON_THE_WAY: Node = Node {
+    parent: None,
+    name_start: 0,
+    name_length: 0,
+    kind: NodeKind::Directory,
+    uses: Uses(0),
+    weight: 0,
+    mount: 0,
+    identity: Identity {
+        inode: 0,
+        generation: 0,
+        size_bytes: 0,
+        mtime_ns: 0,
+    },
+    need_ns: u64::MAX,
+    range_start: 0,
+    range_count: 0,
+};
 
 /// All that a profile names. Numbers of nodes stay the same.
 impl From<&Profile> for ReadPlan {
@@ -78,6 +100,76 @@ impl ReadPlan {
     pub fn total_pages(&self) -> u64 {
         let pages = self.ranges.iter().map(|range| range.pages);
         pages.fold(0, u64::saturating_add)
+    }
+
+    /// A plan of some of the files only, and the number in this plan of each of its nodes. The nodes
+    /// must come parents first. Directories on the way to them are only that.
+    #[must_use]
+    pub fn part(&self, nodes: &[NodeId]) -> (Self, Vec<NodeId>) {
+        let mut is_wanted = vec![false; self.nodes.len()];
+        let mut is_on_the_way = is_wanted.clone();
+        for id in nodes {
+            is_wanted[id.0 as usize] = true;
+            let mut above = Some(*id);
+            while let Some(id) = above.filter(|id| !is_on_the_way[id.0 as usize]) {
+                is_on_the_way[id.0 as usize] = true;
+                above = self.parent(id);
+            }
+        }
+        let mut part = Self::default();
+        let mut of_whole = Vec::new();
+        let mut number_in_part = vec![None; self.nodes.len()];
+        for (id, node) in self.iter().filter(|(id, _)| is_on_the_way[id.0 as usize]) {
+            let parent = node
+                .parent
+                .and_then(|parent| number_in_part[parent.0 as usize]);
+            let (node, ranges) = match is_wanted[id.0 as usize] {
+                true => (*node, self.ranges(id)),
+                false => (ON_THE_WAY, &[][..]),
+            };
+            number_in_part[id.0 as usize] = part.push_checked(parent, self.name(id), node, ranges);
+            if number_in_part[id.0 as usize].is_some() {
+                of_whole.push(id);
+            }
+        }
+        (part, of_whole)
+    }
+
+    /// Adds a node in a directory that is there already; the first is the root. `None` if it can't
+    /// be one.
+    pub(crate) fn push_checked(
+        &mut self,
+        parent: Option<NodeId>,
+        name: &[u8],
+        node: Node,
+        ranges: &[PageRange],
+    ) -> Option<NodeId> {
+        let is_placed = match parent {
+            None => self.nodes.is_empty() && name.is_empty(),
+            Some(parent) => (parent.0 as usize) < self.nodes.len() && is_plain(name),
+        };
+        let is_bounded = |range: &PageRange| {
+            let end = range.start_page.checked_add(range.pages);
+            end.is_some_and(|end| end <= PAGE_END_MAX)
+        };
+        let fits = self.nodes.len() < NODES_MAX
+            && self.ranges.len().checked_add(ranges.len())? <= RANGES_MAX
+            && self.names.len() + name.len() <= NAMES_BYTES_MAX;
+        if !is_placed || !fits || !ranges.iter().all(is_bounded) {
+            return None;
+        }
+        let id = NodeId(u32::try_from(self.nodes.len()).ok()?);
+        self.nodes.push(Node {
+            parent,
+            name_start: u32::try_from(self.names.len()).ok()?,
+            name_length: u8::try_from(name.len()).ok()?,
+            range_start: u32::try_from(self.ranges.len()).ok()?,
+            range_count: u32::try_from(ranges.len()).ok()?,
+            ..node
+        });
+        self.names.extend_from_slice(name);
+        self.ranges.extend_from_slice(ranges);
+        Some(id)
     }
 
     /// Finds absolute paths in the plan: their nodes and the index of the path. If a path is given
@@ -220,17 +312,12 @@ impl PlanBuilder {
         if let Some(id) = self.directories.get(path) {
             return Some(*id);
         }
-        let on_the_way = Node {
-            kind: NodeKind::Directory,
-            need_ns: u64::MAX,
-            ..Node::default()
-        };
         let id = match path {
-            b"/" => self.push(None, b"", on_the_way)?,
+            b"/" => self.push(None, b"", ON_THE_WAY)?,
             _ => {
                 let (above, name) = split(path)?;
                 let parent = self.directory(above)?;
-                self.push(Some(parent), name, on_the_way)?
+                self.push(Some(parent), name, ON_THE_WAY)?
             }
         };
         self.directories.insert(path.to_vec(), id);
@@ -256,8 +343,15 @@ impl PlanBuilder {
 fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = path.iter().rposition(|byte| *byte == b'/')?;
     let name = &path[at + 1..];
-    let is_plain = !matches!(name, b"" | b"." | b"..") && name.len() <= usize::from(u8::MAX);
-    is_plain.then_some((if at == 0 { b"/" } else { &path[..at] }, name))
+    is_plain(name).then_some((if at == 0 { b"/" } else { &path[..at] }, name))
+}
+
+/// Whether it is a name in a directory that leads nowhere else.
+fn is_plain(name: &[u8]) -> bool {
+    !matches!(name, b"" | b"." | b"..")
+        && name.len() <= usize::from(u8::MAX)
+        && !name.contains(&b'/')
+        && !name.contains(&0)
 }
 
 #[cfg(test)]
