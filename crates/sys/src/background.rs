@@ -107,7 +107,7 @@ fn fork(keep: &[RawFd], work: impl FnOnce()) -> io::Result<()> {
 ///
 /// # Safety
 /// Nobody may use them afterwards.
-unsafe fn close_all_but(keep: &[RawFd]) {
+pub(crate) unsafe fn close_all_but(keep: &[RawFd]) {
     let mut first = 3;
     for kept in keep.iter().map(|kept| kept.cast_unsigned()) {
         if first < kept {

@@ -12,6 +12,7 @@ pub mod fanotify;
 pub mod fiemap;
 pub mod generation;
 pub mod handle;
+pub mod helper_process;
 pub mod interrupt;
 pub mod kernel;
 pub mod leases;

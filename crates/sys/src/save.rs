@@ -185,6 +185,15 @@ pub struct Lock {
     file: File,
 }
 
+/// Another process that has a copy of the descriptor, or a thread that hangs with it in the kernel,
+/// doesn't keep the lock.
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // It is given up with the descriptor otherwise.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 impl Lock {
     /// Leaves a text in its file, for a process that finds the lock taken.
     ///
