@@ -160,6 +160,19 @@ int BPF_PROG(fr_rec_file_pages_mapped__fn3, struct vm_fault *vmf, unsigned long 
 	return 0;
 }
 
+static __always_inline bool is_of_replay(u32 tgid)
+{
+	if (!replay_tgid)
+		return false;
+	if (tgid == replay_tgid)
+		return true;
+#pragma unroll
+	for (u32 at = 0; at < REPLAY_HELPERS_MAX; at++)
+		if (tgid == replay_helpers[at])
+			return true;
+	return false;
+}
+
 /* Pages come in: for the program (a miss), or for the replay. */
 SEC("tp_btf/mm_filemap_add_to_page_cache")
 int BPF_PROG(fr_rec_page_added, struct folio *folio)
@@ -178,7 +191,7 @@ int BPF_PROG(fr_rec_page_added, struct folio *folio)
 
 	if (!recent || !c)
 		return 0;
-	is_replay = replay_tgid && (u32)task->tgid == replay_tgid;
+	is_replay = is_of_replay(task->tgid);
 	if (!is_replay && !task_is_traced(task, recent))
 		return 0;
 	inode = BPF_CORE_READ(folio, mapping, host);

@@ -27,6 +27,9 @@ const volatile u32 sends_accesses;
 
 /* The process that replays, 0 none. */
 u32 replay_tgid;
+/* Those that read for it, 0 none. */
+#define REPLAY_HELPERS_MAX 8
+u32 replay_helpers[REPLAY_HELPERS_MAX];
 /* The thread whose next child is the program to record, 0 none. */
 u32 adopt_pid;
 /* Whether get_pages isn't attached: hits are not seen. */

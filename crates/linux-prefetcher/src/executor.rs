@@ -5,6 +5,10 @@
 //! among these, and hands every part to a worker of that device. It also watches memory: where
 //! tasks wait for it, all that is under way is stopped.
 //!
+//! A worker of a file system that may never answer asks a [helper process](super::foreign). Others
+//! read by themselves. If such a part makes no progress for long, its device counts as dead: nobody
+//! waits for the part any more.
+//!
 //! A worker keeps the rings through which it reads from one plan to the next. Two plans for one
 //! device have a worker each, so that a large one doesn't hold up a small one.
 //!
@@ -24,11 +28,11 @@ use foreread_sys::memory::{full_memory_pressure_percent, memory};
 use foreread_sys::mounts::MountTable;
 
 use super::crew::Crew;
-use super::data;
 use super::means::Means;
+use super::part::{Part, Watched};
 use super::targets::{self, Target};
 use super::under_way::{Fetch, OnEnd, Shared, Working};
-use super::{IDLE, Options, looks, pages_of, raw};
+use super::{IDLE, Options, foreign, pages_of};
 
 /// Interval of memory checks while something is under way.
 const MEMORY_WATCHED_EVERY: Duration = Duration::from_millis(50);
@@ -45,6 +49,8 @@ struct Inner {
     /// `None` where there is none now.
     dispatcher: Arc<Mutex<Option<Dispatching>>>,
     crew: Crew,
+    /// When the dispatcher looked last.
+    looked: Arc<Mutex<Option<Instant>>>,
 }
 
 /// The way to the dispatcher.
@@ -97,6 +103,18 @@ impl Executor {
         fetch
     }
 
+    /// Whether its dispatcher has not looked for this long, though there is one. It never asks a
+    /// file system, so that is a defect.
+    #[must_use]
+    pub fn hangs_for(&self, limit: Duration) -> bool {
+        let has_dispatcher = match self.0.dispatcher.try_lock() {
+            Ok(dispatcher) => dispatcher.is_some(),
+            // Somebody is giving it an order.
+            Err(_) => true,
+        };
+        has_dispatcher && lock(&self.0.looked).is_some_and(|looked| looked.elapsed() >= limit)
+    }
+
     fn hand_over(&self, mut order: Order) {
         let mut dispatcher = lock(&self.0.dispatcher);
         if let Some(dispatching) = &*dispatcher {
@@ -110,11 +128,14 @@ impl Executor {
         let mut dispatching = Dispatcher {
             own: Arc::clone(&self.0.dispatcher),
             crew: self.0.crew.clone(),
+            looked: Arc::clone(&self.0.looked),
             mounts: MountTable::default(),
             workers: HashMap::new(),
             under_way: Vec::new(),
+            parts: Vec::new(),
         };
         let thread = thread::Builder::new().name("fetch".into());
+        *lock(&self.0.looked) = Some(Instant::now());
         match thread.spawn(move || dispatching.run(&receiver)) {
             Ok(thread) => {
                 // It exists as long as there is a sender.
@@ -144,15 +165,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The part of a plan that is on one file system.
-struct Part {
-    plan: Arc<ReadPlan>,
-    target: Target,
-    budget_bytes: u64,
-    shared: Arc<Shared>,
-    _working: Working,
-}
-
 /// A thread that reads from one device.
 struct Worker {
     parts: Sender<Part>,
@@ -164,14 +176,18 @@ struct Worker {
 struct Dispatcher {
     own: Arc<Mutex<Option<Dispatching>>>,
     crew: Crew,
+    looked: Arc<Mutex<Option<Instant>>>,
     mounts: MountTable,
     workers: HashMap<(u32, u32), Vec<Worker>>,
     under_way: Vec<Arc<Shared>>,
+    /// Parts of plans that are carried out by threads of this process.
+    parts: Vec<Watched>,
 }
 
 impl Dispatcher {
     fn run(&mut self, orders: &Receiver<Order>) {
         loop {
+            *lock(&self.looked) = Some(Instant::now());
             let limit = match self.under_way.is_empty() {
                 true => IDLE,
                 false => MEMORY_WATCHED_EVERY,
@@ -189,7 +205,10 @@ impl Dispatcher {
                     drop(own);
                     self.divide(order);
                 }
-                Err(RecvTimeoutError::Timeout) => self.watch_memory(),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.watch_memory();
+                    self.parts.retain_mut(Watched::goes_on);
+                }
                 // All that was under way was stopped.
                 Err(RecvTimeoutError::Disconnected) => return self.end_workers(),
             }
@@ -241,13 +260,9 @@ impl Dispatcher {
         let own = targets.iter().filter(|(target, _)| !target.is_stacked());
         shared.expect_metadata(own.count());
         for (target, budget_bytes) in targets {
-            self.hand_over(Part {
-                plan: Arc::clone(plan),
-                target,
-                budget_bytes,
-                shared: Arc::clone(shared),
-                _working: Working::new(shared),
-            });
+            let part = Part::new(plan, target, budget_bytes, shared);
+            self.parts.extend(part.watched());
+            self.hand_over(part);
         }
         self.under_way.push(Arc::clone(shared));
     }
@@ -308,6 +323,7 @@ fn budgets(plan: &ReadPlan, targets: &[Target], budget_bytes: u64) -> Vec<u64> {
 /// The main loop of a worker.
 fn work(parts: &Receiver<Part>, is_taken: &Arc<AtomicBool>, crew: Crew) {
     let mut means = Means {
+        asker: None,
         crew,
         data: None,
         metadata: None,
@@ -331,41 +347,12 @@ fn work(parts: &Receiver<Part>, is_taken: &Arc<AtomicBool>, crew: Crew) {
 }
 
 fn carry_out(part: &Part, means: &mut Means) {
-    let Part {
-        plan,
-        target,
-        budget_bytes,
-        shared,
-        _working: _,
-    } = part;
-    if target.is_stacked() {
-        shared.wait_for_metadata();
+    if part.target.is_stacked() {
+        part.shared.wait_for_metadata();
     }
-    let mut budget_bytes = *budget_bytes;
-    let mut rest = target.nodes.as_slice();
-    let unplaced;
-    if target.fs_type.starts_with(b"ext")
-        && !shared.no_raw
-        && let Ok(mut found) = raw::metadata(plan, target, shared, &mut means.metadata)
-    {
-        shared.tally.add(|t| &t.raw_file_systems, 1);
-        let pieces = std::mem::take(&mut found.pieces);
-        budget_bytes -= data::read(
-            plan,
-            target,
-            pieces,
-            found.service,
-            budget_bytes,
-            shared,
-            &mut means.data,
-        );
-        unplaced = found.unplaced;
-        rest = &unplaced;
-    } else {
-        shared.tally.add(|t| &t.looked_file_systems, 1);
+    match part.has_helper() {
+        true => foreign::carry_out(part, means),
+        false => part.carry_out_here(means),
     }
-    if !rest.is_empty() && !shared.stopped() {
-        looks::replay(plan, target, rest, budget_bytes, shared, means);
-    }
-    shared.metadata_done(target);
+    part.shared.metadata_done(&part.target);
 }

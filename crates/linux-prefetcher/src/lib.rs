@@ -6,6 +6,9 @@
 //! parses the layout from the device's page cache. The kernel will find the same blocks there
 //! ([`raw`]). On other file systems, many threads look up the inodes in order of their numbers
 //! ([`looks`]).
+//!
+//! File systems that aren't local, and those that did not answer before, are asked by
+//! [helper processes](foreread_linux_helper).
 #![forbid(unsafe_code)]
 
 mod beside;
@@ -13,9 +16,11 @@ mod crew;
 mod data;
 mod executor;
 mod fetcher;
+mod foreign;
 mod looks;
 mod means;
 mod neighbours;
+mod part;
 mod pump;
 mod raw;
 mod report;
@@ -25,6 +30,7 @@ mod under_way;
 pub mod warm;
 
 pub use executor::Executor;
+pub use foreign::serve;
 pub use neighbours::Neighbours;
 pub use report::Report;
 pub use under_way::Fetch;

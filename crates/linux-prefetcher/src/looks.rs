@@ -172,6 +172,7 @@ impl Task {
                     break;
                 }
                 look(&self.plan, &mut opener, *id, &self.shared);
+                self.shared.step();
             }
             true
         };

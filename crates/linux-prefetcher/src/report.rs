@@ -17,7 +17,19 @@ macro_rules! report {
             $(pub(super) $name: AtomicU64,)*
         }
 
+        impl Report {
+            /// All counters, in their order.
+            pub(super) fn counters(&self) -> Vec<u64> {
+                vec![$(self.$name,)*]
+            }
+        }
+
         impl Tally {
+            /// All counters, in their order.
+            pub(super) fn all(&self) -> Vec<&AtomicU64> {
+                vec![$(&self.$name,)*]
+            }
+
             pub(super) fn report(&self) -> Report {
                 Report { $($name: self.$name.load(Ordering::Relaxed),)* }
             }
@@ -69,6 +81,9 @@ report! {
     short_reads,
     /// File systems on which no more reads could be made at all, for want of threads or memory.
     failed_file_systems,
+    /// File systems that did not answer in time, or were left alone because they had not answered
+    /// before.
+    left_alone_file_systems,
     /// Error number of what failed first; 0 when nothing did.
     first_error_number,
     /// File systems read through their block device.
@@ -80,6 +95,18 @@ report! {
 }
 
 impl Tally {
+    /// Adds what another report has more than it had before.
+    pub(super) fn add_more(&self, counters: &[u64], before: &[u64]) {
+        let before = before.iter().copied().chain(std::iter::repeat(0));
+        for ((own, now), before) in self.all().into_iter().zip(counters).zip(before) {
+            if std::ptr::eq(own, &self.first_error_number) {
+                let _ = own.compare_exchange(0, *now, Ordering::Relaxed, Ordering::Relaxed);
+            } else {
+                own.fetch_add(now.saturating_sub(before), Ordering::Relaxed);
+            }
+        }
+    }
+
     pub(super) fn add(&self, counter: impl FnOnce(&Self) -> &AtomicU64, n: u64) {
         counter(self).fetch_add(n, Ordering::Relaxed);
     }

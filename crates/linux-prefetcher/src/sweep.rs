@@ -78,6 +78,7 @@ pub(super) fn sweep(
             for (number, generation) in group {
                 // Stale inodes are met again, and counted, by path.
                 let _ = handles.open(*number, *generation, libc::O_PATH);
+                shared.step();
             }
         }
         true

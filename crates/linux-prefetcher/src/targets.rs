@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use foreread_core::Device;
+use foreread_linux_helper::Superblock;
 use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::{NodeId, NodeKind};
 use foreread_sys::mounts::Mounts;
@@ -18,11 +20,25 @@ pub(super) struct Target {
     pub mount_point: PathBuf,
     /// Nodes that exist, parents first.
     pub nodes: Vec<NodeId>,
+    /// Whether it is asked directly. Else a helper process asks it: it may never answer.
+    pub is_local: bool,
     /// Whether its metadata has been read.
     pub metadata_done: AtomicBool,
 }
 
 impl Target {
+    /// Its superblock.
+    pub fn superblock(&self) -> Superblock {
+        Superblock {
+            device: Device {
+                major: self.major,
+                minor: self.minor,
+            },
+            fs_type: self.fs_type.clone(),
+            mount_point: self.mount_point.as_os_str().as_bytes().to_vec(),
+        }
+    }
+
     /// Whether its files lie on other file systems, which hold its metadata too.
     pub fn is_stacked(&self) -> bool {
         self.fs_type == b"overlay"
@@ -67,6 +83,8 @@ pub(super) fn of_plan(plan: &ReadPlan, mounts: &Mounts) -> Vec<Target> {
                 minor: point.minor,
                 mount_point: OsStr::from_bytes(&point.mount_point).into(),
                 nodes: Vec::new(),
+                is_local: mounts.is_local(&point.mount_point)
+                    && !foreread_linux_helper::has_failed(point.device()),
                 metadata_done: AtomicBool::new(false),
             };
             targets.push((key.0, key.1, target));

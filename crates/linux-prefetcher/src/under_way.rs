@@ -3,7 +3,7 @@
 
 use std::any::Any;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,8 @@ pub(super) struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     pub tally: Tally,
+    /// Calls that have returned, which no counter shows.
+    steps: AtomicU64,
     pub no_raw: bool,
     pub no_ring: bool,
     pub with_neighbours: Option<Neighbours>,
@@ -76,6 +78,7 @@ impl Shared {
             }),
             changed: Condvar::new(),
             tally: Tally::default(),
+            steps: AtomicU64::new(0),
             no_raw: options.no_raw,
             no_ring: options.no_ring,
             with_neighbours: options.with_neighbours.clone(),
@@ -99,6 +102,20 @@ impl Shared {
         self.is_stopped.load(Ordering::Relaxed)
     }
 
+    /// A call has returned.
+    pub fn step(&self) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A number that changes with all progress.
+    pub fn progress(&self) -> u64 {
+        let counters = self.tally.all().into_iter();
+        let steps = self.steps.load(Ordering::Relaxed);
+        counters.fold(steps, |sum, counter| {
+            sum.wrapping_add(counter.load(Ordering::Relaxed))
+        })
+    }
+
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
         let mut state = self.lock();
@@ -111,6 +128,11 @@ impl Shared {
     pub fn release(&self) {
         self.lock().is_released = true;
         self.changed.notify_all();
+    }
+
+    /// Whether data may be read.
+    pub fn is_released(&self) -> bool {
+        self.lock().is_released
     }
 
     /// Waits until data may be read.
@@ -139,6 +161,12 @@ impl Shared {
         self.wait_while(Duration::MAX, |state| {
             state.metadata_left > 0 && state.stopped_at.is_none()
         });
+    }
+
+    /// Waits until nothing is read any more, at most for `limit`. Returns whether that is so.
+    pub fn wait_for_end(&self, limit: Duration) -> bool {
+        self.wait_while(limit, |state| state.working > 0);
+        self.is_over()
     }
 
     /// Whether nothing is read any more.

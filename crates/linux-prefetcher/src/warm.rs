@@ -5,7 +5,13 @@
 //! unanswered: files of other than local file systems are left out, each file is looked at before
 //! it is opened, and only regular files are.
 
+use std::fs;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use foreread_profile::{Node, NodeId, NodeKind, PAGE_BYTES, Profile};
 use foreread_sys::cache::{cached_pages, is_cached};
@@ -14,38 +20,12 @@ use foreread_sys::mounts::{Mounts, mounts_of_self};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, open, openat2, statx,
 };
+use rustix::thread::gettid;
 
 /// Number of nodes that are examined, at some microseconds each. These are the heaviest nodes,
 /// since one of them may hold most of the pages, and some spread over the rest, which represent it.
 const HEAVIEST: usize = 32;
 const SAMPLE: usize = 64;
-
-/// File systems that answer by themselves, from memory or from a device of this machine. Others may
-/// have a server, and that may be dead.
-const LOCAL: [&[u8]; 22] = [
-    b"bcachefs",
-    b"btrfs",
-    b"erofs",
-    b"exfat",
-    b"ext2",
-    b"ext3",
-    b"ext4",
-    b"f2fs",
-    b"hfsplus",
-    b"iso9660",
-    b"jfs",
-    b"msdos",
-    b"nilfs2",
-    b"ntfs3",
-    b"overlay",
-    b"ramfs",
-    b"reiserfs",
-    b"squashfs",
-    b"tmpfs",
-    b"vfat",
-    b"xfs",
-    b"zfs",
-];
 
 /// Share of the profile that is cached, in thousandths, estimated from the files on local file
 /// systems. A path that isn't in the dentry cache counts as not cached, and so does everything
@@ -53,6 +33,50 @@ const LOCAL: [&[u8]; 22] = [
 #[must_use]
 pub fn cached_permille(profile: &Profile) -> u16 {
     mounts_of_self().map_or(0, |mounts| cached_permille_on(profile, &mounts))
+}
+
+/// The same, as long as nothing keeps it waiting for more than [`WAIT_MAX`]: a local disk may be
+/// dead, too. `None` then; the thread that looks is left behind.
+#[must_use]
+pub fn cached_permille_soon(profile: &Arc<Profile>) -> Option<u16> {
+    let looker = Arc::new(AtomicI32::new(0));
+    let (tell, told) = channel();
+    let (of_thread, profile) = (Arc::clone(&looker), Arc::clone(profile));
+    let look = move || {
+        of_thread.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
+        // Nobody may wait any more.
+        let _ = tell.send(cached_permille(&profile));
+    };
+    let thread = thread::Builder::new().name("look".into());
+    drop(thread.spawn(look).ok()?);
+    let began = Instant::now();
+    loop {
+        match told.recv_timeout(WAIT_MAX) {
+            Ok(permille) => return Some(permille),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        // One that waits for the processor will tell soon.
+        let is_running = runs(looker.load(Ordering::Relaxed));
+        if !is_running || began.elapsed() > STARVED_MAX {
+            return None;
+        }
+    }
+}
+
+/// Time that the command waits for the answer of a look that waits itself.
+const WAIT_MAX: Duration = Duration::from_millis(20);
+/// Time that it waits where other programs take the processor.
+const STARVED_MAX: Duration = Duration::from_millis(500);
+
+/// Whether a thread of this process has the processor or waits for it; also before it has begun.
+fn runs(thread: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+    let state = stat
+        .as_deref()
+        .ok()
+        .and_then(|stat| stat.rsplit(") ").next());
+    thread == 0 || state.is_some_and(|state| state.starts_with('R'))
 }
 
 fn cached_permille_on(profile: &Profile, mounts: &Mounts) -> u16 {
@@ -112,7 +136,7 @@ impl Sums {
             };
             profile.path_into(*id, &mut path);
             sums.all = sums.all.saturating_add(*weight);
-            if is_local(mounts, &path) {
+            if is_asked(mounts, &path) {
                 let cached = cached_of(profile, *id, node, &path);
                 sums.cached = sums.cached.saturating_add(cached);
                 sums.local = sums.local.saturating_add(*weight);
@@ -122,10 +146,15 @@ impl Sums {
     }
 }
 
-fn is_local(mounts: &Mounts, path: &[u8]) -> bool {
-    let at = mounts.mount_of(path);
-    let point = at.and_then(|at| mounts.points().get(at));
-    point.is_some_and(|point| LOCAL.contains(&point.fs_type.as_slice()))
+/// Whether a path is looked at: nobody else has to answer, and its file has pages. Files that the
+/// kernel makes up may do something when they are opened.
+fn is_asked(mounts: &Mounts, path: &[u8]) -> bool {
+    let at = mounts.mount_of(path).and_then(|at| mounts.points().get(at));
+    let has_pages = at.is_some_and(|point| {
+        let in_memory: [&[u8]; 2] = [b"tmpfs", b"ramfs"];
+        !point.is_virtual() || in_memory.contains(&point.fs_type.as_slice())
+    });
+    has_pages && mounts.is_local(path)
 }
 
 fn cached_of(profile: &Profile, id: NodeId, node: &Node, path: &[u8]) -> u64 {
@@ -184,7 +213,6 @@ fn file_type(stat: &Statx) -> FileType {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::{MetadataExt, symlink};
     use std::path::Path;
@@ -234,10 +262,10 @@ mod tests {
         for path in [&top, &read, &looked_at, &link] {
             fs::symlink_metadata(path).unwrap();
         }
-        assert_eq!(
-            cached_permille(&profile_of(&[&top, &read, &looked_at, &link])),
-            1000
-        );
+        let profile = Arc::new(profile_of(&[&top, &read, &looked_at, &link]));
+        assert_eq!(cached_permille(&profile), 1000);
+        // Starved of the processor it may not come in time.
+        assert!(cached_permille_soon(&profile).is_none_or(|permille| permille == 1000));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::live_residency::gone_pages;
 use super::tracefs::remove_abandoned;
 use super::{BpfRecorder, Counts, FanotifyError, FanotifyRecorder, TracefsError, TracefsRecorder};
-use super::{Unresolved, Watch, resolve};
+use super::{Unresolved, Watch, in_first_pid_namespace, resolve};
 
 /// Why one of the recorders does not start.
 #[derive(Debug, Error)]
@@ -115,7 +115,12 @@ impl AnyRecorder {
     /// Takes what has come; call it every few tens of milliseconds.
     pub fn drain(&mut self) {
         match self {
-            Self::Bpf(recorder) => recorder.drain(),
+            Self::Bpf(recorder) => {
+                if in_first_pid_namespace() {
+                    recorder.note_helpers();
+                }
+                recorder.drain();
+            }
             Self::Tracefs(recorder) => recorder.drain(),
             Self::Fanotify(recorder) => recorder.drain(),
         }
@@ -138,7 +143,7 @@ impl AnyRecorder {
                     counts: recording.counts,
                     wasted_pages: known.map_or(0, |known| {
                         let unused = unused(&recording, &Known::new(known, &mounts));
-                        gone_pages(&unused, known)
+                        gone_pages(&unused, known, &mounts)
                     }),
                     measured: true,
                 };

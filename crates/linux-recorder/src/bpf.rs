@@ -240,6 +240,15 @@ impl BpfRecorder {
         }
     }
 
+    /// Takes reads of helper processes, as of now, for reads of this process. Only in the first PID
+    /// namespace are their numbers the kernel's own.
+    pub fn note_helpers(&mut self) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            let mut helpers = foreread_linux_helper::processes().into_iter();
+            bss.replay_helpers = std::array::from_fn(|_| helpers.next().unwrap_or(0));
+        }
+    }
+
     /// Sees each page access (`true`), or misses only. A refresh switches to the latter when
     /// accesses bring no more news, so that a program that reads what is cached isn't slowed.
     ///

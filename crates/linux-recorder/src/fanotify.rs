@@ -16,7 +16,7 @@ use rustix::process::getpid;
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::live_tree::{LiveTree, resolve};
+use super::live_tree::{LiveTree, answering, resolve};
 use foreread_recorder::{Ancestry, Counts, Family, Names, Unresolved, assemble, opened};
 
 pub use foreread_sys::fanotify::FanotifyError;
@@ -69,7 +69,7 @@ impl FanotifyRecorder {
     /// [`FanotifyError`] when the kernel refuses, as it does without `CAP_SYS_ADMIN`.
     pub fn start() -> Result<Self, FanotifyError> {
         let mounts = mounts_of_self().map_err(FanotifyError::NoMounts)?;
-        let group = Group::watch(&mounts)?;
+        let group = Group::watch(&answering(&mounts))?;
         let started_ns = now_ns();
         Ok(Self {
             group,
@@ -120,12 +120,13 @@ impl FanotifyRecorder {
         self.counts.lost_records += self.group.lost();
         self.counts.lost_processes += self.family.lost();
         self.counts.lost_paths += self.names.lost();
+        let tree = LiveTree::new(mounts);
         let mut seen = Vec::new();
         for name in self.names.into_used() {
-            let pages = read_pages(&name, self.started_wall_ns);
-            seen.extend(opened(name, pages, start_ns, mounts, &LiveTree));
+            let pages = read_pages(&name, &tree, self.started_wall_ns);
+            seen.extend(opened(name, pages, start_ns, mounts, &tree));
         }
-        let recording = assemble(seen, 0, self.counts, mounts, &LiveTree);
+        let recording = assemble(seen, 0, self.counts, mounts, &tree);
         source.recorder = Recorder::Fanotify;
         source.blind_spots = BlindSpots(source.blind_spots.0 | Self::BLIND_SPOTS.0);
         source.events_lost = self.counts.lost();

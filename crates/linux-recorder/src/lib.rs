@@ -19,7 +19,7 @@ pub use fanotify::{FanotifyError, FanotifyRecorder};
 pub use foreread_recorder::accesses::Traced;
 pub use foreread_recorder::{Counts, Fetched, Recording, Unresolved};
 pub use live_residency::account_fetched;
-pub use live_tree::resolve;
+pub use live_tree::{answer_helper_request, resolve};
 
 pub use refresh::{Refreshed, Watched, Watcher, in_first_pid_namespace};
 pub use trace::{TraceError, TraceRecorder};

@@ -3,10 +3,14 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use foreread_prefetch::helper::{Reply, Request};
 use foreread_profile::{NodeId, PagesOf, Profile};
 use foreread_recorder::{Fetched, Residency};
 use foreread_sys::cache::{cached_pages, has_cachestat, missing_by_map};
+use foreread_sys::mounts::{Mounts, mounts_of_self};
 use foreread_sys::paths::Opener;
+
+use super::live_tree::LiveTree;
 
 /// Accounts for the pages of `replayed` that arrived, where no BPF program watched them. `recorded`
 /// holds what the program accessed, or read as far as could be seen.
@@ -16,16 +20,24 @@ pub fn account_fetched(
     replayed: &Profile,
     recorded: Option<&Profile>,
 ) -> Fetched {
-    let mut residency = LiveResidency::new(replayed);
+    let mounts = mounts_of_self().unwrap_or_default();
+    let mut residency = LiveResidency::new(replayed, &mounts);
     Fetched::of(pages, replayed, recorded, &mut residency)
 }
 
 /// How many of these pages of a profile have left the page cache. Pages that can't be asked about
 /// count as resident.
-pub(super) fn gone_pages(pages: &[PagesOf], profile: &Profile) -> u64 {
+pub(super) fn gone_pages(pages: &[PagesOf], profile: &Profile, mounts: &Mounts) -> u64 {
+    let tree = LiveTree::new(mounts);
     let mut opener = Opener::new(profile);
     let mut gone = 0;
     for parts in pages.chunk_by(|one, next| one.node == next.node) {
+        let path = profile.path(parts[0].node);
+        if !tree.is_near(&path) {
+            let ranges = parts.iter().map(|part| (part.start_page, part.pages));
+            gone += gone_far(&tree, path, ranges.collect()).unwrap_or(0);
+            continue;
+        }
         let Ok(file) = opener.open(parts[0].node, false) else {
             continue;
         };
@@ -37,16 +49,33 @@ pub(super) fn gone_pages(pages: &[PagesOf], profile: &Profile) -> u64 {
     gone
 }
 
+/// How many pages of a file are not cached, by the answer of a helper.
+fn gone_far(tree: &LiveTree<'_>, path: Vec<u8>, ranges: Vec<(u64, u64)>) -> Option<u64> {
+    let all: u64 = ranges.iter().map(|(_, pages)| pages).sum();
+    let request = Request::Cached {
+        path: path.clone(),
+        ranges,
+    };
+    match tree.ask(&path, &request)? {
+        Reply::Pages(cached) => Some(all.saturating_sub(cached.iter().sum())),
+        _ => None,
+    }
+}
+
 /// Asks which pages are cached; keeps the last file open, since parts come file by file.
 struct LiveResidency<'a> {
+    profile: &'a Profile,
+    tree: LiveTree<'a>,
     opener: Opener<'a>,
     has_cachestat: bool,
     last: Option<(NodeId, Option<OwnedFd>)>,
 }
 
 impl<'a> LiveResidency<'a> {
-    fn new(profile: &'a Profile) -> Self {
+    fn new(profile: &'a Profile, mounts: &'a Mounts) -> Self {
         Self {
+            profile,
+            tree: LiveTree::new(mounts),
             opener: Opener::new(profile),
             has_cachestat: has_cachestat(),
             last: None,
@@ -56,6 +85,10 @@ impl<'a> LiveResidency<'a> {
 
 impl Residency for LiveResidency<'_> {
     fn gone(&mut self, node: NodeId, start_page: u64, pages: u64) -> Option<u64> {
+        let path = self.profile.path(node);
+        if !self.tree.is_near(&path) {
+            return gone_far(&self.tree, path, vec![(start_page, pages)]);
+        }
         if self.last.as_ref().is_none_or(|(last, _)| *last != node) {
             self.last = Some((node, self.opener.open(node, false).ok()));
         }

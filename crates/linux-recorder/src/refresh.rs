@@ -122,6 +122,7 @@ fn attach(watched: &Watched) -> Result<(BpfRecorder, u64), BpfError> {
     let mut recorder = BpfRecorder::load(Watch::Refresh)?;
     recorder.attach_to(watched.pid, watched.started)?;
     recorder.count_own_reads(true);
+    recorder.note_helpers();
     Ok((recorder, waited_ns(watched.pid, watched.started)))
 }
 
@@ -151,6 +152,8 @@ fn follow(mut recorder: BpfRecorder, stopped: &Receiver<()>) -> BpfRecorder {
             Ok(()) | Err(RecvTimeoutError::Disconnected) => return recorder,
         }
         if drained.elapsed() >= DRAIN_EVERY {
+            // The watcher is in the first PID namespace.
+            recorder.note_helpers();
             recorder.drain();
             drained = Instant::now();
         }
@@ -168,7 +171,7 @@ fn finish(mut recorder: BpfRecorder, watched: Watched, waited_ns: u64) -> Refres
     let recording = recorder.finish();
     let mounts = mounts_of_self().unwrap_or_default();
     let unused = unused(&recording, &Known::new(&watched.known, &mounts));
-    let wasted_pages = gone_pages(&unused, &watched.known);
+    let wasted_pages = gone_pages(&unused, &watched.known, &mounts);
     let known = Some(&*watched.known);
     let (news, unresolved) = resolve(&recording, &mounts, watched.program, watched.source, known);
     let mut counts = recording.counts;

@@ -27,7 +27,7 @@ use rustix::thread::gettid;
 use thiserror::Error;
 
 use super::fanotify::{LiveFile, inherited_names, now_ns, read_pages, wall_ns};
-use super::live_tree::{LiveTree, resolve};
+use super::live_tree::{LiveTree, answering, resolve};
 pub(crate) use instance::remove_abandoned;
 use instance::{Instance, Tracefs};
 use trace::{Cpus, Trace};
@@ -122,7 +122,7 @@ impl TracefsRecorder {
         let mounts = mounts_of_self().map_err(FanotifyError::NoMounts)?;
         // First, since it may start a thread: after the trace knows this thread, it would be
         // traced.
-        let group = Group::watch(&mounts)?;
+        let group = Group::watch(&answering(&mounts))?;
         let names = inherited_names();
         let root = Tracefs::open().map_err(TracefsError::Unreachable)?;
         let instance = Instance::create(root).map_err(refused("making it"))?;
@@ -236,17 +236,18 @@ impl TracefsRecorder {
         let (by_access, since_wall_ns) = (self.trace.reader().by_access(), self.started_wall_ns);
         let accessed = self.trace.into_inodes();
         drop(self.instance);
+        let tree = LiveTree::new(mounts);
         let mut already = Vec::new();
         let names = self.names.into_all().inspect(|name| {
             if !by_access && name.uses.0 != 0 {
-                let pages = read_pages(name, since_wall_ns);
+                let pages = read_pages(name, &tree, since_wall_ns);
                 let name = name.clone();
-                already.extend(resident(name, pages, start_ns, mounts, &LiveTree));
+                already.extend(resident(name, pages, start_ns, mounts, &tree));
             }
         });
-        let mut joined = join(names, accessed, start_ns, mounts, &LiveTree);
+        let mut joined = join(names, accessed, start_ns, mounts, &tree);
         joined.seen.append(&mut already);
-        let recording = assemble(joined.seen, joined.nameless, counts, mounts, &LiveTree);
+        let recording = assemble(joined.seen, joined.nameless, counts, mounts, &tree);
         source.recorder = Recorder::Tracefs;
         source.blind_spots = BlindSpots(source.blind_spots.0 | self.blind_spots.0);
         source.events_lost = counts.lost();

@@ -11,11 +11,13 @@ use std::path::Path;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use foreread_profile::PAGE_BYTES;
-use foreread_recorder::{Name, Pages};
+use foreread_recorder::{FileTree, Name, Pages};
 use foreread_sys::cache::mapped_residency;
 use rustix::fs::{Mode, OFlags, fstat, open};
 use rustix::param::page_size;
 use rustix::process::geteuid;
+
+use crate::live_tree::LiveTree;
 
 /// Pages asked about at once: one byte each.
 const WINDOW_PAGES: usize = 1 << 16;
@@ -23,9 +25,11 @@ const WINDOW_PAGES: usize = 1 << 16;
 /// The pages of an opened file that are in memory. None when it was written since `since_wall_ns`:
 /// then its pages come from the writing, and a replay would read what the next run overwrites. None
 /// either when it can't be known; the whole file is never assumed.
-pub(crate) fn read_pages(name: &Name, since_wall_ns: i64) -> Pages {
+pub(crate) fn read_pages(name: &Name, tree: &LiveTree<'_>, since_wall_ns: i64) -> Pages {
     let mut pages = Pages::default();
-    if name.is_file() {
+    // A server that answers now is asked directly.
+    let answers = || tree.is_near(&name.path) || tree.status(&name.path).is_ok();
+    if name.is_file() && answers() {
         // A failed system call leaves the pages found up to then.
         let _ = resident(name, since_wall_ns, &mut pages);
     }

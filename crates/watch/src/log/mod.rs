@@ -8,6 +8,7 @@
 pub mod detect_call;
 pub mod escape;
 pub mod followed;
+pub mod left_alone;
 mod long;
 pub mod note;
 pub mod noted_walk;

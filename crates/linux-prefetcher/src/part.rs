@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The part of a plan that is on one file system, and the watch over its progress.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use foreread_linux_helper::{is_enabled, local_failed};
+use foreread_prefetch::helper::HelperLimits;
+use foreread_prefetch::plan::ReadPlan;
+
+use super::means::Means;
+use super::targets::Target;
+use super::under_way::{Shared, Working};
+use super::{data, looks, raw};
+
+/// See the [module](self).
+pub(super) struct Part {
+    pub plan: Arc<ReadPlan>,
+    pub target: Arc<Target>,
+    pub budget_bytes: u64,
+    pub shared: Arc<Shared>,
+    working: Held,
+}
+
+/// Counts as working until somebody drops it: the worker at the end, or the watch before.
+type Held = Arc<Mutex<Option<Working>>>;
+
+fn end(held: &Held) {
+    let working = held.lock().unwrap_or_else(PoisonError::into_inner).take();
+    drop(working);
+}
+
+/// The progress of a part, as the dispatcher sees it.
+pub(super) struct Watched {
+    target: Arc<Target>,
+    shared: Arc<Shared>,
+    working: Held,
+    /// The sum of all counters, and since when it has been that.
+    sum: u64,
+    since: Instant,
+}
+
+impl Part {
+    pub fn new(
+        plan: &Arc<ReadPlan>,
+        target: Target,
+        budget_bytes: u64,
+        shared: &Arc<Shared>,
+    ) -> Self {
+        Self {
+            plan: Arc::clone(plan),
+            target: Arc::new(target),
+            budget_bytes,
+            shared: Arc::clone(shared),
+            working: Arc::new(Mutex::new(Some(Working::new(shared)))),
+        }
+    }
+
+    /// Its progress; `None` where a helper's asker has its own limit.
+    pub fn watched(&self) -> Option<Watched> {
+        (!self.has_helper()).then(|| Watched {
+            target: Arc::clone(&self.target),
+            shared: Arc::clone(&self.shared),
+            working: Arc::clone(&self.working),
+            sum: 0,
+            since: Instant::now(),
+        })
+    }
+
+    /// Whether a helper process is to carry it out.
+    pub fn has_helper(&self) -> bool {
+        !self.target.is_local && is_enabled()
+    }
+
+    /// Carries it out by threads of this process.
+    pub fn carry_out_here(&self, means: &mut Means) {
+        let Self {
+            plan,
+            target,
+            budget_bytes,
+            shared,
+            working: _,
+        } = self;
+        let mut budget_bytes = *budget_bytes;
+        let mut rest = target.nodes.as_slice();
+        let unplaced;
+        if target.fs_type.starts_with(b"ext")
+            && !shared.no_raw
+            && let Ok(mut found) = raw::metadata(plan, target, shared, &mut means.metadata)
+        {
+            shared.tally.add(|t| &t.raw_file_systems, 1);
+            let pieces = std::mem::take(&mut found.pieces);
+            budget_bytes -= data::read(
+                plan,
+                target,
+                pieces,
+                found.service,
+                budget_bytes,
+                shared,
+                &mut means.data,
+            );
+            unplaced = found.unplaced;
+            rest = &unplaced;
+        } else {
+            shared.tally.add(|t| &t.looked_file_systems, 1);
+        }
+        if !rest.is_empty() && !shared.stopped() {
+            looks::replay(plan, target, rest, budget_bytes, shared, means);
+        }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        end(&self.working);
+    }
+}
+
+impl Watched {
+    /// Whether the part is to be watched on. One that makes no progress any more counts as over.
+    pub fn goes_on(&mut self) -> bool {
+        let is_over = || {
+            let working = self.working.lock();
+            working.unwrap_or_else(PoisonError::into_inner).is_none()
+        };
+        if is_over() {
+            return false;
+        }
+        let sum = self.shared.progress();
+        if sum != self.sum {
+            self.sum = sum;
+            self.since = Instant::now();
+        }
+        if self.since.elapsed() < HelperLimits::LOCAL {
+            return true;
+        }
+        local_failed(&self.target.superblock());
+        self.shared.tally.add(|t| &t.left_alone_file_systems, 1);
+        self.shared.metadata_done(&self.target);
+        end(&self.working);
+        false
+    }
+}
