@@ -83,6 +83,15 @@ impl Follower {
 }
 
 impl Seen {
+    /// The process that does it; `None` of events that are not its doing.
+    pub fn process(&self) -> Option<u32> {
+        match self {
+            Self::Missed(missed) => Some(missed.process),
+            Self::Look(look) => Some(look.process),
+            _ => None,
+        }
+    }
+
     /// [`Seen::Shares`] if the event comes from a process that shares the walk; otherwise `None`.
     pub fn shares(bytes: &[u8]) -> Option<Self> {
         let process = field!(bytes, watch_seen, process)?;

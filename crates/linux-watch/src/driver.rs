@@ -15,7 +15,7 @@ use foreread_watch::paths::joined;
 use foreread_watch::place::Place;
 use foreread_watch::traversal::of_directories;
 
-use super::listing::Top;
+use super::listing::Lists;
 use super::mailbox::{Mailbox, Until};
 
 /// Maximum number of entries in one list.
@@ -26,6 +26,8 @@ pub(super) struct Driver<'a> {
     /// Accesses of the program, and orders to pause or to stop.
     pub mailbox: &'a Arc<Mailbox<Access>>,
     pub executor: &'a Executor,
+    /// Lists directories.
+    pub lists: &'a Lists,
     /// Most bytes of directories that are read at a time.
     pub budget_bytes: u64,
     /// Whether directories are read with the blocks that lie beside them.
@@ -154,7 +156,7 @@ impl Driver<'_> {
                 self.carry_out(plan, &options, Until::Stopped);
             }
             // Opened anew for each level, so that nothing stays open while the device works.
-            let Ok(opened) = Top::open(top.path()) else {
+            let Ok(opened) = self.lists.open(top.path()) else {
                 tried.extend(level.into_iter().map(|(directory, _)| directory));
                 break;
             };
@@ -165,7 +167,8 @@ impl Driver<'_> {
                 }
                 tried.push(directory.clone());
                 let below = directory.strip_prefix(top.inside.as_slice());
-                let Ok((_, list)) = opened.list(below.unwrap_or_default()) else {
+                let is_stopped = || self.mailbox.is_stopped();
+                let Ok(list) = opened.list(below.unwrap_or_default(), &is_stopped) else {
                     continue;
                 };
                 entries += list.len();

@@ -8,6 +8,7 @@
 
 mod abi;
 mod arguments;
+mod beat;
 mod driver;
 mod error;
 mod lacking;
@@ -40,9 +41,12 @@ use std::time::{Duration, Instant};
 
 use foreread_bpf::{BpfError, MissingHook};
 use foreread_core::Device;
+use foreread_linux_helper::{Superblock, is_helper, local_failed};
 use foreread_linux_prefetcher::Executor;
 use foreread_prefetch::budget::budget_bytes;
+use foreread_prefetch::helper::{HelperLimits, Reply, Request};
 use foreread_sys::memory::{give_back, memory, share_one_heap};
+use foreread_sys::mounts::mounts_of_self;
 use foreread_sys::rights::Capability;
 use foreread_watch::ahead::Access;
 use foreread_watch::detect::Suspicion;
@@ -53,6 +57,7 @@ use foreread_watch::tally::Tally;
 use foreread_watch::walk::Why;
 
 use abi::{Seen, Sight};
+use beat::Beat;
 use left_alone::is_left_alone;
 use mailbox::Mailbox;
 use seeing::Seeing;
@@ -66,6 +71,9 @@ use walker::Start;
 const WALKS_MAX: usize = 4;
 /// Time that a walk without a process waits for the next process of the same parent.
 const ALONE_MAX: Duration = Duration::from_millis(500);
+/// A part that has not answered for so long hangs. They answer within milliseconds on an idle
+/// machine.
+const HANGS_AFTER: Duration = Duration::from_secs(30);
 /// Interval at which hits are taken from the ring while there is a walk.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -124,7 +132,25 @@ struct Walking {
     alone: Option<Instant>,
     /// The mailbox of its thread, which fetches nothing while it is paused.
     mailbox: Arc<Mailbox<Access>>,
+    /// Shows whether its thread goes on.
+    beat: Beat,
+    /// The file system that it walks through.
+    device: Device,
     thread: JoinHandle<()>,
+}
+
+/// Answers what a helper process is asked about directories and large files.
+#[must_use]
+pub fn answer_helper_request(request: &Request) -> Option<Reply> {
+    match request {
+        Request::List { top, below } => Some(listing::answer(top, below)),
+        Request::ReadAhead {
+            path,
+            inode,
+            ranges,
+        } => Some(streams::fetching::answer(path, *inode, ranges)),
+        _ => None,
+    }
 }
 
 /// Watches programs until it is dropped.
@@ -177,6 +203,14 @@ pub fn lacking_for_streams() -> Result<Vec<MissingHook>, WatchError> {
         reason: error.to_string(),
     })?;
     Ok(streams::lacking(tree.as_fd())?)
+}
+
+/// A file system, by its number.
+fn superblock_of(device: Device) -> Option<Superblock> {
+    let mounts = mounts_of_self().ok()?;
+    let mut points = mounts.points().iter();
+    let point = points.find(|point| point.device() == device)?;
+    Some(Superblock::from(point))
 }
 
 impl Watching {
@@ -260,6 +294,17 @@ impl Watching {
         }
     }
 
+    /// The parts that make no progress, though they never wait for a file system; to be called
+    /// every few seconds. Only a new start helps them.
+    pub fn hanging(&mut self) -> Vec<&'static str> {
+        let streams = self.streams.as_mut();
+        let streams = streams.is_some_and(|streams| streams.hangs_for(HANGS_AFTER));
+        let executor = self.executor.hangs_for(HANGS_AFTER);
+        let parts = [(streams, "streams"), (executor, "executor")];
+        let hanging = parts.into_iter().filter(|(hangs, _)| *hangs);
+        hanging.map(|(_, part)| part).collect()
+    }
+
     /// Asks which streams in large files are followed now.
     #[must_use]
     pub fn ask_streams(&self) -> AskedStreams {
@@ -294,6 +339,7 @@ impl Watching {
             }
         }
         // Read before the notes: a walk that is over by now has left its last note.
+        self.leave_hanging()?;
         let over: Vec<WalkId> = self.walks.iter().filter_map(is_over).collect();
         let replayed = self.together.over();
         let (notes, taken) = self.take_notes();
@@ -306,8 +352,33 @@ impl Watching {
         Ok(notes)
     }
 
+    /// Leaves walks whose threads hang in a local file system: their ends are not waited for.
+    fn leave_hanging(&mut self) -> Result<(), WatchError> {
+        let walks = self.walks.iter();
+        let hangs =
+            |(_, walking): &(&WalkId, &Walking)| walking.beat.hangs_for(HelperLimits::LOCAL);
+        let hanging: Vec<WalkId> = walks.filter(hangs).map(|(id, _)| *id).collect();
+        for id in hanging {
+            self.sharing.over(id);
+            self.tops.give(id.process, id.began_by_reads);
+            let Some(walking) = self.walks.remove(&id) else {
+                continue;
+            };
+            walking.mailbox.stop();
+            if let Some(superblock) = superblock_of(walking.device) {
+                local_failed(&superblock);
+            }
+            self.look_at(id.process)?;
+        }
+        Ok(())
+    }
+
     fn see(&mut self, seen: Vec<Seen>) -> Result<(), WatchError> {
         for seen in seen {
+            // Helpers read for us.
+            if seen.process().is_some_and(is_helper) {
+                continue;
+            }
             match seen {
                 Seen::Missed(mut missed) => {
                     self.summary.misses += 1;
@@ -453,7 +524,8 @@ impl Watching {
             false => Sight::Looks,
         };
         let mailbox = Arc::new(Mailbox::default());
-        let parent = suspicion.parent;
+        let (parent, device) = (suspicion.parent, suspicion.device);
+        let beat = Beat::default();
         self.followed += 1;
         let start = Start {
             suspicion,
@@ -463,6 +535,7 @@ impl Watching {
             tops: self.tops.clone(),
             mailbox: Arc::clone(&mailbox),
             executor: self.executor.clone(),
+            beat: beat.clone(),
             notes: self.notes.0.clone(),
             number: self.followed,
             is_logged: self.options.is_logged,
@@ -478,6 +551,8 @@ impl Watching {
                     is_shared: false,
                     alone: None,
                     mailbox,
+                    beat,
+                    device,
                     thread,
                 },
             );
@@ -571,9 +646,8 @@ impl Watching {
         for walking in self.walks.values() {
             walking.mailbox.stop();
         }
-        for (_, walking) in std::mem::take(&mut self.walks) {
-            let _ = walking.thread.join();
-        }
+        let walks = std::mem::take(&mut self.walks).into_values();
+        beat::join(walks.map(|walking| walking.thread));
         self.together.stop();
         let streams = self.streams.take().and_then(Streams::finish);
         let (notes, _) = self.take_notes();

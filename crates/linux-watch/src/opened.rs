@@ -9,6 +9,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use foreread_core::mounts::Mounts;
+
 /// Maximum number of descriptors that are checked.
 const DESCRIPTORS_MAX: usize = 256;
 
@@ -27,10 +29,20 @@ pub(super) fn topmost_listed(process: u32, directory: &Path, levels: usize) -> O
 /// Device and inode numbers of the directories that a process has open and has read from.
 fn listed_by(process: u32) -> HashSet<(u64, u64)> {
     let at = PathBuf::from(format!("/proc/{process}"));
+    let mounts = fs::read(at.join("mountinfo")).unwrap_or_default();
+    let mounts = Mounts::parse(&mounts);
+    let near = mounts
+        .points()
+        .iter()
+        .filter(|point| point.has_local_type());
+    // It may have others open, on servers that don't answer.
+    let near: HashSet<u32> = near.map(|point| point.id).collect();
     let descriptors = fs::read_dir(at.join("fd")).into_iter().flatten().flatten();
     let descriptors = descriptors.take(DESCRIPTORS_MAX).filter(|descriptor| {
         let info = fs::read_to_string(at.join("fdinfo").join(descriptor.file_name()));
-        info.is_ok_and(|info| is_read(&info))
+        info.is_ok_and(|info| {
+            is_read(&info) && mount_of(&info).is_some_and(|id| near.contains(&id))
+        })
     });
     descriptors
         .filter_map(|descriptor| {
@@ -38,6 +50,12 @@ fn listed_by(process: u32) -> HashSet<(u64, u64)> {
             metadata.is_dir().then(|| (metadata.dev(), metadata.ino()))
         })
         .collect()
+}
+
+/// The number of the mount in `fdinfo`.
+fn mount_of(info: &str) -> Option<u32> {
+    let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:"));
+    id?.trim().parse().ok()
 }
 
 /// Whether the position in `fdinfo` shows that a directory was read.

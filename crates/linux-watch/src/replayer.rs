@@ -25,6 +25,7 @@ use foreread_watch::together::Found;
 use super::driver::Driver;
 use super::error::{LoadError, NotReplayed};
 use super::left_alone::is_program;
+use super::listing::Lists;
 use super::mailbox::Mailbox;
 use super::program_of::{is_run, program_of};
 
@@ -165,6 +166,7 @@ pub(super) fn run(start: &Start) {
     let driver = Driver {
         mailbox: &start.mailbox,
         executor: &start.executor,
+        lists: &Lists::default(),
         budget_bytes: start.budget_bytes,
         neighbours: Neighbours::new(false),
         idle: IDLE,

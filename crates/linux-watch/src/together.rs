@@ -20,6 +20,7 @@ use foreread_watch::rest::Why;
 use foreread_watch::tally::Tally;
 use foreread_watch::together::Matcher;
 
+use super::beat;
 use super::error::LoadError;
 use super::mailbox::Mailbox;
 use super::replayer::{Load, Start, run};
@@ -276,9 +277,8 @@ impl Together {
         for replaying in self.replays.values() {
             replaying.mailbox.stop();
         }
-        for (_, replaying) in std::mem::take(&mut self.replays) {
-            let _ = replaying.thread.join();
-        }
+        let replays = std::mem::take(&mut self.replays).into_values();
+        beat::join(replays.map(|replaying| replaying.thread));
     }
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use foreread_core::Device;
 use foreread_core::mounts::Mounts;
 use foreread_linux_prefetcher::{Executor, Neighbours};
-use foreread_sys::mounts::MountTable;
 use foreread_watch::ahead::{Access, Machine};
 use foreread_watch::detect::Suspicion;
 use foreread_watch::log::note::{Note, PlannerCall, What};
@@ -19,8 +18,9 @@ use foreread_watch::traversal::{Refusal, Traversal, confirm};
 use foreread_watch::walk::Why;
 
 use super::arguments::topmost_named;
+use super::beat::Beat;
 use super::driver::Driver;
-use super::listing::Top;
+use super::listing::Lists;
 use super::mailbox::Mailbox;
 use super::opened::topmost_listed;
 use super::tops::Tops;
@@ -39,6 +39,8 @@ pub(super) struct Start {
     /// Paused while no process is in the tree.
     pub mailbox: Arc<Mailbox<Access>>,
     pub executor: Executor,
+    /// Shows whether it goes on.
+    pub beat: Beat,
     pub notes: Sender<Note>,
     /// The number by which the log tells it from other traversals of its process.
     pub number: u64,
@@ -64,9 +66,10 @@ pub(super) fn run(start: &Start) {
 }
 
 fn drive(start: &Start) -> Result<What, Refusal> {
+    let lists = Lists::new(start.beat.clone());
     let mut machine = MachineOf {
         start,
-        mount_table: MountTable::default(),
+        lists: &lists,
     };
     let confirmed = confirm(&start.suspicion, start.budget_bytes, &mut machine)?;
     let note = start.is_logged.then(|| -> NoteWalk<'_> {
@@ -76,6 +79,7 @@ fn drive(start: &Start) -> Result<What, Refusal> {
     let driver = Driver {
         mailbox: &start.mailbox,
         executor: &start.executor,
+        lists: &lists,
         budget_bytes: start.budget_bytes,
         neighbours: Neighbours::new(start.suspicion.threads > 1),
         idle: IDLE,
@@ -103,17 +107,18 @@ impl Start {
 /// The machine, for the planner of one traversal.
 struct MachineOf<'a> {
     start: &'a Start,
-    mount_table: MountTable,
+    lists: &'a Lists,
 }
 
 impl Machine for MachineOf<'_> {
     fn mounts(&mut self) -> Option<Arc<Mounts>> {
-        self.mount_table.current().ok()
+        self.lists.mounts()
     }
 
     fn list(&mut self, top: &Place, below: &[u8]) -> Option<Vec<Entry>> {
-        let list = Top::open(top.path()).and_then(|opened| opened.list(below));
-        list.ok().map(|(_, entries)| entries)
+        let is_stopped = || self.start.mailbox.is_stopped();
+        let opened = self.lists.open(top.path()).ok()?;
+        opened.list(below, &is_stopped).ok()
     }
 
     fn claim(&mut self, device: Device, inside: &[u8]) -> bool {
@@ -133,7 +138,15 @@ impl Machine for MachineOf<'_> {
             return None;
         }
         let levels = place.levels();
-        let listed = topmost_listed(process, place.path(), levels);
+        // Only by its arguments if nobody may look at the directories.
+        let listed = self
+            .lists
+            .is_near(place.path())
+            .then(|| {
+                self.lists
+                    .near(|| topmost_listed(process, place.path(), levels))
+            })
+            .flatten();
         let named = topmost_named(process, place.path(), levels);
         let above = [listed, named].into_iter().flatten();
         let topmost = above.min_by_key(|path| path.as_os_str().len());

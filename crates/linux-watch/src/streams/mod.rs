@@ -5,19 +5,20 @@
 //! windows that it asks for, and passes them to a few other threads, which [fetch](fetching) them.
 
 mod abi;
-mod fetching;
+pub(super) mod fetching;
 mod load;
 mod seeing;
 pub mod telling;
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use foreread_bpf::{BpfError, MissingHook};
+use foreread_linux_helper::is_helper;
 use foreread_profile::PAGE_BYTES;
 use foreread_sys::interrupt;
 use foreread_sys::memory::memory;
@@ -36,6 +37,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::Whom;
 use super::left_alone::is_program;
+use super::listing::far;
 use abi::Told;
 use fetching::{Fetched, Fetchers, Reached};
 use seeing::{Counted, Room, Seeing};
@@ -49,6 +51,10 @@ const LOG_EVERY: Duration = Duration::from_millis(20);
 /// any number of wakes.
 const WAKE: u64 = 1;
 const STOP: u64 = 1 << 32;
+/// Time that an end waits for the thread, and how often it looks. Threads that fetch are waited for
+/// a shorter time.
+const END_LIMIT: Duration = Duration::from_millis(600);
+const END_LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Maximum number of known files; the BPF map has room for fewer.
 const FILES_MAX: usize = 4096;
 
@@ -101,6 +107,8 @@ enum Order {
     Set(Set),
     /// Send the list of followed streams.
     Tell(Sender<Vec<FollowedFile>>),
+    /// Answer at once, to show that the thread goes on.
+    Answer(Sender<()>),
 }
 
 /// Attaches all programs for a moment; returns the hooks that are missing.
@@ -119,6 +127,8 @@ pub(super) struct Streams {
     refused: Arc<OnceLock<String>>,
     /// Hooks that this kernel lacks.
     lacking: Vec<MissingHook>,
+    /// Since when an answer is waited for.
+    asked: Option<(Instant, Receiver<()>)>,
     thread: JoinHandle<Result<StreamsSummary, BpfError>>,
 }
 
@@ -166,8 +176,29 @@ impl Streams {
             numbers_are_ours,
             refused,
             lacking,
+            asked: None,
             thread,
         })
+    }
+
+    /// Whether its thread has not answered for this long. It never asks a file system, so that is a
+    /// defect. To be called every few seconds.
+    pub fn hangs_for(&mut self, limit: Duration) -> bool {
+        let asked = self.asked.take();
+        self.asked = match asked {
+            // It has answered, or ended.
+            Some((_, answer)) if answer.try_recv() != Err(TryRecvError::Empty) => None,
+            Some(asked) => Some(asked),
+            None => {
+                let (answer, receiver) = channel();
+                let sent = self.orders.send(Order::Answer(answer));
+                self.wake(WAKE);
+                sent.ok().map(|()| (Instant::now(), receiver))
+            }
+        };
+        self.asked
+            .as_ref()
+            .is_some_and(|(since, _)| since.elapsed() >= limit)
     }
 
     /// Hooks that this kernel lacks, and why.
@@ -205,6 +236,14 @@ impl Streams {
     /// Stops the thread, and returns its counters or why it did not start; `None` after a panic.
     pub fn finish(self) -> Option<Result<StreamsSummary, BpfError>> {
         self.wake(STOP);
+        let began = Instant::now();
+        while !self.thread.is_finished() {
+            if began.elapsed() > END_LIMIT {
+                // Its counters are lost.
+                return None;
+            }
+            thread::sleep(END_LOOK_EVERY);
+        }
         // A thread that panicked has printed its panic.
         self.thread.join().ok()
     }
@@ -280,6 +319,7 @@ impl Loop {
                     Order::Set(set) => self.set(set),
                     // The asker may have gone.
                     Order::Tell(answer) => drop(answer.send(self.followed())),
+                    Order::Answer(answer) => drop(answer.send(())),
                 }
             }
             if self.seeing.sees_hits() && looked.elapsed() >= LOOK_EVERY {
@@ -394,7 +434,9 @@ impl Loop {
                 return;
             }
         };
-        if self.excluded.is_path(&reached.path)
+        // What a helper reads is no stream.
+        if is_helper(ask.process)
+            || self.excluded.is_path(&reached.path)
             || is_program(&self.excluded, ask.process, self.options.numbers_are_ours)
         {
             return;
@@ -403,7 +445,7 @@ impl Loop {
             self.summary.windows += 1;
             self.summary.asked_pages += pages;
         }
-        if let Some(fetchers) = &self.fetchers {
+        if let Some(fetchers) = &mut self.fetchers {
             fetchers.fetch(Arc::clone(reached), ask);
         }
     }
@@ -510,8 +552,10 @@ fn reach(
     call_pages_max: u32,
 ) -> Option<Reached> {
     let place = Place::find(mounts, file.device, directory)?;
+    let path = joined(&place.path_of(directory), name);
     Some(Reached {
-        path: joined(&place.path_of(directory), name),
+        far: far(mounts, &path),
+        path,
         inode: file.inode,
         call_pages_max: call_pages_max.into(),
     })
