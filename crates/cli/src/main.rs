@@ -14,6 +14,8 @@ mod demo;
 mod device_state;
 mod doctor;
 mod explain;
+mod helper;
+mod left_alone;
 mod merge;
 mod output;
 mod package;
@@ -45,6 +47,10 @@ const EXIT_FAILURE: u8 = 2;
 const EXIT_PARTLY: u8 = 64;
 
 fn main() -> ExitCode {
+    // Before anything is opened, and before the first thread.
+    if helper::has_served() {
+        return ExitCode::SUCCESS;
+    }
     let verb = Verb::parse();
     if verb.wraps_a_command() {
         // Before the first thread.

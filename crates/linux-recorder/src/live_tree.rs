@@ -16,6 +16,7 @@ use foreread_profile::{Profile, Program, Source};
 use foreread_recorder::{FileStatus, FileTree, LookupError, Recording, Unresolved, interpreter};
 use foreread_sys::cache::{cached_pages, has_cachestat, missing_by_map};
 use foreread_sys::handle;
+use foreread_sys::leases;
 use foreread_sys::mounts::Mounts;
 use foreread_sys::paths::leaving_access_time;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, lstat, openat, readlink};
@@ -193,8 +194,10 @@ pub fn answer_helper_request(request: &Request) -> Option<Reply> {
 
 /// How many pages of each range are cached.
 fn cached(path: &[u8], ranges: &[(u64, u64)]) -> Reply {
-    let is_file = lstat(path)
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
+    let is_file = lstat(path).is_ok_and(|stat| {
+        let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        is_regular && !leases::would_break(&stat)
+    });
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let opened = match is_file {
         true => leaving_access_time(flags, |flags| openat(CWD, path, flags, Mode::empty())),

@@ -26,6 +26,7 @@ mod available;
 mod error;
 pub mod fake_sysfs;
 mod file_system;
+pub mod hanging_server;
 mod image;
 mod loop_device;
 pub mod mapped;

@@ -5,6 +5,7 @@
 pub mod args;
 mod doubts;
 mod followed;
+mod left_alone;
 mod members;
 mod report;
 mod source;
@@ -23,11 +24,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use foreread_sys::mounts::mounts_of_self;
 use foreread_watch::log::Header;
 use foreread_watch::paths::is_within;
 
 use args::ExplainArguments;
 use followed::Followed;
+use left_alone::LeftAlones;
 use report::ExplainReport;
 use streams::Streams;
 use walks::Walks;
@@ -95,9 +98,16 @@ impl Subject {
                 .with_context(|| format!("{text} is no number of a process"));
         }
         let path = Path::new(what);
-        let whole = path.canonicalize().or_else(|_| std::path::absolute(path));
-        let whole = whole.with_context(|| format!("{} is no path", path.display()))?;
-        let metadata = whole.metadata().ok();
+        let absolute = std::path::absolute(path);
+        let absolute = absolute.with_context(|| format!("{} is no path", path.display()))?;
+        // A server may not answer, which is what somebody may want to know.
+        let is_local =
+            mounts_of_self().is_ok_and(|mounts| mounts.is_local(absolute.as_os_str().as_bytes()));
+        let whole = match is_local {
+            true => path.canonicalize().unwrap_or(absolute),
+            false => absolute,
+        };
+        let metadata = is_local.then(|| whole.metadata().ok()).flatten();
         let number = metadata.as_ref().map(|metadata| Number {
             device: (
                 rustix::fs::major(metadata.dev()),
@@ -127,17 +137,27 @@ pub fn explain(arguments: &ExplainArguments) -> Result<ExitCode> {
     let mut walks = Walks::new(&subject);
     let mut streams = Streams::new(&subject);
     let mut followed = Followed::new(&subject);
+    let mut left_alone = LeftAlones::new(&subject);
     source::each_line(arguments.log.as_deref(), |line| {
         let header = Header::of(line)?;
         streams.take(&header, line)?;
         followed.take(&header, line)?;
+        left_alone.take(&header, line)?;
         walks.take(&header, line)
     })?;
-    let is_known = walks.is_known() || streams.is_known() || followed.is_known();
+    let is_known =
+        walks.is_known() || streams.is_known() || followed.is_known() || left_alone.is_known();
     match arguments.json {
-        true => text::print_json(&ExplainReport::of(&subject, &walks, &streams, &followed))?,
+        true => text::print_json(&ExplainReport::of(
+            &subject,
+            &walks,
+            &streams,
+            &followed,
+            &left_alone,
+        ))?,
         false if is_known => {
-            text::print(&(walks.human() + &streams.human() + &followed.human()))?;
+            let streams = streams.human() + &followed.human();
+            text::print(&(left_alone.human() + &walks.human() + &streams))?;
         }
         false => text::print(&format!(
             "nothing is known of {}: {}\n",

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::Subject;
 use super::doubts::DoubtsReport;
 use super::followed::{Followed, FollowedFileReport, FollowedReport};
+use super::left_alone::{LeftAloneReport, LeftAlones};
 use super::stream_story::StoryReport;
 use super::streams::Streams;
 use super::walk_report::WalkReport;
@@ -30,6 +31,8 @@ pub struct ExplainReport<'a> {
     followed_files: Vec<FollowedFileReport>,
     /// Why nothing is known of streams.
     streams_unknown: Option<&'a str>,
+    /// File systems that are left alone, because they do not answer.
+    left_alone: Vec<LeftAloneReport>,
 }
 
 /// A thread that reads a large file.
@@ -48,6 +51,7 @@ impl<'a> ExplainReport<'a> {
         walks: &Walks,
         streams: &'a Streams,
         followed: &'a Followed,
+        left_alone: &LeftAlones,
     ) -> Self {
         let (process, file) = match subject {
             Subject::Process(process) => (Some(*process), None),
@@ -59,13 +63,17 @@ impl<'a> ExplainReport<'a> {
             schema: "foreread.explain/1",
             process,
             file,
-            is_known: walks.is_known() || streams.is_known() || followed.is_known(),
+            is_known: walks.is_known()
+                || streams.is_known()
+                || followed.is_known()
+                || left_alone.is_known(),
             has_lost: walks.has_lost() || streams.has_lost(),
             walks: walks.reports(),
             without_walk: walks.without_walk(),
             streams: called.chain(of_running).collect(),
             followed_files: followed.files(),
             streams_unknown: followed.unknown(),
+            left_alone: left_alone.reports(),
         }
     }
 }

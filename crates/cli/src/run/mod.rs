@@ -25,6 +25,7 @@ use foreread_sys::background::in_background;
 use foreread_sys::{child, save};
 
 use crate::args::{RecordArguments, ReplayArguments, RunArguments};
+use crate::left_alone;
 use crate::output;
 use crate::store::{self, Key, Lesson, Store, Stored};
 use command::{not_started, program_of, remedy, spawn_failed};
@@ -82,6 +83,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
         Err(failure) => return not_run(failure),
     };
     done.measured.verdict = verdict;
+    done.measured.trouble.extend(left_alone::clauses());
     let bpf_refused = std::mem::take(&mut done.bpf_refused);
     let later = match done.lesson.take() {
         Some(Lesson::Recorded(recorded)) => {
@@ -171,6 +173,7 @@ pub fn record(arguments: &RecordArguments) -> Result<ExitCode> {
         Ok(done) => done,
         Err(failure) => return not_run(failure),
     };
+    done.measured.trouble.extend(left_alone::clauses());
     if let Some(Lesson::Recorded(profile)) = done.lesson.take() {
         save::replace(output, &encode(&profile))
             .with_context(|| format!("cannot save {}", output.display()))?;

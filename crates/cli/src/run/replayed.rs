@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::shortfall;
 use crate::output::{pages, time};
-use crate::text;
+use crate::{left_alone, text};
 
 /// Result of `foreread replay`.
 pub struct ReplayDone {
@@ -28,12 +28,13 @@ impl ReplayDone {
             leased_files,
             failed_reads,
             failed_file_systems,
+            left_alone_file_systems,
             over_budget_pages,
             ..
         } = &self.report;
         let left_out =
             gone_files + replaced_files + unreadable_files + leased_files + over_budget_pages;
-        left_out + failed_reads + failed_file_systems == 0
+        left_out + failed_reads + failed_file_systems + left_alone_file_systems == 0
     }
 
     pub fn line(&self) -> String {
@@ -59,7 +60,10 @@ impl ReplayDone {
         if report.over_budget_pages > 0 {
             line += &format!(", {} beyond the budget", pages(report.over_budget_pages));
         }
-        for reason in shortfall::of(report) {
+        for reason in shortfall::of(report)
+            .into_iter()
+            .chain(left_alone::clauses())
+        {
             line += "; ";
             line += &reason;
         }
@@ -129,6 +133,8 @@ pub struct ReplayReport {
     short_reads: u64,
     /// File systems on which no more reads could be made.
     failed_file_systems: u64,
+    /// File systems that did not answer in time, or were left alone because of that.
+    left_alone_file_systems: u64,
     /// The first failure in words.
     first_error: Option<String>,
     /// Why nothing was fetched.
@@ -164,6 +170,7 @@ impl ReplayReport {
             failed_reads: report.failed_reads,
             short_reads: report.short_reads,
             failed_file_systems: report.failed_file_systems,
+            left_alone_file_systems: report.left_alone_file_systems,
             first_error: shortfall::first_error(report),
             fetched_nothing_because: shortfall::nothing(report),
             raw_file_systems: report.raw_file_systems,

@@ -137,7 +137,7 @@ impl Session<'_> {
     pub fn run(&self, profile: Option<Arc<Profile>>, work: Work) -> Result<Done, Failure> {
         let mut timeline = Timeline::new(self.started);
         timeline.mark("load_profile");
-        let cached_permille = profile.as_deref().map(warm::cached_permille);
+        let cached_permille = profile.as_ref().and_then(warm::cached_permille_soon);
         timeline.mark("look_whether_cached");
         let warm = cached_permille.is_some_and(|cached| cached >= WARM_PERMILLE);
         match (profile, work) {

@@ -77,6 +77,11 @@ fn failures(report: &Report) -> Vec<String> {
         let systems = counted(report.failed_file_systems, "file system", "file systems");
         failures.push(format!("{systems} couldn't be read on: \"{error}\""));
     }
+    if report.left_alone_file_systems > 0 {
+        let systems = report.left_alone_file_systems;
+        let systems = counted(systems, "file system was", "file systems were");
+        failures.push(format!("{systems} left alone"));
+    }
     if report.short_reads > 0 {
         let reads = counted(report.short_reads, "read", "reads");
         failures.push(format!("{reads} ended early"));

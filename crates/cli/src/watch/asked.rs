@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use foreread_linux_watch::{AskedStreams, NotFollowed};
 use foreread_watch::log::followed::{FollowedFile, Told};
+use foreread_watch::log::left_alone::LeftAlone;
 use foreread_watch::log::note::{Note, What};
 
 use super::line;
@@ -83,11 +84,25 @@ impl Asked {
 fn tell(mut client: Client, text: &str, asked: AskedStreams, started: Instant) -> io::Result<()> {
     client.write_all(text.as_bytes())?;
     let mut client = BufWriter::new(client);
+    for left in foreread_linux_helper::left_alone() {
+        let line = line::of_watcher(started.elapsed(), told_left_alone(left));
+        client.write_all(line.as_bytes())?;
+    }
     for what in told(asked.wait()) {
         let line = line::of_watcher(started.elapsed(), what);
         client.write_all(line.as_bytes())?;
     }
     client.flush()
+}
+
+/// What is told of a file system that is left alone.
+fn told_left_alone(left: foreread_linux_helper::LeftAlone) -> LeftAlone {
+    LeftAlone {
+        mount_point: left.superblock.mount_point,
+        fs_type: left.superblock.fs_type,
+        still_ns: u64::try_from(left.still.as_nanos()).unwrap_or(u64::MAX),
+        stuck_helpers: left.stuck_helpers as u64,
+    }
 }
 
 /// Notes about the streams that are followed, or why there are none.

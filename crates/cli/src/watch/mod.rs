@@ -35,6 +35,7 @@ use report::WatchReport;
 use service::Service;
 
 use crate::alone::run_on;
+use crate::left_alone::{self, News};
 use crate::{output, text};
 
 /// Signals for a command are passed on so often.
@@ -52,7 +53,14 @@ pub fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
     };
     let whom = whom(arguments, &settings)?;
     // A second one that only looks does no harm.
-    let service = Service::start(whom == Whom::All && !arguments.dry_run)?;
+    let service = match Service::start(whom == Whom::All && !arguments.dry_run) {
+        Ok(service) => service,
+        Err(error) => {
+            let code = service::code_to_try_again(&error).ok_or(error)?;
+            output::note("every process is watched already: another one has not ended yet");
+            return Ok(ExitCode::from(code));
+        }
+    };
     let log = config::log(arguments, &settings);
     let is_logged = log.is_some();
     let log = Log::open(log, arguments.log.is_none())?;
@@ -85,6 +93,7 @@ pub fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
         asked: Asked::listen(service.socket_path()),
         service,
         profiles,
+        news: News::default(),
     };
     if let Some(interrupt) = interrupt {
         return session.until_interrupted(&interrupt);
@@ -157,6 +166,7 @@ struct Session<'a> {
     asked: Asked,
     service: Service,
     profiles: profiles::Reader,
+    news: News,
 }
 
 impl Session<'_> {
@@ -187,9 +197,16 @@ impl Session<'_> {
             self.log.write(&notes);
             self.asked.take(&notes);
             self.asked.answer(|| self.watching.ask_streams());
+            self.news.take().iter().for_each(|news| output::note(news));
+            let hanging = self.watching.hanging();
             let (watching, is_dry_run) = (&self.watching, self.settings.is_dry_run);
-            self.service
-                .goes_on(|| report::human(&watching.summary(), is_dry_run));
+            self.service.goes_on(&hanging, || {
+                let summary = report::human(&watching.summary(), is_dry_run);
+                // What needs somebody comes first.
+                let mut parts = left_alone::clauses();
+                parts.push(summary);
+                parts.join("; ")
+            });
         }
         self.service.manager.stopping();
         bar.finish_and_clear();
@@ -252,7 +269,11 @@ impl Session<'_> {
         let is_dry_run = self.settings.is_dry_run;
         let said = match self.arguments.json {
             true => WatchReport::of(&summary, is_dry_run).line(),
-            false => format!("foreread: {}\n", report::human(&summary, is_dry_run)),
+            false => {
+                let mut parts = vec![report::human(&summary, is_dry_run)];
+                parts.extend(left_alone::clauses());
+                format!("foreread: {}\n", parts.join("; "))
+            }
         };
         match status {
             // Standard output belongs to the command.

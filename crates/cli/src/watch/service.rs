@@ -2,12 +2,13 @@
 //! `watch` among other programs: the one that watches the machine, and who started it.
 
 use std::env;
+use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use foreread_sys::rights;
 use foreread_sys::rights::Capability;
 use foreread_sys::save::{self, Lock};
@@ -27,6 +28,32 @@ pub const RIGHTS: [Capability; 3] = [
 
 /// Where the service is found, unless another directory is set.
 const SYSTEM_DIRECTORY: &str = "/run/foreread";
+
+/// Another one watches the machine, and this is who.
+#[derive(Debug)]
+struct AlreadyWatched(String);
+
+impl fmt::Display for AlreadyWatched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "every process is watched already{}; stop that one first (systemctl stop \
+             foreread-watch), or watch a part: --pid, --cgroup or -- COMMAND",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for AlreadyWatched {}
+
+/// The exit code for an error at the start, where a service manager shall try again later; `None`
+/// for others. One that was killed while it hung in the kernel keeps the lock until it is gone.
+pub fn code_to_try_again(error: &anyhow::Error) -> Option<u8> {
+    /// `EX_TEMPFAIL` of `sysexits.h`.
+    const TRY_AGAIN: u8 = 75;
+    let is_service = ServiceManager::of_environment().is_there();
+    (is_service && error.is::<AlreadyWatched>()).then_some(TRY_AGAIN)
+}
 
 /// Until it is dropped, or this process ends in whatever way.
 pub struct Service {
@@ -56,9 +83,16 @@ impl Service {
         rights::keep_only(&RIGHTS).context("cannot give up rights")
     }
 
-    /// Says that it goes on, and, from time to time, how.
-    pub fn goes_on(&mut self, status: impl FnOnce() -> String) {
-        self.manager.alive();
+    /// Says that it goes on, and, from time to time, how. Where parts hang, only the latter: the
+    /// manager then starts it anew.
+    pub fn goes_on(&mut self, hanging: &[&str], status: impl FnOnce() -> String) {
+        if hanging.is_empty() {
+            self.manager.alive();
+        }
+        let status = || match hanging.is_empty() {
+            true => status(),
+            false => format!("{} hang; {}", hanging.join(" and "), status()),
+        };
         let is_due = |told: Instant| told.elapsed() >= STATUS_EVERY;
         if self.manager.is_there() && self.told_status.is_none_or(is_due) {
             self.manager.status(&status());
@@ -99,11 +133,8 @@ fn only(directory: &Path) -> Result<Option<Lock>> {
         Ok(None) => {
             let who = fs::read_to_string(&path).unwrap_or_default();
             let who = who.trim().parse::<u32>();
-            bail!(
-                "every process is watched already{}; stop that one first (systemctl stop \
-                 foreread-watch), or watch a part: --pid, --cgroup or -- COMMAND",
-                who.map_or_else(|_| String::new(), |pid| format!(", by process {pid}"))
-            )
+            let who = who.map_or_else(|_| String::new(), |pid| format!(", by process {pid}"));
+            Err(AlreadyWatched(who).into())
         }
         // A user who may watch but not write there runs no service, so no lock is needed.
         Err(error) if may_not(&error) => Ok(None),

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! File servers that stop answering, or die: `foreread` starts commands all the same, ends with
+//! their status, and leaves nothing that can't be reaped.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use foreread_testbed::hanging_server::{HangingServer, Operation};
+use rustix::fs::{Advice, fadvise};
+use rustix::process::{Pid, Signal, kill_process};
+
+use common::service::{Service, until};
+use common::watched::can_watch;
+use common::{World, is_root, profile_of, write};
+
+/// Far more than any of it takes on an idle machine; what hangs takes for ever.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A server with a place for its mount; `None` where that can't be had, and says so.
+fn server(world: &World) -> Option<HangingServer> {
+    if !is_root() {
+        return None;
+    }
+    match HangingServer::start(&world.path("")) {
+        Ok(server) => Some(server),
+        Err(error) => {
+            println!("skipped: {error}");
+            None
+        }
+    }
+}
+
+/// The end of a command.
+#[derive(Debug)]
+struct End {
+    code: Option<i32>,
+    took: Duration,
+    stderr: String,
+}
+
+/// A running command, which is killed when it is forgotten.
+struct Running {
+    child: Child,
+    began: Instant,
+    stderr: PathBuf,
+}
+
+impl Running {
+    fn start(world: &World, name: &str, mut command: Command) -> Self {
+        let stderr = world.path(&format!("stderr-{name}"));
+        let file = fs::File::create(&stderr).expect("a file");
+        let child = command.stdout(Stdio::null()).stderr(file).spawn();
+        Self {
+            child: child.expect("it starts"),
+            began: Instant::now(),
+            stderr,
+        }
+    }
+
+    /// Its end, as its parent sees it: one that can't be reaped has none.
+    fn end(mut self, what: &str) -> End {
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                break status;
+            }
+            assert!(began.elapsed() < LIMIT, "{what}: it did not end");
+            thread::sleep(Duration::from_millis(5));
+        };
+        let end = End {
+            code: status.code(),
+            took: began.elapsed(),
+            stderr: fs::read_to_string(&self.stderr).unwrap_or_default(),
+        };
+        println!(
+            "{what}: {} ms, {}",
+            end.took.as_millis(),
+            end.stderr.trim_end()
+        );
+        end
+    }
+
+    fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.began;
+        // Not waited for: it may hang.
+    }
+}
+
+/// A command that reads everything of the server when `BUSY` is set, and a large file; then it waits
+/// for the file `go`, and ends with 7.
+fn script(server: &HangingServer, large: &Path, world: &World) -> String {
+    let (point, large) = (server.point().display(), large.display());
+    let (ready, go) = (world.path("ready"), world.path("go"));
+    format!(
+        "test -z \"$BUSY\" || {{ cat {point}/[0-9] {point}/directory/inner {large} {point}/link; \
+         ls -l {point} {point}/directory; }} > /dev/null; : > {}; \
+         while test ! -e {}; do sleep 0.02; done; exit 7",
+        ready.display(),
+        go.display()
+    )
+}
+
+/// A file of 32 MiB.
+fn large(world: &World) -> PathBuf {
+    let path = world.path("large");
+    fs::write(&path, vec![1; 32 << 20]).expect("a file");
+    path
+}
+
+/// Has its pages dropped, so that a replay has something to do.
+fn make_cold(path: &Path) {
+    let file = fs::File::open(path).expect("the file");
+    file.sync_all().expect("it is written");
+    fadvise(&file, 0, None, Advice::DontNeed).expect("its pages go");
+}
+
+fn let_go(world: &World) {
+    until("the command is ready", || world.path("ready").exists());
+    fs::write(world.path("go"), "").expect("a file");
+}
+
+fn forget(world: &World) {
+    for name in ["ready", "go"] {
+        let _ = fs::remove_file(world.path(name));
+    }
+}
+
+/// Runs `work` for each call that a server can leave without an answer, all at the same time.
+fn each_operation(work: impl Fn(&World, &HangingServer, Operation) + Sync) {
+    let work = &work;
+    thread::scope(|scope| {
+        for operation in Operation::ALL {
+            scope.spawn(move || {
+                let world = World::new();
+                if let Some(server) = server(&world) {
+                    work(&world, &server, operation);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_command_is_replayed_though_a_server_hangs() {
+    if !World::new().can(&["run", "--", "true"]) {
+        return;
+    }
+    each_operation(|world, server, operation| {
+        let large = large(world);
+        let script = script(server, &large, world);
+        let run = |busy: bool| {
+            forget(world);
+            let mut command = world.foreread(&["run", "--", "sh", "-c", &script]);
+            if busy {
+                command.env("BUSY", "1");
+            }
+            Running::start(world, "run", command)
+        };
+        let first = run(true);
+        let_go(world);
+        let first = first.end("recorded");
+        assert_eq!(first.code, Some(7), "{first:?}");
+        make_cold(&large);
+        server.hang(&[operation]);
+        let began = Instant::now();
+        let second = run(false);
+        until("the command has begun", || world.path("ready").exists());
+        println!(
+            "{operation:?}: begun after {} ms",
+            began.elapsed().as_millis()
+        );
+        // The replay has time to hang.
+        thread::sleep(Duration::from_millis(300));
+        let_go(world);
+        let second = second.end(&format!("{operation:?}"));
+        assert_eq!(second.code, Some(7), "{operation:?}: {second:?}");
+    });
+}
+
+#[test]
+fn a_recorded_command_ends_though_a_server_hangs_meanwhile() {
+    if !World::new().can(&["run", "--", "true"]) {
+        return;
+    }
+    each_operation(|world, server, operation| {
+        let large = large(world);
+        let script = script(server, &large, world);
+        let output = world.path("output.frp");
+        let output = output.to_str().expect("a text");
+        let verbs: [(&str, &[&str]); 4] = [
+            ("run", &["run", "--"]),
+            ("record", &["record", "--output", output, "--"]),
+            ("stat", &["stat", "--"]),
+            ("watch", &["watch", "--"]),
+        ];
+        for (verb, arguments) in verbs {
+            forget(world);
+            server.hang(&[]);
+            let mut command = world.foreread(arguments);
+            command.args(["sh", "-c", &script]).env("BUSY", "1");
+            let running = Running::start(world, verb, command);
+            until("the command is ready", || world.path("ready").exists());
+            server.hang(&[operation]);
+            let_go(world);
+            let end = running.end(&format!("{verb}, {operation:?}"));
+            assert_eq!(end.code, Some(7), "{verb}, {operation:?}: {end:?}");
+        }
+    });
+}
+
+#[test]
+fn a_replay_ends_though_a_server_hangs_and_names_it() {
+    each_operation(|world, server, operation| {
+        let files: Vec<PathBuf> = (0..HangingServer::FILES)
+            .map(|at| server.point().join(at.to_string()))
+            .collect();
+        let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+        let profile = world.path("profile.frp");
+        write(&profile, &profile_of(&files));
+        let profile = profile.to_str().expect("a text");
+        let all = files.len() as u64 * HangingServer::FILE_PAGES * 4096;
+        // The helper reads all of it while the server answers.
+        let command = world.foreread(&["replay", profile]);
+        let end = Running::start(world, "replay", command).end("healthy");
+        assert_eq!(end.code, Some(0), "{end:?}");
+        assert_eq!(server.bytes_read(), all, "{end:?}");
+        server.hang(&[operation]);
+        for verb in [&["replay", profile][..], &["show", profile]] {
+            let unanswered = server.unanswered();
+            let running = Running::start(world, verb[0], world.foreread(verb));
+            let end = running.end(&format!("{}, {operation:?}", verb[0]));
+            let hung = server.unanswered() > unanswered;
+            let named = end.stderr.contains("does not answer");
+            assert_eq!(hung, named, "{operation:?}: {end:?}");
+            assert_eq!(
+                end.code,
+                Some(if hung { 64 } else { 0 }),
+                "{operation:?}: {end:?}"
+            );
+            let needs_helper = matches!(
+                operation,
+                Operation::Lookup
+                    | Operation::Getattr
+                    | Operation::Open
+                    | Operation::Read
+                    | Operation::Opendir
+            );
+            assert_eq!(hung, needs_helper && verb[0] == "replay", "{operation:?}");
+        }
+    });
+}
+
+#[test]
+fn a_server_that_died_is_an_error_like_others() {
+    let world = World::new();
+    let Some(server) = server(&world) else {
+        return;
+    };
+    let file = server.point().join("0");
+    let profile = world.path("profile.frp");
+    write(&profile, &profile_of(&[&file]));
+    let profile = profile.to_str().expect("a text");
+    server.hang(&[Operation::Read]);
+    let running = Running::start(&world, "replay", world.foreread(&["replay", profile]));
+    until("a read hangs", || server.unanswered() > 0);
+    server.die();
+    let end = running.end("died meanwhile");
+    assert_eq!(end.code, Some(64), "{end:?}");
+    let running = Running::start(&world, "replay", world.foreread(&["replay", profile]));
+    let end = running.end("died before");
+    assert_eq!(end.code, Some(64), "{end:?}");
+}
+
+#[test]
+fn a_helper_ends_with_the_one_that_it_works_for() {
+    let world = World::new();
+    let Some(server) = server(&world) else {
+        return;
+    };
+    let file = server.point().join("0");
+    let profile = world.path("profile.frp");
+    write(&profile, &profile_of(&[&file]));
+    let profile = profile.to_str().expect("a text");
+    server.hang(&[Operation::Read]);
+    let helpers = || {
+        let processes = fs::read_dir("/proc").expect("processes").flatten();
+        let ours = processes.filter(|process| {
+            let read = |name: &str| fs::read(process.path().join(name)).unwrap_or_default();
+            let here = fs::read_link("/proc/thread-self/ns/mnt").ok();
+            let namespace = fs::read_link(process.path().join("ns/mnt")).ok();
+            read("cmdline").starts_with(b"foreread\0helper-process\0") && namespace == here
+        });
+        ours.count()
+    };
+    let running = Running::start(&world, "replay", world.foreread(&["replay", profile]));
+    until("a read hangs", || server.unanswered() > 0);
+    assert_eq!(helpers(), 1);
+    let id = i32::try_from(running.id()).ok().and_then(Pid::from_raw);
+    kill_process(id.expect("a number"), Signal::KILL).expect("it is killed");
+    let end = running.end("killed");
+    assert_eq!(end.code, None, "{end:?}");
+    // What hangs in the server ends when that does.
+    server.die();
+    until("the helper has ended", || helpers() == 0);
+}
+
+/// Reads the files of a server one after the other, with a pause after each.
+fn reader(server: &HangingServer) -> Command {
+    let mut command = Command::new("sh");
+    let files = HangingServer::FILES - 1;
+    let script = format!(
+        "for i in $(seq 0 {files}); do cat {}/$i > /dev/null; sleep 0.01; done",
+        server.point().display()
+    );
+    command.args(["-c", &script]);
+    command
+}
+
+#[test]
+fn a_service_that_walks_through_a_hanging_server_can_be_stopped_and_started() {
+    for operation in [
+        Operation::Open,
+        Operation::Read,
+        Operation::Readdir,
+        Operation::Lookup,
+    ] {
+        let world = World::new();
+        let Some(server) = server(&world) else {
+            return;
+        };
+        if !can_watch(&world) {
+            return;
+        }
+        let service = Service::start(&world, &[]);
+        let mut reader = reader(&server).spawn().expect("it starts");
+        until("some files are read", || {
+            server.bytes_read() > 40 * 16 * 4096
+        });
+        server.hang(&[operation]);
+        thread::sleep(Duration::from_millis(200));
+        let began = Instant::now();
+        let end = service.end();
+        println!(
+            "{operation:?}: ended after {} ms",
+            began.elapsed().as_millis()
+        );
+        assert_eq!(end.status.code(), Some(0), "{operation:?}: {end:?}");
+        assert!(began.elapsed() < LIMIT, "{operation:?}");
+        // The lock is free.
+        let next = Service::start(&world, &[]);
+        assert_eq!(next.end().status.code(), Some(0));
+        let _ = reader.kill();
+        server.die();
+        let _ = reader.wait();
+    }
+}
+
+#[test]
+fn a_service_names_a_server_that_hangs_and_goes_on() {
+    let world = World::new();
+    let Some(server) = server(&world) else {
+        return;
+    };
+    if !can_watch(&world) {
+        return;
+    }
+    let mut service = Service::start(&world, &[]);
+    let mut reader = reader(&server).spawn().expect("it starts");
+    until("some files are read", || {
+        server.bytes_read() > 40 * 16 * 4096
+    });
+    server.hang(&[Operation::Read, Operation::Open]);
+    let point = server.point().to_str().expect("a text");
+    let named = format!("{point} (fuse.hanging) does not answer");
+    until("it is named", || service.stderr().contains(&named));
+    service.hear_anew(&format!("STATUS={named}"));
+    let file = format!("{point}/150");
+    let output = world.output(&["explain", &file]);
+    let said = common::stdout(&output);
+    assert!(said.contains(&format!(
+        "The file system at {point} (fuse.hanging) did not answer"
+    )));
+    let output = world.output(&["explain", "--json", &file]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+    assert_eq!(document["left_alone"][0]["mount_point"], point);
+    let began = Instant::now();
+    let end = service.end();
+    println!("ended after {} ms", began.elapsed().as_millis());
+    assert_eq!(end.status.code(), Some(0), "{end:?}");
+    let _ = reader.kill();
+    server.die();
+    let _ = reader.wait();
+}
