@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench guests lint prove deb test-deb install clean
+.PHONY: help build demo test fuzz bench guests lint prove deb test-deb install clean
 
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
@@ -44,6 +44,10 @@ test: ## lints and every test; lists what was skipped and why
 	@scripts/setup.sh test
 	@scripts/lint.sh
 	@scripts/test.sh
+
+fuzz: ## each fuzz target for FUZZ_SECONDS (60), with a line for each
+	@scripts/setup.sh fuzz
+	@scripts/fuzz.sh
 
 bench: ## the result table of the README (asks for root)
 	@scripts/setup.sh bench

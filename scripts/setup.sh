@@ -7,6 +7,7 @@
 #   scripts/setup.sh build    what `make build` needs
 #   scripts/setup.sh demo     the same, and what `foreread demo` runs
 #   scripts/setup.sh test     the same, and what the lints and tests need
+#   scripts/setup.sh fuzz     what builds the fuzz targets
 #   scripts/setup.sh bench    the same, and what some benches compare with
 #   scripts/setup.sh guests   what `make guests` needs; a part of test
 #   scripts/setup.sh deb      what `make build` needs, and what builds and tests the Debian package
@@ -42,6 +43,7 @@ test   xfsprogs      mkfs.xfs                 tests on xfs
 test   btrfs-progs   mkfs.btrfs               tests on btrfs
 bench   fio           fio                      what a disk reaches at best, to compare streams with
 test   clang-format  clang-format             checks the layout of the C sources
+fuzz   g++           c++                      compiles libFuzzer
 guests mmdebstrap    mmdebstrap               makes the root file system of the guests
 guests e2fsprogs     mke2fs                   makes its image
 guests cpio          cpio                     makes the archive that a guest starts from
@@ -76,7 +78,8 @@ is_there() {
 wanted() {
     case "$2:$1" in
     build:build | demo:build | demo:demo | deb:build | deb:deb) return 0 ;;
-    bench:guests | bench:deb) return 1 ;;
+    fuzz:fuzz | fuzz:build) return 0 ;;
+    bench:guests | bench:deb | bench:fuzz) return 1 ;;
     bench:*) return 0 ;;
     test:build | test:demo | test:test | test:guests) return 0 ;;
     guests:build | guests:guests) return 0 ;;

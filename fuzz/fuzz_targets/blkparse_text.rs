@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads and follows arbitrary text as that of `blkparse`.
-//!
-//! `cargo +nightly fuzz run blkparse_text fuzz/corpus tests/blktrace -- -max_len=8192`
 #![no_main]
 
 use foreread_blocktrace::{Analysis, Options, Reader, parse_line, story};

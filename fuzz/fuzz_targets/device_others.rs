@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads arbitrary text as udev rules, a TuneD profile that includes itself, nfs.conf and fstab.
-//!
-//! `cargo +nightly fuzz run device_others -- -max_len=4096`
 #![no_main]
 
 use foreread_device::{ProfileText, fstab, nfs_conf, tuned, udev_rules};

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decodes arbitrary bytes, as a profile and as the payload of one.
-//!
-//! `cargo +nightly fuzz run profile_decode fuzz/corpus tests/profiles/corpus -- -max_len=4096`
 #![no_main]
 
 use foreread_profile::merge::{Observation, merge};

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Simulates an arbitrary trace: events that are odd but that a reader may give, and whatever the
 //! readers make of the bytes.
-//!
-//! `cargo +nightly fuzz run sim_trace fuzz/corpus/sim tests/traces -- -max_len=4096`
 #![no_main]
 
 use std::collections::VecDeque;
@@ -10,10 +8,10 @@ use std::sync::Arc;
 
 use foreread_core::policy::Policy;
 use foreread_fuzz::{drawn::events, sealed};
-use foreread_sim::Scenario;
 use foreread_sim::engine::{Keep, Simulation};
 use foreread_sim::scenario::Overrides;
 use foreread_sim::trace::Survey;
+use foreread_sim::{Contender, Scenario};
 use foreread_trace::{
     Event, Events, Findings, Header, ReadError, ReadOptions, Source, TimeIs, open,
 };
@@ -66,7 +64,7 @@ fn simulate(how: usize, header: Header, events: Vec<Event>) {
         return;
     }
     let overrides = Overrides {
-        policies: vec![Policy::ALL[how % Policy::ALL.len()]],
+        policies: vec![Contender::Policy(Policy::ALL[how % Policy::ALL.len()])],
         devices: vec![DEVICES[how % DEVICES.len()].to_owned()],
         memory_pages: vec![[32, 1024, 1 << 20][how % 3]],
         ..Overrides::default()

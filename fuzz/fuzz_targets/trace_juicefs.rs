@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads arbitrary bytes as the access log of JuiceFS.
-//!
-//! `cargo +nightly fuzz run trace_juicefs fuzz/corpus/juicefs tests/traces -- -max_len=4096`
 #![no_main]
 
 use foreread_fuzz::read;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads arbitrary bytes as oracleGeneral.
-//!
-//! `cargo +nightly fuzz run trace_oracle fuzz/corpus/oracle tests/traces -- -max_len=4096`
 #![no_main]
 
 use foreread_fuzz::read;

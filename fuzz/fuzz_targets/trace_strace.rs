@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads arbitrary bytes as what strace prints.
-//!
-//! `cargo +nightly fuzz run trace_strace fuzz/corpus/strace tests/traces -- -max_len=4096`
 #![no_main]
 
 use foreread_fuzz::read;

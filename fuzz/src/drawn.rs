@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events of a trace, drawn from bytes: as odd as the rules of the model allow.
 
+use crate::bytes::Bytes;
 use foreread_trace::{
     Access, Event, Extent, File, FileId, Flags, Kind, Thread, ThreadId, limits::OFFSET_BYTES_MAX,
 };
@@ -8,49 +9,14 @@ use foreread_trace::{
 /// Files and threads that there may be.
 const IDS: u32 = 6;
 
-/// The bytes, from which numbers are taken.
-struct Bytes<'a>(&'a [u8]);
-
-impl Bytes<'_> {
-    fn byte(&mut self) -> u8 {
-        let Some((byte, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *byte
-    }
-
-    fn id(&mut self) -> u32 {
-        u32::from(self.byte()) % IDS
-    }
-
-    /// Small ones mostly, and some of any size.
-    fn number(&mut self) -> u64 {
-        let byte = self.byte();
-        let number = u64::from(byte & 0x1f);
-        match byte >> 5 {
-            0..=2 => number,
-            3 => number * 4096,
-            4 => number * 1_000_000,
-            5 => number << 20,
-            6 => u64::from(self.byte()) << number.min(56),
-            _ => u64::MAX - number,
-        }
-    }
-
-    fn maybe(&mut self) -> Option<u64> {
-        (self.byte() % 2 == 1).then(|| self.number())
-    }
-}
-
-/// All of them; whatever an event is of was defined before.
+/// All events of an input. Each file and thread is defined before its first event.
 #[must_use]
 pub fn events(bytes: &[u8]) -> Vec<Event> {
     let mut bytes = Bytes(bytes);
     let mut events = Vec::new();
     let (mut files, mut threads) = ([false; IDS as usize], [false; IDS as usize]);
-    while !bytes.0.is_empty() {
-        let (kind, file, thread) = (bytes.byte(), bytes.id(), bytes.id());
+    while !bytes.is_empty() {
+        let (kind, file, thread) = (bytes.byte(), id(&mut bytes), id(&mut bytes));
         let (file, thread) = (FileId(file), ThreadId(thread));
         if !std::mem::replace(&mut files[file.0 as usize], true) {
             events.push(Event::File(file, Box::new(new_file(&mut bytes))));
@@ -73,6 +39,10 @@ pub fn events(bytes: &[u8]) -> Vec<Event> {
     events
 }
 
+fn id(bytes: &mut Bytes<'_>) -> u32 {
+    u32::from(bytes.byte()) % IDS
+}
+
 fn new_file(bytes: &mut Bytes<'_>) -> File {
     File {
         path: vec![b'/', bytes.byte()],
@@ -84,10 +54,10 @@ fn new_file(bytes: &mut Bytes<'_>) -> File {
 }
 
 fn new_thread(bytes: &mut Bytes<'_>, known: &[bool]) -> Thread {
-    let parent = bytes.id();
+    let parent = id(bytes);
     Thread {
-        pid: bytes.id(),
-        tid: bytes.id(),
+        pid: id(bytes),
+        tid: id(bytes),
         parent: known[parent as usize].then_some(ThreadId(parent)),
         name: vec![bytes.byte()],
     }
@@ -109,7 +79,7 @@ fn access(bytes: &mut Bytes<'_>, kind: u8, file: FileId, thread: ThreadId) -> Ac
         time_ns: bytes.number(),
         thread,
         file,
-        stream: bytes.id(),
+        stream: id(bytes),
         offset_bytes,
         length_bytes: bytes.number().min(OFFSET_BYTES_MAX - offset_bytes),
         kind: Kind::ALL[usize::from(kind) % Kind::ALL.len()],

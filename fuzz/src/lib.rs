@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Code that the fuzz targets of traces share.
+//! Code that the fuzz targets share: checks of traces, and values that are made of an input.
 
+pub mod bytes;
 pub mod drawn;
+pub mod tree;
 
 use std::io::Cursor;
 
