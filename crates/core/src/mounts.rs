@@ -269,6 +269,9 @@ fn parse_line(line: &[u8]) -> Option<MountPoint> {
     let device: Device = device.parse().ok()?;
     let root = unescape(fields.next()?);
     let mount_point = unescape(fields.next()?);
+    if !mount_point.starts_with(b"/") {
+        return None;
+    }
     let _options = fields.next()?;
     fields.by_ref().find(|field| *field == b"-")?;
     Some(MountPoint {
@@ -351,6 +354,13 @@ nonsense\n";
         assert!(paths(8, 300, b"/@/other").is_empty());
         assert!(paths(8, 44, b"/@/sub/a").is_empty());
         assert_eq!(paths(254, 0, b"/"), [b"/".to_vec()]);
+    }
+
+    #[test]
+    fn a_relative_mount_point_is_no_mount() {
+        let mounts = Mounts::parse(b"21 1 8:1 / srv rw - ext4 /dev/sda1 rw\n");
+        assert!(mounts.points().is_empty());
+        assert!(mounts.reach(8, 1, b"/x").is_empty());
     }
 
     #[test]
