@@ -155,7 +155,33 @@ pub(crate) fn counts(bytes: &[u8]) -> Counts {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_record_or_none(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..400),
+            kind in 0u32..5,
+            access_kind in 0u32..12,
+            path_length in 0u32..80,
+        ) {
+            foreread_bpf::put!(&mut bytes, node_record, r#type, kind);
+            match kind {
+                2 => foreread_bpf::put!(&mut bytes, path_record, path_length, path_length),
+                3 => foreread_bpf::put!(&mut bytes, access_record, kind, access_kind),
+                _ => {}
+            }
+            match record(&bytes) {
+                Some(Record::Node(node)) => prop_assert!(node.name.len() < bytes.len()),
+                Some(Record::Path(path)) => prop_assert_eq!(path.path.len(), path_length as usize),
+                Some(Record::Access(access)) => prop_assert!(!access.name.contains(&0)),
+                None => {}
+            }
+            let _ = (counts(&bytes), chunk_of(&bytes), inode(&bytes, &bytes));
+        }
+    }
 
     #[test]
     fn a_node_record_is_read() {

@@ -103,7 +103,23 @@ fn path_of(names: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_name_or_none(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..300),
+            path_bytes in 0u32..80,
+        ) {
+            foreread_bpf::put!(&mut bytes, stat_name, path_bytes, path_bytes);
+            if let Some(named) = Named::from_bytes(&bytes) {
+                prop_assert!(named.path.len() <= path_bytes as usize && !named.comm.contains(&0));
+                named.key.subject(By::default());
+            }
+        }
+    }
 
     fn record() -> Vec<u8> {
         let mut bytes = Vec::new();

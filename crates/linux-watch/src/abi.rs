@@ -183,11 +183,16 @@ fn followed(mut at: Vec<u8>, path: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let slash = at.iter().rposition(|byte| *byte == b'/')?;
     let name = at.split_off(slash + 1);
     at.pop();
-    Some((at, name))
+    // A dentry without a parent may have no name.
+    (!name.is_empty()).then_some((at, name))
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
     use super::*;
 
     fn record(kind: u32, names: &[u8]) -> Vec<u8> {
@@ -239,6 +244,7 @@ mod tests {
         assert_eq!(look(b"/\0"), None);
         assert_eq!(look(b"a/../b\0sub\0"), None);
         assert_eq!(look(b""), None);
+        assert_eq!(look(b"\0\0"), None);
     }
 
     #[test]
@@ -273,6 +279,34 @@ mod tests {
         let (process, member) = (100, 102);
         assert_eq!(Seen::shares(&bytes), Some(Seen::Shares { process, member }));
         assert_eq!(Seen::shares(&bytes[..35]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_record_is_an_event_within_its_bytes_or_none(
+            kind in 0u32..8,
+            names in vec(select(&[0, 0, b'/', b'.', b'a', 0xff][..]), 0..80),
+            flipped in (0usize..120, any::<u8>()),
+            length in 0usize..120,
+        ) {
+            let mut bytes = record(kind, &names);
+            if let Some(byte) = bytes.get_mut(flipped.0) {
+                *byte = flipped.1;
+            }
+            bytes.truncate(length);
+            prop_assert!(Follower::from_bytes(&bytes).is_some() || bytes.len() < 8);
+            let _ = Seen::shares(&bytes);
+            match Seen::from_bytes(&bytes) {
+                Some(Seen::Missed(missed)) => {
+                    prop_assert!(missed.directory.len() + missed.name.len() < bytes.len());
+                }
+                Some(Seen::Look(look)) => {
+                    prop_assert!(look.directory.len() + look.name.len() < bytes.len());
+                    prop_assert!(!look.name.is_empty() && !look.name.contains(&b'/'));
+                }
+                _ => {}
+            }
+        }
     }
 
     #[test]

@@ -165,6 +165,8 @@ pub(super) fn number(file: FileKey) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn head(kind: u32) -> Vec<u8> {
@@ -261,5 +263,25 @@ mod tests {
         assert_eq!(call_from_bytes(&bytes), Some(expected));
         put!(&mut bytes, streams_event, kind, TURNS + 1);
         assert_eq!(call_from_bytes(&bytes), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_record_or_none(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..2048),
+            kind in 0u32..7,
+            path_bytes in 0u32..64,
+        ) {
+            put!(&mut bytes, streams_file, kind, kind);
+            put!(&mut bytes, streams_file, path_bytes, path_bytes);
+            if let Some(Told::File { directory, name, .. }) = Told::from_bytes(&bytes) {
+                prop_assert!(directory.len() + name.len() <= path_bytes as usize);
+            }
+            put!(&mut bytes, streams_event, kind, kind);
+            if let Some(call) = call_from_bytes(&bytes) {
+                let mut again = foreread_watch::log::stream_call::Remembered::new();
+                again.make(&call);
+            }
+        }
     }
 }
