@@ -183,6 +183,24 @@ fn a_full_disk_keeps_the_old_profile() {
         cmp "$profile" before
         ls -A "$FOREREAD_STATE_DIR" >left
     "#;
+    if in_own_mounts(&world, script).is_none() {
+        return;
+    }
+    let text = |name: &str| fs::read_to_string(world.path(name)).expect(name);
+    assert_eq!(text("status"), "0\n");
+    assert!(text("listing").contains("proc\n"));
+    assert_eq!(text("line").lines().count(), 1, "{}", text("line"));
+    assert!(
+        text("line").contains("the old profile stays"),
+        "{}",
+        text("line")
+    );
+    assert!(!text("left").contains("foreread-tmp"), "{}", text("left"));
+    assert_eq!(read(&world.path("before")).runs.len(), 1);
+}
+
+/// Runs a script in a mount namespace of its own, which ends with it; `None` where there is none.
+fn in_own_mounts(world: &World, script: &str) -> Option<()> {
     let mut command = Command::new("unshare");
     command.args([
         "--mount",
@@ -198,21 +216,83 @@ fn a_full_disk_keeps_the_old_profile() {
         Ok(output) => output,
         Err(error) => {
             println!("skipped: unshare: {error}");
-            return;
+            return None;
         }
     };
-    assert!(output.status.success(), "{}", stderr(&output));
-    let text = |name: &str| fs::read_to_string(world.path(name)).expect(name);
-    assert_eq!(text("status"), "0\n");
-    assert!(text("listing").contains("proc\n"));
-    assert_eq!(text("line").lines().count(), 1, "{}", text("line"));
-    assert!(
-        text("line").contains("the old profile stays"),
-        "{}",
-        text("line")
-    );
-    assert!(!text("left").contains("foreread-tmp"), "{}", text("left"));
-    assert_eq!(read(&world.path("before")).runs.len(), 1);
+    assert!(output.status.success(), "{script}: {}", stderr(&output));
+    Some(())
+}
+
+#[test]
+fn a_store_that_cannot_be_written_costs_a_line_and_no_more() {
+    if !is_root() || !can_record() {
+        return;
+    }
+    let mount = |options: &str| format!("mount -t tmpfs -o mode=700,{options} none state");
+    let before = "\"$0\" run -q -- sh -c 'echo done; exit 7' >/dev/null || true";
+    // What the command does to the store before the run; what is run around it.
+    let cases = [
+        (
+            "read-only",
+            mount("size=1m"),
+            "mount -o remount,ro none state",
+            ":",
+        ),
+        // Its lock, its profile, and no third.
+        ("no inodes", mount("size=1m,nr_inodes=3"), ":", ":"),
+        // As a quota of a user does: the first byte is one too many.
+        ("limit of file sizes", mount("size=1m"), ":", "ulimit -f 0"),
+    ];
+    for (what, mount, then, limit) in cases {
+        let world = World::new();
+        let script = format!(
+            "set -e; {mount}; {before}; {then}
+            ( {limit}
+            \"$0\" run --fresh -- sh -c 'echo done; exit 7' 2>&1 || echo \"status $?\" ) | cat >said
+            ls -A state >left"
+        );
+        if in_own_mounts(&world, &script).is_none() {
+            return;
+        }
+        let text = |name: &str| fs::read_to_string(world.path(name)).expect(name);
+        let said = text("said");
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines.len(), 3, "{what}: {said}");
+        assert_eq!((lines[0], lines[2]), ("done", "status 7"), "{what}: {said}");
+        assert!(lines[1].contains("cannot "), "{what}: {said}");
+        let left = text("left");
+        assert!(!left.contains("foreread-tmp"), "{what}: {left}");
+    }
+}
+
+/// As after a clock that was set back by a year.
+#[test]
+fn a_profile_from_the_future_is_replayed_and_replaced() {
+    if !can_record() {
+        return;
+    }
+    let world = World::new();
+    let tree = world.tree(20, 100);
+    let tree = tree.to_str().expect("text");
+    let run = |more: &[&str]| {
+        let output = world.output(&[&["run"], more, &["--", "grep", "-rc", "x", tree]].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(common::stdout(&output).lines().count(), 20);
+        let said = stderr(&output);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        said
+    };
+    run(&[]);
+    let later = std::time::SystemTime::now() + Duration::from_secs(365 * 24 * 3600);
+    for entry in fs::read_dir(world.state()).expect("the store").flatten() {
+        let file = fs::File::options().write(true).open(entry.path());
+        file.and_then(|file| file.set_modified(later))
+            .expect("a time");
+    }
+    let said = run(&[]);
+    assert!(!said.contains("recorded"), "it is replayed: {said}");
+    let said = run(&["--fresh"]);
+    assert!(said.contains("recorded"), "{said}");
 }
 
 #[test]
