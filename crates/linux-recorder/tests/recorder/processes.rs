@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use foreread_testbed::SetAtEnd;
+
 use crate::setting::{Place, make, or_skip, record, record_until};
 
 struct Files {
@@ -106,7 +108,6 @@ fn children_of_other_threads_are_not_taken_for_the_program() {
     let stop = AtomicBool::new(false);
     let other = &files.other;
     thread::scope(|scope| {
-        // Also when an assertion fails, or the scope would wait for ever.
         let _stop = SetAtEnd(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
@@ -123,14 +124,6 @@ fn children_of_other_threads_are_not_taken_for_the_program() {
             assert_eq!(recorded.kind(other), None);
         }
     });
-}
-
-struct SetAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for SetAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Nothing is read in the recorder's own name between fork and exec.

@@ -11,7 +11,7 @@ use std::thread;
 
 use foreread_accounting::{By, Counts, Line, Subject, lines};
 use foreread_linux_stat::{Accounting, Following, Sight, Snapshot};
-use foreread_testbed::FileSystem;
+use foreread_testbed::{FileSystem, SetAtEnd};
 use rustix::fs::{Advice, fadvise};
 
 use crate::bed::{
@@ -265,7 +265,6 @@ fn while_pages_move_every_snapshot_balances() {
         };
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
-            // Also when an assertion fails, or the scope would wait for ever.
             let _over = SetAtEnd(&is_over);
             for number in 0..4 {
                 let (files, is_over) = (&files, &is_over);
@@ -299,12 +298,4 @@ fn while_pages_move_every_snapshot_balances() {
             }
         });
     });
-}
-
-struct SetAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for SetAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
