@@ -5,6 +5,7 @@
 //! subject. The line of a call has the arguments of a [planner](planner::Planner)'s call and its
 //! answer, so that the call can be made again. The other lines report events to people.
 
+mod call_numbers;
 pub mod detect_call;
 pub mod escape;
 pub mod followed;

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use super::call_numbers::CallNumbers;
 use super::walk_call::{Answer, WalkCall, WalkCalled};
 use crate::order::{Entry, Order};
 use crate::tally::Tally;
@@ -14,11 +15,7 @@ pub type NoteWalk<'a> = Box<dyn FnMut(WalkCall) + 'a>;
 /// Wraps a [`Walk`] and notes its calls.
 pub struct NotedWalk<'a> {
     walk: Walk,
-    number: u64,
-    calls: u64,
-    /// Whether its last call returned [`Decision::Wait`]: the next decision would be the same.
-    waits: bool,
-    note: Option<NoteWalk<'a>>,
+    numbers: CallNumbers<'a, WalkCall>,
 }
 
 impl<'a> NotedWalk<'a> {
@@ -28,10 +25,7 @@ impl<'a> NotedWalk<'a> {
     pub fn begin(walk: Walk, number: u64, note: Option<NoteWalk<'a>>) -> Self {
         let mut noted = Self {
             walk,
-            number,
-            calls: 0,
-            waits: false,
-            note,
+            numbers: CallNumbers::new(number, note),
         };
         noted.note(|walk| WalkCalled::Begin {
             top: walk.top().to_vec(),
@@ -43,15 +37,11 @@ impl<'a> NotedWalk<'a> {
     }
 
     fn note(&mut self, what: impl FnOnce(&Walk) -> WalkCalled) {
-        self.waits = false;
-        let Some(note) = &mut self.note else {
-            return;
-        };
-        self.calls += 1;
-        note(WalkCall {
-            walk: self.number,
-            number: self.calls,
-            what: what(&self.walk),
+        let of = &self.walk;
+        self.numbers.note(|walk, number| WalkCall {
+            walk,
+            number,
+            what: what(of),
         });
     }
 
@@ -59,10 +49,11 @@ impl<'a> NotedWalk<'a> {
     pub fn decide(&mut self) -> Decision {
         let decision = self.walk.decide();
         let waits = decision == Decision::Wait;
-        if !(waits && self.waits) {
-            self.note(|_| WalkCalled::Decide(Answer::of(&decision)));
-        }
-        self.waits = waits;
+        self.numbers.note_decision(waits, |walk, number| WalkCall {
+            walk,
+            number,
+            what: WalkCalled::Decide(Answer::of(&decision)),
+        });
         decision
     }
 
@@ -454,6 +445,6 @@ mod tests {
         assert_eq!(calls.iter().filter(is_wait).count(), 1, "{calls:?}");
         let mut walk = NotedWalk::begin(Walk::new(b"/t", Order::Name, 0), 1, None);
         walk.hit(1);
-        assert_eq!(walk.calls, 0);
+        assert_eq!(walk.numbers.calls, 0);
     }
 }

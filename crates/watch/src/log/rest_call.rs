@@ -4,6 +4,7 @@
 use foreread_core::Device;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
+use super::call_numbers::CallNumbers;
 use super::long::fnv1a;
 use super::planner::Planner;
 use super::text::{device, numbers, small};
@@ -247,11 +248,7 @@ pub type NoteRest<'a> = Box<dyn FnMut(RestCall) + 'a>;
 /// Wraps a [`Rest`] and notes its calls.
 pub struct NotedRest<'a> {
     rest: Rest,
-    replay: u64,
-    calls: u64,
-    /// Whether its last call returned [`Next::Wait`]: the next decision would be the same.
-    waits: bool,
-    note: Option<NoteRest<'a>>,
+    numbers: CallNumbers<'a, RestCall>,
 }
 
 impl<'a> NotedRest<'a> {
@@ -265,10 +262,7 @@ impl<'a> NotedRest<'a> {
     ) -> Self {
         let mut noted = Self {
             rest: Rest::new(parts, budget_bytes),
-            replay,
-            calls: 0,
-            waits: false,
-            note,
+            numbers: CallNumbers::new(replay, note),
         };
         noted.note(|| RestCalled::Begin {
             budget_bytes,
@@ -278,14 +272,9 @@ impl<'a> NotedRest<'a> {
     }
 
     fn note(&mut self, what: impl FnOnce() -> RestCalled) {
-        self.waits = false;
-        let Some(note) = &mut self.note else {
-            return;
-        };
-        self.calls += 1;
-        note(RestCall {
-            replay: self.replay,
-            number: self.calls,
+        self.numbers.note(|replay, number| RestCall {
+            replay,
+            number,
             what: what(),
         });
     }
@@ -300,10 +289,12 @@ impl<'a> NotedRest<'a> {
     pub fn decide(&mut self) -> Next {
         let next = self.rest.decide();
         let waits = next == Next::Wait;
-        if !(waits && self.waits) {
-            self.note(|| RestCalled::Decide(Answer::of(&next)));
-        }
-        self.waits = waits;
+        self.numbers
+            .note_decision(waits, |replay, number| RestCall {
+                replay,
+                number,
+                what: RestCalled::Decide(Answer::of(&next)),
+            });
         next
     }
 
