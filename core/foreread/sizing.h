@@ -107,7 +107,7 @@ FR_INLINE fr_u32 fr_device_default_pages(fr_u32 current_pages, fr_u64 io_opt_byt
 
 /**
  * fr_around_max_pages() - the largest read-around of a mapping that suits a memory
- * @memory_pages: all memory; 0 means unknown
+ * @memory_pages: the available memory, or all of it; 0 means unknown
  *
  * A 1024th of the memory: 512 KiB on a machine of 512 MiB, 32 KiB on one of 32 MiB
  * ("readahead: limit read-ahead size for small memory systems" of the series

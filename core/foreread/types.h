@@ -236,7 +236,8 @@ struct fr_state {
 /**
  * struct fr_limits - limits that a decision must respect, and parameters
  * @file_pages: size of the file in pages, the last one counted whole
- * @memory_pages: all memory; 0 means unknown
+ * @memory_pages: memory that a read-around may take its share of: the available
+ *	memory, or all of it; 0 means unknown
  * @reclaim_pages: memory that pages read now pass through before they are
  *	evicted: inactive + free - low watermark; 0 means unknown
  * @aged_pages: a counter that grows by one for each page that reclaim scans

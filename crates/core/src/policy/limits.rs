@@ -10,7 +10,8 @@ pub const DEFAULT_PAGES: u32 = 32;
 pub struct Limits {
     /// Size of the file, the last page counted whole.
     pub file_pages: u64,
-    /// All memory; 0 when not known.
+    /// Memory that a read-around may take its share of: the available memory, or all of it; 0 when
+    /// not known.
     pub memory_pages: u64,
     /// Memory that pages read now pass through before they are evicted: inactive + free - low
     /// watermark; 0 when not known.
