@@ -30,7 +30,7 @@ pub(super) fn join(before: &mut AccessRecord, next: &mut AccessRecord) -> Join {
             Join::Grown
         }
         (AccessKind::Read, AccessKind::ReadCall) if is_same => {
-            next.waited_ns += before.waited_ns;
+            next.waited_ns = next.waited_ns.saturating_add(before.waited_ns);
             Join::Replaced
         }
         // A fault that waited is taken again.
@@ -54,7 +54,7 @@ pub(super) fn join(before: &mut AccessRecord, next: &mut AccessRecord) -> Join {
         (AccessKind::Mapped, AccessKind::Fault)
             if is_same && next.start_bytes == before.start_bytes =>
         {
-            next.waited_ns += before.waited_ns;
+            next.waited_ns = next.waited_ns.saturating_add(before.waited_ns);
             Join::Replaced
         }
         // The next fault of a thread that went on where it was is right behind the pages that were
@@ -75,7 +75,7 @@ pub(super) fn join(before: &mut AccessRecord, next: &mut AccessRecord) -> Join {
         // The wait after a fault is the fault's; others are of what follows.
         (AccessKind::Fault, _) => {
             let waited_ns = next.first_waited_ns.min(next.waited_ns);
-            before.waited_ns += waited_ns;
+            before.waited_ns = before.waited_ns.saturating_add(waited_ns);
             before.time_ns = before.time_ns.saturating_add(waited_ns).min(next.time_ns);
             next.waited_ns -= waited_ns;
             Join::Apart
@@ -96,7 +96,7 @@ pub(super) fn end_alone(record: &mut AccessRecord) {
 }
 
 fn go_on(before: &mut AccessRecord, next: &AccessRecord) {
-    before.waited_ns += next.waited_ns;
+    before.waited_ns = before.waited_ns.saturating_add(next.waited_ns);
     before.time_ns = next.time_ns;
     let (knows, knew) = (next.mapping, before.mapping);
     if knows.has(MappingBits::KNOWN) && !knew.has(MappingBits::KNOWN) {

@@ -89,8 +89,9 @@ impl Group {
             put(Kind::Readahead, *start, needed);
             match is_alone {
                 true => {
-                    put(Kind::Readahead, needed + PAGE_BYTES, *end);
-                    put(Kind::Read, needed, needed + PAGE_BYTES);
+                    let needed_end = needed.saturating_add(PAGE_BYTES);
+                    put(Kind::Readahead, needed_end, *end);
+                    put(Kind::Read, needed, needed_end);
                 }
                 false => put(Kind::Read, needed, *end),
             }

@@ -241,7 +241,7 @@ impl<W: Write, P: Places> TraceWriter<W, P> {
     fn put(&mut self, access: Access) {
         let waited_ns = access.waited_ns.unwrap_or(0);
         self.waited += u64::from(waited_ns > 0);
-        self.waited_ns += waited_ns;
+        self.waited_ns = self.waited_ns.saturating_add(waited_ns);
         self.ready(access.time_ns, Event::Access(access));
     }
 

@@ -86,6 +86,37 @@ fn the_steps_of_a_read_are_one_access_with_the_bytes_of_its_call() {
     );
 }
 
+/// A fuzzer found that sums overflowed.
+#[test]
+fn numbers_at_the_end_of_their_range_are_no_error() {
+    let last = |kind, time_ns, start_bytes| AccessRecord {
+        start_bytes,
+        size_bytes: u64::MAX,
+        length_bytes: u64::MAX,
+        waited_ns: u64::MAX,
+        first_waited_ns: u64::MAX,
+        ..record(kind, time_ns, 0, 0)
+    };
+    let without_wait = |record| waited(record, 0);
+    for kinds in [
+        [AccessKind::Read, AccessKind::ReadCall],
+        [AccessKind::Fault, AccessKind::Fault],
+        [AccessKind::Mapped, AccessKind::Fault],
+        [AccessKind::Fault, AccessKind::Read],
+    ] {
+        made(vec![
+            last(kinds[0], 1, 0),
+            last(kinds[1], 2, 0),
+            last(kinds[1], 3, 0),
+        ]);
+    }
+    made(vec![
+        without_wait(last(AccessKind::Metadata, 1, u64::MAX - 1)),
+        without_wait(last(AccessKind::Block, 2, u64::MAX - 1)),
+        last(AccessKind::Call, 3, 0),
+    ]);
+}
+
 #[test]
 fn a_fault_waits_before_what_follows_it() {
     let found = made(vec![
