@@ -102,8 +102,8 @@ impl DeviceState {
         )
     }
 
-    /// Keeps a measurement, in place of earlier ones of the device. Returns whether it was kept: one
-    /// that is not certain doesn't replace one that is.
+    /// Keeps a measurement, in place of earlier ones of the device. Returns whether it was kept:
+    /// one that is not certain doesn't replace one that is.
     pub fn keep(&self, measured: Measured) -> Result<bool> {
         let locked = self.lock()?;
         let mut book = self.measured()?;

@@ -83,8 +83,8 @@ impl Socket {
         })
     }
 
-    /// The next client that may ask, if there is one now. Each client before it that may not is told
-    /// so in the words of `refuse`.
+    /// The next client that may ask, if there is one now. Each client before it that may not is
+    /// told so in the words of `refuse`.
     pub fn next(&self, refuse: impl Fn(Refusal) -> String) -> io::Result<Option<Client>> {
         for _ in 0..REFUSALS_MAX {
             let stream = match self.listener.accept() {

@@ -98,8 +98,8 @@ impl Drop for Running {
     }
 }
 
-/// A command that reads everything of the server when `BUSY` is set, and a large file; then it waits
-/// for the file `go`, and ends with 7.
+/// A command that reads everything of the server when `BUSY` is set, and a large file; then it
+/// waits for the file `go`, and ends with 7.
 fn script(server: &HangingServer, large: &Path, world: &World) -> String {
     let (point, large) = (server.point().display(), large.display());
     let (ready, go) = (world.path("ready"), world.path("go"));

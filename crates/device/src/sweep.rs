@@ -200,9 +200,9 @@ impl Sweep {
         Plateau::of(&self.estimates())
     }
 
-    /// Whether the sweep can tell the plateau at all: all usual sizes up to [`BEYOND_PLATEAU`] times
-    /// the plateau were measured, those that decide often enough. A size may be missing only if no
-    /// region of the device has room for it.
+    /// Whether the sweep can tell the plateau at all: all usual sizes up to [`BEYOND_PLATEAU`]
+    /// times the plateau were measured, those that decide often enough. A size may be missing only
+    /// if no region of the device has room for it.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let estimates = self.estimates();

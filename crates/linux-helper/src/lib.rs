@@ -2,8 +2,8 @@
 //! Asks file systems that may never answer, by [helper processes](foreread_sys::helper_process).
 //!
 //! An [`Asker`] asks one file system. It has a helper process, from the first request on. If the
-//! helper makes no progress within a limit, it is abandoned: it may hang in the kernel for ever, and
-//! nobody waits for it. The file system is then [left alone](left_alone) for a while.
+//! helper makes no progress within a limit, it is abandoned: it may hang in the kernel for ever,
+//! and nobody waits for it. The file system is then [left alone](left_alone) for a while.
 //!
 //! Where the executable can't be a helper, as in tests of a library, [`is_enabled`] is false, and
 //! callers ask by themselves.

@@ -99,8 +99,8 @@ pub(super) fn carry_out(part: &Part, means: &mut Means) {
     }
 }
 
-/// A helper that was told to stop has reads under way, which take some milliseconds. Whoever told it
-/// does not wait for that.
+/// A helper that was told to stop has reads under way, which take some milliseconds. Whoever told
+/// it does not wait for that.
 const LOOKS_AFTER_STOP: u32 = 100;
 
 /// Notes which pages arrived, by their numbers in the whole plan.

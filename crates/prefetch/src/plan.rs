@@ -102,8 +102,8 @@ impl ReadPlan {
         pages.fold(0, u64::saturating_add)
     }
 
-    /// A plan of some of the files only, and the number in this plan of each of its nodes. The nodes
-    /// must come parents first. Directories on the way to them are only that.
+    /// A plan of some of the files only, and the number in this plan of each of its nodes. The
+    /// nodes must come parents first. Directories on the way to them are only that.
     #[must_use]
     pub fn part(&self, nodes: &[NodeId]) -> (Self, Vec<NodeId>) {
         let mut is_wanted = vec![false; self.nodes.len()];

@@ -27,8 +27,8 @@ const ENDING: [i32; 7] = [
     libc::SIGUSR2,
     libc::SIGALRM,
 ];
-/// Others that are passed on. The kernel sends SIGXFSZ to whoever writes beyond a limit of file sizes
-/// (`ulimit -f`). Held back, it leaves the write an error, and the command is not abandoned.
+/// Others that are passed on. The kernel sends SIGXFSZ to whoever writes beyond a limit of file
+/// sizes (`ulimit -f`). Held back, it leaves the write an error, and the command is not abandoned.
 const HARMLESS: [i32; 3] = [libc::SIGWINCH, libc::SIGCONT, libc::SIGXFSZ];
 
 /// Whether SIGPIPE was ignored when this process was started. Rust ignores it before `main`.

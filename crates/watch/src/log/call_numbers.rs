@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers the calls of one planner for the log.
 //!
-//! Input: calls in their order. Output: each call with the number of its planner and its own, from 1
-//! on without a gap. Repeated waits are left out: a decision after a wait, without a call between
+//! Input: calls in their order. Output: each call with the number of its planner and its own, from
+//! 1 on without a gap. Repeated waits are left out: a decision after a wait, without a call between
 //! them, would be the same.
 
 /// Takes calls for the log.
