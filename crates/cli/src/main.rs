@@ -24,6 +24,7 @@ mod probe;
 mod probing;
 mod run;
 mod runs;
+mod script;
 mod show;
 mod sim;
 mod socket;

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::limits::{ARGUMENTS_BYTES_MAX, ARGUMENTS_MAX, TEXT_BYTES_MAX};
+use crate::limits::{ARGUMENTS_BYTES_MAX, ARGUMENTS_MAX, SCRIPTS_MAX, TEXT_BYTES_MAX};
 use crate::path_tree::PathTree;
 use crate::types::{
     Mount, Node, NodeId, NodeKind, PageRange, Profile, Program, RUNS_MAX, Run, Source,
@@ -189,6 +189,10 @@ impl Program {
             });
         let count = fitting.count();
         self.arguments.truncate(count);
+        self.scripts.truncate(SCRIPTS_MAX);
+        for script in &mut self.scripts {
+            script.path.truncate(TEXT_BYTES_MAX);
+        }
         self
     }
 }

@@ -184,6 +184,12 @@ pub const fn is_replayed(run: &Run) -> bool {
     matches!(run.mode, RunMode::Replayed | RunMode::ReplayedRecorded)
 }
 
+/// Whether too few of the pages that a run fetched were used. Unknown is no.
+#[must_use]
+pub fn is_wasteful(run: &Run) -> bool {
+    wasteful(&[run]).is_some()
+}
+
 /// State at one point of the history.
 #[derive(Default)]
 struct Judge<'a> {

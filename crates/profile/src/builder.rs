@@ -366,6 +366,7 @@ impl ProfileBuilder {
             names: Vec::with_capacity(self.names.len()),
             ranges: Vec::with_capacity(ranges.len()),
             runs: Vec::new(),
+            is_astray: false,
         };
         for run in self.runs.drain(..) {
             profile.push_run(run);

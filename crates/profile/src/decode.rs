@@ -11,12 +11,12 @@ use thiserror::Error;
 use crate::access::id_of;
 use crate::format::{
     HEADER_BYTES, MAGIC, MOUNT_BYTES_MIN, NODE_BYTES_MIN, PAYLOAD_BYTES_MAX, RANGE_BYTES_MIN,
-    RATIO_MAX, RUN_BYTES_MIN, VERSION, method, run_has, section,
+    RATIO_MAX, RUN_BYTES_MIN, SCRIPT_BYTES_MIN, VERSION, method, run_has, section,
 };
 use crate::limits::{NODES_MAX, PAGE_END_MAX, RANGES_MAX};
 use crate::types::{
-    BlindSpots, Mount, Node, NodeKind, PageRange, Profile, Program, Recorder, Run, RunMode, Source,
-    Uses,
+    BlindSpots, Mount, Node, NodeKind, PageRange, Profile, Program, Recorder, Run, RunMode, Script,
+    Source, Uses,
 };
 use crate::validate::Invalid;
 
@@ -221,25 +221,48 @@ fn decode_payload(payload: &[u8]) -> Result<Profile, DecodeError> {
         profile.runs = runs(cursor)?;
         Ok(())
     })?;
+    if sections.has(section::ASTRAY) {
+        profile.is_astray = true;
+        sections.decode(section::ASTRAY, |_| Ok(()))?;
+    }
+    if sections.has(section::SCRIPTS) {
+        sections.decode(section::SCRIPTS, |cursor| {
+            profile.program.scripts = scripts(cursor)?;
+            Ok(())
+        })?;
+    }
     profile.validate()?;
     Ok(profile)
 }
 
 /// The content of each section by its tag.
-struct Sections<'a>([Option<&'a [u8]>; section::RUNS as usize + 1]);
+struct Sections<'a>([Option<&'a [u8]>; SECTIONS]);
+
+/// The last two places are those of optional sections, whose tags are far from the others.
+const SECTIONS: usize = section::RUNS as usize + 3;
+
+/// The place of a section; `None` for unknown tags.
+fn place(tag: u8) -> Option<usize> {
+    match tag {
+        section::PROGRAM..=section::RUNS => Some(tag.into()),
+        section::SCRIPTS => Some(SECTIONS - 2),
+        section::ASTRAY => Some(SECTIONS - 1),
+        _ => None,
+    }
+}
 
 impl<'a> Sections<'a> {
     fn read(payload: &'a [u8]) -> Result<Self, DecodeError> {
         let malformed = |why| DecodeError::Malformed { section: 0, why };
-        let mut sections = Self([None; section::RUNS as usize + 1]);
+        let mut sections = Self([None; SECTIONS]);
         let mut cursor = Cursor::new(payload);
         while !cursor.is_empty() {
             let tag = cursor.byte().map_err(malformed)?;
             let length = cursor.number().map_err(malformed)?;
             let content = cursor.take(length).map_err(malformed)?;
-            match sections.0.get_mut(usize::from(tag)) {
-                Some(place) if tag != 0 => {
-                    if place.replace(content).is_some() {
+            match place(tag) {
+                Some(place) => {
+                    if sections.0[place].replace(content).is_some() {
                         return Err(malformed("list names one twice"));
                     }
                 }
@@ -255,11 +278,11 @@ impl<'a> Sections<'a> {
             section: tag,
             why: "is missing",
         };
-        self.0
-            .get(usize::from(tag))
-            .copied()
-            .flatten()
-            .ok_or(missing)
+        place(tag).and_then(|place| self.0[place]).ok_or(missing)
+    }
+
+    fn has(&self, tag: u8) -> bool {
+        self.get(tag).is_ok()
     }
 
     fn decode(
@@ -293,7 +316,27 @@ fn program(cursor: &mut Cursor) -> Result<Program, Fault> {
         arguments,
         directory,
         key,
+        scripts: Vec::new(),
     })
+}
+
+fn scripts(cursor: &mut Cursor) -> Result<Vec<Script>, Fault> {
+    let count = cursor.count(SCRIPT_BYTES_MIN)?;
+    if count > crate::limits::SCRIPTS_MAX {
+        return Err(TOO_BIG);
+    }
+    let script = |_| {
+        let path = text(cursor)?;
+        let size_bytes = cursor.varint()?;
+        let mut checksum = [0; 4];
+        checksum.copy_from_slice(cursor.take(4)?);
+        Ok(Script {
+            path,
+            size_bytes,
+            checksum: u32::from_le_bytes(checksum),
+        })
+    };
+    (0..count).map(script).collect()
 }
 
 fn source(cursor: &mut Cursor) -> Result<Source, Fault> {

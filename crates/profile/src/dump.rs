@@ -23,6 +23,11 @@ fn dump_into(profile: &Profile, out: &mut String) -> std::fmt::Result {
     }
     writeln!(out, "directory {}", program.directory.escape_ascii())?;
     writeln!(out, "key {}", program.key.escape_ascii())?;
+    for script in &program.scripts {
+        let path = script.path.escape_ascii();
+        let (size_bytes, checksum) = (script.size_bytes, script.checksum);
+        writeln!(out, "script {path} {size_bytes} {checksum:#010x}")?;
+    }
     let source = &profile.source;
     writeln!(
         out,
@@ -44,6 +49,9 @@ fn dump_into(profile: &Profile, out: &mut String) -> std::fmt::Result {
     }
     for run in &profile.runs {
         dump_run(run, out)?;
+    }
+    if profile.is_astray {
+        writeln!(out, "astray")?;
     }
     writeln!(
         out,

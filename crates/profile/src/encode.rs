@@ -60,6 +60,12 @@ pub(crate) fn payload(profile: &Profile) -> Vec<u8> {
     put_section(&mut out, section::NAMES, &profile.names);
     put_section(&mut out, section::RANGES, &ranges(profile));
     put_section(&mut out, section::RUNS, &runs(&profile.runs));
+    if !profile.program.scripts.is_empty() {
+        put_section(&mut out, section::SCRIPTS, &scripts(profile));
+    }
+    if profile.is_astray {
+        put_section(&mut out, section::ASTRAY, &[]);
+    }
     out
 }
 
@@ -77,6 +83,18 @@ fn program(profile: &Profile) -> Vec<u8> {
     put_varint(&mut out, program.arguments.len() as u64);
     for argument in &program.arguments {
         put_text(&mut out, argument);
+    }
+    out
+}
+
+fn scripts(profile: &Profile) -> Vec<u8> {
+    let mut out = Vec::new();
+    let program = profile.program.clone().bounded();
+    put_varint(&mut out, program.scripts.len() as u64);
+    for script in &program.scripts {
+        put_text(&mut out, &script.path);
+        put_varint(&mut out, script.size_bytes);
+        out.extend_from_slice(&script.checksum.to_le_bytes());
     }
     out
 }

@@ -44,6 +44,10 @@ pub mod section {
     pub const RUNS: u8 = 7;
     /// Added to the tag of a section that a reader may skip when it doesn't know it.
     pub const OPTIONAL: u8 = 0x80;
+    /// The scripts of the program, if there are any.
+    pub const SCRIPTS: u8 = OPTIONAL | 1;
+    /// Empty; there if the program went elsewhere in the last replayed run.
+    pub const ASTRAY: u8 = OPTIONAL | 2;
 }
 
 /// Fewest bytes that a node takes in its section: one in each of its eleven columns.
@@ -54,6 +58,9 @@ pub const RANGE_BYTES_MIN: usize = 4;
 pub const RUN_BYTES_MIN: usize = 5;
 /// Fewest bytes that a mount takes in its section.
 pub const MOUNT_BYTES_MIN: usize = 4;
+
+/// Fewest bytes that a script takes in its section.
+pub const SCRIPT_BYTES_MIN: usize = 6;
 
 /// Which optional fields of a run are there.
 pub mod run_has {

@@ -33,5 +33,8 @@ pub const ARGUMENTS_MAX: usize = 1024;
 /// Most bytes that are kept of a command line.
 pub const ARGUMENTS_BYTES_MAX: usize = 1 << 16;
 
+/// Most scripts of a program.
+pub const SCRIPTS_MAX: usize = 16;
+
 /// First page that no file can have: the largest file offset is `i64::MAX`.
 pub const PAGE_END_MAX: u64 = 1 << 51;

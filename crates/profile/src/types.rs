@@ -34,6 +34,8 @@ pub struct Profile {
     pub ranges: Vec<PageRange>,
     /// Measurements of earlier runs, oldest first, at most [`RUNS_MAX`].
     pub runs: Vec<Run>,
+    /// Whether the program went elsewhere in the last replayed run: the next one records it.
+    pub is_astray: bool,
 }
 
 /// Runs remembered in a profile.
@@ -53,6 +55,19 @@ pub struct Program {
     pub directory: Vec<u8>,
     /// The key that `run` files it under.
     pub key: Vec<u8>,
+    /// The scripts that it ran in the latest recording; none when that wasn't looked for.
+    pub scripts: Vec<Script>,
+}
+
+/// A script, by what it is and not only where: a changed one may read something else.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Script {
+    /// Its canonical path.
+    pub path: Vec<u8>,
+    /// Size.
+    pub size_bytes: u64,
+    /// CRC-32 of its content; of a long one, of its beginning and its end.
+    pub checksum: u32,
 }
 
 /// The recorder; those that see most come first.

@@ -7,7 +7,7 @@ use crate::access::id_of;
 use crate::builder::check_name;
 use crate::limits::{
     ARGUMENTS_BYTES_MAX, ARGUMENTS_MAX, MOUNTS_MAX, NAMES_BYTES_MAX, NODES_MAX, PAGE_END_MAX,
-    PATH_BYTES_MAX, RANGES_MAX, TEXT_BYTES_MAX,
+    PATH_BYTES_MAX, RANGES_MAX, SCRIPTS_MAX, TEXT_BYTES_MAX,
 };
 use crate::types::{Node, NodeKind, PageRange, Profile, RUNS_MAX};
 
@@ -84,6 +84,8 @@ impl Profile {
     fn validate_counts(&self) -> Result<(), Invalid> {
         let program = &self.program;
         let arguments_bytes = program.arguments.iter().map(Vec::len).sum();
+        let script_bytes = program.scripts.iter().map(|script| script.path.len());
+        let script_bytes = script_bytes.max().unwrap_or(0);
         let mount_text = |mount: &crate::Mount| mount.fs_type.len().max(mount.mount_point.len());
         let counts = [
             ("paths", self.nodes.len(), NODES_MAX),
@@ -104,6 +106,12 @@ impl Profile {
                 TEXT_BYTES_MAX,
             ),
             ("bytes in the key", program.key.len(), TEXT_BYTES_MAX),
+            ("scripts", program.scripts.len(), SCRIPTS_MAX),
+            (
+                "bytes in the name of a script",
+                script_bytes,
+                TEXT_BYTES_MAX,
+            ),
             (
                 "bytes in the kernel release",
                 self.source.kernel.len(),

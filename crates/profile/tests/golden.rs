@@ -28,6 +28,7 @@ fn example() -> Profile {
             .to_vec(),
         directory: b"/srv/data".to_vec(),
         key: b"grep -r".to_vec(),
+        scripts: Vec::new(),
     };
     let source = Source {
         recorder: Recorder::Tracefs,

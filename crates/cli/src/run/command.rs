@@ -2,14 +2,16 @@
 //! The command of `run` and `record`: its words as a profile keeps them, and what is said when it
 //! can't be started, or not be recorded.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::ExitCode;
 
 use foreread_profile::Program;
 use foreread_sys::child;
 
 use crate::output;
+use crate::script;
 use crate::store::Key;
 
 /// The words of a command.
@@ -27,6 +29,7 @@ pub fn program_of(key: &Key, command: &[OsString]) -> Program {
         arguments: words(command),
         directory: key.directory.clone(),
         key: key.bytes.clone(),
+        scripts: script::of(Path::new(OsStr::from_bytes(&key.executable)), command),
     }
 }
 

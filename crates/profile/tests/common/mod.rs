@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use foreread_profile::{
     BlindSpots, Identity, Mount, NodeKind, Profile, ProfileBuilder, Program, Recorder, Run,
-    RunMode, Source, Uses,
+    RunMode, Script, Source, Uses,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -133,12 +133,20 @@ pub fn run() -> impl Strategy<Value = Run> {
 
 fn program() -> impl Strategy<Value = Program> {
     let text = || vec(any::<u8>(), 0..20);
-    (text(), vec(text(), 0..4), text(), text()).prop_map(
-        |(executable, arguments, directory, key)| Program {
+    let script = (text(), any::<u64>(), any::<u32>());
+    let script = script.prop_map(|(path, size_bytes, checksum)| Script {
+        path,
+        size_bytes,
+        checksum,
+    });
+    let scripts = vec(script, 0..3);
+    (text(), vec(text(), 0..4), text(), text(), scripts).prop_map(
+        |(executable, arguments, directory, key, scripts)| Program {
             executable,
             arguments,
             directory,
             key,
+            scripts,
         },
     )
 }
