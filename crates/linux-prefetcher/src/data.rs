@@ -187,6 +187,7 @@ impl<'a> Reader<'a> {
             shared.tally.add(|t| &t.cached_pages, pages - missing_pages);
             shared.tally.add(|t| &t.asked_pages, missing_pages);
             for &(start, pages) in &missing {
+                shared.note_asked(piece.node, start, pages);
                 if !read_range(&file, start, pages, pump, shared)? {
                     return Ok(false);
                 }
@@ -216,6 +217,7 @@ impl<'a> Reader<'a> {
 
     /// Whether all of a piece is known to be cached.
     fn is_cached(&mut self, piece: &Piece) -> bool {
+        self.shared.note_looked_up(self.plan, piece.node);
         let Ok(fd) = self.opener.open(piece.node, false) else {
             return false;
         };
@@ -235,6 +237,7 @@ impl<'a> Reader<'a> {
             return Ok(file.clone());
         }
         self.last = None;
+        self.shared.note_looked_up(self.plan, id);
         let mut opened = self.opener.open(id, false);
         if opened.as_ref().is_err_and(out_of_descriptors) && pump.pending() > 0 {
             // Those of the reads under way come back when they are done.
@@ -259,10 +262,9 @@ fn read_range(
     pump: &mut Pump<'_, Token>,
     shared: &Shared,
 ) -> io::Result<bool> {
-    const READ_PAGES_MAX: u64 = READ_BYTES_MAX as u64 / PAGE_BYTES;
     let (mut at, mut left) = (start_page, pages);
     while left > 0 {
-        let pages = left.min(READ_PAGES_MAX);
+        let pages = left.min(pump.read_bytes_max() / PAGE_BYTES);
         let token = Token {
             _file: Rc::clone(file),
             node: file.node,

@@ -127,7 +127,8 @@ impl<'a> Fetcher<'a> {
 
     /// Reads extents, in pieces as large as reads may be.
     pub fn fetch(&mut self, extents: &[Extent]) -> io::Result<()> {
-        self.fetch_pieces(extents, READ_BYTES_MAX, |_| ())
+        let most = u32::try_from(self.pump.read_bytes_max());
+        self.fetch_pieces(extents, most.unwrap_or(READ_BYTES_MAX), |_| ())
     }
 
     /// Reads extents in pieces of limited size, and reports each piece that has arrived.

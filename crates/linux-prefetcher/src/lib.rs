@@ -17,6 +17,7 @@ mod data;
 mod executor;
 mod fetcher;
 mod foreign;
+mod guard;
 mod looks;
 mod means;
 mod neighbours;
@@ -31,10 +32,12 @@ pub mod warm;
 
 pub use executor::Executor;
 pub use foreign::serve;
+pub use guard::{Gate, Guard};
 pub use neighbours::Neighbours;
 pub use report::Report;
 pub use under_way::Fetch;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use foreread_prefetch::plan::ReadPlan;
@@ -60,6 +63,8 @@ pub struct Options {
     pub stops_when_overtaken: bool,
     /// Remember which pages arrived; see [`Fetch::fetched`].
     pub keeps_fetched: bool,
+    /// Ask before each read, and note what is touched; see [`Guard`].
+    pub gate: Option<Arc<Gate>>,
 }
 
 /// If no plan came for this long, the threads end.

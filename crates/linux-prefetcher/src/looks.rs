@@ -171,6 +171,7 @@ impl Task {
                 if self.shared.stopped() {
                     break;
                 }
+                let _under_way = self.shared.begin_look();
                 look(&self.plan, &mut opener, *id, &self.shared);
                 self.shared.step();
             }
@@ -191,6 +192,7 @@ fn look(
     shared: &Shared,
 ) -> Option<(OwnedFd, FileType)> {
     let node = plan.node(id)?;
+    shared.note_looked_up(plan, id);
     let looked = opener.open(id, true).and_then(|fd| Ok((fstat(&fd)?, fd)));
     let (stat, fd) = match looked {
         Ok(looked) => looked,

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, RawFd};
 use std::time::{Duration, Instant};
 
+use foreread_prefetch::proof::Allowance;
 use foreread_sys::uring::{BATCH_READS_MAX, BatchReader, Finished};
 
 use super::under_way::Shared;
@@ -12,6 +13,8 @@ use super::under_way::Shared;
 /// Largest single read. The kernel reads at most this much ahead at once in any case, and a FUSE or
 /// NFS server gets 1 MiB at most.
 pub(super) const READ_BYTES_MAX: u32 = 1 << 20;
+/// Reads are cut to pieces of this size at least, however little may be under way.
+const READ_BYTES_MIN: u64 = 128 << 10;
 const READS_MAX: u32 = 512;
 
 /// Reads under way at once without io_uring: enough for the queue of most devices, and little
@@ -19,7 +22,8 @@ const READS_MAX: u32 = 512;
 const THREADS: usize = 16;
 
 /// Bytes under way: what the device delivers in [`AHEAD`], so that a read of the program itself
-/// waits no longer than that behind ours.
+/// waits no longer than that behind ours. Without proof that the program needs ours, a guard allows
+/// less.
 const UNDER_WAY_BYTES_MIN: u64 = 1 << 20;
 const UNDER_WAY_BYTES_START: u64 = 4 << 20;
 const UNDER_WAY_BYTES_MAX: u64 = 16 << 20;
@@ -37,6 +41,8 @@ pub(super) struct Pump<'a, T> {
     shared: &'a Shared,
     queued_bytes: u64,
     under_way_bytes_max: u64,
+    /// What a guard allowed when it was asked last.
+    allowance: Allowance,
     is_filled: bool,
     arrived_bytes: u64,
     since: Instant,
@@ -54,6 +60,7 @@ impl<'a, T> Pump<'a, T> {
             shared,
             queued_bytes: 0,
             under_way_bytes_max: UNDER_WAY_BYTES_START,
+            allowance: shared.allowance(),
             is_filled: false,
             arrived_bytes: 0,
             since: Instant::now(),
@@ -76,6 +83,12 @@ impl<'a, T> Pump<'a, T> {
         self.is_filled
     }
 
+    /// Largest single read now.
+    pub fn read_bytes_max(&self) -> u64 {
+        let half_bytes = self.allowance.bytes / 2;
+        half_bytes.clamp(READ_BYTES_MIN, READ_BYTES_MAX.into())
+    }
+
     /// Queues one read of at most [`READ_BYTES_MAX`]; submits and waits as needed. `false` when the
     /// replay was told to stop.
     pub fn read(
@@ -89,16 +102,20 @@ impl<'a, T> Pump<'a, T> {
         self.reader.queue(fd, offset_bytes, length_bytes, token);
         self.shared.tally.add(|t| &t.reads, 1);
         self.queued_bytes += u64::from(length_bytes);
-        let full = self.reader.queued() >= BATCH_READS_MAX
-            || self.queued_bytes >= self.under_way_bytes_max / 2;
+        let under_way_bytes_max = self.under_way_bytes_max.min(self.allowance.bytes);
+        let reads_max = (self.allowance.reads as usize).min(READS_MAX as usize);
+        let batch_reads_max = (reads_max / 2).clamp(1, BATCH_READS_MAX);
+        let full =
+            self.reader.queued() >= batch_reads_max || self.queued_bytes >= under_way_bytes_max / 2;
         if !full {
             return Ok(true);
         }
-        self.reader.submit()?;
-        self.queued_bytes = 0;
+        if !self.submit(&mut done)? {
+            return Ok(false);
+        }
         // Half of what is under way may stay so, for the device never to run dry.
-        while self.reader.pending_bytes() > self.under_way_bytes_max
-            || self.reader.pending() > READS_MAX as usize - BATCH_READS_MAX
+        while self.reader.pending_bytes() > under_way_bytes_max
+            || self.reader.pending() > reads_max.saturating_sub(batch_reads_max)
         {
             if self.shared.stopped() {
                 return Ok(false);
@@ -108,10 +125,32 @@ impl<'a, T> Pump<'a, T> {
         Ok(!self.shared.stopped())
     }
 
+    /// Submits what is queued, once that may be under way. `false` when the replay was told to
+    /// stop.
+    fn submit(&mut self, done: &mut impl FnMut(Finished<T>)) -> io::Result<bool> {
+        let (shared, allowance) = (self.shared, &mut self.allowance);
+        // More may have been queued than may be under way by now.
+        let reads_max = || {
+            *allowance = shared.allowance();
+            match shared.stopped() {
+                true => 0,
+                false => allowance.reads as usize,
+            }
+        };
+        let mut arrived = 0;
+        self.reader.submit_in_parts(reads_max, |finished| {
+            arrived += arrived_bytes(&finished);
+            done(finished);
+        })?;
+        self.arrived_bytes += arrived;
+        self.queued_bytes = 0;
+        Ok(!shared.stopped())
+    }
+
     fn reap(&mut self, least: usize, done: &mut impl FnMut(Finished<T>)) -> io::Result<()> {
         let mut arrived = 0;
         self.reader.reap(least, |finished| {
-            arrived += finished.result.as_ref().map_or(0, |n| u64::from(*n));
+            arrived += arrived_bytes(&finished);
             done(finished);
         })?;
         self.arrived_bytes += arrived;
@@ -129,8 +168,9 @@ impl<'a, T> Pump<'a, T> {
 
     /// Waits for everything; `false` when told to stop before.
     pub fn finish(&mut self, mut done: impl FnMut(Finished<T>)) -> io::Result<bool> {
-        self.reader.submit()?;
-        self.queued_bytes = 0;
+        if !self.submit(&mut done)? {
+            return Ok(false);
+        }
         while self.reader.pending() > 0 {
             if self.shared.stopped() {
                 return Ok(false);
@@ -159,6 +199,13 @@ impl<'a, T> Pump<'a, T> {
         self.reader.forget_queued();
         while self.reader.pending() > 0 && self.reader.reap(1, &mut done).is_ok() {}
     }
+}
+
+fn arrived_bytes<T>(finished: &Finished<T>) -> u64 {
+    finished
+        .result
+        .as_ref()
+        .map_or(0, |bytes| u64::from(*bytes))
 }
 
 /// A ring, or threads where the kernel refuses one.

@@ -75,6 +75,7 @@ pub(super) fn sweep(
             if shared.stopped() {
                 break;
             }
+            let _under_way = shared.begin_look();
             for (number, generation) in group {
                 // Stale inodes are met again, and counted, by path.
                 let _ = handles.open(*number, *generation, libc::O_PATH);

@@ -8,8 +8,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use foreread_prefetch::plan::ReadPlan;
+use foreread_prefetch::proof::Allowance;
 use foreread_profile::{NodeId, PagesOf};
 
+use super::guard::{Gate, Look};
 use super::report::{Report, Tally};
 use super::targets::Target;
 use super::{Neighbours, Options, is_shrunk};
@@ -39,6 +41,7 @@ pub(super) struct Shared {
     pub stops_when_overtaken: bool,
     /// Pages that arrived, where that is asked for.
     pub fetched: Option<Mutex<Vec<PagesOf>>>,
+    pub gate: Option<Arc<Gate>>,
 }
 
 #[derive(Default)]
@@ -84,6 +87,7 @@ impl Shared {
             with_neighbours: options.with_neighbours.clone(),
             stops_when_overtaken: options.stops_when_overtaken,
             fetched: options.keeps_fetched.then(Mutex::default),
+            gate: options.gate.clone(),
         }
     }
 
@@ -133,6 +137,32 @@ impl Shared {
     /// Whether data may be read.
     pub fn is_released(&self) -> bool {
         self.lock().is_released
+    }
+
+    /// What may be under way. Waits while that is nothing, unless this is stopped.
+    pub fn allowance(&self) -> Allowance {
+        let gate = self.gate.as_ref();
+        gate.map_or(Allowance::ALL, |gate| gate.allowance(|| self.stopped()))
+    }
+
+    /// Waits until something more may be looked up.
+    pub fn begin_look(&self) -> Option<Look<'_>> {
+        let gate = self.gate.as_ref();
+        gate.map(|gate| gate.look(|| self.stopped()))
+    }
+
+    /// Notes a node that is looked up by its path.
+    pub fn note_looked_up(&self, plan: &ReadPlan, node: NodeId) {
+        if let Some(gate) = &self.gate {
+            gate.note_looked_up(plan, node);
+        }
+    }
+
+    /// Notes pages that are asked for.
+    pub fn note_asked(&self, node: NodeId, start_page: u64, pages: u64) {
+        if let Some(gate) = &self.gate {
+            gate.note_asked(node, start_page, pages);
+        }
     }
 
     /// Waits until data may be read.

@@ -148,7 +148,7 @@ impl Sums {
 
 /// Whether a path is looked at: nobody else has to answer, and its file has pages. Files that the
 /// kernel makes up may do something when they are opened.
-fn is_asked(mounts: &Mounts, path: &[u8]) -> bool {
+pub(super) fn is_asked(mounts: &Mounts, path: &[u8]) -> bool {
     let at = mounts.mount_of(path).and_then(|at| mounts.points().get(at));
     let has_pages = at.is_some_and(|point| {
         let in_memory: [&[u8]; 2] = [b"tmpfs", b"ramfs"];

@@ -7,3 +7,4 @@ pub mod ext4;
 pub mod helper;
 pub mod order;
 pub mod plan;
+pub mod proof;

@@ -34,5 +34,6 @@ pub mod save;
 pub mod service_manager;
 pub mod signals;
 pub mod start_pages;
+pub mod tree_reads;
 pub mod unix_socket;
 pub mod uring;

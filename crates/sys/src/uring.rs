@@ -179,6 +179,32 @@ impl<T> BatchReader<T> {
         }
     }
 
+    /// Submits what is queued in parts: at most as many reads at once as `reads_max` says before
+    /// each part, and the next when these are done. Stops at 0, with the rest still queued.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn submit_in_parts(
+        &mut self,
+        mut reads_max: impl FnMut() -> usize,
+        mut each: impl FnMut(Finished<T>),
+    ) -> io::Result<()> {
+        let mut rest = std::mem::take(&mut self.queued);
+        while !rest.is_empty() {
+            let count = reads_max().min(rest.len());
+            if count == 0 {
+                self.queued = rest;
+                return Ok(());
+            }
+            self.queued = rest.drain(..count).collect();
+            self.submit()?;
+            if !rest.is_empty() {
+                self.reap(self.in_flight, &mut each)?;
+            }
+        }
+        Ok(())
+    }
+
     fn hand_over(&mut self) -> io::Result<()> {
         if self.asks_first {
             // Without it, each read makes requests of its own.

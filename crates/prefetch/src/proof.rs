@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Decides how much a replay may have under way, by the proof that its program follows the profile.
+//!
+//! In: how much the program itself had disks read by now, how many entries of the profile it came
+//! to by itself, and how many pages of the replay it used. Out: how many reads, and how many bytes,
+//! the replay may have under way until the next look.
+//!
+//! A program reads nothing by itself while it finds everything in memory, or waits for a read of
+//! the replay. So there are three cases:
+//!
+//! * It reads by itself, and comes to entries of the profile: it follows. Each such sign doubles
+//!   what may be under way, until nothing is limited any more.
+//! * It reads by itself, and nothing shows that it follows: it goes elsewhere. The replay pauses,
+//!   so no read of the program waits behind a read of ours.
+//! * It reads nothing. No read of it can be delayed, so a little may be under way. Once it reads
+//!   again without a sign, the replay pauses, and waits twice as long the next time.
+
+use std::time::Duration;
+
+/// How much may be under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Reads at once.
+    pub reads: u32,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Allowance {
+    /// No read may begin.
+    pub const NOTHING: Self = Self { reads: 0, bytes: 0 };
+    /// Nothing is limited.
+    pub const ALL: Self = Self {
+        reads: u32::MAX,
+        bytes: u64::MAX,
+    };
+
+    /// Two reads of 128 KiB, and twice as much with each further step. Two are the least that keep
+    /// a device busy.
+    const fn of_level(level: u8) -> Self {
+        match level {
+            0 => Self::NOTHING,
+            LEVEL_MAX.. => Self::ALL,
+            _ => Self {
+                reads: 1 << level,
+                bytes: (128 << 10) << level,
+            },
+        }
+    }
+}
+
+/// From this level on nothing is limited: the one before allows 32 reads of 128 KiB.
+const LEVEL_MAX: u8 = 6;
+
+/// Most that may be under way without proof. A disk with a head takes 40 ms for these four reads at
+/// worst, once in each of the times that [`QUIET`] leads to.
+const LEVEL_UNPROVEN_MAX: u8 = 2;
+
+/// The program counts as reading nothing after this time without a read of its own. A disk with a
+/// head answers a read in less.
+const QUIET: Duration = Duration::from_millis(10);
+/// The time that is waited for after many pauses.
+const QUIET_MAX: Duration = Duration::from_secs(10);
+
+/// In a proven replay, so long without a read of the program's own counts as a sign: it finds what
+/// was brought in, or waits for it.
+const SIGN_OF_SILENCE: Duration = Duration::from_millis(4);
+
+/// Reads of its own after which a program goes elsewhere, without a sign among them. Four for each
+/// level: a replay that has little proof has little under way, and is soon given up.
+const MISSES_MAX: u64 = 16;
+const MISSES_FOR_LEVEL: u64 = 4;
+
+/// Bytes of one read of the program's own, at least, when more than one may have been made between
+/// two looks. Small reads ask for 4 to 16 KiB, reads with readahead for up to 128 KiB.
+const MISS_BYTES: u64 = 32 << 10;
+
+/// Reads that are counted between two looks. Where processor time is short, looks are far apart, and
+/// a sign is missed sooner than a read.
+const MISSES_OF_LOOK_MAX: u64 = 2;
+
+/// Signs that are needed at first of a profile with doubts, and most that are needed after pauses.
+const SIGNS_IN_DOUBT: u64 = 4;
+const SIGNS_MAX: u64 = 4;
+
+/// All that was seen by now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Time since the first look.
+    pub at: Duration,
+    /// Bytes that the program itself had disks read. While this isn't known, it is 0.
+    pub own_bytes: u64,
+    /// Entries of the profile that the program came to, and the replay did not.
+    pub signs: u64,
+    /// Pages that the replay brought in and that the program used. While this isn't known, it is 0.
+    pub used_pages: u64,
+}
+
+/// Results, for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// Entries of the profile that the program came to by itself.
+    pub signs: u64,
+    /// Reads of the program's own that were seen without a sign, at least.
+    pub astray_misses: u64,
+    /// How often the replay paused.
+    pub pauses: u64,
+    /// Whether it was proven at the end.
+    pub is_proven: bool,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Proof {
+    level: u8,
+    is_proven: bool,
+    seen: Seen,
+    /// Signs that are needed in all for it to be proven.
+    signs_needed: u64,
+    /// Those that the next pause adds.
+    signs_next: u64,
+    /// Reads of the program's own since the last sign.
+    misses: u64,
+    /// When the program read last, or the level was raised.
+    silent_since: Duration,
+    quiet: Duration,
+    followed: Followed,
+}
+
+impl Proof {
+    /// No proof yet. `in_doubt` is whether it is known that the program has changed.
+    #[must_use]
+    pub fn new(in_doubt: bool) -> Self {
+        let signs = if in_doubt { SIGNS_IN_DOUBT } else { 1 };
+        Self {
+            level: u8::from(!in_doubt),
+            is_proven: false,
+            seen: Seen::default(),
+            signs_needed: signs,
+            signs_next: signs,
+            misses: 0,
+            silent_since: Duration::ZERO,
+            quiet: QUIET,
+            followed: Followed::default(),
+        }
+    }
+
+    /// How much may be under way now.
+    #[must_use]
+    pub fn allowance(&self) -> Allowance {
+        Allowance::of_level(self.level)
+    }
+
+    /// The results so far.
+    #[must_use]
+    pub fn followed(&self) -> Followed {
+        Followed {
+            is_proven: self.is_proven,
+            ..self.followed
+        }
+    }
+
+    /// Takes in what was seen, and says how much may be under way from now on.
+    pub fn look(&mut self, seen: Seen) -> Allowance {
+        let own_bytes = seen.own_bytes.saturating_sub(self.seen.own_bytes);
+        let came = seen.signs > self.seen.signs;
+        let is_sign = came || seen.used_pages > self.seen.used_pages;
+        self.followed.signs = seen.signs;
+        // What can't be told any more, such as of a process that has ended, takes nothing back.
+        self.seen = Seen {
+            at: seen.at,
+            own_bytes: seen.own_bytes.max(self.seen.own_bytes),
+            signs: seen.signs.max(self.seen.signs),
+            used_pages: seen.used_pages.max(self.seen.used_pages),
+        };
+        if is_sign {
+            self.misses = 0;
+        } else {
+            let misses = match own_bytes {
+                0 => 0,
+                _ => (own_bytes / MISS_BYTES).clamp(1, MISSES_OF_LOOK_MAX),
+            };
+            self.misses += misses;
+            self.followed.astray_misses += misses;
+        }
+        let is_silent = own_bytes == 0;
+        match self.is_proven {
+            true => self.look_at_proven(is_sign, is_silent),
+            false => self.look_at_unproven(is_silent),
+        }
+        if !is_silent {
+            self.silent_since = seen.at;
+        }
+        self.allowance()
+    }
+
+    fn look_at_proven(&mut self, is_sign: bool, is_silent: bool) {
+        let patience = MISSES_MAX.min(MISSES_FOR_LEVEL * u64::from(self.level));
+        if self.misses >= patience {
+            self.pause();
+            self.is_proven = false;
+            self.signs_next = (self.signs_next * 2).min(SIGNS_MAX);
+            self.signs_needed = self.seen.signs + self.signs_next;
+        } else if is_sign || (is_silent && self.is_silent_for(SIGN_OF_SILENCE)) {
+            self.raise(LEVEL_MAX);
+        }
+    }
+
+    fn look_at_unproven(&mut self, is_silent: bool) {
+        if self.seen.signs >= self.signs_needed {
+            self.is_proven = true;
+            self.misses = 0;
+            self.raise(LEVEL_MAX);
+        } else if !is_silent && self.level > 0 {
+            self.pause();
+            self.quiet = (self.quiet * 2).min(QUIET_MAX);
+        } else if is_silent && self.is_silent_for(self.quiet) {
+            self.raise(LEVEL_UNPROVEN_MAX);
+        }
+    }
+
+    fn is_silent_for(&self, time: Duration) -> bool {
+        self.seen.at.saturating_sub(self.silent_since) >= time
+    }
+
+    fn raise(&mut self, most: u8) {
+        self.level = (self.level + 1).min(most.max(self.level));
+        self.silent_since = self.seen.at;
+    }
+
+    fn pause(&mut self) {
+        self.level = 0;
+        self.misses = 0;
+        self.silent_since = self.seen.at;
+        self.followed.pauses += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    /// Looks each millisecond from `from_ms` on, at what `seen` tells of a millisecond.
+    fn look_from(
+        proof: &mut Proof,
+        from_ms: u64,
+        count: u64,
+        seen: impl Fn(u64) -> Seen,
+    ) -> Allowance {
+        for at in from_ms..from_ms + count {
+            proof.look(Seen {
+                at: ms(at),
+                ..seen(at)
+            });
+        }
+        proof.allowance()
+    }
+
+    #[test]
+    fn a_program_that_follows_soon_has_all() {
+        let mut proof = Proof::new(false);
+        assert_eq!(
+            proof.allowance(),
+            Allowance::of_level(1),
+            "the program may be behind"
+        );
+        let allowed = look_from(&mut proof, 1, 5, |at| Seen {
+            own_bytes: at * 4096,
+            signs: at,
+            ..Seen::default()
+        });
+        assert_eq!(allowed, Allowance::ALL);
+        assert_eq!(proof.followed().pauses, 0);
+    }
+
+    #[test]
+    fn a_program_that_goes_elsewhere_gets_no_reads_beside_its_own() {
+        let mut proof = Proof::new(false);
+        let elsewhere = |at| Seen {
+            own_bytes: at * 4096,
+            ..Seen::default()
+        };
+        assert_eq!(look_from(&mut proof, 1, 1, elsewhere), Allowance::NOTHING);
+        assert_eq!(look_from(&mut proof, 2, 500, elsewhere), Allowance::NOTHING);
+        let followed = proof.followed();
+        assert_eq!((followed.pauses, followed.is_proven), (1, false));
+    }
+
+    #[test]
+    fn a_proven_program_that_turns_off_is_left_within_16_misses() {
+        for signs in [1, 3, 20] {
+            let mut proof = Proof::new(false);
+            look_from(&mut proof, 1, signs, |at| Seen {
+                signs: at,
+                ..Seen::default()
+            });
+            assert!(proof.followed().is_proven);
+            let elsewhere = |at| Seen {
+                own_bytes: at * 4096,
+                signs,
+                ..Seen::default()
+            };
+            let allowed = look_from(&mut proof, signs + 1, 16, elsewhere);
+            assert_eq!(allowed, Allowance::NOTHING, "after {signs} signs");
+            assert!(!proof.followed().is_proven);
+            // One sign more isn't enough after that; two are.
+            let back = |more| Seen {
+                own_bytes: 1 << 30,
+                signs: signs + more,
+                at: ms(signs + 20),
+                ..Seen::default()
+            };
+            assert_eq!(proof.look(back(1)), Allowance::NOTHING);
+            assert_ne!(proof.look(back(2)), Allowance::NOTHING);
+        }
+    }
+
+    #[test]
+    fn use_of_fetched_pages_is_a_sign_for_a_proven_program() {
+        let mut proof = Proof::new(false);
+        let allowed = look_from(&mut proof, 1, 100, |at| Seen {
+            own_bytes: at * 4096,
+            signs: 1,
+            used_pages: at,
+            ..Seen::default()
+        });
+        assert_eq!(allowed, Allowance::ALL);
+        assert_eq!(proof.followed().astray_misses, 0);
+    }
+
+    #[test]
+    fn a_program_that_waits_for_the_replay_gives_it_all() {
+        let mut proof = Proof::new(false);
+        let waits = |_| Seen {
+            own_bytes: 4096,
+            signs: 1,
+            ..Seen::default()
+        };
+        assert_eq!(look_from(&mut proof, 1, 40, waits), Allowance::ALL);
+    }
+
+    #[test]
+    fn a_silent_program_without_proof_is_given_little() {
+        for in_doubt in [false, true] {
+            let mut proof = Proof::new(in_doubt);
+            let silent = |_| Seen::default();
+            let allowed = look_from(&mut proof, 1, 1000, silent);
+            assert_eq!(allowed, Allowance::of_level(LEVEL_UNPROVEN_MAX));
+        }
+    }
+
+    #[test]
+    fn collisions_with_a_program_that_reads_now_and_then_get_rare() {
+        let mut proof = Proof::new(false);
+        // A read each 30 ms, none of the profile.
+        look_from(&mut proof, 1, 10_000, |at| Seen {
+            own_bytes: at / 30 * 4096,
+            ..Seen::default()
+        });
+        assert!(proof.followed().pauses <= 3, "{:?}", proof.followed());
+    }
+
+    #[test]
+    fn doubts_ask_for_more_signs() {
+        let mut proof = Proof::new(true);
+        assert_eq!(proof.allowance(), Allowance::NOTHING);
+        let signs = |n| Seen {
+            at: ms(n),
+            own_bytes: n * 4096,
+            signs: n,
+            ..Seen::default()
+        };
+        for n in 1..SIGNS_IN_DOUBT {
+            assert_eq!(proof.look(signs(n)), Allowance::NOTHING, "{n} signs");
+        }
+        assert_ne!(proof.look(signs(SIGNS_IN_DOUBT)), Allowance::NOTHING);
+    }
+
+    proptest! {
+        /// Whatever is seen: without a sign nothing is under way beside more than a few reads of
+        /// the program's own.
+        #[test]
+        fn without_signs_few_reads_meet_ours(
+            steps in prop::collection::vec((1u64..50, 0u64..3), 1..400),
+            in_doubt in any::<bool>(),
+        ) {
+            let mut proof = Proof::new(in_doubt);
+            let mut seen = Seen::default();
+            let mut met = 0;
+            for (wait_ms, reads) in steps {
+                seen.at += ms(wait_ms);
+                seen.own_bytes += reads * 4096;
+                met += u64::from(reads > 0 && proof.allowance() != Allowance::NOTHING);
+                let allowed = proof.look(seen);
+                prop_assert!(allowed.reads <= 4);
+            }
+            // 10 ms doubled ten times is QUIET_MAX; nothing here lasts as long.
+            prop_assert!(met <= 11, "{}", met);
+        }
+    }
+}
