@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use foreread_profile::{DecodeError, Observation, PagesOf, Profile, Run, decode, encode, merge};
+use foreread_profile::{
+    DecodeError, Observation, PagesOf, Profile, Run, RunMode, decode, encode, is_another, merge,
+};
 use foreread_sys::save;
 
 /// Result of a run, to be merged into the profile of its program.
@@ -30,6 +32,8 @@ pub enum Lesson {
         unused: Vec<PagesOf>,
         /// Measurements of the run.
         run: Run,
+        /// Whether the program went elsewhere.
+        is_astray: bool,
     },
     /// Nothing but how long it took.
     Timed {
@@ -37,6 +41,8 @@ pub enum Lesson {
         profile: Arc<Profile>,
         /// Measurements of the run.
         run: Run,
+        /// Whether the program went elsewhere.
+        is_astray: bool,
     },
 }
 
@@ -46,7 +52,7 @@ impl Lesson {
         let (before, run) = match self {
             Self::Fresh(recorded) | Self::Recorded(recorded) => return recorded.runs.clone(),
             Self::Replayed { replayed, run, .. } => (replayed, run),
-            Self::Timed { profile, run } => (profile, run),
+            Self::Timed { profile, run, .. } => (profile, run),
         };
         before.runs.iter().chain([run]).cloned().collect()
     }
@@ -55,6 +61,7 @@ impl Lesson {
         match self {
             Self::Fresh(recorded) => recorded,
             Self::Recorded(recorded) => match stored {
+                Some(stored) if has_changed(&stored, &recorded) => first_of(recorded),
                 Some(stored) => merge(&stored, &recorded, Observation::Full),
                 None => recorded,
             },
@@ -63,6 +70,7 @@ impl Lesson {
                 news,
                 unused,
                 run,
+                is_astray,
             } => {
                 let mut profile = stored.unwrap_or_else(|| Profile::clone(&replayed));
                 // Numbers of nodes mean something in the profile that was replayed only.
@@ -76,16 +84,37 @@ impl Lesson {
                     };
                     profile = merge(&profile, &news, part);
                 }
+                profile.is_astray = is_astray;
                 profile.push_run(run);
                 profile
             }
-            Self::Timed { profile, run } => {
+            Self::Timed {
+                profile,
+                run,
+                is_astray,
+            } => {
                 let mut profile = stored.unwrap_or_else(|| Profile::clone(&profile));
+                profile.is_astray = is_astray;
                 profile.push_run(run);
                 profile
             }
         }
     }
+}
+
+/// Whether what is stored is of a program that has changed altogether since. A script that was
+/// edited a little reads the same; a program that ended early reads nothing else.
+fn has_changed(stored: &Profile, recorded: &Profile) -> bool {
+    let may_have = stored.is_astray || stored.program.scripts != recorded.program.scripts;
+    may_have && is_another(stored, recorded)
+}
+
+/// A recording as the first one of its program: what was replayed beside it was another's.
+fn first_of(mut recorded: Profile) -> Profile {
+    for run in &mut recorded.runs {
+        run.mode = RunMode::Recorded;
+    }
+    recorded
 }
 
 /// A directory of profiles.

@@ -70,9 +70,14 @@ pub fn in_first_pid_namespace() -> bool {
 }
 
 impl Watcher {
-    /// Starts watching. `ready` is called once it sees everything, or can't.
+    /// Starts watching. `ready` is called once it sees everything, or can't; `used` again and again
+    /// with how many pages of the replay were used by then.
     #[must_use]
-    pub fn start(watched: Watched, ready: impl FnOnce() + Send + 'static) -> Option<Self> {
+    pub fn start(
+        watched: Watched,
+        ready: impl FnOnce() + Send + 'static,
+        used: impl Fn(u64) + Send + 'static,
+    ) -> Option<Self> {
         let (stop, stopped) = mpsc::channel();
         let (tell_attached, attached) = mpsc::channel();
         let (tell_done, done) = mpsc::channel();
@@ -88,7 +93,7 @@ impl Watcher {
                 }
             };
             let _ = tell_attached.send(Ok(()));
-            let recorder = follow(recorder, &stopped);
+            let recorder = follow(recorder, &stopped, used);
             let _ = tell_done.send(finish(recorder, watched, waited_ns));
         };
         thread::Builder::new()
@@ -138,7 +143,7 @@ fn waited_ns(pid: u32, started: Instant) -> u64 {
     elapsed_ns.saturating_sub(busy_ns)
 }
 
-fn follow(mut recorder: BpfRecorder, stopped: &Receiver<()>) -> BpfRecorder {
+fn follow(mut recorder: BpfRecorder, stopped: &Receiver<()>, used: impl Fn(u64)) -> BpfRecorder {
     let mut hits = HitWatch::default();
     let mut drained = Instant::now();
     loop {
@@ -157,7 +162,9 @@ fn follow(mut recorder: BpfRecorder, stopped: &Receiver<()>) -> BpfRecorder {
             recorder.drain();
             drained = Instant::now();
         }
-        if let Some(watch) = hits.decide(recorder.watches_hits(), recorder.counts()) {
+        let counts = recorder.counts();
+        used(counts.used_pages);
+        if let Some(watch) = hits.decide(recorder.watches_hits(), counts) {
             // Failing to switch only means to go on as before.
             let _ = recorder.watch_hits(watch);
         }

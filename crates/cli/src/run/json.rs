@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use foreread_linux_prefetcher::Report;
 use foreread_linux_recorder::{Counts, Fetched};
+use foreread_prefetch::proof::Followed;
 use foreread_profile::PAGE_BYTES;
 use serde::Serialize;
 
@@ -37,6 +38,10 @@ pub struct RunReport<'a> {
     pub gone_inodes: u64,
     pub accounting: Option<AccountingReport>,
     pub replay: Option<ReplayReport>,
+    /// Whether the command followed the profile.
+    pub following: Option<FollowingReport>,
+    /// Whether the next run records in full, since this one read something else.
+    pub recorded_next: bool,
     /// Time of the first run.
     pub first_wall_ns: Option<u64>,
     /// Time saved against the first run; negative when it was slower.
@@ -134,6 +139,30 @@ impl AccountingReport {
             accessed_pages: fetched.accessed,
             amplification_permille: accessed
                 .and_then(|(brought_in, accessed)| permille(brought_in, accessed)),
+        }
+    }
+}
+
+/// Whether a command followed the profile that was replayed.
+#[derive(Serialize)]
+pub struct FollowingReport {
+    /// Entries of the profile that the command came to before the replay.
+    signs: u64,
+    /// Reads of the command's own without such a sign, at least.
+    astray_misses: u64,
+    /// How often the replay paused for them.
+    pauses: u64,
+    /// Whether the replay wasn't held back at the end.
+    proven: bool,
+}
+
+impl FollowingReport {
+    pub fn of(followed: Followed) -> Self {
+        Self {
+            signs: followed.signs,
+            astray_misses: followed.astray_misses,
+            pauses: followed.pauses,
+            proven: followed.is_proven,
         }
     }
 }

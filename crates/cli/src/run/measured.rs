@@ -6,10 +6,11 @@ use std::time::Duration;
 use foreread_core::Bytes;
 use foreread_linux_prefetcher::Report;
 use foreread_linux_recorder::{Counts, Fetched, Unresolved};
+use foreread_prefetch::proof::Followed;
 use foreread_profile::benefit::{COLD_BELOW_PERMILLE, Verdict, judge, saved_ns};
 use foreread_profile::{BlindSpots, PAGE_BYTES, Profile, Program, Recorder, Run, RunMode};
 
-use super::json::{AccountingReport, ProfileReport, RunReport};
+use super::json::{AccountingReport, FollowingReport, ProfileReport, RunReport};
 use super::replayed::ReplayReport;
 use super::shortfall;
 use super::timeline::Timeline;
@@ -25,6 +26,9 @@ pub struct Measured {
     wasted_pages: u64,
     recorder: Option<Recorder>,
     replay: Option<Report>,
+    /// Whether the command followed the profile that was replayed.
+    followed: Option<Followed>,
+    is_astray: bool,
     /// Use of the pages that the replay fetched, if no BPF program watched it.
     pub fetched: Option<Fetched>,
     /// Bytes that disks read for the command.
@@ -55,6 +59,8 @@ impl Measured {
             wasted_pages: 0,
             recorder: None,
             replay: None,
+            followed: None,
+            is_astray: false,
             fetched: None,
             read_bytes: None,
             refusals: Vec::new(),
@@ -121,6 +127,12 @@ impl Measured {
     pub fn watched(&mut self, recorder: Option<Recorder>, refusals: Vec<String>) {
         self.recorder = recorder;
         self.refusals = refusals;
+    }
+
+    /// Takes whether the command followed the profile, and whether the next run records it.
+    pub fn followed(&mut self, followed: Followed, is_astray: bool) {
+        self.followed = Some(followed);
+        self.is_astray = is_astray;
     }
 
     /// Judges the runs with this one among them.
@@ -209,7 +221,10 @@ impl Measured {
         let first = first.map_or(String::new(), |first| {
             format!(" instead of {} at first", time(first.wall_ns))
         });
-        let shortfall = self.replay.as_ref().map_or(Vec::new(), shortfall::of);
+        let shortfall = match self.is_astray {
+            true => vec!["the command read something else; the next run records it".to_owned()],
+            false => self.replay.as_ref().map_or(Vec::new(), shortfall::of),
+        };
         let shortfall: String = shortfall.iter().map(|why| format!("; {why}")).collect();
         let saved = match self.saved_ns {
             Some(ns) if ns >= 0 => format!(": saved {}", time(ns.unsigned_abs())),
@@ -279,6 +294,8 @@ impl Measured {
             gone_inodes: self.unresolved.gone,
             accounting,
             replay: self.replay.as_ref().map(ReplayReport::of),
+            following: self.followed.map(FollowingReport::of),
+            recorded_next: self.is_astray,
             first_wall_ns: self.first.as_ref().map(|first| first.wall_ns),
             saved_ns: self.saved_ns,
             replay_turned_off: matches!(self.after, Some(Verdict::Off { .. })),

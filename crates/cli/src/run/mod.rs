@@ -68,13 +68,20 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
         Some(_) => Choice::Fallback,
         None => recorder,
     };
-    let work = Work::choose(profile.as_deref(), verdict, session::may_use_bpf(recorder));
+    let program = program_of(&key, &arguments.command);
+    let in_doubt = profile.as_ref().is_some_and(|profile| {
+        let scripts = &profile.program.scripts;
+        profile.is_astray || (!scripts.is_empty() && *scripts != program.scripts)
+    });
+    let may_use_bpf = session::may_use_bpf(recorder);
+    let work = Work::choose(profile.as_deref(), verdict, may_use_bpf, in_doubt);
     let session = Session {
         arguments: &arguments.command,
-        program: program_of(&key, &arguments.command),
+        program,
         recorder,
         refused: refused.clone().unwrap_or_default(),
         must_record: false,
+        in_doubt,
         started,
         budget_bytes: arguments.budget.map(foreread_core::Bytes::count),
     };
@@ -166,6 +173,7 @@ pub fn record(arguments: &RecordArguments) -> Result<ExitCode> {
         recorder: arguments.recorder.into(),
         refused: Vec::new(),
         must_record: true,
+        in_doubt: false,
         started,
         budget_bytes: None,
     };

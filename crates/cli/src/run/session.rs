@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use foreread_linux_prefetcher::warm;
-use foreread_linux_prefetcher::{Executor, Fetch, Options};
+use foreread_linux_prefetcher::{Executor, Fetch, Guard, Options};
 use foreread_linux_recorder::{
     AnyRecorder, Choice, Counts, Fetched, Refreshed, Watch, Watched, Watcher, account_fetched,
     in_first_pid_namespace,
 };
 use foreread_prefetch::plan::ReadPlan;
-use foreread_profile::benefit::Verdict;
+use foreread_prefetch::proof::Followed;
+use foreread_profile::benefit::{Verdict, is_wasteful};
 use foreread_profile::{PAGE_BYTES, Profile, Program, Recorder, Run, RunMode, Source};
 use foreread_sys::child::{self, Running, SpawnError};
 
@@ -46,11 +47,20 @@ impl Work {
     /// Chooses by the profile, if there is one, and the verdict on its runs.
     ///
     /// Without BPF nothing is seen beside a replay but how much the program still had disks read.
-    /// So it is replayed alone, until that shows that the profile misses much.
-    pub fn choose(profile: Option<&Profile>, verdict: Option<Verdict>, may_use_bpf: bool) -> Self {
+    /// So it is replayed alone, until that shows that the profile misses much. `in_doubt` is whether
+    /// the program may read something else by now: then the judgement of its runs isn't its own.
+    pub fn choose(
+        profile: Option<&Profile>,
+        verdict: Option<Verdict>,
+        may_use_bpf: bool,
+        in_doubt: bool,
+    ) -> Self {
         let Some(profile) = profile else {
             return Self::Record;
         };
+        if in_doubt {
+            return Self::ReplayAndRecord;
+        }
         if verdict.is_some_and(|verdict| !verdict.replays()) {
             return Self::Nothing;
         }
@@ -126,6 +136,8 @@ pub struct Session<'a> {
     pub refused: Vec<String>,
     /// Whether there is no point in running the command unrecorded.
     pub must_record: bool,
+    /// Whether the program may read something else by now than its profile says.
+    pub in_doubt: bool,
     pub budget_bytes: Option<u64>,
     /// When `foreread` started: what it does before the command is part of the time that a user
     /// waits.
@@ -146,7 +158,7 @@ impl Session<'_> {
             {
                 self.run_replayed(&profile, cached_permille, timeline)
             }
-            (Some(profile), Work::Replay | Work::ReplayAndRecord) if !warm => {
+            (Some(profile), Work::Replay | Work::ReplayAndRecord) if !warm || self.in_doubt => {
                 self.run_replayed_recorded(&profile, cached_permille, timeline)
             }
             (Some(_), Work::Record) | (None, _) => self.run_recorded(timeline),
@@ -163,7 +175,7 @@ impl Session<'_> {
             return Err(Failure::NoRecorder(refusals));
         }
         let mut running = child::spawn(self.arguments)?;
-        let status = wait(&mut running, recorder.as_mut());
+        let status = wait(&mut running, recorder.as_mut(), |_| {});
         let wall = self.started.elapsed();
         timeline.mark("command");
         let mut measured = Measured::new(wall, &self.program);
@@ -206,7 +218,8 @@ impl Session<'_> {
         cached_permille: Option<u16>,
         mut timeline: Timeline,
     ) -> Result<Done, Failure> {
-        let replay = Arc::new(self.start_replay(profile));
+        let guard = Guard::start(Arc::clone(profile), self.in_doubt);
+        let replay = Arc::new(self.start_replay(profile, &guard));
         let mut running = match child::spawn(self.arguments) {
             Ok(running) => running,
             Err(error) => {
@@ -214,6 +227,7 @@ impl Session<'_> {
                 return Err(error.into());
             }
         };
+        guard.program_started(running.id());
         timeline.mark("start_command");
         let watched = Watched {
             pid: running.id(),
@@ -224,13 +238,13 @@ impl Session<'_> {
         };
         let released = Arc::clone(&replay);
         let watcher = match may_use_bpf(self.recorder) {
-            true => Watcher::start(watched, move || released.release()),
+            true => Watcher::start(watched, move || released.release(), guard.used_pages()),
             false => None,
         };
         if watcher.is_none() {
             replay.release();
         }
-        let status = wait(&mut running, None);
+        let status = wait(&mut running, None, |_| {});
         let wall = self.started.elapsed();
         timeline.mark("command");
         match watcher {
@@ -238,6 +252,8 @@ impl Session<'_> {
             Some(_) => replay.stop(),
             None => replay.settle(),
         }
+        let followed = guard.followed();
+        let is_watched = watcher.is_some();
         let fetched = replay.fetched();
         let report = replay.report();
         let refreshed = watcher.map_or(Ok(None), Watcher::finish);
@@ -251,6 +267,9 @@ impl Session<'_> {
             refusals.push(error.to_string());
             None
         });
+        if refreshed.is_none() && refusals.is_empty() {
+            refusals.push(unwatched_because(is_watched, self.recorder).to_owned());
+        }
         let mode = RunMode::Replayed;
         let run = match &refreshed {
             Some(refreshed) => run_of(mode, wall, &refreshed.counts, true),
@@ -266,6 +285,8 @@ impl Session<'_> {
         };
         let counted = refreshed.as_ref().map(|r| (r.counts, r.wasted_pages));
         measured.watched(counted.map(|_| Recorder::Bpf), refusals);
+        let is_astray = is_astray(followed, &run);
+        measured.followed(followed, is_astray);
         measured.replayed(profile, &run, counted, &report);
         let replayed = Arc::clone(profile);
         let lesson = Some(match refreshed {
@@ -274,10 +295,12 @@ impl Session<'_> {
                 news,
                 unused,
                 run,
+                is_astray,
             },
             None => Lesson::Timed {
                 profile: replayed,
                 run,
+                is_astray,
             },
         });
         Ok(Done {
@@ -290,13 +313,14 @@ impl Session<'_> {
     }
 
     /// Metadata is read at once; data is held back until what becomes of it can be counted.
-    fn start_replay(&self, profile: &Arc<Profile>) -> Fetch {
+    fn start_replay(&self, profile: &Arc<Profile>, guard: &Guard) -> Fetch {
         let hold_data = may_use_bpf(self.recorder);
         let options = Options {
             budget_bytes: self.budget_bytes,
             hold_data,
             stops_when_overtaken: true,
             keeps_fetched: true,
+            gate: Some(guard.gate()),
             ..Options::default()
         };
         Executor::default().start(Arc::new(ReadPlan::from(&**profile)), &options)
@@ -310,7 +334,8 @@ impl Session<'_> {
         mut timeline: Timeline,
     ) -> Result<Done, Failure> {
         let mut refusals = self.refused.clone();
-        let replay = self.start_replay(profile);
+        let guard = Guard::start(Arc::clone(profile), self.in_doubt);
+        let replay = self.start_replay(profile, &guard);
         let mut recorder = AnyRecorder::start(self.recorder, Watch::Everything, &mut refusals);
         let bpf_refused = refused_bpf(recorder.as_ref(), &refusals);
         if let Some(AnyRecorder::Bpf(recorder)) = &mut recorder {
@@ -326,9 +351,11 @@ impl Session<'_> {
                 return Err(error.into());
             }
         };
-        let status = wait(&mut running, recorder.as_mut());
+        guard.program_started(running.id());
+        let status = wait(&mut running, recorder.as_mut(), guard.used_pages());
         let wall = self.started.elapsed();
         timeline.mark("command");
+        let followed = guard.followed();
         match recorder {
             Some(AnyRecorder::Bpf(_)) => replay.stop(),
             _ => replay.settle(),
@@ -347,9 +374,12 @@ impl Session<'_> {
                 ..unwatched_run(mode, wall, &fetched, running.read_bytes())
             };
             measured.replayed(profile, &run, None, &report);
+            let is_astray = is_astray(followed, &run);
+            measured.followed(followed, is_astray);
             let lesson = Some(Lesson::Timed {
                 profile: Arc::clone(profile),
                 run,
+                is_astray,
             });
             return Ok(Done {
                 status,
@@ -379,6 +409,8 @@ impl Session<'_> {
         let counted = recorded
             .measured
             .then_some((recorded.counts, recorded.wasted_pages));
+        // It has just been recorded.
+        measured.followed(followed, false);
         measured.replayed(profile, &run, counted, &report);
         recorded.profile.push_run(run);
         let lesson = Some(Lesson::Recorded(recorded.profile));
@@ -399,7 +431,7 @@ impl Session<'_> {
         mut timeline: Timeline,
     ) -> Result<Done, Failure> {
         let mut running = child::spawn(self.arguments)?;
-        let status = wait(&mut running, None);
+        let status = wait(&mut running, None, |_| {});
         let wall = self.started.elapsed();
         timeline.mark("command");
         let mut measured = Measured::new(wall, &self.program);
@@ -414,6 +446,7 @@ impl Session<'_> {
         let lesson = (work == Work::Nothing).then(|| Lesson::Timed {
             profile: Arc::clone(profile),
             run,
+            is_astray: profile.is_astray,
         });
         Ok(Done {
             status,
@@ -458,14 +491,39 @@ fn source() -> Source {
     }
 }
 
-/// Waits for the end of the command, and keeps the recorder going.
-fn wait(running: &mut Running, mut recorder: Option<&mut AnyRecorder>) -> ExitStatus {
+/// Waits for the end of the command, and keeps the recorder going. `used` is told how many pages of
+/// a replay were used.
+fn wait(
+    running: &mut Running,
+    mut recorder: Option<&mut AnyRecorder>,
+    used: impl Fn(u64),
+) -> ExitStatus {
     let every = recorder.is_some().then_some(DRAIN_EVERY);
     running.wait_with(every, || {
         if let Some(recorder) = &mut recorder {
             recorder.drain();
+            if let AnyRecorder::Bpf(recorder) = recorder {
+                used(recorder.counts().used_pages);
+            }
         }
     })
+}
+
+/// Whether the program went elsewhere in a replayed run, so that the next one records it: it read
+/// by itself, and didn't follow the profile; or it used little of what was fetched.
+fn is_astray(followed: Followed, run: &Run) -> bool {
+    const MISSES_MIN: u64 = 16;
+    let is_elsewhere = !followed.is_proven && followed.astray_misses >= MISSES_MIN;
+    is_elsewhere || is_wasteful(run)
+}
+
+/// Why a replayed run has no recorder.
+fn unwatched_because(was_started: bool, recorder: Choice) -> &'static str {
+    match (was_started, may_use_bpf(recorder)) {
+        (true, _) => "the command ended before the BPF recorder had started",
+        (false, true) => "no thread could be started for the BPF recorder",
+        (false, false) => "a replay is watched by the BPF recorder only, and another was asked for",
+    }
 }
 
 /// A run of which only the time is known.
