@@ -24,6 +24,7 @@ mod together;
 mod trace;
 mod warm;
 mod watch;
+mod wrong;
 
 use clap::ValueEnum;
 use foreread_measure::MeasureError;
@@ -38,6 +39,8 @@ pub enum SectionName {
     Cold,
     /// Cold starts on other file systems.
     FileSystems,
+    /// Cold starts with profiles that are wrong.
+    Wrong,
     /// Cost of `run` for a command whose files are in memory.
     Warm,
     /// Cost of a full recording.
@@ -81,9 +84,10 @@ pub enum SectionName {
 
 impl SectionName {
     /// Those that are measured where none is asked for.
-    pub const USUAL: [Self; 20] = [
+    pub const USUAL: [Self; 21] = [
         Self::Cold,
         Self::FileSystems,
+        Self::Wrong,
         Self::Warm,
         Self::Recording,
         Self::Refresh,
@@ -109,6 +113,7 @@ impl SectionName {
         let minutes = match self {
             Self::Cold => 10.0,
             Self::FileSystems => 5.5,
+            Self::Wrong => 25.0,
             Self::Warm => 1.0,
             Self::Recording => 2.5,
             Self::Refresh => 3.0,
@@ -141,6 +146,7 @@ impl SectionName {
         match self {
             Self::Cold => cold::measure(context),
             Self::FileSystems => file_systems::measure(context),
+            Self::Wrong => wrong::measure(context),
             Self::Warm => warm::measure(context),
             Self::Recording => recording::measure(context),
             Self::Refresh => refresh::measure(context),
