@@ -205,13 +205,11 @@ impl Dispatcher {
                     drop(own);
                     self.divide(order);
                 }
-                Err(RecvTimeoutError::Timeout) => {
-                    self.watch_memory();
-                    self.parts.retain_mut(Watched::goes_on);
-                }
+                Err(RecvTimeoutError::Timeout) => self.watch_memory(),
                 // All that was under way was stopped.
                 Err(RecvTimeoutError::Disconnected) => return self.end_workers(),
             }
+            self.parts.retain_mut(Watched::goes_on);
             self.under_way.retain(|shared| !shared.is_over());
         }
     }

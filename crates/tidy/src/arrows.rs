@@ -19,7 +19,7 @@ const LOGIC: [&str; 11] = [
     "watch",
 ];
 /// Crates that act on the machine, and those that put everything together.
-const MACHINE: [&str; 15] = [
+const MACHINE: [&str; 16] = [
     "foreread",
     "foreread-bench",
     "foreread-bpf",
@@ -27,6 +27,7 @@ const MACHINE: [&str; 15] = [
     "foreread-linux-blocks",
     "foreread-linux-check",
     "foreread-linux-doctor",
+    "foreread-linux-helper",
     "foreread-linux-prefetcher",
     "foreread-linux-recorder",
     "foreread-linux-sizing",
