@@ -16,6 +16,7 @@ pub mod look;
 pub mod order;
 pub mod paths;
 pub mod patience;
+pub mod permission;
 pub mod place;
 pub mod profile_replay;
 pub mod quiet;
