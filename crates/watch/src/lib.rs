@@ -27,6 +27,7 @@ pub mod settings;
 pub mod stream;
 pub mod table;
 pub mod tally;
+pub mod throttling;
 pub mod together;
 pub mod traversal;
 pub mod walk;
