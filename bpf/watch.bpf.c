@@ -98,6 +98,7 @@ static __always_inline struct watch_seen *begin(u32 kind)
 	seen->thread = (u32)both;
 	seen->parent = BPF_CORE_READ(bpf_get_current_task_btf(), real_parent, tgid);
 	seen->path_bytes = 0;
+	seen->user = (u32)bpf_get_current_uid_gid();
 	return seen;
 }
 

@@ -31,6 +31,7 @@ struct watch_seen {
 	__u32 thread;
 	__u32 parent; /* the process that began this one */
 	__u32 member; /* the process itself, if `process` is the one that began the traversal */
+	__u32 user; /* the real user of the process, as the first user namespace numbers it */
 	__u8 path[WATCH_PATH_BYTES + 256];
 };
 

@@ -31,6 +31,8 @@ pub(super) enum Seen {
     Shares {
         process: u32,
         member: u32,
+        /// The user of the other.
+        user: u32,
     },
     Look(Look),
     Looked {
@@ -96,7 +98,12 @@ impl Seen {
     pub fn shares(bytes: &[u8]) -> Option<Self> {
         let process = field!(bytes, watch_seen, process)?;
         let member = field!(bytes, watch_seen, member)?;
-        (process != member).then_some(Self::Shares { process, member })
+        let user = field!(bytes, watch_seen, user)?;
+        (process != member).then_some(Self::Shares {
+            process,
+            member,
+            user,
+        })
     }
 
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
@@ -107,6 +114,7 @@ impl Seen {
         let path_bytes = field!(bytes, watch_seen, path_bytes)? as usize;
         let thread = field!(bytes, watch_seen, thread)?;
         let parent = field!(bytes, watch_seen, parent)?;
+        let user = field!(bytes, watch_seen, user)?;
         let names = bytes.get(offset_of!(watch_seen, path)..)?;
         let names = names.get(..path_bytes)?;
         match field!(bytes, watch_seen, kind)? {
@@ -116,6 +124,7 @@ impl Seen {
                     process,
                     thread,
                     parent,
+                    user,
                     device,
                     inode,
                     directory,
@@ -131,6 +140,7 @@ impl Seen {
                     process,
                     thread,
                     parent,
+                    user,
                     device,
                     directory,
                     name,
@@ -197,7 +207,7 @@ mod tests {
 
     fn record(kind: u32, names: &[u8]) -> Vec<u8> {
         let mut bytes = 42u64.to_ne_bytes().to_vec();
-        for word in [8 << 20 | 3, 100, kind, names.len() as u32, 101, 0, 100] {
+        for word in [8 << 20 | 3, 100, kind, names.len() as u32, 101, 0, 100, 7] {
             bytes.extend(word.to_ne_bytes());
         }
         bytes.extend(names);
@@ -210,7 +220,7 @@ mod tests {
         let Some(Seen::Missed(missed)) = seen else {
             panic!("{seen:?}");
         };
-        assert_eq!((missed.process, missed.inode), (100, 42));
+        assert_eq!((missed.process, missed.inode, missed.user), (100, 42, 7));
         assert_eq!(missed.device, Device { major: 8, minor: 3 });
         assert_eq!(
             (&missed.directory[..], &missed.name[..]),
@@ -276,8 +286,12 @@ mod tests {
         let mut bytes = record(HIT, b"");
         assert_eq!(Seen::shares(&bytes), None);
         bytes[32..36].copy_from_slice(&102u32.to_ne_bytes());
-        let (process, member) = (100, 102);
-        assert_eq!(Seen::shares(&bytes), Some(Seen::Shares { process, member }));
+        let expected = Seen::Shares {
+            process: 100,
+            member: 102,
+            user: 7,
+        };
+        assert_eq!(Seen::shares(&bytes), Some(expected));
         assert_eq!(Seen::shares(&bytes[..35]), None);
     }
 

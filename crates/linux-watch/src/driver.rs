@@ -2,6 +2,7 @@
 //! Drives a planner ahead of one program, in a thread of its own: passes it the accesses of the
 //! program, and carries out its actions. It is the same for all planners.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,16 +11,22 @@ use foreread_linux_prefetcher::{Executor, Neighbours, Options, Report};
 use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::PAGE_BYTES;
 use foreread_watch::ahead::{Access, Action, Ahead, Event, Fetch, Fetched, Listed, Machine};
+use foreread_watch::log::note::What;
+use foreread_watch::memory_budget::{Charge, Exceeded, MemoryBudget};
 use foreread_watch::order::Entry;
 use foreread_watch::paths::joined;
 use foreread_watch::place::Place;
+use foreread_watch::skipped::Skipped;
 use foreread_watch::traversal::of_directories;
 
 use super::listing::Lists;
 use super::mailbox::{Mailbox, Until};
+use super::permitted::{Checked, Permitted};
 
 /// Maximum number of entries in one list.
-const ENTRIES_MAX: usize = 1 << 15;
+const ENTRIES_MAX: usize = 1 << 14;
+/// A plan is held by the planner, by its check and by the executor, with the places of its files.
+const PLAN_COPIES: u64 = 2;
 
 /// The means and the limits of a driver.
 pub(super) struct Driver<'a> {
@@ -28,6 +35,11 @@ pub(super) struct Driver<'a> {
     pub executor: &'a Executor,
     /// Lists directories.
     pub lists: &'a Lists,
+    /// The rights of the program, by which all lists and plans are cut.
+    pub permitted: &'a RefCell<Permitted>,
+    /// The memory of the planner, its lists and its plans; charged to the user of the program.
+    pub budget: &'a MemoryBudget,
+    pub user: u32,
     /// Most bytes of directories that are read at a time.
     pub budget_bytes: u64,
     /// Whether directories are read with the blocks that lie beside them.
@@ -41,6 +53,7 @@ impl Driver<'_> {
     /// Drives the planner to its end.
     pub fn drive(&self, planner: &mut dyn Ahead, machine: &mut dyn Machine) {
         let mut last_use = Instant::now();
+        let mut held = self.budget.charge_of(self.user);
         loop {
             let is_stopped = self.mailbox.is_stopped();
             if self.take_accesses(planner, machine) {
@@ -59,18 +72,55 @@ impl Driver<'_> {
                 true => Action::Wait,
                 false => planner.next(),
             };
+            if matches!(action, Action::List { .. } | Action::Fetch(_))
+                && let Err(why) = self.begin(planner, &mut held)
+            {
+                leave_alone(planner, machine, why);
+                continue;
+            }
             let is_used = match action {
                 Action::End => return,
                 Action::Wait => self.wait(planner, machine, last_use),
-                Action::List { top, directories } => {
-                    let listed = self.list(&top, &directories);
-                    planner.take(Event::Listed(listed), machine)
-                }
+                Action::List { top, directories } => match self.list(&top, &directories) {
+                    Ok((listed, withheld, charge)) => {
+                        note_withheld(machine, 0, withheld);
+                        self.take_list(listed, charge, planner, machine, &mut held)
+                    }
+                    Err(exceeded) => leave_alone(planner, machine, exceeded.into()),
+                },
                 Action::Fetch(fetch) => self.fetch(fetch, planner, machine),
             };
             if is_used {
                 last_use = Instant::now();
             }
+        }
+    }
+
+    /// Before a list or a fetch: finds the rights of the program, and charges what the planner
+    /// holds.
+    fn begin(&self, planner: &dyn Ahead, held: &mut Charge) -> Result<(), Skipped> {
+        match self.permitted.borrow_mut().begin() {
+            Some(why) => Err(why),
+            None => Ok(held.set(planner.held_bytes())?),
+        }
+    }
+
+    /// Hands a list to the planner, if there is room for what that makes of it.
+    fn take_list(
+        &self,
+        listed: Listed,
+        _charge: Charge,
+        planner: &mut dyn Ahead,
+        machine: &mut dyn Machine,
+        held: &mut Charge,
+    ) -> bool {
+        if let Err(exceeded) = held.add(listed.planned_bytes()) {
+            return leave_alone(planner, machine, exceeded.into());
+        }
+        let is_used = planner.take(Event::Listed(listed), machine);
+        match held.set(planner.held_bytes()) {
+            Ok(()) => is_used,
+            Err(exceeded) => leave_alone(planner, machine, exceeded.into()),
         }
     }
 
@@ -101,6 +151,13 @@ impl Driver<'_> {
             takes_accesses,
         } = fetch;
         let options = options(budget_bytes, None);
+        let mut charge = self.budget.charge_of(self.user);
+        if let Err(exceeded) = charge.add(PLAN_COPIES * plan.held_bytes()) {
+            return leave_alone(planner, machine, exceeded.into());
+        }
+        let (checked, metadata_bytes) = self.check(plan, &options, Until::Paused);
+        let (plan, withheld_files) = (checked.plan, checked.withheld);
+        note_withheld(machine, withheld_files, 0);
         let mut is_used = false;
         let report = if takes_accesses {
             self.mailbox
@@ -122,13 +179,14 @@ impl Driver<'_> {
         }
         let fetched = Fetched {
             pages: report.arrived_pages,
-            metadata_pages: report.metadata_bytes / PAGE_BYTES,
+            metadata_pages: (metadata_bytes + report.metadata_bytes) / PAGE_BYTES,
             cached_pages: report.cached_pages,
             gone_files: report.gone_files
                 + report.replaced_files
                 + report.unreadable_files
                 + report.leased_files
                 + report.failed_reads,
+            withheld_files,
             lacks_memory: report.stopped_for_memory > 0,
             is_cut,
             took_ns: nanoseconds(began),
@@ -140,10 +198,26 @@ impl Driver<'_> {
         self.mailbox.fetch(self.executor, plan, options, until)
     }
 
+    /// The part of a plan that the program may read, and the bytes of metadata that were read to
+    /// find that out.
+    fn check(&self, plan: ReadPlan, options: &Options, until: Until) -> (Checked, u64) {
+        let mut metadata_bytes = 0;
+        let checked = self.permitted.borrow_mut().check(plan, |plan| {
+            metadata_bytes += self.carry_out(plan, options, until).metadata_bytes;
+        });
+        (checked, metadata_bytes)
+    }
+
     /// Lists directories and those below them, level by level. Each level is fetched first, in disk
-    /// order.
-    fn list(&self, top: &Place, directories: &[Vec<u8>]) -> Listed {
+    /// order. Also returns the number of directories that the program may not list.
+    fn list(
+        &self,
+        top: &Place,
+        directories: &[Vec<u8>],
+    ) -> Result<(Listed, u64, Charge), Exceeded> {
         let began = Instant::now();
+        let mut charge = self.budget.charge_of(self.user);
+        let mut withheld = 0;
         let mut lists: HashMap<Vec<u8>, Vec<Entry>> = HashMap::new();
         let mut level: Vec<(Vec<u8>, u64)> = directories.iter().map(|d| (d.clone(), 0)).collect();
         // Directories for which there was no room are asked for again.
@@ -153,8 +227,13 @@ impl Driver<'_> {
             if level.iter().any(|(_, inode)| *inode != 0) {
                 let plan = of_directories(top, &level);
                 let options = options(self.budget_bytes, Some(self.neighbours.clone()));
-                self.carry_out(plan, &options, Until::Stopped);
+                let (checked, _) = self.check(plan, &options, Until::Stopped);
+                self.carry_out(checked.plan, &options, Until::Stopped);
             }
+            let may_list = |directory: &[u8]| {
+                let path = top.path_of(directory);
+                self.permitted.borrow_mut().may_list(&path)
+            };
             // Opened anew for each level, so that nothing stays open while the device works.
             let Ok(opened) = self.lists.open(top.path()) else {
                 tried.extend(level.into_iter().map(|(directory, _)| directory));
@@ -166,9 +245,19 @@ impl Driver<'_> {
                     break;
                 }
                 tried.push(directory.clone());
+                if !may_list(&directory) {
+                    withheld += 1;
+                    continue;
+                }
                 let below = directory.strip_prefix(top.inside.as_slice());
                 let is_stopped = || self.mailbox.is_stopped();
-                let Ok(list) = opened.list(below.unwrap_or_default(), &is_stopped) else {
+                let mut fits = Ok(());
+                let list = opened.list(below.unwrap_or_default(), &is_stopped, &mut |entry| {
+                    fits = charge.add(entry.held_bytes());
+                    fits.is_ok()
+                });
+                fits?;
+                let Ok(list) = list else {
                     continue;
                 };
                 entries += list.len();
@@ -178,11 +267,26 @@ impl Driver<'_> {
             }
             level = next;
         }
-        Listed {
+        let listed = Listed {
             tried,
             lists,
             took_ns: nanoseconds(began),
-        }
+        };
+        Ok((listed, withheld, charge))
+    }
+}
+
+/// Ends a planner for whose program nothing may be fetched. That is no use.
+fn leave_alone(planner: &mut dyn Ahead, machine: &mut dyn Machine, why: Skipped) -> bool {
+    let directory = Vec::new();
+    machine.note(What::Skipped { directory, why });
+    planner.take(Event::Skipped(why), machine);
+    false
+}
+
+fn note_withheld(machine: &mut dyn Machine, files: u64, directories: u64) {
+    if files + directories > 0 {
+        machine.note(What::Withheld { files, directories });
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use foreread_bpf::BpfError;
 use foreread_profile::DecodeError;
+use foreread_watch::skipped::Skipped;
 use thiserror::Error;
 
 /// Why programs can't be watched on this machine.
@@ -49,6 +50,8 @@ pub(super) enum NotReplayed {
     NoBenefit,
     #[error("it is excluded")]
     Excluded,
+    #[error("{}", .0.words())]
+    Skipped(Skipped),
     #[error(transparent)]
     Mounts(io::Error),
     #[error("its files are elsewhere")]

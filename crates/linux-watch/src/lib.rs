@@ -9,6 +9,7 @@
 mod abi;
 mod arguments;
 mod beat;
+mod cgroups;
 mod driver;
 mod error;
 mod lacking;
@@ -16,7 +17,9 @@ mod left_alone;
 mod listing;
 mod mailbox;
 mod opened;
+mod permitted;
 mod program_of;
+mod reader;
 mod replayer;
 mod seeing;
 mod sharing;
@@ -53,13 +56,17 @@ use foreread_watch::detect::Suspicion;
 use foreread_watch::excluded::Excluded;
 use foreread_watch::log::detect_call::{DetectCall, NoteDetect, NotedDetectors};
 use foreread_watch::log::note::{Note, PlannerCall, What};
+use foreread_watch::memory_budget::MemoryBudget;
+use foreread_watch::skipped::Skipped;
 use foreread_watch::tally::Tally;
 use foreread_watch::walk::Why;
 
 use abi::{Seen, Sight};
 use beat::Beat;
+use cgroups::Cgroups;
 use left_alone::is_left_alone;
 use mailbox::Mailbox;
+use reader::Reader;
 use seeing::Seeing;
 use sharing::Sharing;
 use streams::Streams;
@@ -69,6 +76,10 @@ use walker::Start;
 
 /// Walks at the same time; each has a thread.
 const WALKS_MAX: usize = 4;
+/// Walks at the same time ahead of programs of one user, but for root: one is left for others.
+const WALKS_OF_USER_MAX: usize = 3;
+/// The ring has 1 MiB, and the shortest event 48 bytes with its header.
+const RING_EVENTS_MAX: usize = (1 << 20) / 48;
 /// Time that a walk without a process waits for the next process of the same parent.
 const ALONE_MAX: Duration = Duration::from_millis(500);
 /// A part that has not answered for so long hangs. They answer within milliseconds on an idle
@@ -104,6 +115,10 @@ pub struct Summary {
     pub walks: u64,
     /// Suspicions that were wrong.
     pub refused: u64,
+    /// Times that nothing was fetched for a program: for its rights, or for a limit.
+    pub skipped: u64,
+    /// Files and directories that were left out, since their reader may not read them.
+    pub withheld: u64,
     /// Files and pages of all walks that have ended.
     pub tally: Tally,
     /// Streams in large files; `None` if the kernel refuses to follow them.
@@ -126,6 +141,8 @@ struct Walking {
     /// The events of its program that are needed.
     sight: Sight,
     parent: u32,
+    /// The user of its processes.
+    user: u32,
     /// Whether others of the same parent share it.
     is_shared: bool,
     /// The time since which no process shares it.
@@ -166,6 +183,9 @@ pub struct Watching {
     together: Together,
     /// Carries out what walks and replays plan.
     executor: Executor,
+    /// The memory of all planners, their lists and their mailboxes.
+    memory: MemoryBudget,
+    cgroups: Cgroups,
     notes: (Sender<Note>, Receiver<Note>),
     summary: Summary,
     lost_reads: u64,
@@ -222,7 +242,7 @@ impl Watching {
         // Walks are short-lived threads, few of which allocate at the same time.
         share_one_heap();
         let seeing = Seeing::start(options.whom)?;
-        let notes = channel();
+        let (notes, cgroups) = (channel(), Cgroups::default());
         let streams = seeing.tree().ok().and_then(|tree| {
             let options = streams::Options {
                 whom: options.whom,
@@ -231,7 +251,9 @@ impl Watching {
                 is_dry_run: options.is_dry_run,
                 numbers_are_ours: seeing.numbers_are_ours,
                 rights: options.rights,
-                notes: options.is_logged.then(|| Sender::clone(&notes.0)),
+                notes: Sender::clone(&notes.0),
+                is_logged: options.is_logged,
+                cgroups: cgroups.clone(),
             };
             Streams::start(options).ok()
         });
@@ -247,6 +269,8 @@ impl Watching {
             streams,
             together: Together::new(),
             executor: Executor::default(),
+            memory: MemoryBudget::default(),
+            cgroups,
             notes,
             summary: Summary::default(),
             lost_reads: 0,
@@ -386,13 +410,14 @@ impl Watching {
                         self.together.tell(process, &Access::Missed(missed));
                         continue;
                     }
-                    let (of, parent) = (missed.process, missed.parent);
-                    missed.process = self.join(of, parent, missed.device, &missed.directory);
+                    let of = (missed.process, missed.parent, missed.user);
+                    missed.process = self.join(of, missed.device, &missed.directory);
+                    let user = missed.user;
                     // A process that looks files up may begin to read them.
                     if self.is_followed(missed.process) {
                         self.tell(missed.process, &Access::Missed(missed));
                     } else if let Some(suspicion) = self.detectors.missed(missed) {
-                        self.begin(suspicion)?;
+                        self.begin(suspicion, user)?;
                     }
                 }
                 Seen::Hit {
@@ -411,13 +436,14 @@ impl Watching {
                 }
                 Seen::Look(mut look) => {
                     self.summary.looks += 1;
-                    let (of, parent) = (look.process, look.parent);
-                    look.process = self.join(of, parent, look.device, &look.directory);
+                    let of = (look.process, look.parent, look.user);
+                    look.process = self.join(of, look.device, &look.directory);
+                    let user = look.user;
                     let looks = |(id, _): (&WalkId, _)| !id.began_by_reads;
                     if self.of(look.process).any(looks) {
                         self.tell(look.process, &Access::Waits(look));
                     } else if let Some(suspicion) = self.detectors.waited(look) {
-                        self.begin(suspicion)?;
+                        self.begin(suspicion, user)?;
                     }
                 }
                 Seen::Looked {
@@ -433,7 +459,12 @@ impl Watching {
                         is_late,
                     },
                 ),
-                Seen::Shares { process, member } => {
+                Seen::Shares {
+                    process,
+                    member,
+                    user,
+                } => {
+                    self.end_mixed(process, user);
                     let walks = self.walks.iter();
                     let of = walks.filter(|(id, of)| id.process == process && of.is_shared);
                     of.for_each(|(id, _)| self.sharing.shares(*id, member));
@@ -468,9 +499,34 @@ impl Watching {
         walks.filter(move |(id, _)| id.process == process)
     }
 
-    /// Lets a process share the walk of a sibling if it reads in the same tree. Such a process was
-    /// started for a part of the tree. Returns the process that began the walk.
-    fn join(&mut self, process: u32, parent: u32, device: Device, directory: &[u8]) -> u32 {
+    /// Ends what is fetched ahead of a process if a process of another user shares it, whose rights
+    /// may be smaller.
+    fn end_mixed(&mut self, process: u32, user: u32) {
+        let walks = self.of(process).filter(|(_, of)| of.user != user);
+        let mut mixed: Vec<bool> = Vec::new();
+        for (id, walking) in walks {
+            walking.mailbox.stop();
+            mixed.push(id.began_by_reads);
+        }
+        mixed.extend(self.together.shared_by(process, user).then_some(true));
+        for began_by_reads in mixed {
+            let what = What::Skipped {
+                directory: Vec::new(),
+                why: Skipped::MixedThreads,
+            };
+            // This is the receiver.
+            let _ = self.notes.0.send(Note {
+                process,
+                began_by_reads,
+                what,
+            });
+        }
+    }
+
+    /// Lets a process share the walk of a sibling of the same user if it reads in the same tree.
+    /// Such a process was started for a part of the tree. Returns the process that began the walk.
+    fn join(&mut self, of: (u32, u32, u32), device: Device, directory: &[u8]) -> u32 {
+        let (process, parent, user) = of;
         if self.walks.is_empty() || self.is_followed(process) {
             return process;
         }
@@ -479,7 +535,10 @@ impl Watching {
             process,
             began_by_reads,
         });
-        let is_kin = |id: &WalkId| self.walks.get(id).is_some_and(|of| of.parent == parent);
+        let is_kin = |id: &WalkId| {
+            let of = self.walks.get(id);
+            of.is_some_and(|of| (of.parent, of.user) == (parent, user))
+        };
         let Some(id) = here.find(is_kin) else {
             return process;
         };
@@ -507,12 +566,14 @@ impl Watching {
         self.lost_reads += lost;
     }
 
-    fn begin(&mut self, suspicion: Suspicion) -> Result<(), WatchError> {
-        if self.walks.len() >= WALKS_MAX {
+    fn begin(&mut self, suspicion: Suspicion, user: u32) -> Result<(), WatchError> {
+        let of_user = self.walks.values().filter(|of| of.user == user).count();
+        if self.walks.len() >= WALKS_MAX || user != 0 && of_user >= WALKS_OF_USER_MAX {
             return Ok(());
         }
         if is_left_alone(&self.excluded, &suspicion, self.seeing.numbers_are_ours) {
-            self.detectors.was_wrong(suspicion.process, suspicion.reads);
+            let process = suspicion.process;
+            self.detectors.was_wrong(process, suspicion.reads, user);
             return Ok(());
         }
         let id = WalkId {
@@ -523,13 +584,21 @@ impl Watching {
             true => Sight::Reads,
             false => Sight::Looks,
         };
-        let mailbox = Arc::new(Mailbox::default());
+        let mailbox = Arc::new(Mailbox::charging(self.memory.charge_of(user)));
         let (parent, device) = (suspicion.parent, suspicion.device);
         let beat = Beat::default();
         self.followed += 1;
         let start = Start {
+            // While it waits for what it missed.
+            reader: Reader::of(
+                suspicion.process,
+                self.seeing.numbers_are_ours,
+                &self.cgroups,
+            ),
             suspicion,
             budget_bytes: budget_bytes(memory(), self.options.budget_bytes),
+            memory: self.memory.clone(),
+            user,
             is_dry_run: self.options.is_dry_run,
             numbers_are_ours: self.seeing.numbers_are_ours,
             tops: self.tops.clone(),
@@ -548,6 +617,7 @@ impl Watching {
                 Walking {
                     sight,
                     parent,
+                    user,
                     is_shared: false,
                     alone: None,
                     mailbox,
@@ -587,6 +657,7 @@ impl Watching {
             process: note.process,
             began_by_reads: note.began_by_reads,
         };
+        let user = self.walks.get(&id).map_or(0, |walking| walking.user);
         match &note.what {
             What::Begun { .. } => {
                 self.summary.walks += 1;
@@ -598,8 +669,20 @@ impl Watching {
             }
             What::Refused { .. } | What::Known => {
                 self.summary.refused += u64::from(note.what != What::Known);
-                self.detectors.was_wrong(note.process, note.began_by_reads);
+                self.detectors
+                    .was_wrong(note.process, note.began_by_reads, user);
                 self.leave(id)?;
+            }
+            What::Skipped { .. } => {
+                self.summary.skipped += 1;
+                // Streams are left alone, too.
+                if self.walks.contains_key(&id) {
+                    self.detectors
+                        .was_wrong(note.process, note.began_by_reads, user);
+                }
+            }
+            What::Withheld { files, directories } => {
+                self.summary.withheld += files + directories;
             }
             What::Reads => {
                 if let Some(walking) = self.walks.get_mut(&id) {
@@ -614,9 +697,12 @@ impl Watching {
             }
             What::Ended { why, tally } => {
                 self.summary.tally = self.summary.tally.and(*tally);
+                if tally.used_files > 0 {
+                    self.detectors.was_right(note.process, user);
+                }
                 if matches!(why, Why::Unused | Why::Memory | Why::Stopped) {
-                    self.detectors.was_wrong(note.process, true);
-                    self.detectors.was_wrong(note.process, false);
+                    self.detectors.was_wrong(note.process, true, user);
+                    self.detectors.was_wrong(note.process, false, user);
                 }
                 self.leave(id)?;
             }
@@ -640,9 +726,14 @@ impl Watching {
 
     /// Ends all walks, and returns their results.
     pub fn finish(&mut self) -> (Summary, Vec<Note>) {
-        let seen = self.seeing.take();
-        // A walk can't count reads that it does not see any more.
-        let _ = self.see(seen);
+        // A walk can't count reads that it does not see any more. A full ring has this many events.
+        for _ in 0..RING_EVENTS_MAX.div_ceil(seeing::EVENTS_MAX) {
+            let seen = self.seeing.take();
+            if seen.is_empty() {
+                break;
+            }
+            let _ = self.see(seen);
+        }
         for walking in self.walks.values() {
             walking.mailbox.stop();
         }

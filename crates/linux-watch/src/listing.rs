@@ -92,9 +92,14 @@ impl Lists {
 
 impl Opened<'_> {
     /// The entries of a directory; see [`Top::list`].
-    pub fn list(&self, below: &[u8], is_stopped: &dyn Fn() -> bool) -> io::Result<Vec<Entry>> {
+    pub fn list(
+        &self,
+        below: &[u8],
+        is_stopped: &dyn Fn() -> bool,
+        fits: &mut dyn FnMut(&Entry) -> bool,
+    ) -> io::Result<Vec<Entry>> {
         let (lists, superblock, top) = match self {
-            Self::Near(beat, top) => return Ok(beat.during(|| top.list(below))?.1),
+            Self::Near(beat, top) => return Ok(beat.during(|| top.list(below, fits))?.1),
             Self::Far(lists, superblock, top) => (lists, superblock, top),
         };
         let mut askers = lists.askers.borrow_mut();
@@ -106,7 +111,13 @@ impl Opened<'_> {
             below: below.to_vec(),
         };
         match asker.ask(&request, is_stopped) {
-            Ok(Reply::Listed { entries, .. }) => Ok(entries.into_iter().map(entry).collect()),
+            Ok(Reply::Listed { entries, .. }) => {
+                let entries: Vec<Entry> = entries.into_iter().map(entry).collect();
+                match entries.iter().all(fits) {
+                    true => Ok(entries),
+                    false => Err(io::ErrorKind::OutOfMemory.into()),
+                }
+            }
             Ok(Reply::Failed(number)) => Err(io::Error::from_raw_os_error(number)),
             Ok(_) | Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
@@ -123,7 +134,8 @@ fn entry(listed: ListedEntry) -> Entry {
 
 /// Lists a directory, in a helper process.
 pub(super) fn answer(top: &[u8], below: &[u8]) -> Reply {
-    let listed = Top::open(Path::new(OsStr::from_bytes(top))).and_then(|top| top.list(below));
+    let listed =
+        Top::open(Path::new(OsStr::from_bytes(top))).and_then(|top| top.list(below, |_| true));
     match listed {
         Ok((inode, entries)) => {
             let listed = entries.into_iter().map(|entry| ListedEntry {
@@ -152,8 +164,12 @@ impl Top {
     }
 
     /// The inode number and the entries of a directory below it. `below` starts with a slash, or is
-    /// empty for the top itself.
-    pub fn list(&self, below: &[u8]) -> io::Result<(u64, Vec<Entry>)> {
+    /// empty for the top itself. Fails once `fits` is false of an entry.
+    pub fn list(
+        &self,
+        below: &[u8],
+        mut fits: impl FnMut(&Entry) -> bool,
+    ) -> io::Result<(u64, Vec<Entry>)> {
         let directory = self.open_below(below)?;
         let inode = fstat(&directory)?.st_ino;
         let mut entries = Vec::new();
@@ -172,11 +188,15 @@ impl Top {
                 kind => kind,
             };
             if matches!(kind, FileType::RegularFile | FileType::Directory) {
-                entries.push(Entry {
+                let entry = Entry {
                     name: name.to_bytes().to_vec(),
                     inode: entry.ino(),
                     is_directory: kind == FileType::Directory,
-                });
+                };
+                if !fits(&entry) {
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
+                entries.push(entry);
             }
         }
         Ok((inode, entries))
@@ -208,15 +228,16 @@ mod tests {
         fs::write(at.join("sub/file"), "x").unwrap();
         std::os::unix::fs::symlink("sub", at.join("link")).unwrap();
         let top = Top::open(&at).unwrap();
-        let (_, entries) = top.list(b"").unwrap();
+        let (_, entries) = top.list(b"", |_| true).unwrap();
         assert_eq!(entries.len(), 1);
         assert!(entries[0].is_directory && entries[0].name == b"sub");
-        let (inode, entries) = top.list(b"/sub").unwrap();
+        let (inode, entries) = top.list(b"/sub", |_| true).unwrap();
         assert!(!entries[0].is_directory && entries[0].name == b"file");
         assert_ne!(inode, entries[0].inode);
         for wrong in [&b"/link"[..], b"/gone", b"/sub/file", b"/.."] {
-            assert!(top.list(wrong).is_err(), "{wrong:?}");
+            assert!(top.list(wrong, |_| true).is_err(), "{wrong:?}");
         }
+        assert!(top.list(b"", |_| false).is_err());
         assert!(Top::open(&at.join("link")).is_err());
     }
 }

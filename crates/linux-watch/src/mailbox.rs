@@ -8,20 +8,28 @@ use std::time::Duration;
 
 use foreread_linux_prefetcher::{Executor, Options, Report};
 use foreread_prefetch::plan::ReadPlan;
+use foreread_watch::ahead::Access;
+use foreread_watch::memory_budget::Charge;
 
 /// Maximum number of reads that wait; further ones are lost.
 const READS_MAX: usize = 1 << 16;
+/// Reads for which room is kept.
+const READS_KEPT: usize = 1 << 10;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Mailbox<R> {
     state: Mutex<State<R>>,
     changed: Condvar,
+    /// The bytes of a read, if they are charged.
+    bytes_of: Option<fn(&R) -> u64>,
 }
 
 #[derive(Debug)]
 struct State<R> {
     reads: VecDeque<R>,
+    /// The bytes of these reads.
+    charge: Option<Charge>,
     is_stopped: bool,
     is_paused: bool,
     /// The number of the last fetch that began, and of the last that is over.
@@ -42,6 +50,7 @@ impl<R> Default for Mailbox<R> {
     fn default() -> Self {
         let state = State {
             reads: VecDeque::new(),
+            charge: None,
             is_stopped: false,
             is_paused: false,
             begun: 0,
@@ -50,7 +59,20 @@ impl<R> Default for Mailbox<R> {
         Self {
             state: Mutex::new(state),
             changed: Condvar::new(),
+            bytes_of: None,
         }
+    }
+}
+
+impl Mailbox<Access> {
+    /// A mailbox whose reads are charged.
+    pub fn charging(charge: Charge) -> Self {
+        let mailbox = Self {
+            bytes_of: Some(Access::held_bytes),
+            ..Self::default()
+        };
+        mailbox.lock().charge = Some(charge);
+        mailbox
     }
 }
 
@@ -64,10 +86,13 @@ impl<R> Mailbox<R> {
         self.changed.notify_all();
     }
 
-    /// Adds a read. Returns whether it is lost, because too many wait already.
+    /// Adds a read. Returns whether it is lost, because too many wait already, or too many bytes.
     pub fn put(&self, read: R) -> bool {
         let mut state = self.lock();
-        let is_lost = state.reads.len() >= READS_MAX;
+        let mut is_lost = state.reads.len() >= READS_MAX;
+        if let (Some(bytes_of), Some(charge)) = (self.bytes_of, &mut state.charge) {
+            is_lost = is_lost || charge.add(bytes_of(&read)).is_err();
+        }
         if !is_lost {
             state.reads.push_back(read);
         }
@@ -96,7 +121,19 @@ impl<R> Mailbox<R> {
 
     /// Takes the next read, if one waits.
     pub fn try_next(&self) -> Option<R> {
-        self.lock().reads.pop_front()
+        self.pop(&mut self.lock())
+    }
+
+    fn pop(&self, state: &mut State<R>) -> Option<R> {
+        let read = state.reads.pop_front()?;
+        if let (Some(bytes_of), Some(charge)) = (self.bytes_of, &mut state.charge) {
+            charge.give(bytes_of(&read));
+        }
+        // Room for many is not kept.
+        if state.reads.is_empty() && state.reads.capacity() > READS_KEPT {
+            state.reads = VecDeque::new();
+        }
+        Some(read)
     }
 
     /// Waits for a read or another order, for at most `limit`. `None` after an order or a timeout.
@@ -108,7 +145,7 @@ impl<R> Mailbox<R> {
         };
         let waited = self.changed.wait_timeout_while(state, limit, is_calm);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.reads.pop_front()
+        self.pop(&mut state)
     }
 
     fn wait_while(&self, mut holds: impl FnMut(&State<R>) -> bool) {
@@ -183,6 +220,9 @@ mod tests {
     use std::thread;
     use std::time::Instant;
 
+    use foreread_core::Device;
+    use foreread_watch::memory_budget::MemoryBudget;
+
     use super::*;
 
     const LONG: Duration = Duration::from_secs(60);
@@ -206,6 +246,24 @@ mod tests {
         let mailbox = Mailbox::default();
         assert!((0..READS_MAX).all(|read| !mailbox.put(read)));
         assert!(mailbox.put(0));
+    }
+
+    #[test]
+    fn reads_are_charged_while_they_wait() {
+        let budget = MemoryBudget::new(2000, 2000);
+        let mailbox = Mailbox::charging(budget.charge_of(7));
+        let read = Access::Hit {
+            thread: 1,
+            device: Device::default(),
+            inode: 1,
+        };
+        let taken = (0..2000).take_while(|_| !mailbox.put(read.clone())).count() as u64;
+        assert_eq!(budget.held_bytes_of(7), taken * read.held_bytes());
+        assert!(taken > 1 && (taken + 1) * read.held_bytes() > 2000);
+        assert!(mailbox.try_next().is_some() && !mailbox.put(read));
+        while mailbox.try_next().is_some() {}
+        assert_eq!(budget.held_bytes(), 0);
+        drop(mailbox);
     }
 
     #[test]

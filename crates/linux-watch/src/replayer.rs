@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The thread of a profile replay: confirms the match, and drives the replay to its end.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -17,6 +18,7 @@ use foreread_watch::excluded::Excluded;
 use foreread_watch::known::first_need_ns;
 use foreread_watch::log::note::{Note, OfProfile, PlannerCall, What};
 use foreread_watch::log::rest_call::NoteRest;
+use foreread_watch::memory_budget::MemoryBudget;
 use foreread_watch::paths::joined;
 use foreread_watch::profile_replay::ProfileReplay;
 use foreread_watch::rest::Why;
@@ -27,7 +29,9 @@ use super::error::{LoadError, NotReplayed};
 use super::left_alone::is_program;
 use super::listing::Lists;
 use super::mailbox::Mailbox;
+use super::permitted::Permitted;
 use super::program_of::{is_run, program_of};
+use super::reader::Reader;
 
 /// A profile is not replayed if at least this part of it is cached, in thousandths.
 const WARM_PERMILLE: u16 = 950;
@@ -40,9 +44,14 @@ pub(super) type Load = dyn Fn(&Path) -> Result<Profile, LoadError> + Send + Sync
 /// The arguments of a replay's thread.
 pub(super) struct Start {
     pub found: Found,
+    /// The process that missed its files, whose rights bound what is replayed.
+    pub reader: Reader,
     pub path: PathBuf,
     pub load: Arc<Load>,
     pub budget_bytes: u64,
+    /// The memory of all planners, and the user to whom this one is charged.
+    pub memory: MemoryBudget,
+    pub user: u32,
     pub is_dry_run: bool,
     pub excluded: Excluded,
     pub numbers_are_ours: bool,
@@ -72,8 +81,11 @@ impl Start {
     }
 
     /// Returns the profile and its program, or why the profile is not replayed.
-    fn confirm(&self) -> Result<Confirmed, NotReplayed> {
+    fn confirm(&self, permitted: &RefCell<Permitted>) -> Result<Confirmed, NotReplayed> {
         let process = self.found.process;
+        if let Some(why) = permitted.borrow_mut().begin() {
+            return Err(NotReplayed::Skipped(why));
+        }
         if self.numbers_are_ours && is_run(process) {
             return Err(NotReplayed::ByRun);
         }
@@ -127,12 +139,13 @@ fn node_of(mounts: &Mounts, profile: &Profile, file: &Missed) -> Option<NodeId> 
 /// Confirms a match, and replays the rest of its profile.
 pub(super) fn run(start: &Start) {
     let profile_file = start.path.clone();
+    let permitted = RefCell::new(Permitted::new(start.reader.clone()));
     let Confirmed {
         profile,
         mounts,
         files,
         processes,
-    } = match start.confirm() {
+    } = match start.confirm(&permitted) {
         Ok(confirmed) => confirmed,
         Err(why) => {
             let why = why.to_string();
@@ -167,6 +180,9 @@ pub(super) fn run(start: &Start) {
         mailbox: &start.mailbox,
         executor: &start.executor,
         lists: &Lists::default(),
+        permitted: &permitted,
+        budget: &start.memory,
+        user: start.user,
         budget_bytes: start.budget_bytes,
         neighbours: Neighbours::new(false),
         idle: IDLE,

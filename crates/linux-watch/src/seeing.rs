@@ -20,6 +20,10 @@ use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, RingBuffer};
 use super::abi::{Follower, Seen, Sight};
 use super::error::{WatchError, refused};
 
+/// Events that are taken at a time. Programs may write events as fast as they are read, and each
+/// may have a path of 2 KiB.
+pub(super) const EVENTS_MAX: usize = 2048;
+
 /// The scope: which processes are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whom {
@@ -141,10 +145,10 @@ impl Seeing {
         self.take()
     }
 
-    /// The events since the last call.
+    /// The events since the last call, at most [`EVENTS_MAX`].
     pub fn take(&self) -> Vec<Seen> {
         // An error means a damaged ring, which has no more events.
-        let _ = self.ring.consume();
+        let _ = self.ring.consume_raw_n(EVENTS_MAX);
         std::mem::take(&mut *self.inbox.borrow_mut())
     }
 

@@ -16,13 +16,16 @@ use foreread_watch::detect::Missed;
 use foreread_watch::excluded::Excluded;
 use foreread_watch::known::Known;
 use foreread_watch::log::note::{Note, OfProfile};
+use foreread_watch::memory_budget::MemoryBudget;
 use foreread_watch::rest::Why;
 use foreread_watch::tally::Tally;
 use foreread_watch::together::Matcher;
 
 use super::beat;
+use super::cgroups::Cgroups;
 use super::error::LoadError;
 use super::mailbox::Mailbox;
+use super::reader::Reader;
 use super::replayer::{Load, Start, run};
 use super::{WatchError, Watching, Whom};
 
@@ -69,6 +72,8 @@ pub struct ProfilesSummary {
 
 /// A replay's thread.
 struct Replaying {
+    /// The user of its processes.
+    user: u32,
     /// The process of the profile's program, and the children that missed its files.
     members: Vec<u32>,
     mailbox: Arc<Mailbox<Access>>,
@@ -97,6 +102,8 @@ pub(super) struct Setting<'a> {
     pub sees_parents: bool,
     pub notes: &'a Sender<Note>,
     pub executor: &'a Executor,
+    pub memory: &'a MemoryBudget,
+    pub cgroups: &'a Cgroups,
     /// Whether to note the calls of replays.
     pub is_logged: bool,
 }
@@ -179,7 +186,8 @@ impl Together {
         if self.replays.len() >= REPLAYS_MAX || self.is_on(process) {
             return None;
         }
-        let mailbox = Arc::new(Mailbox::default());
+        let charge = set.memory.charge_of(file.user);
+        let mailbox = Arc::new(Mailbox::charging(charge));
         let members = match found.by == process {
             true => vec![process],
             false => vec![process, found.by],
@@ -187,8 +195,11 @@ impl Together {
         let start = Start {
             path: profiles.paths.get(found.profile)?.clone(),
             found,
+            reader: Reader::of(file.process, set.numbers_are_ours, set.cgroups),
             load: Arc::clone(&profiles.load),
             budget_bytes: budget_bytes(memory(), set.budget_bytes),
+            memory: set.memory.clone(),
+            user: file.user,
             is_dry_run: set.is_dry_run,
             excluded: set.excluded.clone(),
             numbers_are_ours: set.numbers_are_ours,
@@ -206,12 +217,28 @@ impl Together {
         self.replays.insert(
             process,
             Replaying {
+                user: file.user,
                 members,
                 mailbox,
                 thread,
             },
         );
         Some(process)
+    }
+
+    /// Whether the processes of a replay belong to this user.
+    fn is_of(&self, process: u32, user: u32) -> bool {
+        self.of(process).is_some_and(|of| of.user == user)
+    }
+
+    /// Another process reads what is replayed, too. The replay ends if that has another user, whose
+    /// rights may be smaller. Returns whether it ends.
+    pub fn shared_by(&mut self, process: u32, user: u32) -> bool {
+        let ends = self.is_on(process) && !self.is_of(process, user);
+        if let Some(of) = self.of(process).filter(|_| ends) {
+            of.mailbox.stop();
+        }
+        ends
     }
 
     /// The processes of a replay. The first is the one with which it began.
@@ -294,7 +321,9 @@ impl Watching {
         if self.is_followed(process) {
             return Ok(None);
         }
-        if let Some(leader) = self.together.leader_of(parent) {
+        if let Some(leader) = self.together.leader_of(parent)
+            && self.together.is_of(parent, missed.user)
+        {
             // The child was started before the profile was matched.
             self.seeing.share(leader, process, true);
             return Ok(Some(leader));
@@ -307,6 +336,8 @@ impl Watching {
             sees_parents: matches!(self.options.whom, Whom::All | Whom::NextChild),
             notes: &self.notes.0,
             executor: &self.executor,
+            memory: &self.memory,
+            cgroups: &self.cgroups,
             is_logged: self.options.is_logged,
         };
         if let Some(began) = self.together.missed(missed, &set) {

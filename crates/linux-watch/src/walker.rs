@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The thread of a directory traversal: confirms a suspicion, and drives the traversal to its end.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -12,8 +13,10 @@ use foreread_watch::ahead::{Access, Machine};
 use foreread_watch::detect::Suspicion;
 use foreread_watch::log::note::{Note, PlannerCall, What};
 use foreread_watch::log::noted_walk::NoteWalk;
+use foreread_watch::memory_budget::MemoryBudget;
 use foreread_watch::order::Entry;
 use foreread_watch::place::Place;
+use foreread_watch::skipped::Skipped;
 use foreread_watch::traversal::{Refusal, Traversal, confirm};
 use foreread_watch::walk::Why;
 
@@ -23,15 +26,25 @@ use super::driver::Driver;
 use super::listing::Lists;
 use super::mailbox::Mailbox;
 use super::opened::topmost_listed;
+use super::permitted::Permitted;
+use super::reader::Reader;
 use super::tops::Tops;
 
 /// A traversal ends when its program reads nothing for this long.
 const IDLE: Duration = Duration::from_secs(5);
 
+/// A list is sorted in a copy to compare it with an order.
+const LIST_COPIES: u64 = 2;
+
 /// The arguments of a traversal's thread.
 pub(super) struct Start {
     pub suspicion: Suspicion,
+    /// The process, whose rights bound what is read ahead of it.
+    pub reader: Reader,
     pub budget_bytes: u64,
+    /// The memory of all planners, and the user to whom this one is charged.
+    pub memory: MemoryBudget,
+    pub user: u32,
     pub is_dry_run: bool,
     /// Whether `/proc` has the process under this number.
     pub numbers_are_ours: bool,
@@ -50,14 +63,22 @@ pub(super) struct Start {
 
 /// Confirms a suspicion, and drives the traversal to its end.
 pub(super) fn run(start: &Start) {
-    let ended = drive(start).unwrap_or_else(|refusal| match refusal {
-        Refusal::Known => What::Known,
-        Refusal::TooEarly => What::TooEarly {
-            directory: start.suspicion.directory.clone(),
+    let permitted = RefCell::new(Permitted::new(start.reader.clone()));
+    let directory = start.suspicion.directory.clone();
+    let why = permitted.borrow_mut().begin();
+    let driven = match why {
+        None => drive(start, &permitted),
+        Some(_) => Err(Refusal::Wrong),
+    };
+    let ended = driven.unwrap_or_else(|refusal| match (refusal, why) {
+        (Refusal::Known, _) => What::Known,
+        (Refusal::TooEarly, _) => What::TooEarly { directory },
+        (Refusal::Wrong, Some(why)) => What::Skipped { directory, why },
+        (Refusal::Wrong, None) if permitted.borrow().has_refused() => What::Skipped {
+            directory,
+            why: Skipped::NoPermission,
         },
-        Refusal::Wrong => What::Refused {
-            directory: start.suspicion.directory.clone(),
-        },
+        (Refusal::Wrong, None) => What::Refused { directory },
     });
     start
         .tops
@@ -65,11 +86,12 @@ pub(super) fn run(start: &Start) {
     start.note(ended);
 }
 
-fn drive(start: &Start) -> Result<What, Refusal> {
+fn drive(start: &Start, permitted: &RefCell<Permitted>) -> Result<What, Refusal> {
     let lists = Lists::new(start.beat.clone());
     let mut machine = MachineOf {
         start,
         lists: &lists,
+        permitted,
     };
     let confirmed = confirm(&start.suspicion, start.budget_bytes, &mut machine)?;
     let note = start.is_logged.then(|| -> NoteWalk<'_> {
@@ -80,6 +102,9 @@ fn drive(start: &Start) -> Result<What, Refusal> {
         mailbox: &start.mailbox,
         executor: &start.executor,
         lists: &lists,
+        permitted,
+        budget: &start.memory,
+        user: start.user,
         budget_bytes: start.budget_bytes,
         neighbours: Neighbours::new(start.suspicion.threads > 1),
         idle: IDLE,
@@ -108,6 +133,7 @@ impl Start {
 struct MachineOf<'a> {
     start: &'a Start,
     lists: &'a Lists,
+    permitted: &'a RefCell<Permitted>,
 }
 
 impl Machine for MachineOf<'_> {
@@ -116,9 +142,19 @@ impl Machine for MachineOf<'_> {
     }
 
     fn list(&mut self, top: &Place, below: &[u8]) -> Option<Vec<Entry>> {
+        let mut path = top.path_of(&top.inside);
+        path.extend_from_slice(below);
+        let mut permitted = self.permitted.borrow_mut();
+        if permitted.begin().is_some() || !permitted.may_list(&path) {
+            return None;
+        }
+        drop(permitted);
+        // Compared with the accesses of the program, and dropped.
+        let mut charge = self.start.memory.charge_of(self.start.user);
+        let mut fits = |entry: &Entry| charge.add(LIST_COPIES * entry.held_bytes()).is_ok();
         let is_stopped = || self.start.mailbox.is_stopped();
         let opened = self.lists.open(top.path()).ok()?;
-        opened.list(below, &is_stopped).ok()
+        opened.list(below, &is_stopped, &mut fits).ok()
     }
 
     fn claim(&mut self, device: Device, inside: &[u8]) -> bool {

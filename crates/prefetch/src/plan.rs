@@ -172,6 +172,62 @@ impl ReadPlan {
         Some(id)
     }
 
+    /// Bytes of our own memory that it holds.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        let nodes = size_of::<Node>() * self.nodes.len();
+        let ranges = size_of::<PageRange>() * self.ranges.len();
+        (nodes + ranges + self.names.len()) as u64
+    }
+
+    /// The use that is made of a file or directory.
+    #[must_use]
+    pub fn uses(&self, id: NodeId) -> Uses {
+        self.node(id).map(|node| node.uses).unwrap_or_default()
+    }
+
+    /// Number of files and directories that are wanted, and not only on the way to others.
+    #[must_use]
+    pub fn wanted(&self) -> usize {
+        self.nodes.iter().filter(|node| is_wanted(node)).count()
+    }
+
+    /// Leaves a file or directory out: from now on it is only a part of the path to others. Returns
+    /// whether it was wanted.
+    pub fn leave_out(&mut self, id: NodeId) -> bool {
+        let Some(node) = self.nodes.get_mut(id.0 as usize) else {
+            return false;
+        };
+        let was_wanted = is_wanted(node);
+        node.identity = Identity::default();
+        node.range_count = 0;
+        was_wanted
+    }
+
+    /// A plan of the metadata of some of its files and directories: they are found, but no names
+    /// and no pages of them are read. Numbers of nodes stay the same.
+    #[must_use]
+    pub fn metadata_of(&self, wanted: &[NodeId]) -> Self {
+        let on_the_way = |node: &Node| Node {
+            identity: Identity::default(),
+            range_count: 0,
+            ..*node
+        };
+        let mut nodes: Vec<Node> = self.nodes.iter().map(on_the_way).collect();
+        for id in wanted {
+            let (of, node) = (self.node(*id), nodes.get_mut(id.0 as usize));
+            if let (Some(of), Some(node)) = (of, node) {
+                node.identity = of.identity;
+                node.uses = Uses::LOOKED_UP;
+            }
+        }
+        Self {
+            nodes,
+            names: self.names.clone(),
+            ranges: Vec::new(),
+        }
+    }
+
     /// Finds absolute paths in the plan: their nodes and the index of the path. If a path is given
     /// twice, the later one is found.
     #[must_use]
@@ -338,6 +394,10 @@ impl PlanBuilder {
     }
 }
 
+fn is_wanted(node: &Node) -> bool {
+    node.identity.inode != 0
+}
+
 /// The directory of a path, and the name in it. `None` for the root, and for paths with an empty
 /// name or one that leads elsewhere.
 fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -395,6 +455,28 @@ mod tests {
         assert_eq!(plan.node(file).unwrap().parent, Some(directory));
         // The paths that are wrong have left nothing but a directory.
         assert_eq!((plan.len(), plan.total_pages()), (4, 0));
+    }
+
+    #[test]
+    fn what_is_left_out_stays_a_part_of_paths() {
+        let mut builder = PlanBuilder::new();
+        let uses = Uses::LOOKED_UP.union(Uses::LISTED);
+        builder.add(b"/a", NodeKind::Directory, inode(1), uses, 1);
+        let file = builder
+            .add(b"/a/b", NodeKind::File, inode(2), uses, 2)
+            .unwrap();
+        builder.pages(0, 4, 2);
+        let mut plan = builder.finish();
+        assert_eq!((plan.wanted(), plan.files_with_pages().count()), (2, 1));
+        let metadata = plan.metadata_of(&[file]);
+        assert_eq!((metadata.wanted(), metadata.total_pages()), (1, 0));
+        assert_eq!(path_of(&metadata, file), "/a/b");
+        assert_eq!(metadata.uses(file), Uses::LOOKED_UP);
+        assert!(plan.held_bytes() > metadata.held_bytes());
+        assert!(plan.leave_out(file) && !plan.leave_out(file));
+        assert_eq!((plan.wanted(), plan.files_with_pages().count()), (1, 0));
+        assert_eq!(path_of(&plan, file), "/a/b");
+        assert!(!plan.leave_out(NodeId(99)));
     }
 
     #[test]

@@ -16,8 +16,11 @@ use foreread_prefetch::plan::ReadPlan;
 use crate::detect::Missed;
 use crate::log::note::What;
 use crate::look::Look;
+use crate::memory_budget::ELEMENT_BYTES;
 use crate::order::Entry;
 use crate::place::Place;
+use crate::skipped::Skipped;
+use crate::walk::step_bytes;
 
 /// An access of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +49,23 @@ pub enum Access {
     },
 }
 
+impl Access {
+    /// Bytes that it holds while it waits for its planner.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        let names = match self {
+            Self::Missed(missed) => missed.directory.len() + missed.name.len(),
+            Self::Waits(look) => {
+                let start = look.start.as_ref().map_or(0, Vec::len);
+                look.directory.len() + look.name.len() + start
+            }
+            Self::Hit { .. } | Self::Looked { .. } => 0,
+        };
+        let allocations = if names > 0 { 2 * ELEMENT_BYTES } else { 0 };
+        size_of::<Self>() as u64 + allocations + names as u64
+    }
+}
+
 /// An event for a planner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -61,6 +81,8 @@ pub enum Event {
     Exited,
     /// Nothing may be fetched, by order of the user.
     Stopped,
+    /// Nothing may be fetched for this program.
+    Skipped(Skipped),
 }
 
 /// Directories that were listed.
@@ -75,6 +97,16 @@ pub struct Listed {
 }
 
 impl Listed {
+    /// Bytes that a planner holds of it afterwards, at most.
+    #[must_use]
+    pub fn planned_bytes(&self) -> u64 {
+        let entries = self.lists.values().flatten();
+        let entries = entries.map(|entry| step_bytes(&entry.name));
+        // The path of a directory is a step of its own until it is listed.
+        let directories = self.lists.keys().map(|path| step_bytes(path));
+        entries.chain(directories).sum()
+    }
+
     /// Entries of all directories.
     #[must_use]
     pub fn entries(&self) -> u64 {
@@ -93,6 +125,8 @@ pub struct Fetched {
     pub cached_pages: u64,
     /// Files of the plan that are gone, replaced or unreadable.
     pub gone_files: u64,
+    /// Files of the plan that were not fetched, because the program may not read them itself.
+    pub withheld_files: u64,
     /// Whether it was stopped because tasks wait for memory.
     pub lacks_memory: bool,
     /// Whether it was stopped before its end by another order.
@@ -143,6 +177,11 @@ pub trait Ahead {
 
     /// Whether it has not ended.
     fn goes_on(&self) -> bool;
+
+    /// Bytes of our own memory that it holds.
+    fn held_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// Questions of a planner to the machine. By default there are no answers.

@@ -4,11 +4,13 @@
 //! The result is a suspicion: [`Orders`](crate::order::Orders) confirm it with the list of the
 //! directory.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::log::text;
+use crate::memory_budget::ELEMENT_BYTES;
 use crate::paths::{child_below, common, depth};
-use crate::patience::{Patience, forget_oldest};
+use crate::patience::Patience;
+use crate::table::Table;
 use foreread_core::Device;
 use serde::{Deserialize, Serialize};
 
@@ -22,8 +24,10 @@ const FILES_MIN: usize = 4;
 const SCATTERED_FILES_MIN: usize = 4;
 /// Maximum number of levels below that ancestor.
 const NEAR_LEVELS: usize = 2;
-/// Processes that are remembered.
+/// Processes that are remembered, and the bytes for them: twelve files each with paths of 200
+/// bytes.
 const PROCESSES_MAX: usize = 1024;
+const BYTES_MAX: u64 = 3 << 20;
 /// After a wrong suspicion, this many misses are ignored; twice as many after each further one.
 const PATIENCE_MISSES: u32 = 8;
 const PATIENCE_MISSES_MAX: u32 = 4096;
@@ -38,6 +42,9 @@ pub struct Missed {
     pub thread: u32,
     /// The parent of that process.
     pub parent: u32,
+    /// The user of that process. Older logs lack it.
+    #[serde(default)]
+    pub user: u32,
     /// The device of its file system.
     #[serde(with = "text::device")]
     pub device: Device,
@@ -114,51 +121,72 @@ struct Recent {
     files: VecDeque<Missed>,
     /// Misses that pass before it is suspected again.
     patience: Patience,
-    last: u64,
 }
 
 /// All processes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Detector {
-    processes: HashMap<u32, Recent>,
+    processes: Table<Recent>,
     misses: u64,
+}
+
+impl Default for Detector {
+    fn default() -> Self {
+        Self {
+            processes: Table::new(BYTES_MAX, PROCESSES_MAX),
+            misses: 0,
+        }
+    }
 }
 
 impl Detector {
     /// Takes a miss. Returns the tree that its process may be walking through.
     pub fn missed(&mut self, file: Missed) -> Option<Suspicion> {
         self.misses += 1;
-        if !self.processes.contains_key(&file.process) {
-            forget_oldest(&mut self.processes, PROCESSES_MAX, |recent| recent.last);
-        }
-        let recent = self.processes.entry(file.process).or_default();
-        recent.last = self.misses;
-        recent.take(file)
+        let (process, user) = (file.process, file.user);
+        self.processes.change(process, user, self.misses, |recent| {
+            let suspicion = recent.take(file);
+            (suspicion, recent.bytes())
+        })
     }
 
-    /// A suspicion was wrong, or following it did not help.
-    pub fn was_wrong(&mut self, process: u32) {
-        if let Some(recent) = self.processes.get_mut(&process) {
+    /// A suspicion was wrong, or following it did not help. Returns whether it was the first of its
+    /// process.
+    pub fn was_wrong(&mut self, process: u32) -> bool {
+        let Some(user) = self.processes.user_of(process) else {
+            return true;
+        };
+        self.processes.change(process, user, self.misses, |recent| {
+            let is_first = recent.patience.is_fresh();
             recent
                 .patience
                 .was_wrong(PATIENCE_MISSES, PATIENCE_MISSES_MAX);
             recent.files.clear();
-        }
+            (is_first, recent.bytes())
+        })
     }
 
     /// A process has ended.
     pub fn ended(&mut self, process: u32) {
-        self.processes.remove(&process);
+        self.processes.remove(process);
     }
 
     /// Whether there is a state of this process.
     #[must_use]
     pub fn has_seen(&self, process: u32) -> bool {
-        self.processes.contains_key(&process)
+        self.processes.get(process).is_some()
     }
 }
 
 impl Recent {
+    fn bytes(&self) -> u64 {
+        let of_file = |file: &Missed| {
+            let names = (file.directory.len() + file.name.len()) as u64;
+            names + size_of::<Missed>() as u64 + 2 * ELEMENT_BYTES
+        };
+        self.files.iter().map(of_file).sum()
+    }
+
     fn take(&mut self, file: Missed) -> Option<Suspicion> {
         if self.patience.passes() {
             return None;
@@ -227,6 +255,7 @@ mod tests {
             process: 1,
             thread: 1,
             parent: 0,
+            user: 0,
             device: Device::default(),
             inode: 1,
             directory: directory.into(),
@@ -306,12 +335,18 @@ mod tests {
         ) {
             let mut detector = Detector::default();
             for (process, directory, name) in files {
-                let file = Missed { process, ..miss(&directory, &name) };
+                // Every seventh has a path of two kilobytes.
+                let directory = match process % 7 {
+                    0 => format!("{directory}/{}", "x".repeat(2000)),
+                    _ => directory,
+                };
+                let file = Missed { process, user: process % 3, ..miss(&directory, &name) };
                 if let Some(found) = detector.missed(file.clone()) {
                     prop_assert!(file.directory.starts_with(&found.directory));
                     prop_assert!(found.passed[0].children.len() >= FILES_MIN);
                 }
                 prop_assert!(detector.processes.len() <= PROCESSES_MAX);
+                prop_assert!(detector.processes.bytes() <= BYTES_MAX);
             }
         }
     }

@@ -11,8 +11,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::detect::{Passed, Suspicion};
 use crate::log::text;
+use crate::memory_budget::ELEMENT_BYTES;
 use crate::paths::{common, depth};
 use crate::patience::{Patience, forget_oldest};
+use crate::table::Table;
 use foreread_core::Device;
 use serde::{Deserialize, Serialize};
 
@@ -26,8 +28,9 @@ const NEAR_LEVELS: usize = 6;
 const ODDS_MIN: u64 = 40_320;
 /// Threads without a look during this many looks of others are left out.
 const LOOKS_TO_FORGET: u64 = 64;
-/// Processes that are remembered.
+/// Processes that are remembered, and the bytes for them: 64 looks each with paths of 150 bytes.
 const PROCESSES_MAX: usize = 256;
+const BYTES_MAX: u64 = 4 << 20;
 /// Threads that are remembered of a process.
 const THREADS_MAX: usize = 64;
 /// After a wrong suspicion, this many looks are ignored; twice as many after each further one.
@@ -50,6 +53,9 @@ pub struct Look {
     pub thread: u32,
     /// The process that began it.
     pub parent: u32,
+    /// The user of the process. Older logs lack it.
+    #[serde(default)]
+    pub user: u32,
     /// The file system where its path starts.
     #[serde(with = "text::device")]
     pub device: Device,
@@ -81,14 +87,22 @@ struct Process {
     early_looks: u32,
     /// Looks that pass before it is suspected again.
     patience: Patience,
-    last: u64,
 }
 
 /// All processes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LookDetector {
-    processes: HashMap<u32, Process>,
+    processes: Table<Process>,
     looks: u64,
+}
+
+impl Default for LookDetector {
+    fn default() -> Self {
+        Self {
+            processes: Table::new(BYTES_MAX, PROCESSES_MAX),
+            looks: 0,
+        }
+    }
 }
 
 impl LookDetector {
@@ -98,42 +112,46 @@ impl LookDetector {
             return None;
         }
         self.looks += 1;
-        if !self.processes.contains_key(&look.process) {
-            forget_oldest(&mut self.processes, PROCESSES_MAX, |process| process.last);
-        }
-        let process = self.processes.entry(look.process).or_default();
-        process.last = self.looks;
-        process.take(look, self.looks)
+        let (process, user, now) = (look.process, look.user, self.looks);
+        self.processes.change(process, user, now, |of| {
+            let suspicion = of.take(look, now);
+            (suspicion, of.bytes())
+        })
     }
 
     /// Whether this is the look in which its thread waited last. A call waits once for each block,
     /// and file systems read 32 of them for one inode.
     fn is_same(&self, look: &Look) -> bool {
-        let process = self.processes.get(&look.process);
+        let process = self.processes.get(look.process);
         let thread = process.and_then(|process| process.threads.get(&look.thread));
         thread.is_some_and(|thread| thread.looks.back() == Some(look))
     }
 
-    /// A suspicion was wrong, or following it did not help.
-    pub fn was_wrong(&mut self, process: u32) {
-        if let Some(process) = self.processes.get_mut(&process) {
-            process
-                .patience
-                .was_wrong(PATIENCE_LOOKS, PATIENCE_LOOKS_MAX);
-            process.threads.clear();
-            process.asked.clear();
-            process.early = 0;
-        }
+    /// A suspicion was wrong, or following it did not help. Returns whether it was the first of its
+    /// process.
+    pub fn was_wrong(&mut self, process: u32) -> bool {
+        let Some(user) = self.processes.user_of(process) else {
+            return true;
+        };
+        self.processes.change(process, user, self.looks, |of| {
+            let is_first = of.patience.is_fresh();
+            of.patience.was_wrong(PATIENCE_LOOKS, PATIENCE_LOOKS_MAX);
+            of.threads = HashMap::new();
+            of.asked = HashMap::new();
+            of.early = 0;
+            (is_first, of.bytes())
+        })
     }
 
     /// The suspicion was wrong, but too many of its waits were in no order, as when a program reads
     /// its settings first. Detection goes on with the waits seen so far.
     pub fn was_too_early(&mut self, process: u32) {
-        let Some(of) = self.processes.get_mut(&process) else {
+        let Some(of) = self.processes.get_mut(process) else {
             return;
         };
         if of.early == EARLY_MAX {
-            return self.was_wrong(process);
+            self.was_wrong(process);
+            return;
         }
         of.early += 1;
         of.early_looks = EARLY_LOOKS;
@@ -146,17 +164,28 @@ impl LookDetector {
 
     /// A process has ended.
     pub fn ended(&mut self, process: u32) {
-        self.processes.remove(&process);
+        self.processes.remove(process);
     }
 
     /// Whether there is a state of this process.
     #[must_use]
     pub fn has_seen(&self, process: u32) -> bool {
-        self.processes.contains_key(&process)
+        self.processes.get(process).is_some()
     }
 }
 
 impl Process {
+    /// Bytes of all looks, also of those that the last suspicion was about.
+    fn bytes(&self) -> u64 {
+        let of_look = |look: &Look| {
+            let start = look.start.as_ref().map_or(0, Vec::len);
+            let names = (look.directory.len() + look.name.len() + start) as u64;
+            names + size_of::<Look>() as u64 + 3 * ELEMENT_BYTES
+        };
+        let threads = self.threads.values().chain(self.asked.values());
+        threads.flat_map(|thread| &thread.looks).map(of_look).sum()
+    }
+
     fn take(&mut self, look: Look, now: u64) -> Option<Suspicion> {
         if self.patience.passes() {
             return None;
@@ -369,6 +398,7 @@ mod tests {
             process: 1,
             thread,
             parent: 0,
+            user: 0,
             device: Device::default(),
             directory: directory.into(),
             name: name.into(),
@@ -557,6 +587,7 @@ mod tests {
                     }
                 }
                 prop_assert!(detector.processes.len() <= PROCESSES_MAX);
+                prop_assert!(detector.processes.bytes() <= BYTES_MAX);
                 let threads = detector.processes.values().map(|process| process.threads.len());
                 prop_assert!(threads.max() <= Some(THREADS_MAX));
             }

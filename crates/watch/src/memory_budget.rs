@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::left_alone::LeftAlone;
+use crate::skipped::Skipped;
 
 /// Bytes for all planners. The process has 64 MiB in all. Of these, its code, its stacks and the
 /// fixed tables take about 20, and the allocator keeps up to half as much again as is charged.
@@ -38,7 +38,7 @@ pub enum Exceeded {
     Total,
 }
 
-impl From<Exceeded> for LeftAlone {
+impl From<Exceeded> for Skipped {
     fn from(exceeded: Exceeded) -> Self {
         match exceeded {
             Exceeded::User => Self::UserBudget,
@@ -211,8 +211,8 @@ mod tests {
         let mut root = budget.charge_of(0);
         assert_eq!(root.add(100), Ok(()));
         assert_eq!(root.add(1), Err(Exceeded::Total));
-        assert_eq!(LeftAlone::from(Exceeded::Total), LeftAlone::TotalBudget);
-        assert_eq!(LeftAlone::from(Exceeded::User), LeftAlone::UserBudget);
+        assert_eq!(Skipped::from(Exceeded::Total), Skipped::TotalBudget);
+        assert_eq!(Skipped::from(Exceeded::User), Skipped::UserBudget);
     }
 
     #[derive(Clone, Debug)]

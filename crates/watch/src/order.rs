@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::memory_budget::ELEMENT_BYTES;
+
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -14,6 +16,14 @@ pub struct Entry {
     pub inode: u64,
     /// A directory; else a regular file. Nothing else is listed.
     pub is_directory: bool,
+}
+
+impl Entry {
+    /// Bytes that it holds in a list.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        size_of::<Self>() as u64 + ELEMENT_BYTES + self.name.len() as u64
+    }
 }
 
 /// Directories, and the entries of each as they are listed.

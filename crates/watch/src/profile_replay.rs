@@ -68,7 +68,8 @@ impl<'a> ProfileReplay<'a> {
         if fetched.lacks_memory {
             self.rest.end_for(Why::Memory);
         }
-        self.rest.fetched(fetched.pages, fetched.gone_files);
+        let not_there = fetched.gone_files + fetched.withheld_files;
+        self.rest.fetched(fetched.pages, not_there);
         if !self.rest.rest().goes_on() {
             self.rest.stopped(fetched.pages + fetched.cached_pages);
         }
@@ -92,6 +93,7 @@ impl Ahead for ProfileReplay<'_> {
             Event::Idle => self.rest.end_for(Why::Idle),
             Event::Exited => self.rest.end_for(Why::Exited),
             Event::Stopped => self.rest.end_for(Why::Stopped),
+            Event::Skipped(why) => self.rest.end_for(why.into()),
             Event::Listed(_) => {}
         }
         false

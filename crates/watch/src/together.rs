@@ -9,12 +9,14 @@
 //! a step that several profiles have in common counts that much less. A profile matches only with a
 //! lead over the next best one.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::detect::Missed;
 use crate::known::{FileKey, Known};
-use crate::patience::{Patience, forget_oldest};
+use crate::memory_budget::ELEMENT_BYTES;
+use crate::patience::Patience;
+use crate::table::Table;
 
 /// Bits of evidence that a match needs, besides log2 of the number of profiles. By chance, misses
 /// make a match once in a million (2^20) times, or less often. Each miss of each process is a try.
@@ -23,8 +25,9 @@ const ODDS_BITS_MIN: f64 = 20.0;
 const LEAD_BITS_MIN: f64 = 6.0;
 /// Another file in between: the program of a profile misses such a one half of the time at most.
 const OTHER_FILE_BITS: f64 = 1.0;
-/// Processes that are remembered.
+/// Processes that are remembered, and the bytes for them.
 const PROCESSES_MAX: usize = 512;
+const BYTES_MAX: u64 = 2 << 20;
 /// Profiles that a process may follow.
 const RUNS_MAX: usize = 32;
 /// Limit of the reported files by which a profile was recognized.
@@ -65,15 +68,24 @@ struct Evidence {
     found: VecDeque<u32>,
     /// Misses that pass before it is matched again.
     patience: Patience,
-    last: u64,
 }
 
 /// All processes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Matcher {
     known: Known,
-    processes: HashMap<u32, Evidence>,
+    processes: Table<Evidence>,
     misses: u64,
+}
+
+impl Default for Matcher {
+    fn default() -> Self {
+        Self {
+            known: Known::default(),
+            processes: Table::new(BYTES_MAX, PROCESSES_MAX),
+            misses: 0,
+        }
+    }
 }
 
 impl Matcher {
@@ -96,7 +108,7 @@ impl Matcher {
         let by_parent = (file.parent > 1).then(|| self.take(file.parent, file));
         let found = found.or(by_parent.flatten())?;
         for process in [file.process, file.parent] {
-            if let Some(evidence) = self.processes.get_mut(&process) {
+            if let Some(evidence) = self.processes.get_mut(process) {
                 evidence.runs.clear();
                 evidence.found.truncate(RUNS_MAX - 1);
                 let profile = u32::try_from(found.profile).unwrap_or(u32::MAX);
@@ -109,33 +121,32 @@ impl Matcher {
     fn take(&mut self, process: u32, file: &Arc<Missed>) -> Option<Found> {
         let key = FileKey::new(file.inode, &file.name);
         let at = self.known.among_the_first(key);
-        if !self.processes.contains_key(&process) {
-            // A process that missed nothing of a profile has no entry.
-            if at.is_empty() {
-                return None;
-            }
-            forget_oldest(&mut self.processes, PROCESSES_MAX, |one| one.last);
-        }
-        let evidence = self.processes.entry(process).or_default();
-        evidence.last = self.misses;
-        if evidence.patience.passes() {
+        // A process that missed nothing of a profile has no entry.
+        if self.processes.get(process).is_none() && at.is_empty() {
             return None;
         }
-        evidence.take(file, at, self.known.files());
-        let enough = ODDS_BITS_MIN + (self.known.files().len() as f64).log2();
-        let run = evidence.best(enough)?;
-        Some(Found {
-            process,
-            by: file.process,
-            profile: run.profile as usize,
-            files: run.files.clone(),
-            odds_bits: run.bits as u32,
-        })
+        let files = self.known.files();
+        let enough = ODDS_BITS_MIN + (files.len() as f64).log2();
+        self.processes
+            .change(process, file.user, self.misses, |evidence| {
+                if evidence.patience.passes() {
+                    return (None, evidence.bytes());
+                }
+                evidence.take(file, at, files);
+                let found = evidence.best(enough).map(|run| Found {
+                    process,
+                    by: file.process,
+                    profile: run.profile as usize,
+                    files: run.files.clone(),
+                    odds_bits: run.bits as u32,
+                });
+                (found, evidence.bytes())
+            })
     }
 
     /// A match was wrong, or following it brought nothing.
     pub fn was_wrong(&mut self, process: u32) {
-        if let Some(evidence) = self.processes.get_mut(&process) {
+        if let Some(evidence) = self.processes.get_mut(process) {
             evidence
                 .patience
                 .was_wrong(PATIENCE_MISSES, PATIENCE_MISSES_MAX);
@@ -145,7 +156,7 @@ impl Matcher {
 
     /// A process has ended.
     pub fn ended(&mut self, process: u32) {
-        self.processes.remove(&process);
+        self.processes.remove(process);
     }
 }
 
@@ -158,6 +169,17 @@ fn step_bits(files: u32, gap: u32) -> f64 {
 }
 
 impl Evidence {
+    /// Bytes of its runs. Files that several of them share count for each.
+    fn bytes(&self) -> u64 {
+        let of_file = |file: &Arc<Missed>| {
+            let names = (file.directory.len() + file.name.len()) as u64;
+            names + size_of::<Missed>() as u64 + 3 * ELEMENT_BYTES
+        };
+        let files = self.runs.iter().flat_map(|run| &run.files);
+        let runs = self.runs.len() as u64 * (size_of::<Run>() as u64 + ELEMENT_BYTES);
+        runs + files.map(of_file).sum::<u64>()
+    }
+
     fn take(&mut self, file: &Arc<Missed>, at: &[(u32, u32)], files: &[u32]) {
         for run in &mut self.runs {
             if !at.iter().any(|(profile, _)| *profile == run.profile) {
@@ -237,6 +259,7 @@ mod tests {
     use foreread_core::Device;
     use foreread_profile::{Identity, Profile, ProfileBuilder, Program, Source, Uses};
     use proptest::prelude::*;
+    use std::collections::HashMap;
 
     /// A program that reads these files, each by its number, in this order.
     fn profile(files: &[u64]) -> Profile {
@@ -273,6 +296,7 @@ mod tests {
             process,
             thread: process,
             parent,
+            user: 0,
             device: Device::default(),
             inode: file,
             directory: format!("/d{}", file % 7).into(),
@@ -476,6 +500,7 @@ mod tests {
                 }
             }
             prop_assert!(matcher.processes.len() <= PROCESSES_MAX);
+            prop_assert!(matcher.processes.bytes() <= BYTES_MAX);
             prop_assert!(matcher.processes.values().all(|one| one.runs.len() <= RUNS_MAX));
         }
     }

@@ -157,7 +157,7 @@ fn any_suspicion(of: &(u32, u32), device: Device, reads: bool) -> BoxedStrategy<
 }
 
 fn any_detector_called(process: u32) -> impl Strategy<Value = DetectCalled> {
-    let who = (any::<u32>(), any::<u32>(), any_device());
+    let who = (any::<u32>(), any::<u32>(), any::<u32>(), any_device());
     let what = (
         any::<u64>(),
         any_path(),
@@ -165,11 +165,12 @@ fn any_detector_called(process: u32) -> impl Strategy<Value = DetectCalled> {
         prop::option::of(any_path()),
     );
     let missed = (who.clone(), what.clone()).prop_flat_map(
-        move |((thread, parent, device), (inode, directory, name, _))| {
+        move |((thread, parent, user, device), (inode, directory, name, _))| {
             let file = Missed {
                 process,
                 thread,
                 parent,
+                user,
                 device,
                 inode,
                 directory,
@@ -183,11 +184,12 @@ fn any_detector_called(process: u32) -> impl Strategy<Value = DetectCalled> {
         },
     );
     let waited = (who, what).prop_flat_map(
-        move |((thread, parent, device), (_, directory, name, start))| {
+        move |((thread, parent, user, device), (_, directory, name, start))| {
             let look = Look {
                 process,
                 thread,
                 parent,
+                user,
                 device,
                 directory,
                 name,
@@ -200,8 +202,13 @@ fn any_detector_called(process: u32) -> impl Strategy<Value = DetectCalled> {
             })
         },
     );
-    let was_wrong = any::<bool>().prop_map(|reads| DetectCalled::WasWrong { reads });
-    let others = prop_oneof![Just(DetectCalled::TooEarly), Just(DetectCalled::Ended)];
+    let was_wrong = (any::<bool>(), any::<u32>());
+    let was_wrong = was_wrong.prop_map(|(reads, user)| DetectCalled::WasWrong { reads, user });
+    let others = prop_oneof![
+        any::<u32>().prop_map(|user| DetectCalled::WasRight { user }),
+        Just(DetectCalled::TooEarly),
+        Just(DetectCalled::Ended),
+    ];
     prop_oneof![missed, waited, was_wrong, others]
 }
 
@@ -426,7 +433,7 @@ proptest! {
     #[test]
     fn lines_of_detectors_are_calls_again(call in any_detector_call()) {
         comes_back(call.process, &call);
-        wrong_is_refused(call.process, &call, &["start", "suspicion"]);
+        wrong_is_refused(call.process, &call, &["start", "suspicion", "user"]);
     }
 }
 

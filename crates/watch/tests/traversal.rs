@@ -110,6 +110,7 @@ fn missed(directory: &str, name: &str, inode: u64) -> Event {
         process: 7,
         thread: 7,
         parent: 1,
+        user: 0,
         device: DEVICE,
         inode,
         directory: directory.as_bytes().to_vec(),

@@ -2,6 +2,7 @@
 //! Misses of a process for which no walk runs, and why none was started.
 
 use foreread_watch::log::detect_call::DetectCalled;
+use foreread_watch::skipped::Skipped;
 use serde::Serialize;
 
 use crate::output::{counted, time};
@@ -21,6 +22,9 @@ pub struct Doubts {
     refused_in: String,
     /// Suspicions of where it was walked ahead of already.
     known: u64,
+    /// Times that it was left alone, and the last reason.
+    skipped: u64,
+    skipped_for: Option<Skipped>,
 }
 
 /// A process without a walk ahead of it.
@@ -40,6 +44,10 @@ pub struct DoubtsReport {
     refused: u64,
     /// Suspicions of a walk that had already begun.
     known: u64,
+    /// Suspicions of programs for which nothing may be fetched.
+    skipped: u64,
+    /// The last reason for that.
+    skipped_for: Option<&'static str>,
     /// All other suspicions.
     not_followed: u64,
 }
@@ -55,7 +63,9 @@ impl Doubts {
                 self.suspicions = self.suspicions.saturating_sub(1);
                 return;
             }
-            DetectCalled::WasWrong { .. } | DetectCalled::Ended => return,
+            DetectCalled::WasWrong { .. } | DetectCalled::WasRight { .. } | DetectCalled::Ended => {
+                return;
+            }
         }
         self.last_ns = since_start_ns;
         self.suspicions += u64::from(what.suspicion().is_some());
@@ -74,15 +84,20 @@ impl Doubts {
         self.known += 1;
     }
 
+    pub fn skipped(&mut self, why: Option<Skipped>) {
+        self.skipped += 1;
+        self.skipped_for = why;
+    }
+
     /// Whether there is anything to say.
     pub fn is_any(&self) -> bool {
-        self.misses + self.looks + self.refused + self.known > 0
+        self.misses + self.looks + self.refused + self.known + self.skipped > 0
     }
 
     /// Suspicions that led to nothing and of which nothing else is said.
     fn passed_over(&self) -> u64 {
         self.suspicions
-            .saturating_sub(self.begun + self.refused + self.known)
+            .saturating_sub(self.begun + self.refused + self.known + self.skipped)
     }
 
     /// As sentences.
@@ -123,6 +138,14 @@ impl Doubts {
                 times(self.known)
             );
         }
+        if self.skipped > 0 {
+            let why = self.skipped_for.map(Skipped::words);
+            text += &format!(
+                "{who} was skipped {}, last because {}.\n",
+                times(self.skipped),
+                why.unwrap_or("of a reason that is not known here")
+            );
+        }
         if self.passed_over() > 0 {
             text += &format!(
                 "  {} a suspicion was not followed: the program or the directory is excluded, four \
@@ -144,6 +167,8 @@ impl Doubts {
             begun: self.begun,
             refused: self.refused,
             known: self.known,
+            skipped: self.skipped,
+            skipped_for: self.skipped_for.map(Skipped::name),
             not_followed: self.passed_over(),
         }
     }

@@ -30,6 +30,8 @@ pub struct Told {
     fetched_files: u64,
     fetched_pages: u64,
     window_files: Option<u64>,
+    /// Files and directories that the process may not read itself.
+    withheld: u64,
     fetch_ns: Option<u64>,
     ended: Option<Ended>,
     pub members: Members,
@@ -81,6 +83,9 @@ impl Told {
                 self.fetched_pages += count(line, "pages");
                 self.window_files = line["window_files"].as_u64();
                 self.fetch_ns = Some(since_start_ns);
+            }
+            Some("withheld") => {
+                self.withheld += count(line, "files") + count(line, "directories");
             }
             Some("ended") => {
                 let why = line["why"].as_str();
@@ -144,6 +149,10 @@ impl Told {
             text += &format!("; up to {files} may be in memory ahead of it");
         }
         text += ".\n";
+        if self.withheld > 0 {
+            let withheld = counted(self.withheld, "file or directory", "files and directories");
+            text += &format!("  Left out {withheld} that the program may not read itself.\n");
+        }
         match &self.ended {
             None => text += "  It goes on.\n",
             Some(ended) => {

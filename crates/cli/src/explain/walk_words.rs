@@ -240,5 +240,9 @@ pub fn why_words(why: Why) -> &'static str {
         Why::Exited => "the program has ended",
         Why::Memory => "memory runs short",
         Why::Stopped => "watching was stopped, or is a dry run",
+        Why::NotPermitted => "it isn't known what the program may read itself",
+        Why::Throttled => "the I/O of the program's cgroup is limited",
+        Why::UserBudget => "the memory of watch for its user is used up",
+        Why::TotalBudget => "the memory of watch is used up",
     }
 }

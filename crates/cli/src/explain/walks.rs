@@ -8,6 +8,7 @@ use foreread_watch::detect::{Missed, Suspicion};
 use foreread_watch::log::Header;
 use foreread_watch::log::detect_call::{DetectCalled, Detectors};
 use foreread_watch::log::walk_call::{WalkAgain, WalkCalled};
+use foreread_watch::skipped::Skipped;
 use serde_json::Value;
 
 use super::Subject;
@@ -75,6 +76,10 @@ impl<'a> Walks<'a> {
             }
             "refused" => self.doubts_of(process).refused(told("directory")),
             "known" => self.doubts_of(process).known(),
+            "skipped" => {
+                let why = Skipped::of_name(&told("why"));
+                self.doubts_of(process).skipped(why);
+            }
             "shares" => {
                 let leader = line["with"]
                     .as_u64()
@@ -103,7 +108,10 @@ impl<'a> Walks<'a> {
     }
 
     fn take_told(&mut self, half: Half, what: &str, line: &Value) {
-        if ["raised", "ordered", "reads", "listed", "fetched", "ended"].contains(&what)
+        if [
+            "raised", "ordered", "reads", "listed", "fetched", "withheld", "ended",
+        ]
+        .contains(&what)
             && let Some(told) = self.told_last.get(&half)
             && !self.told[*told].take(line)
         {

@@ -19,8 +19,8 @@ use crate::socket::{Client, Refusal, Socket};
 
 /// Limit of kept lines, for each of the two lists.
 const LINES_MAX: usize = 4096;
-/// Limit of their bytes: paths can be long.
-const BYTES_MAX: usize = 4 << 20;
+/// Limit of their bytes: paths can be long, and an answer is a copy.
+const BYTES_MAX: usize = 1 << 20;
 
 /// Lines as the log has them, without calls, and where they are asked for.
 pub struct Asked {

@@ -59,6 +59,14 @@ enum WalkEvent<'a> {
     Refused { directory: Cow<'a, str> },
     /// Files of the directory were missed in order, but too few of them.
     TooEarly { directory: Cow<'a, str> },
+    /// Nothing is fetched for the process, or no more.
+    Skipped {
+        /// Where it would begin; empty later on.
+        directory: Cow<'a, str>,
+        why: &'static str,
+    },
+    /// Left out, because the process may not read them itself.
+    Withheld { files: u64, directories: u64 },
     /// The process walks below `top`.
     Begun {
         top: Cow<'a, str>,
@@ -159,6 +167,14 @@ impl<'a> Subject<'a> {
             },
             What::TooEarly { directory } => WalkEvent::TooEarly {
                 directory: String::from_utf8_lossy(directory),
+            },
+            What::Skipped { directory, why } => WalkEvent::Skipped {
+                directory: String::from_utf8_lossy(directory),
+                why: why.name(),
+            },
+            What::Withheld { files, directories } => WalkEvent::Withheld {
+                files: *files,
+                directories: *directories,
             },
             What::Begun { top, order } => WalkEvent::Begun {
                 top: String::from_utf8_lossy(top),

@@ -26,6 +26,10 @@ pub struct WatchReport {
     walks: u64,
     /// Suspicions that were wrong.
     refused: u64,
+    /// Times that nothing was fetched for a program, because of its rights or of a limit.
+    skipped: u64,
+    /// Files and directories that were left out, because their reader may not read them.
+    withheld: u64,
     /// Records that found no room.
     lost: u64,
     /// None where profiles are switched off.
@@ -62,6 +66,8 @@ impl WatchReport {
             looks: summary.looks,
             walks: summary.walks,
             refused: summary.refused,
+            skipped: summary.skipped,
+            withheld: summary.withheld,
             lost: summary.lost,
             profiles: summary.profiles.as_ref().map(ProfilesReport::of),
             streams: summary.streams.as_ref().map(StreamsReport::of),
@@ -106,6 +112,15 @@ pub fn human(summary: &Summary, is_dry_run: bool) -> String {
         0 => String::new(),
         lost => format!("; {lost} records were lost on the way"),
     };
+    let skipped = match summary.skipped {
+        0 => String::new(),
+        times => format!("; {times} times a program was skipped (see the log)"),
+    };
+    let withheld = match summary.withheld {
+        0 => String::new(),
+        entries => format!("; {entries} files were left out that their reader may not read"),
+    };
+    let lost = format!("{skipped}{withheld}{lost}");
     let streams = summary
         .streams
         .as_ref()
@@ -178,6 +193,14 @@ mod tests {
             ..Summary::default()
         };
         assert!(human(&reading, true).ends_with("large files 3 windows asked for, 2 MiB fetched"));
+        let bounded = Summary {
+            skipped: 2,
+            withheld: 5,
+            ..Summary::default()
+        };
+        let text = human(&bounded, false);
+        assert!(text.contains("; 2 times a program was skipped"), "{text}");
+        assert!(text.ends_with("; 5 files were left out that their reader may not read"));
         let quiet = Summary::default();
         assert_eq!(human(&quiet, true), "0 walks seen, 0 files missed");
         let document = text::json(&WatchReport::of(&summary(), false));

@@ -10,7 +10,7 @@ mod load;
 mod seeing;
 pub mod telling;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, OnceLock};
@@ -32,10 +32,12 @@ use foreread_watch::log::note::{Note, PlannerCall, What};
 use foreread_watch::paths::joined;
 use foreread_watch::place::Place;
 use foreread_watch::quiet::Quiet;
+use foreread_watch::skipped::Skipped;
 use foreread_watch::stream::{Ask, FileKey, read_pages_of};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::Whom;
+use super::cgroups::Cgroups;
 use super::left_alone::is_program;
 use super::listing::far;
 use abi::Told;
@@ -57,6 +59,12 @@ const END_LIMIT: Duration = Duration::from_millis(600);
 const END_LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Maximum number of known files; the BPF map has room for fewer.
 const FILES_MAX: usize = 4096;
+/// Bytes of the paths of all known files.
+const PATH_BYTES_MAX: usize = 2 << 20;
+/// Bytes of an entry besides its path.
+const ENTRY_BYTES: usize = 128;
+/// Processes that are remembered as left alone.
+const THROTTLED_MAX: usize = 1024;
 
 /// Counters since the start. Pages are of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,8 +98,10 @@ pub(super) struct Options {
     pub numbers_are_ours: bool,
     /// The rights that the thread keeps once the programs are loaded; `None` if it gives up none.
     pub rights: Option<&'static [Capability]>,
-    /// Takes calls of the core, for a log.
-    pub notes: Option<Sender<Note>>,
+    /// Takes notes, of calls of the core only if they are logged.
+    pub notes: Sender<Note>,
+    pub is_logged: bool,
+    pub cgroups: Cgroups,
 }
 
 /// Settings that may change while it runs.
@@ -256,6 +266,8 @@ struct Loop {
     seeing: Seeing,
     fetchers: Option<Fetchers>,
     files: HashMap<FileKey, Option<Arc<Reached>>>,
+    /// Bytes of the paths of these files.
+    path_bytes: usize,
     mount_table: MountTable,
     fetched: (Sender<Fetched>, Receiver<Fetched>),
     summary: StreamsSummary,
@@ -265,12 +277,14 @@ struct Loop {
     gain: Gain,
     /// The time until which hits are not seen, because seeing them brought no gain.
     rests_until: Option<Instant>,
+    /// Processes that were left alone because their I/O is limited.
+    throttled: HashSet<u32>,
 }
 
 impl Loop {
     fn start(options: Options, orders: Receiver<Order>) -> Result<Self, BpfError> {
         let room = room(options.budget_bytes);
-        let is_logged = options.notes.is_some();
+        let is_logged = options.is_logged;
         let seeing = Seeing::start(options.whom, options.tree.as_fd(), room, is_logged)?;
         Ok(Self {
             options,
@@ -279,6 +293,7 @@ impl Loop {
             seeing,
             fetchers: None,
             files: HashMap::new(),
+            path_bytes: 0,
             mount_table: MountTable::default(),
             fetched: channel(),
             summary: StreamsSummary::default(),
@@ -286,15 +301,16 @@ impl Loop {
             quiet: Quiet::default(),
             gain: Gain::default(),
             rests_until: None,
+            throttled: HashSet::new(),
         })
     }
 
     fn run(mut self, stop: &OwnedFd) -> StreamsSummary {
         let mut looked = Instant::now();
         loop {
-            let look_every = match self.options.notes {
-                Some(_) => LOG_EVERY,
-                None => LOOK_EVERY,
+            let look_every = match self.options.is_logged {
+                true => LOG_EVERY,
+                false => LOOK_EVERY,
             };
             let rests = self
                 .rests_until
@@ -349,8 +365,11 @@ impl Loop {
                 name,
                 call_pages_max,
             } => {
-                if self.files.len() >= FILES_MAX {
+                // Each path is held twice, while it is fetched.
+                self.path_bytes += directory.len() + name.len() + ENTRY_BYTES;
+                if self.files.len() >= FILES_MAX || self.path_bytes > PATH_BYTES_MAX {
                     self.files.clear();
+                    self.path_bytes = directory.len() + name.len() + ENTRY_BYTES;
                 }
                 let mounts = self.mount_table.current().ok();
                 let reached = mounts
@@ -368,7 +387,7 @@ impl Loop {
         // A log shall have all accesses, and a dry run fetches nothing, so it can show no gain.
         if let Some(rest) = rest
             && self.seeing.sees_hits()
-            && self.options.notes.is_none()
+            && !self.options.is_logged
             && !self.options.is_dry_run
         {
             self.seeing.rest();
@@ -441,12 +460,16 @@ impl Loop {
         {
             return;
         }
+        let reached = Arc::clone(reached);
+        if self.is_throttled(ask.process) {
+            return;
+        }
         for (_, pages) in ask.ranges() {
             self.summary.windows += 1;
             self.summary.asked_pages += pages;
         }
         if let Some(fetchers) = &mut self.fetchers {
-            fetchers.fetch(Arc::clone(reached), ask);
+            fetchers.fetch(reached, ask);
         }
     }
 
@@ -461,9 +484,9 @@ impl Loop {
     }
 
     fn note_calls(&mut self) {
-        let Some(notes) = &self.options.notes else {
+        if !self.options.is_logged {
             return;
-        };
+        }
         for call in self.seeing.take_calls() {
             let note = Note {
                 process: call.process,
@@ -471,8 +494,35 @@ impl Loop {
                 what: What::Called(PlannerCall::Stream(Box::new(call))),
             };
             // Without a receiver of notes this thread ends soon.
-            let _ = notes.send(note);
+            let _ = self.options.notes.send(note);
         }
+    }
+
+    /// Whether the I/O of a process is limited. Says so once for each process.
+    fn is_throttled(&mut self, process: u32) -> bool {
+        let limits = &self.options.cgroups;
+        let is_throttled =
+            self.options.numbers_are_ours && limits.is_throttled(process) == Some(true);
+        if !is_throttled {
+            self.throttled.remove(&process);
+            return false;
+        }
+        if self.throttled.len() >= THROTTLED_MAX {
+            self.throttled.clear();
+        }
+        if self.throttled.insert(process) {
+            let what = What::Skipped {
+                directory: Vec::new(),
+                why: Skipped::Throttled,
+            };
+            // Without a receiver of notes this thread ends soon.
+            let _ = self.options.notes.send(Note {
+                process,
+                began_by_reads: true,
+                what,
+            });
+        }
+        true
     }
 
     fn leave_when_quiet(&mut self) {

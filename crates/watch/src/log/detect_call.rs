@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::planner::Planner;
 use crate::detect::{Detector, Missed, Suspicion};
 use crate::look::{Look, LookDetector};
+use crate::patience::UserBackoff;
 
 /// A call of a detector.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,7 +56,10 @@ impl From<Line> for DetectCall {
                 look.process = process;
                 complete(suspicion, look.parent, look.device, false);
             }
-            DetectCalled::WasWrong { .. } | DetectCalled::TooEarly | DetectCalled::Ended => {}
+            DetectCalled::WasWrong { .. }
+            | DetectCalled::WasRight { .. }
+            | DetectCalled::TooEarly
+            | DetectCalled::Ended => {}
         }
         Self {
             number,
@@ -89,6 +93,14 @@ pub enum DetectCalled {
     WasWrong {
         /// Whether it was a suspicion of reads, not of looks.
         reads: bool,
+        /// The user of the process. Older logs lack it.
+        #[serde(default)]
+        user: u32,
+    },
+    /// A suspicion was right.
+    WasRight {
+        /// The user of the process.
+        user: u32,
     },
     /// A suspicion of looks was too early.
     TooEarly,
@@ -102,7 +114,7 @@ impl DetectCalled {
     pub fn suspicion(&self) -> Option<&Suspicion> {
         match self {
             Self::Missed { suspicion, .. } | Self::Waited { suspicion, .. } => suspicion.as_ref(),
-            Self::WasWrong { .. } | Self::TooEarly | Self::Ended => None,
+            Self::WasWrong { .. } | Self::WasRight { .. } | Self::TooEarly | Self::Ended => None,
         }
     }
 }
@@ -112,16 +124,21 @@ impl DetectCalled {
 pub struct Detectors {
     reads: Detector,
     looks: LookDetector,
+    users: UserBackoff,
 }
 
 impl Detectors {
     /// Makes a call again, and returns its present answer.
     pub fn make(&mut self, call: &DetectCall) -> Option<Suspicion> {
         match &call.what {
-            DetectCalled::Missed { file, .. } => self.reads.missed(file.clone()),
-            DetectCalled::Waited { look, .. } => self.looks.waited(look.clone()),
-            DetectCalled::WasWrong { reads } => {
-                self.was_wrong(call.process, *reads);
+            DetectCalled::Missed { file, .. } => self.missed(file.clone()),
+            DetectCalled::Waited { look, .. } => self.waited(look.clone()),
+            DetectCalled::WasWrong { reads, user } => {
+                self.was_wrong(call.process, *reads, *user);
+                None
+            }
+            DetectCalled::WasRight { user } => {
+                self.users.was_right(*user);
                 None
             }
             DetectCalled::TooEarly => {
@@ -135,10 +152,26 @@ impl Detectors {
         }
     }
 
-    fn was_wrong(&mut self, process: u32, reads: bool) {
-        match reads {
+    fn missed(&mut self, file: Missed) -> Option<Suspicion> {
+        let user = file.user;
+        let suspicion = self.reads.missed(file)?;
+        (!self.users.passes(user)).then_some(suspicion)
+    }
+
+    fn waited(&mut self, look: Look) -> Option<Suspicion> {
+        let user = look.user;
+        let suspicion = self.looks.waited(look)?;
+        (!self.users.passes(user)).then_some(suspicion)
+    }
+
+    fn was_wrong(&mut self, process: u32, reads: bool, user: u32) {
+        let is_first = match reads {
             true => self.reads.was_wrong(process),
             false => self.looks.was_wrong(process),
+        };
+        // A process that is wrong again and again has a backoff of its own.
+        if is_first {
+            self.users.was_wrong(user);
         }
     }
 
@@ -218,7 +251,7 @@ impl NotedDetectors {
     /// Calls [`Detector::missed`], and notes the call.
     pub fn missed(&mut self, file: Missed) -> Option<Suspicion> {
         let noted = self.note.is_some().then(|| file.clone());
-        let suspicion = self.detectors.reads.missed(file);
+        let suspicion = self.detectors.missed(file);
         if let Some(file) = noted {
             let suspicion = suspicion.clone();
             self.note(file.process, DetectCalled::Missed { file, suspicion });
@@ -229,7 +262,7 @@ impl NotedDetectors {
     /// Calls [`LookDetector::waited`], and notes the call.
     pub fn waited(&mut self, look: Look) -> Option<Suspicion> {
         let noted = self.note.is_some().then(|| look.clone());
-        let suspicion = self.detectors.looks.waited(look);
+        let suspicion = self.detectors.waited(look);
         if let Some(look) = noted {
             let suspicion = suspicion.clone();
             self.note(look.process, DetectCalled::Waited { look, suspicion });
@@ -239,9 +272,15 @@ impl NotedDetectors {
 
     /// Calls [`Detector::was_wrong`] if `reads`, otherwise [`LookDetector::was_wrong`], and notes
     /// the call.
-    pub fn was_wrong(&mut self, process: u32, reads: bool) {
-        self.detectors.was_wrong(process, reads);
-        self.note(process, DetectCalled::WasWrong { reads });
+    pub fn was_wrong(&mut self, process: u32, reads: bool, user: u32) {
+        self.detectors.was_wrong(process, reads, user);
+        self.note(process, DetectCalled::WasWrong { reads, user });
+    }
+
+    /// A suspicion of a process of this user was right, which ends the backoff of the user.
+    pub fn was_right(&mut self, process: u32, user: u32) {
+        self.detectors.users.was_right(user);
+        self.note(process, DetectCalled::WasRight { user });
     }
 
     /// Calls [`LookDetector::was_too_early`], and notes the call.
@@ -290,14 +329,16 @@ mod tests {
             let directory = directory.clone().into_bytes();
             let name = inode.to_string().into_bytes();
             match what {
-                0 => detectors.was_wrong(*process, true),
-                1 => detectors.was_wrong(*process, false),
+                0 => detectors.was_wrong(*process, true, process % 3),
+                1 => detectors.was_wrong(*process, false, process % 3),
+                10 => detectors.was_right(*process, process % 3),
                 2 => detectors.ended(*process),
-                3..10 => {
+                3..=9 => {
                     detectors.missed(Missed {
                         process: *process,
                         thread: *thread,
                         parent: 0,
+                        user: process % 3,
                         device: Device::default(),
                         inode: *inode,
                         directory,
@@ -309,6 +350,7 @@ mod tests {
                         process: *process,
                         thread: *thread,
                         parent: 0,
+                        user: process % 3,
                         device: Device::default(),
                         directory,
                         name,

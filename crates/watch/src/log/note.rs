@@ -11,6 +11,7 @@ use super::stream_call::Call;
 use super::walk_call::WalkCall;
 use crate::order::Order;
 use crate::rest;
+use crate::skipped::Skipped;
 use crate::tally::Tally;
 use crate::walk::Why;
 
@@ -44,6 +45,20 @@ pub enum What {
     Shares {
         /// The process with which the walk began.
         leader: u32,
+    },
+    /// Nothing is fetched for the process, or no more.
+    Skipped {
+        /// The directory in which it would begin; empty later on.
+        directory: Vec<u8>,
+        /// The reason.
+        why: Skipped,
+    },
+    /// Files and directories were left out, because the process may not read them itself.
+    Withheld {
+        /// Number of files.
+        files: u64,
+        /// Number of directories.
+        directories: u64,
     },
     /// The process walks below this directory.
     Begun {

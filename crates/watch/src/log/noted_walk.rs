@@ -72,12 +72,19 @@ impl<'a> NotedWalk<'a> {
         self.note(|_| WalkCalled::Fetching { files: files.len() });
     }
 
-    /// A fetch of these first files of the last decision has ended; `pages` pages came in. `is_cut`
-    /// if it was stopped before all of them were requested.
-    pub fn fetch_ended(&mut self, files: &[FileToFetch], pages: u64, is_cut: bool) {
+    /// A fetch of these first files of the last decision has ended; `pages` pages came in.
+    /// `withheld` of the files were not requested, because the program may not read them. `is_cut`
+    /// if it was stopped before all the others were requested.
+    pub fn fetch_ended(
+        &mut self,
+        files: &[FileToFetch],
+        withheld: usize,
+        pages: u64,
+        is_cut: bool,
+    ) {
         match is_cut {
             true => self.stopped_fetching(files, pages),
-            false => self.fetched(files.len() as u64, pages),
+            false => self.fetched(files.len().saturating_sub(withheld) as u64, pages),
         }
     }
 
@@ -198,6 +205,12 @@ impl<'a> NotedWalk<'a> {
         self.walk.tally()
     }
 
+    /// Returns [`Walk::held_bytes`].
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.walk.held_bytes()
+    }
+
     /// Returns [`Walk::window_files`].
     #[must_use]
     pub fn window_files(&self) -> u64 {
@@ -260,7 +273,7 @@ mod tests {
                 Decision::List(asked) => walk.listed(&asked, &lists(&asked, *room)),
                 Decision::Fetch(files, _) => {
                     walk.fetching(&files);
-                    walk.fetch_ended(&files, room * files.len() as u64, false);
+                    walk.fetch_ended(&files, 0, room * files.len() as u64, false);
                 }
                 Decision::Wait | Decision::End(_) => {}
             },
@@ -268,7 +281,7 @@ mod tests {
                 if let Decision::Fetch(files, _) = walk.decide() {
                     walk.fetching(&files);
                     walk.hit(files[0].inode);
-                    walk.fetch_ended(&files, 3, true);
+                    walk.fetch_ended(&files, 0, 3, true);
                 }
             }
             Happens::Hit(inode) => {
@@ -305,7 +318,7 @@ mod tests {
             };
             walk.fetching(&files[..20]);
             walk.hit(files[0].inode);
-            walk.fetch_ended(&files[..20], 40, is_cut);
+            walk.fetch_ended(&files[..20], 0, 40, is_cut);
             assert_eq!(walk.tally().fetched_files, fetched_files);
             assert_eq!(walk.tally().fetched_pages, 40);
         }

@@ -25,6 +25,7 @@ use foreread_core::Device;
 use foreread_profile::PAGE_BYTES;
 use serde::{Deserialize, Serialize};
 
+use crate::skipped::Skipped;
 use crate::tally::Tally;
 
 pub use parts::{FilePart, Parts, Piece, Remaining};
@@ -68,6 +69,28 @@ pub enum Why {
     Memory,
     /// Nothing may be fetched.
     Stopped,
+    /// It isn't known what the program may read.
+    NotPermitted,
+    /// The I/O of the program's cgroup is limited.
+    Throttled,
+    /// The memory of the watch for its user is used up.
+    UserBudget,
+    /// The memory of the watch is used up.
+    TotalBudget,
+}
+
+impl From<Skipped> for Why {
+    fn from(why: Skipped) -> Self {
+        match why {
+            Skipped::Throttled => Self::Throttled,
+            Skipped::UserBudget => Self::UserBudget,
+            Skipped::TotalBudget => Self::TotalBudget,
+            Skipped::NoPermission
+            | Skipped::UnknownReader
+            | Skipped::MixedThreads
+            | Skipped::Confined => Self::NotPermitted,
+        }
+    }
 }
 
 impl Why {
@@ -82,6 +105,10 @@ impl Why {
             Self::Exited => "exited",
             Self::Memory => "memory",
             Self::Stopped => "stopped",
+            Self::NotPermitted => "not_permitted",
+            Self::Throttled => "throttled",
+            Self::UserBudget => "user_budget",
+            Self::TotalBudget => "total_budget",
         }
     }
 }

@@ -214,7 +214,9 @@ impl<'a> Traversal<'a> {
             false => fetched.metadata_pages,
         };
         let files = std::mem::take(&mut self.fetching);
-        self.walk.fetch_ended(&files, pages, fetched.is_cut);
+        let withheld = usize::try_from(fetched.withheld_files).unwrap_or(usize::MAX);
+        self.walk
+            .fetch_ended(&files, withheld, pages, fetched.is_cut);
         if fetched.lacks_memory {
             self.walk.end_for(Why::Memory);
         }
@@ -241,6 +243,7 @@ impl Ahead for Traversal<'_> {
             Event::Idle => self.walk.end_for(Why::Idle),
             Event::Exited => self.walk.end_for(Why::Exited),
             Event::Stopped => self.walk.end_for(Why::Stopped),
+            Event::Skipped(why) => self.walk.end_for(why.into()),
         }
         false
     }
@@ -271,6 +274,10 @@ impl Ahead for Traversal<'_> {
 
     fn goes_on(&self) -> bool {
         self.walk.goes_on()
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.walk.held_bytes()
     }
 }
 

@@ -18,9 +18,16 @@ pub(super) const LISTS_MAX: usize = 64;
 pub(super) const AHEAD_FILES_MIN: u64 = 64;
 const AHEAD_FILES_PER_USED: u64 = 4;
 
+/// Bytes of the files of one fetch, with their places in the read plan. Files with long names are
+/// fetched in smaller parts, since plans are held several times.
+const FETCH_BYTES_MAX: u64 = 3 << 20;
+/// Bytes of a file in a read plan, besides its name.
+const PLANNED_BYTES: u64 = 160;
+
 /// Files to fetch, each once.
 #[derive(Debug, Default)]
 struct Files {
+    bytes: u64,
     list: Vec<FileToFetch>,
     inodes: HashSet<u64>,
 }
@@ -85,7 +92,11 @@ impl Walk {
         let unknown = ahead.filter(|file| !self.states.contains_key(&file.inode));
         let files_max = usize::try_from(files_max).unwrap_or(usize::MAX);
         for file in unknown.take(files_max) {
+            if files.bytes > FETCH_BYTES_MAX {
+                return;
+            }
             if files.inodes.insert(file.inode) {
+                files.bytes += PLANNED_BYTES + file.name.len() as u64;
                 files.list.push(file.clone());
             }
         }

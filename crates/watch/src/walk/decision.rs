@@ -4,6 +4,8 @@
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+use crate::skipped::Skipped;
+
 /// A file to fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileToFetch {
@@ -44,17 +46,43 @@ pub enum Why {
     Memory,
     /// The watch was told to stop.
     Stopped,
+    /// The program may not read there itself, or it isn't known what it may read.
+    NotPermitted,
+    /// The I/O of the program's cgroup is limited.
+    Throttled,
+    /// The memory of the watch for its user is used up.
+    UserBudget,
+    /// The memory of the watch is used up.
+    TotalBudget,
+}
+
+impl From<Skipped> for Why {
+    fn from(why: Skipped) -> Self {
+        match why {
+            Skipped::Throttled => Self::Throttled,
+            Skipped::UserBudget => Self::UserBudget,
+            Skipped::TotalBudget => Self::TotalBudget,
+            Skipped::NoPermission
+            | Skipped::UnknownReader
+            | Skipped::MixedThreads
+            | Skipped::Confined => Self::NotPermitted,
+        }
+    }
 }
 
 impl Why {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 10] = [
         Self::Left,
         Self::Unused,
         Self::Idle,
         Self::Exited,
         Self::Memory,
         Self::Stopped,
+        Self::NotPermitted,
+        Self::Throttled,
+        Self::UserBudget,
+        Self::TotalBudget,
     ];
 
     /// As a log has it.
@@ -67,6 +95,10 @@ impl Why {
             Self::Exited => "exited",
             Self::Memory => "memory",
             Self::Stopped => "stopped",
+            Self::NotPermitted => "not_permitted",
+            Self::Throttled => "throttled",
+            Self::UserBudget => "user_budget",
+            Self::TotalBudget => "total_budget",
         }
     }
 }

@@ -16,6 +16,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use crate::cursor::Cursors;
+use crate::memory_budget::ELEMENT_BYTES;
 use crate::order::Order;
 use crate::paths::{child_below, common, depth};
 use crate::tally::Tally;
@@ -23,6 +24,7 @@ use crate::window::Window;
 
 pub use decision::{Above, Decision, FileToFetch, Met, Why};
 use steps::Steps;
+pub(crate) use steps::step_bytes;
 
 /// Levels that the top may rise at once.
 const RISE_LEVELS: usize = 3;
@@ -145,6 +147,13 @@ impl Walk {
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.tally
+    }
+
+    /// Bytes of our own memory that it holds.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        let others = self.states.len() + self.looked_before.len();
+        self.steps.bytes() + others as u64 * ELEMENT_BYTES
     }
 
     /// Files that may be in memory ahead of the program.

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use crate::memory_budget::ELEMENT_BYTES;
 use crate::order::{Entry, Order};
 use crate::paths::joined;
 
@@ -16,10 +17,30 @@ pub(super) enum Step {
     Unlisted(Vec<u8>),
 }
 
+/// Bytes of a step besides its name: the step, the allocation of the name, and the entries of the
+/// tables of places and states.
+const STEP_BYTES: u64 = size_of::<Step>() as u64 + ELEMENT_BYTES + 52;
+
+/// Bytes that an entry of a listed directory will hold, as a step.
+pub(crate) fn step_bytes(name: &[u8]) -> u64 {
+    STEP_BYTES + name.len() as u64
+}
+
+impl Step {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::File(file) => step_bytes(&file.name),
+            Self::Unlisted(path) => step_bytes(path),
+        }
+    }
+}
+
 /// Steps by their numbers, which go on when the first ones are forgotten.
 #[derive(Debug)]
 pub(super) struct Steps {
     list: VecDeque<Step>,
+    /// Bytes of all of them.
+    bytes: u64,
     /// Number of the first step: those before it are forgotten.
     front: u64,
     /// Where files are, by their inode numbers.
@@ -33,6 +54,7 @@ impl Steps {
     pub(super) fn below(top: &[u8]) -> Self {
         Self {
             list: VecDeque::from([Step::Unlisted(top.to_vec())]),
+            bytes: step_bytes(top),
             front: 0,
             places: HashMap::new(),
             doors: HashMap::new(),
@@ -41,6 +63,11 @@ impl Steps {
 
     pub(super) fn front(&self) -> u64 {
         self.front
+    }
+
+    /// Bytes that steps, names and tables hold.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes + self.doors.len() as u64 * ELEMENT_BYTES
     }
 
     pub(super) fn len(&self) -> usize {
@@ -109,12 +136,13 @@ impl Steps {
         };
         let at = self.list.iter().position(is_done)?;
         for step in self.list.split_off(at) {
+            self.bytes -= step.bytes();
             match step {
                 Step::Unlisted(path) if lists.contains_key(&path) => {
                     self.append(path, lists, order);
                 }
                 Step::Unlisted(path) if tried.contains(&path) => {}
-                other => self.list.push_back(other),
+                other => self.push(other),
             }
         }
         let front = self.front;
@@ -136,7 +164,7 @@ impl Steps {
         while let Some(rest) = stack.pop() {
             let path = match rest {
                 Rest::File(file) => {
-                    self.list.push_back(Step::File(file));
+                    self.push(Step::File(file));
                     continue;
                 }
                 Rest::Directory(path, inode) => {
@@ -146,7 +174,7 @@ impl Steps {
                 }
             };
             let Some(entries) = lists.get(&path) else {
-                self.list.push_back(Step::Unlisted(path));
+                self.push(Step::Unlisted(path));
                 continue;
             };
             let mut entries = entries.clone();
@@ -166,11 +194,21 @@ impl Steps {
         }
     }
 
+    fn push(&mut self, step: Step) {
+        self.bytes += step.bytes();
+        self.list.push_back(step);
+    }
+
     /// Forgets the first `steps` steps and returns them.
     pub(super) fn forget(&mut self, steps: usize) -> Vec<Step> {
         let steps = steps.min(self.list.len());
         let forgotten: Vec<Step> = self.list.drain(..steps).collect();
+        // What it has grown to is not needed again.
+        if self.list.capacity() > 4 * self.list.len() {
+            self.list.shrink_to(2 * self.list.len());
+        }
         for step in &forgotten {
+            self.bytes -= step.bytes();
             if let Step::File(file) = step {
                 self.places.remove(&file.inode);
             }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LeftAlone {
+pub enum Skipped {
     /// The reader may not read the directory itself.
     NoPermission,
     /// The rights of the reader can't be found.
@@ -23,7 +23,7 @@ pub enum LeftAlone {
     TotalBudget,
 }
 
-impl LeftAlone {
+impl Skipped {
     /// All of them.
     pub const ALL: [Self; 7] = [
         Self::NoPermission,
@@ -76,11 +76,11 @@ mod tests {
 
     #[test]
     fn names_lead_back() {
-        for one in LeftAlone::ALL {
-            assert_eq!(LeftAlone::of_name(one.name()), Some(one));
+        for one in Skipped::ALL {
+            assert_eq!(Skipped::of_name(one.name()), Some(one));
             assert_eq!(serde_json::to_value(one).unwrap(), one.name());
             assert!(!one.words().is_empty());
         }
-        assert_eq!(LeftAlone::of_name("other"), None);
+        assert_eq!(Skipped::of_name("other"), None);
     }
 }
