@@ -98,7 +98,7 @@ impl Drop for Running {
     }
 }
 
-/// A command that reads everything of the server when `BUSY` is set, and a large file; then it
+/// A command that reads everything of the server when `BUSY` is set, and a large file. Then it
 /// waits for the file `go`, and ends with 7.
 fn script(server: &HangingServer, large: &Path, world: &World) -> String {
     let (point, large) = (server.point().display(), large.display());
@@ -318,12 +318,13 @@ fn a_helper_ends_with_the_one_that_it_works_for() {
     until("the helper has ended", || helpers() == 0);
 }
 
-/// Reads the files of a server one after the other, with a pause after each.
+/// Reads the files of a server one after the other, by one process, with a pause after each.
 fn reader(server: &HangingServer) -> Command {
     let mut command = Command::new("sh");
     let files = HangingServer::FILES - 1;
     let script = format!(
-        "for i in $(seq 0 {files}); do cat {}/$i > /dev/null; sleep 0.01; done",
+        "cat $(seq -f '{}/%g' 0 {files}) 2> /dev/null | \
+         while [ $(head -c 65536 | wc -c) -gt 0 ]; do sleep 0.01; done",
         server.point().display()
     );
     command.args(["-c", &script]);

@@ -14,6 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::FileType;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
 /// The first argument of a helper process. Not for people.
@@ -48,6 +49,11 @@ pub fn start() -> io::Result<UnixStream> {
 pub fn become_helper() -> Option<UnixStream> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != VERB {
+        return None;
+    }
+    // Somebody may have typed it.
+    let input = rustix::fs::fstat(io::stdin()).ok()?;
+    if FileType::from_raw_mode(input.st_mode) != FileType::Socket {
         return None;
     }
     let rights = arguments.next()?;
