@@ -65,7 +65,7 @@ impl Moments {
     fn kill(&mut self, round: u32, mut command: Command, directory: &Path) {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().expect("foreread starts");
-        if round % 2 == 0 {
+        if round.is_multiple_of(2) {
             sleep(self.part(self.whole.mul_f64(1.2)));
         } else if waited_for_saving(&mut child, directory) {
             self.kills_while_saving += 1;
