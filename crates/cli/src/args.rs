@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use foreread_core::Bytes;
 
 use crate::advise::args::AdviseArguments;
+use crate::alone::Failed;
 use crate::apply::args::{ApplyArguments, RollbackArguments, StatusArguments};
 use crate::explain::args::ExplainArguments;
 use crate::package::args::PackageArguments;
@@ -111,15 +112,18 @@ impl Verb {
         Arguments::parse().verb
     }
 
-    /// Whether a command runs under this verb, for which all signals are.
-    pub fn wraps_a_command(&self) -> bool {
-        match self {
-            Self::Run(_) | Self::Record(_) => true,
-            Self::Watch(arguments) => !arguments.command.is_empty(),
-            Self::Stat(arguments) => !arguments.command.is_empty(),
-            Self::Analyze(arguments) => !arguments.command.is_empty(),
-            _ => false,
-        }
+    /// The command that runs under this verb, for which all signals are, and what a failure of ours
+    /// means for it.
+    pub fn command(&self) -> Option<(&[OsString], Failed)> {
+        let (command, failed) = match self {
+            Self::Run(arguments) => (&arguments.command, Failed::Nothing),
+            Self::Record(arguments) => (&arguments.command, Failed::Wholly),
+            Self::Watch(arguments) => (&arguments.command, Failed::Partly),
+            Self::Stat(arguments) => (&arguments.command, Failed::Partly),
+            Self::Analyze(arguments) => (&arguments.command, Failed::Wholly),
+            _ => return None,
+        };
+        (!command.is_empty()).then_some((command, failed))
     }
 }
 

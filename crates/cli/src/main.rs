@@ -37,10 +37,13 @@ mod trace;
 mod typed;
 mod watch;
 
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::process::ExitCode;
 
+use alone::{Failed, end_failed};
+use anyhow::Result;
 use args::Verb;
-use foreread_sys::signals;
+use foreread_sys::child;
 
 /// Usage or failure.
 const EXIT_FAILURE: u8 = 2;
@@ -53,35 +56,59 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let verb = Verb::parse();
-    if verb.wraps_a_command() {
-        // Before the first thread.
-        signals::hold();
-    }
-    let done = match verb {
-        Verb::Run(arguments) => run::run(&arguments),
-        Verb::Record(arguments) => run::record(&arguments),
-        Verb::Replay(arguments) => run::replay(&arguments),
-        Verb::Show(arguments) => show::show(&arguments),
-        Verb::Merge(arguments) => merge::merge(&arguments),
-        Verb::Sim(arguments) => sim::sim(&arguments),
-        Verb::Advise(arguments) => advise::advise(&arguments),
-        Verb::Analyze(arguments) => analyze::analyze(&arguments),
-        Verb::Trace(arguments) => trace::trace(&arguments),
-        Verb::Compare(arguments) => compare::compare(&arguments),
-        Verb::Apply(arguments) => apply::apply(&arguments),
-        Verb::Status(arguments) => apply::status(&arguments),
-        Verb::Rollback(arguments) => apply::rollback(&arguments),
-        Verb::Doctor(arguments) => doctor::doctor(&arguments),
-        Verb::Demo(arguments) => demo::demo(&arguments),
-        Verb::Stat(arguments) => stat::stat(&arguments),
-        Verb::Probe(arguments) => probe::probe(&arguments),
-        Verb::Watch(arguments) => watch::watch(&arguments),
-        Verb::Explain(arguments) => explain::explain(&arguments),
-        Verb::CheckKernel(arguments) => check_kernel::check_kernel(&arguments),
-        Verb::Package(arguments) => package::package(&arguments),
+    let Some((command, failed)) = verb.command() else {
+        return run(&verb).unwrap_or_else(|error| {
+            output::error(&error);
+            ExitCode::from(EXIT_FAILURE)
+        });
     };
-    done.unwrap_or_else(|error| {
-        output::error(&error);
-        ExitCode::from(EXIT_FAILURE)
-    })
+    // Before the first thread.
+    child::guard(command, failed != Failed::Wholly);
+    panic::set_hook(Box::new(|panic| output::note(&one_line(panic))));
+    let done = panic::catch_unwind(AssertUnwindSafe(|| run(&verb)));
+    let code = match done {
+        Ok(Ok(code)) => code,
+        Ok(Err(error)) => {
+            output::error(&error);
+            end_failed(command, failed)
+        }
+        Err(_) => end_failed(command, failed),
+    };
+    child::end();
+    code
+}
+
+/// A defect of ours, for whoever reports it.
+fn one_line(panic: &PanicHookInfo<'_>) -> String {
+    let at = panic.location().map(ToString::to_string);
+    let why = panic.payload().downcast_ref::<&str>().copied();
+    let why = why.or_else(|| panic.payload().downcast_ref::<String>().map(String::as_str));
+    let (at, why) = (at.unwrap_or_default(), why.unwrap_or("no reason"));
+    format!("internal error at {at}: {why}")
+}
+
+fn run(verb: &Verb) -> Result<ExitCode> {
+    match verb {
+        Verb::Run(arguments) => run::run(arguments),
+        Verb::Record(arguments) => run::record(arguments),
+        Verb::Replay(arguments) => run::replay(arguments),
+        Verb::Show(arguments) => show::show(arguments),
+        Verb::Merge(arguments) => merge::merge(arguments),
+        Verb::Sim(arguments) => sim::sim(arguments),
+        Verb::Advise(arguments) => advise::advise(arguments),
+        Verb::Analyze(arguments) => analyze::analyze(arguments),
+        Verb::Trace(arguments) => trace::trace(arguments),
+        Verb::Compare(arguments) => compare::compare(arguments),
+        Verb::Apply(arguments) => apply::apply(arguments),
+        Verb::Status(arguments) => apply::status(arguments),
+        Verb::Rollback(arguments) => apply::rollback(arguments),
+        Verb::Doctor(arguments) => doctor::doctor(arguments),
+        Verb::Demo(arguments) => demo::demo(arguments),
+        Verb::Stat(arguments) => stat::stat(arguments),
+        Verb::Probe(arguments) => probe::probe(arguments),
+        Verb::Watch(arguments) => watch::watch(arguments),
+        Verb::Explain(arguments) => explain::explain(arguments),
+        Verb::CheckKernel(arguments) => check_kernel::check_kernel(arguments),
+        Verb::Package(arguments) => package::package(arguments),
+    }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text output on the terminal.
 
+use std::io::{self, Write};
 use std::time::Duration;
 
 use foreread_core::{Bytes, KiB, Pages, Sectors, Unit, grouped};
@@ -10,12 +11,13 @@ use crate::text::printable;
 
 /// One line: what failed and why, innermost reason last.
 pub fn error(error: &anyhow::Error) {
-    eprintln!("foreread: {}", printable(&format!("{error:#}")));
+    note(&format!("{error:#}"));
 }
 
-/// One line that isn't an error.
+/// One line that isn't an error. Where it can't be written, nobody can be told of that.
 pub fn note(text: &str) {
-    eprintln!("foreread: {}", printable(text));
+    let line = format!("foreread: {}\n", printable(text));
+    let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
 /// Pages of 4 KiB as bytes: `133 MiB`.

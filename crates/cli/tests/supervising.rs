@@ -233,3 +233,85 @@ fn who_reads_our_output_does_not_wait_for_what_is_saved() {
     );
     common::service::until("the profile is saved", || stored() != Some(before));
 }
+
+#[test]
+fn a_command_outlives_a_crash_of_what_wraps_it() {
+    let world = World::new();
+    let end = world.path("end");
+    let script = format!("echo ready; {}", marked(&end));
+    for verb in ["run", "watch", "stat", "record"] {
+        let _ = fs::remove_file(&end);
+        let kept = world.path("kept.frp");
+        let mut command = world.foreread(&[verb]);
+        if verb == "record" {
+            if !can_record() {
+                continue;
+            }
+            command.arg("--output").arg(&kept);
+        }
+        command.args(["--", "sh", "-c", &script]);
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        ready(&mut child);
+        kill_process(Pid::from_child(&child), Signal::SEGV).expect("it lives");
+        let output = child.wait_with_output().expect("it ends");
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(7), "{verb}: {said}");
+        assert!(said.contains("the command runs on"), "{verb}: {said}");
+        assert_eq!(fs::read_to_string(&end).expect("it ran"), "once\n");
+    }
+}
+
+#[test]
+fn what_cannot_be_said_or_written_is_no_failure_of_the_command() {
+    let world = World::new();
+    let end = world.path("end");
+    let script = marked(&end).replace("0.3", "0.01");
+    // Standard error on a full disk; a file that can't be made; no file may grow.
+    let ways = [
+        "exec \"$0\" run -- sh -c \"$1\" 2> /dev/full",
+        "exec \"$0\" run --json /no/such/file -- sh -c \"$1\"",
+        "ulimit -f 0; exec \"$0\" run --json run.json -- sh -c 'exit 7'",
+    ];
+    for way in ways {
+        for _ in 0..2 {
+            let _ = fs::remove_file(&end);
+            let wrapped = world.foreread(&[]);
+            let mut command = Command::new("sh");
+            command.args(["-c", way]).arg(wrapped.get_program());
+            command
+                .arg(&script)
+                .env("FOREREAD_STATE_DIR", world.state());
+            command.current_dir(world.path("")).stdin(Stdio::null());
+            let output = command.output().expect("it starts");
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(7), "{way}: {said}");
+            assert!(!said.contains("internal error"), "{way}: {said}");
+            // The limit of file sizes is the command's, too.
+            let is_limited = way.starts_with("ulimit");
+            let ran = fs::read_to_string(&end).unwrap_or_default();
+            assert!(is_limited || ran == "once\n", "{way}: {ran}");
+        }
+    }
+}
+
+#[test]
+fn a_timer_set_before_ends_the_command() {
+    const ALARM: &str = "import os, signal, sys
+signal.alarm(1)
+os.execvp(sys.argv[1], sys.argv[1:])";
+    let world = World::new();
+    let wrapped = world.foreread(&["run", "--", "sleep", "60"]);
+    let output = Command::new("python3")
+        .args(["-c", ALARM])
+        .arg(wrapped.get_program())
+        .args(wrapped.get_args())
+        .env("FOREREAD_STATE_DIR", world.state())
+        .output()
+        .expect("it starts");
+    let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+    assert_eq!(signal, Some(Signal::ALARM.as_raw()), "{}", stderr(&output));
+}

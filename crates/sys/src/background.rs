@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use crate::descriptors::close_all_but;
 use crate::signals;
 
 /// Does work in a process of its own that outlives this one; returns at once.
@@ -100,52 +101,6 @@ fn fork(keep: &[RawFd], work: impl FnOnce()) -> io::Result<()> {
             unsafe { libc::_exit(0) }
         }
         _ => Ok(()),
-    }
-}
-
-/// Closes all descriptors above the standard streams but for some, which are in order.
-///
-/// # Safety
-/// Nobody may use them afterwards.
-pub(crate) unsafe fn close_all_but(keep: &[RawFd]) {
-    let mut first = 3;
-    for kept in keep.iter().map(|kept| kept.cast_unsigned()) {
-        if first < kept {
-            // SAFETY: as the caller promises.
-            unsafe { close_range(first, kept - 1) };
-        }
-        first = first.max(kept + 1);
-    }
-    // SAFETY: as the caller promises.
-    unsafe { close_from(first) };
-}
-
-/// Closes all descriptors from this one on.
-///
-/// # Safety
-/// Nobody may use them afterwards.
-unsafe fn close_from(first: libc::c_uint) {
-    // SAFETY: as the caller promises.
-    unsafe { close_range(first, libc::c_uint::MAX) };
-}
-
-/// Closes the descriptors from `first` to `last`.
-///
-/// # Safety
-/// Nobody may use them afterwards.
-unsafe fn close_range(first: libc::c_uint, last: libc::c_uint) {
-    // SAFETY: plain system calls on numbers; see above.
-    unsafe {
-        if libc::syscall(libc::SYS_close_range, first, last, 0) == 0 {
-            return;
-        }
-        // Before Linux 5.9.
-        let mut limit: libc::rlimit = std::mem::zeroed();
-        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-        let most = u32::try_from(limit.rlim_cur.min(1 << 16)).unwrap_or(1 << 16);
-        for descriptor in first..=last.min(most) {
-            libc::close(descriptor.cast_signed());
-        }
     }
 }
 

@@ -8,22 +8,16 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus};
-use std::thread;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use thiserror::Error;
 
-use crate::signals::{self, Held};
-
-/// Pause after a failed wait. A wait fails by a defect only; the command must be waited for all the
-/// same.
-const AGAIN_AFTER: Duration = Duration::from_millis(20);
-
-/// Pause between two looks at a command whose process has no descriptor.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+use crate::last_resort::{self, Now};
+use crate::signals::{self, Held, LOOK_EVERY};
+use crate::spawning::{NotStarted, Prepared};
 
 /// Why the command wasn't started.
 #[derive(Debug, Error)]
@@ -34,9 +28,12 @@ pub enum SpawnError {
     /// Exit code 126, as shells have it.
     #[error("{0}: {1}")]
     NotExecutable(String, io::Error),
-    /// A signal came before the command was started. Exit code 128 and its number.
+    /// A signal came before the command was started. It ends this process, too.
     #[error("{0} was not started: signal {1} came before")]
     Signalled(String, i32),
+    /// A process beside this one could not be made. The command may [take its place](exec).
+    #[error("no process could be made for {0}: {1}")]
+    NoProcess(String, io::Error),
 }
 
 impl SpawnError {
@@ -45,15 +42,41 @@ impl SpawnError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::NotFound(_) => 127,
-            Self::NotExecutable(..) => 126,
+            Self::NotExecutable(..) | Self::NoProcess(..) => 126,
             Self::Signalled(_, signal) => u8::try_from(128 + signal).unwrap_or(255),
+        }
+    }
+
+    /// The signal that has come.
+    #[must_use]
+    pub fn signal(&self) -> Option<i32> {
+        match self {
+            Self::Signalled(_, signal) => Some(*signal),
+            _ => None,
+        }
+    }
+
+    /// Why exec failed. The search through `PATH` reports "permission denied" also when only a
+    /// directory of it is closed to us; to shells that's a name not found.
+    fn of_exec(name: String, error: io::Error) -> Self {
+        let is_missing = match error.kind() {
+            io::ErrorKind::NotFound => true,
+            io::ErrorKind::PermissionDenied => !is_in_path(name.as_ref()),
+            _ => false,
+        };
+        match is_missing {
+            true => Self::NotFound(name),
+            false => Self::NotExecutable(name, error),
         }
     }
 }
 
+/// Exit code 1.
+const UNKNOWN_STATUS: i32 = 1 << 8;
+
 /// A running command.
 pub struct Running {
-    child: Child,
+    pid: i32,
     /// `None` where the kernel gives none: before Linux 5.3, by a seccomp filter, or for want of
     /// descriptors. SIGCHLD tells of the end, too.
     pidfd: Option<OwnedFd>,
@@ -64,57 +87,54 @@ pub struct Running {
     read_bytes: Option<u64>,
 }
 
+/// Prepares this process for a command that it will wrap. To be called before the first thread.
+///
+/// From now on signals are held back for the command. When this process fails beyond repair, the
+/// command runs all the same: in its place if it wasn't started, else to its end. With
+/// `is_optional` false a command that wasn't started is not started then.
+pub fn guard(arguments: &[OsString], is_optional: bool) {
+    signals::hold();
+    let command = Prepared::new(arguments).ok();
+    last_resort::arm(command.filter(|_| is_optional));
+}
+
 /// Starts a command with our terminal, directory and environment, and with the signal mask and the
 /// ignored signals that this process was started with.
 ///
-/// Signals to this process are passed on by [`Running::wait`]. Signals that a terminal sends to the
-/// whole foreground group reach the command by themselves, so they are not.
-///
-/// If no process can be made for want of descriptors, processes or memory, the command takes the
-/// place of this process.
+/// Signals to this process alone are passed on by [`Running::wait`]. Those to its whole group, such
+/// as a terminal's, reach the command by themselves.
 ///
 /// # Errors
-/// [`SpawnError`] when there is no such command, it can't be executed, or a signal came before.
+/// [`SpawnError`] when there is no such command, it can't be executed, a signal came before, or no
+/// process could be made for it.
 pub fn spawn(arguments: &[OsString]) -> Result<Running, SpawnError> {
-    let Some((program, rest)) = arguments.split_first() else {
-        return Err(SpawnError::NotFound(String::new()));
-    };
-    let name = program.to_string_lossy().into_owned();
     let held = signals::hold();
-    if let Some(signal) = held.ended_by() {
-        return Err(SpawnError::Signalled(name, signal));
-    }
-    let mut command = Command::new(program);
-    command.args(rest);
-    // SAFETY: the function makes async-signal-safe calls only, and allocates nothing.
-    unsafe {
-        command.pre_exec(|| {
-            held.restore();
-            Ok(())
-        });
+    let prepared = prepared(arguments)?;
+    let (signal, kept) = held.before_start();
+    if let Some(signal) = signal {
+        return Err(SpawnError::Signalled(prepared.name(), signal));
     }
     let read_before_bytes = children_read_bytes();
-    let not_started = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound => SpawnError::NotFound(name.clone()),
-        io::ErrorKind::PermissionDenied if !is_in_path(program) => {
-            SpawnError::NotFound(name.clone())
+    let started = prepared.start(last_resort::starting());
+    last_resort::is_now(&match started {
+        Ok(pid) => Now::Running(pid),
+        Err(NotStarted::NoProcess(_)) => Now::NotStarted,
+        Err(NotStarted::NotExecuted(_)) => Now::Refused,
+    });
+    let pid = match started {
+        Ok(pid) => pid,
+        Err(NotStarted::NoProcess(error)) => {
+            return Err(SpawnError::NoProcess(prepared.name(), error));
         }
-        _ => SpawnError::NotExecutable(name.clone(), error),
-    };
-    let child = match command.spawn() {
-        Ok(child) => child,
-        // A process beside ours failed for lack of a resource; exec in our place may still work.
-        Err(error) if is_shortage(&error) => {
-            crate::start_pages::read_rest();
-            return Err(not_started(command.exec()));
+        Err(NotStarted::NotExecuted(error)) => {
+            return Err(SpawnError::of_exec(prepared.name(), error));
         }
-        Err(error) => return Err(not_started(error)),
     };
+    held.pass_on_after_start(&kept, pid);
     crate::start_pages::read_rest();
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let pidfd = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     Ok(Running {
-        child,
+        pid,
         pidfd,
         held,
         status: None,
@@ -123,14 +143,35 @@ pub fn spawn(arguments: &[OsString]) -> Result<Running, SpawnError> {
     })
 }
 
-/// Whether no process could be made, for want of descriptors, processes or memory.
-fn is_shortage(error: &io::Error) -> bool {
-    let number = error.raw_os_error().unwrap_or(0);
-    [libc::EMFILE, libc::ENFILE, libc::EAGAIN, libc::ENOMEM].contains(&number)
+/// Executes a command in the place of this process. Returns why that failed.
+#[must_use]
+pub fn exec(arguments: &[OsString]) -> SpawnError {
+    let prepared = match prepared(arguments) {
+        Ok(prepared) => prepared,
+        Err(error) => return error,
+    };
+    crate::start_pages::read_rest();
+    signals::hold().dismiss_witness();
+    SpawnError::of_exec(prepared.name(), prepared.exec())
 }
 
-/// Whether a command name means a file that is there. The search through `PATH` reports "permission
-/// denied" also when only a directory of it is closed to us; to shells that's a name not found.
+fn prepared(arguments: &[OsString]) -> Result<Prepared, SpawnError> {
+    Prepared::new(arguments).map_err(|error| {
+        let name = arguments.first().map(|name| name.to_string_lossy());
+        SpawnError::of_exec(name.unwrap_or_default().into_owned(), error)
+    })
+}
+
+/// How the command that was [guarded](guard) ended; `None` when it has not been started.
+#[must_use]
+pub fn status_of_guarded() -> Option<ExitStatus> {
+    match last_resort::now() {
+        Now::Ended(status) => Some(ExitStatus::from_raw(status)),
+        _ => None,
+    }
+}
+
+/// Whether a command name means a file that is there.
 fn is_in_path(program: &OsStr) -> bool {
     if program.as_bytes().contains(&b'/') {
         return true;
@@ -143,7 +184,7 @@ impl Running {
     /// Process number.
     #[must_use]
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.pid.cast_unsigned()
     }
 
     /// Readable when the command may have ended; `None` where the kernel gives no such descriptor.
@@ -152,31 +193,47 @@ impl Running {
         self.pidfd.as_ref().map(AsFd::as_fd).or(self.held.as_fd())
     }
 
-    /// Waits for the end of the command, at most `limit`; passes signals on meanwhile.
-    ///
-    /// # Errors
-    /// When the kernel refuses to wait.
-    pub fn wait(&mut self, limit: Option<Duration>) -> io::Result<Option<ExitStatus>> {
+    /// Waits for the end of the command, at most `limit`. Meanwhile it passes signals on, and stops
+    /// this process when the command is stopped. A call that the kernel refuses is made again.
+    pub fn wait(&mut self, limit: Option<Duration>) -> Option<ExitStatus> {
         if self.status.is_some() {
-            return Ok(self.status);
+            return self.status;
         }
         let pidfd = self.pidfd.as_ref().map(AsFd::as_fd);
-        // SIGCHLD is lost if the first thread of this process doesn't hold it back.
-        let limit = match pidfd {
-            Some(_) => limit,
-            None => Some(limit.map_or(LOOK_EVERY, |limit| limit.min(LOOK_EVERY))),
+        // SIGCHLD alone is no proof: it may have come, and been taken, before the command was
+        // known.
+        let limit = match (pidfd, self.held.as_fd()) {
+            (Some(_), Some(_)) => limit,
+            _ => Some(limit.map_or(LOOK_EVERY, |limit| limit.min(LOOK_EVERY))),
         };
-        let mut came = self.held.wait(pidfd, limit)?;
+        let mut came = self.held.wait(pidfd, limit);
         while let Some(signal) = came {
-            signal.pass_on(self.child.id());
+            self.held.pass_on(signal, self.pid);
             came = self.held.next();
         }
-        if let Some(status) = self.child.try_wait()? {
-            self.status = Some(status);
-            let read_bytes = children_read_bytes().zip(self.read_before_bytes);
-            self.read_bytes = read_bytes.map(|(after, before)| after.saturating_sub(before));
+        self.look();
+        self.status
+    }
+
+    /// Looks whether the command has ended, or was stopped.
+    fn look(&mut self) {
+        let mut status = 0;
+        let flags = libc::WNOHANG | libc::WUNTRACED;
+        // SAFETY: the kernel fills a number that lives through the call.
+        let waited = unsafe { libc::waitpid(self.pid, &raw mut status, flags) };
+        if waited < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD) {
+            // Somebody else has waited for it; nothing tells how it ended.
+            status = UNKNOWN_STATUS;
+        } else if waited != self.pid {
+            return;
+        } else if libc::WIFSTOPPED(status) {
+            self.held.stop_as(libc::WSTOPSIG(status), self.pid);
+            return;
         }
-        Ok(self.status)
+        self.status = Some(ExitStatus::from_raw(status));
+        last_resort::is_now(&Now::Ended(status));
+        let read_bytes = children_read_bytes().zip(self.read_before_bytes);
+        self.read_bytes = read_bytes.map(|(after, before)| after.saturating_sub(before));
     }
 
     /// Waits for the end of the command, however long that takes.
@@ -191,10 +248,8 @@ impl Running {
         mut meanwhile: impl FnMut(),
     ) -> ExitStatus {
         loop {
-            match self.wait(every) {
-                Ok(Some(status)) => return status,
-                Ok(None) => {}
-                Err(_) => thread::sleep(AGAIN_AFTER),
+            if let Some(status) = self.wait(every) {
+                return status;
             }
             meanwhile();
         }
@@ -237,27 +292,24 @@ fn children_read_bytes() -> Option<u64> {
         .checked_mul(BLOCK_BYTES)
 }
 
-/// Ends this process as the program ended: same exit code, or same signal.
+/// Ends this process as the command ended: same exit code, or same signal.
 pub fn end_as(status: ExitStatus) -> ! {
     if let Some(signal) = status.signal() {
-        // SAFETY: plain system calls on this process; a core file of ours would only hide the
-        // program's own.
-        unsafe {
-            let none = libc::rlimit {
-                rlim_cur: 0,
-                rlim_max: 0,
-            };
-            libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
-            libc::signal(signal, libc::SIG_DFL);
-            let mut set: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&raw mut set);
-            libc::sigaddset(&raw mut set, signal);
-            libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
-            libc::raise(signal);
-        }
-        std::process::exit(128 + signal);
+        end_by(signal);
     }
+    end();
     std::process::exit(status.code().unwrap_or(1));
+}
+
+/// Ends this process by a signal.
+pub fn end_by(signal: i32) -> ! {
+    end();
+    signals::end_by(signal)
+}
+
+/// To be called when this process is about to end.
+pub fn end() {
+    signals::hold().dismiss_witness();
 }
 
 #[cfg(test)]
@@ -273,7 +325,7 @@ mod tests {
         let mut running = running("exit 7");
         running.pidfd = None;
         assert_eq!(running.wait_to_end().code(), Some(7));
-        assert_eq!(running.wait(None).unwrap().unwrap().code(), Some(7));
+        assert_eq!(running.wait(None).unwrap().code(), Some(7));
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub fn become_helper() -> Option<UnixStream> {
         if socket < 0 {
             libc::_exit(1);
         }
-        crate::background::close_all_but(&[socket]);
+        crate::descriptors::close_all_but(&[socket]);
         OwnedFd::from_raw_fd(socket)
     };
     keep_only(rights).ok()?;

@@ -16,6 +16,7 @@ use foreread_sys::save;
 use indicatif::ProgressBar;
 
 use super::Analyzed;
+use crate::alone::not_started;
 use crate::args::AnalyzeArguments;
 use crate::output;
 
@@ -122,15 +123,12 @@ fn during(
     let mut running = match child::spawn(&arguments.command) {
         Ok(running) => running,
         Err(error) => {
-            output::note(&error.to_string());
-            return Ok(Err(ExitCode::from(error.exit_code())));
+            return Ok(Err(not_started(&error, &arguments.command)));
         }
     };
     // An error drops what runs, which waits for its end.
     loop {
-        let status = running
-            .wait(Some(DRAIN_EVERY))
-            .context("cannot wait for the command")?;
+        let status = running.wait(Some(DRAIN_EVERY));
         sink.take(watcher)?;
         if let Some(status) = status {
             return Ok(Ok(status));

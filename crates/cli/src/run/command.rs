@@ -5,12 +5,9 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::ExitCode;
 
 use foreread_profile::Program;
-use foreread_sys::child;
 
-use crate::output;
 use crate::script;
 use crate::store::Key;
 
@@ -41,19 +38,5 @@ pub fn remedy() -> &'static str {
             "recording needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN: run it with sudo; \
              foreread doctor says more"
         }
-    }
-}
-
-/// Says why the command couldn't be started; the exit code that a shell gives then.
-pub fn spawn_failed(error: &child::SpawnError) -> ExitCode {
-    output::note(&error.to_string());
-    ExitCode::from(error.exit_code())
-}
-
-/// The kernel may find what we didn't; then the command runs by itself.
-pub fn not_started(spawned: Result<child::Running, child::SpawnError>) -> ExitCode {
-    match spawned {
-        Err(error) => spawn_failed(&error),
-        Ok(mut running) => child::end_as(running.wait_to_end()),
     }
 }

@@ -11,6 +11,7 @@ mod shortfall;
 mod timeline;
 mod traced;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,11 +25,12 @@ use foreread_profile::{Profile, encode};
 use foreread_sys::background::in_background;
 use foreread_sys::{child, save};
 
+use crate::alone::{not_started, run_alone};
 use crate::args::{RecordArguments, ReplayArguments, RunArguments};
 use crate::left_alone;
 use crate::output;
 use crate::store::{self, Key, Lesson, Store, Stored};
-use command::{not_started, program_of, remedy, spawn_failed};
+use command::{program_of, remedy};
 use replayed::ReplayDone;
 use session::{Failure, Session, Work};
 
@@ -39,7 +41,10 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let key = store::find_executable(name).map(|path| Key::of(&path, &arguments.command));
     let Some(key) = key else {
         // Let the kernel say why; nothing is left to be done ahead of it.
-        return Ok(not_started(child::spawn(&arguments.command)));
+        return Ok(match run_alone(&arguments.command) {
+            Ok(status) => child::end_as(status),
+            Err(code) => code,
+        });
     };
     let store = Store::find();
     let stored = match &store {
@@ -87,7 +92,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     };
     let mut done = match session.run(profile, work) {
         Ok(done) => done,
-        Err(failure) => return not_run(failure),
+        Err(failure) => return not_run(failure, &arguments.command),
     };
     done.measured.verdict = verdict;
     done.measured.trouble.extend(left_alone::clauses());
@@ -145,9 +150,9 @@ fn save_later(store: &Store, key: &Key, lesson: Lesson) {
     }
 }
 
-fn not_run(failure: Failure) -> Result<ExitCode> {
+fn not_run(failure: Failure, command: &[OsString]) -> Result<ExitCode> {
     match failure {
-        Failure::Spawn(error) => Ok(spawn_failed(&error)),
+        Failure::Spawn(error) => Ok(not_started(&error, command)),
         Failure::NoRecorder(reasons) => bail!(
             "nothing here can record: {}; {}",
             reasons.join("; "),
@@ -179,7 +184,7 @@ pub fn record(arguments: &RecordArguments) -> Result<ExitCode> {
     };
     let mut done = match session.run(None, Work::Record) {
         Ok(done) => done,
-        Err(failure) => return not_run(failure),
+        Err(failure) => return not_run(failure, &arguments.command),
     };
     done.measured.trouble.extend(left_alone::clauses());
     if let Some(Lesson::Recorded(profile)) = done.lesson.take() {

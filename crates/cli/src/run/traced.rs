@@ -10,7 +10,8 @@ use foreread_linux_recorder::{TraceError, TraceRecorder, Traced};
 use foreread_sys::{child, save};
 use serde::Serialize;
 
-use super::command::{remedy, spawn_failed, words};
+use super::command::{remedy, words};
+use crate::alone::not_started;
 use crate::args::{RecordArguments, RecorderChoice};
 use crate::output;
 use crate::text;
@@ -44,7 +45,7 @@ pub fn record(arguments: &RecordArguments, path: &std::path::Path) -> Result<Exi
     }
     let mut running = match child::spawn(&arguments.command) {
         Ok(running) => running,
-        Err(error) => return Ok(spawn_failed(&error)),
+        Err(error) => return Ok(not_started(&error, &arguments.command)),
     };
     // The command goes on when the trace can't be written.
     let mut written = Ok(());

@@ -25,7 +25,7 @@ use args::StatArguments;
 use json::StatReport;
 use report::{Once, Telling};
 
-use crate::alone::{run_alone, run_on};
+use crate::alone::{not_started, run_alone, run_on};
 use crate::socket::Socket;
 use crate::{output, text};
 
@@ -95,8 +95,8 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
         false => match child::spawn(&arguments.command) {
             Ok(running) => Some(session.during(running)),
             Err(error) => {
-                output::note(&error.to_string());
-                return Ok(ExitCode::from(error.exit_code()));
+                drop(session);
+                return Ok(not_started(&error, &arguments.command));
             }
         },
     };
@@ -158,10 +158,7 @@ impl Session<'_> {
 
     /// Follows a command to its end, also if nothing can be told of it any more.
     fn during(&mut self, mut running: Running) -> ExitStatus {
-        let mut wait = |limit| {
-            let ended = running.wait(Some(limit));
-            ended.context("cannot wait for the command")
-        };
+        let mut wait = |limit| Ok(running.wait(Some(limit)));
         let followed = match self.follow(&mut wait) {
             Ok(Some(status)) => self.tell().map(|()| Some(status)),
             // All has been told before it ended.

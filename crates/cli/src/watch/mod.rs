@@ -34,7 +34,7 @@ use log::Log;
 use report::WatchReport;
 use service::Service;
 
-use crate::alone::run_on;
+use crate::alone::{not_started, run_on};
 use crate::left_alone::{self, News};
 use crate::{output, text};
 
@@ -101,8 +101,8 @@ pub fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
     match child::spawn(&arguments.command) {
         Ok(running) => session.during(running),
         Err(error) => {
-            output::note(&error.to_string());
-            Ok(ExitCode::from(error.exit_code()))
+            drop(session);
+            Ok(not_started(&error, &arguments.command))
         }
     }
 }
@@ -240,13 +240,10 @@ impl Session<'_> {
 
     fn during(mut self, mut running: Running) -> Result<ExitCode> {
         loop {
-            let ended = running.wait(Some(Duration::ZERO));
-            let turned = match ended.context("cannot wait for the command") {
-                Ok(Some(status)) => return self.end(Some(status)),
-                Ok(None) => self.watching.turn(running.ended_fd(), PASS_ON_EVERY),
-                Err(error) => return self.run_on(&mut running, &error),
-            };
-            match turned {
+            if let Some(status) = running.wait(Some(Duration::ZERO)) {
+                return self.end(Some(status));
+            }
+            match self.watching.turn(running.ended_fd(), PASS_ON_EVERY) {
                 Ok(notes) => self.log.write(&notes),
                 Err(error) => return self.run_on(&mut running, &error.into()),
             }
