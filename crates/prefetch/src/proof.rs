@@ -62,6 +62,15 @@ const QUIET: Duration = Duration::from_millis(10);
 /// The time that is waited for after many pauses.
 const QUIET_MAX: Duration = Duration::from_secs(10);
 
+/// Time between two looks; a look takes some 50 us.
+const LOOK_AFTER: Duration = Duration::from_millis(1);
+/// The same, while nothing is limited.
+const LOOK_AFTER_IF_PROVEN: Duration = Duration::from_millis(4);
+/// The same at most, in a pause.
+const LOOK_AFTER_MAX: Duration = Duration::from_secs(1);
+/// Looks within the time that a pause lasts at least.
+const LOOKS_OF_PAUSE: u32 = 8;
+
 /// In a proven replay, so long without a read of the program's own counts as a sign: it finds what
 /// was brought in, or waits for it.
 const SIGN_OF_SILENCE: Duration = Duration::from_millis(4);
@@ -149,6 +158,17 @@ impl Proof {
     #[must_use]
     pub fn allowance(&self) -> Allowance {
         Allowance::of_level(self.level)
+    }
+
+    /// Time until the next look. A replay that pauses for long is looked at seldom: its program may
+    /// run for days.
+    #[must_use]
+    pub fn look_after(&self) -> Duration {
+        match self.level {
+            0 => (self.quiet / LOOKS_OF_PAUSE).clamp(LOOK_AFTER, LOOK_AFTER_MAX),
+            LEVEL_MAX.. => LOOK_AFTER_IF_PROVEN,
+            _ => LOOK_AFTER,
+        }
     }
 
     /// The results so far.

@@ -323,7 +323,8 @@ impl Session<'_> {
             gate: Some(guard.gate()),
             ..Options::default()
         };
-        Executor::default().start(Arc::new(ReadPlan::from(&**profile)), &options)
+        let plan = Arc::new(ReadPlan::from(&**profile));
+        Executor::default().start_then(plan, &options, guard.replay_ended())
     }
 
     /// Replays, and records in full beside it.

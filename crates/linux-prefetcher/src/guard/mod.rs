@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Keeps a replay from slowing a program that goes elsewhere.
 //!
-//! A thread looks each millisecond how much the program had disks read, and whether it came to
+//! A thread looks now and then how much the program had disks read, and whether it came to
 //! entries of the profile by itself. From this, [`Proof`] says how much the replay may have under
 //! way. If neither can be found out, nothing is limited.
 
@@ -20,11 +20,6 @@ use foreread_sys::tree_reads::{open_paths, tree_reads};
 pub use gate::Gate;
 pub(crate) use gate::Look;
 use signs::Signs;
-
-/// Time between two looks, while something is limited; a look takes some 50 µs.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// The same, while nothing is.
-const LOOK_EVERY_IF_PROVEN: Duration = Duration::from_millis(4);
 
 /// See the [module](self). Dropped, it limits nothing any more.
 pub struct Guard {
@@ -83,6 +78,14 @@ impl Guard {
         move |pages| shared.used_pages.store(pages, Ordering::Relaxed)
     }
 
+    /// A way to tell that nothing of the replay is under way any more. There is nothing left to be
+    /// limited then, and the program may run for days: the guard ends.
+    #[must_use]
+    pub fn replay_ended(&self) -> impl FnOnce() + Send + 'static {
+        let shared = Arc::clone(&self.shared);
+        move || shared.is_over.store(true, Ordering::Relaxed)
+    }
+
     /// The results so far.
     #[must_use]
     pub fn followed(&self) -> Followed {
@@ -135,10 +138,7 @@ impl Shared {
             self.gate.set(allowance);
             let followed = self.followed.lock();
             *followed.unwrap_or_else(PoisonError::into_inner) = proof.followed();
-            thread::sleep(match allowance {
-                Allowance::ALL => LOOK_EVERY_IF_PROVEN,
-                _ => LOOK_EVERY,
-            });
+            thread::sleep(proof.look_after());
         }
     }
 }
