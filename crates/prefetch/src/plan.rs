@@ -163,7 +163,11 @@ impl ReadPlan {
             parent,
             name_start: u32::try_from(self.names.len()).ok()?,
             name_length: u8::try_from(name.len()).ok()?,
-            range_start: u32::try_from(self.ranges.len()).ok()?,
+            // As the builder has it, so that a plan comes back as it was.
+            range_start: match ranges {
+                [] => 0,
+                _ => u32::try_from(self.ranges.len()).ok()?,
+            },
             range_count: u32::try_from(ranges.len()).ok()?,
             ..node
         });

@@ -159,6 +159,7 @@ impl<T: Default> Table<T> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn the_user_that_holds_most_loses_its_oldest_process() {
@@ -206,8 +207,8 @@ mod tests {
                     let found = (of_user.clone().map(|slot| slot.bytes).sum(), of_user.count());
                     prop_assert_eq!(*held, found);
                 }
-                let users = each.map(|slot| slot.user);
-                prop_assert_eq!(users.collect::<std::collections::BTreeSet<_>>().len(), table.users.len());
+                let users: BTreeSet<u32> = each.map(|slot| slot.user).collect();
+                prop_assert_eq!(users.len(), table.users.len());
             }
         }
     }

@@ -6,8 +6,8 @@
 //! program in a limited cgroup would go round the limit, and such programs are left alone.
 //!
 //! Input: the texts of `/proc/PID/cgroup`, of our mounts, and of the files of limits. Output: the
-//! files to read, and whether one of them limits reads. A limit counts whatever disk it is for: file
-//! systems on partitions, device mapper and btrfs have other device numbers than the disk.
+//! files to read, and whether one of them limits reads. A limit counts whatever disk it is for:
+//! file systems on partitions, device mapper and btrfs have other device numbers than the disk.
 
 use foreread_core::mounts::Mounts;
 
