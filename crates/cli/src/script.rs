@@ -14,8 +14,8 @@ use std::path::Path;
 
 use foreread_profile::Script;
 
-/// Programs whose first operand that is a file tells them what to do. A version may follow the name,
-/// such as in `python3.12`.
+/// Programs whose first operand that is a file tells them what to do. A version may follow the
+/// name, such as in `python3.12`.
 const INTERPRETERS: [&str; 25] = [
     "ash", "bash", "bun", "busybox", "csh", "dash", "deno", "expect", "fish", "guile", "julia",
     "ksh", "lua", "mksh", "node", "nodejs", "perl", "php", "pypy", "python", "Rscript", "ruby",

@@ -77,7 +77,9 @@ impl Lesson {
                 if profile.nodes == replayed.nodes && profile.ranges == replayed.ranges {
                     profile.age_unused(&unused);
                 }
-                if news.nodes.len() > 1 {
+                // What a program reads elsewhere is recorded by the next run, and held against what
+                // was known.
+                if news.nodes.len() > 1 && !is_astray {
                     let part = Observation::Refresh {
                         data: false,
                         lookups: false,

@@ -204,11 +204,6 @@ fn a_program_that_goes_elsewhere_is_left_alone_and_recorded_next() {
     let following = &elsewhere["following"];
     assert!(number(following, "/pauses") > 0, "{elsewhere:#}");
     assert_eq!(elsewhere["recorded_next"], true, "{elsewhere:#}");
-    // In pauses nothing is read: most of the profile never was.
-    assert!(
-        number(&elsewhere, "/replay/arrived_pages") < PAGES / 4,
-        "{elsewhere:#}"
-    );
     let next = stick.run(&["sh", &script]);
     assert_eq!(next["mode"], "replayed-recorded", "{next:#}");
     assert_eq!(stick.known(), (0, FILES));

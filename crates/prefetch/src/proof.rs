@@ -12,8 +12,9 @@
 //!   what may be under way, until nothing is limited any more.
 //! * It reads by itself, and nothing shows that it follows: it goes elsewhere. The replay pauses,
 //!   so no read of the program waits behind a read of ours.
-//! * It reads nothing. No read of it can be delayed, so a little may be under way. Once it reads
-//!   again without a sign, the replay pauses, and waits twice as long the next time.
+//! * It reads nothing. No read of it can be delayed, so a little may be under way, unless the
+//!   program is known to have changed. Once it reads again without a sign, the replay pauses, and
+//!   waits twice as long the next time.
 
 use std::time::Duration;
 
@@ -72,7 +73,7 @@ const LOOK_AFTER_MAX: Duration = Duration::from_secs(1);
 const LOOKS_OF_PAUSE: u32 = 8;
 
 /// In a proven replay, so long without a read of the program's own counts as a sign: it finds what
-/// was brought in, or waits for it.
+/// was brought in, or waits for it. The time begins when it has gone on after its own last read.
 const SIGN_OF_SILENCE: Duration = Duration::from_millis(4);
 
 /// Reads of its own after which a program goes elsewhere, without a sign among them. Four for each
@@ -84,8 +85,8 @@ const MISSES_FOR_LEVEL: u64 = 4;
 /// two looks. Small reads ask for 4 to 16 KiB, reads with readahead for up to 128 KiB.
 const MISS_BYTES: u64 = 32 << 10;
 
-/// Reads that are counted between two looks. Where processor time is short, looks are far apart, and
-/// a sign is missed sooner than a read.
+/// Reads that are counted between two looks. Where processor time is short, looks are far apart,
+/// and a sign is missed sooner than a read.
 const MISSES_OF_LOOK_MAX: u64 = 2;
 
 /// Signs that are needed at first of a profile with doubts, and most that are needed after pauses.
@@ -99,6 +100,8 @@ pub struct Seen {
     pub at: Duration,
     /// Bytes that the program itself had disks read. While this isn't known, it is 0.
     pub own_bytes: u64,
+    /// How often a processor was given to the program. One that waits for a read is given none.
+    pub slices: u64,
     /// Entries of the profile that the program came to, and the replay did not.
     pub signs: u64,
     /// Pages that the replay brought in and that the program used. While this isn't known, it is 0.
@@ -121,6 +124,7 @@ pub struct Followed {
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Proof {
+    in_doubt: bool,
     level: u8,
     is_proven: bool,
     seen: Seen,
@@ -130,8 +134,10 @@ pub struct Proof {
     signs_next: u64,
     /// Reads of the program's own since the last sign.
     misses: u64,
-    /// When the program read last, or the level was raised.
+    /// When the program read last, or went on after that, or the level was raised.
     silent_since: Duration,
+    /// Whether it may still wait for the last read of its own.
+    waits: bool,
     quiet: Duration,
     followed: Followed,
 }
@@ -142,6 +148,7 @@ impl Proof {
     pub fn new(in_doubt: bool) -> Self {
         let signs = if in_doubt { SIGNS_IN_DOUBT } else { 1 };
         Self {
+            in_doubt,
             level: u8::from(!in_doubt),
             is_proven: false,
             seen: Seen::default(),
@@ -149,6 +156,7 @@ impl Proof {
             signs_next: signs,
             misses: 0,
             silent_since: Duration::ZERO,
+            waits: false,
             quiet: QUIET,
             followed: Followed::default(),
         }
@@ -183,6 +191,7 @@ impl Proof {
     /// Takes in what was seen, and says how much may be under way from now on.
     pub fn look(&mut self, seen: Seen) -> Allowance {
         let own_bytes = seen.own_bytes.saturating_sub(self.seen.own_bytes);
+        let has_run = seen.slices != self.seen.slices;
         let came = seen.signs > self.seen.signs;
         let is_sign = came || seen.used_pages > self.seen.used_pages;
         self.followed.signs = seen.signs;
@@ -190,6 +199,7 @@ impl Proof {
         self.seen = Seen {
             at: seen.at,
             own_bytes: seen.own_bytes.max(self.seen.own_bytes),
+            slices: seen.slices,
             signs: seen.signs.max(self.seen.signs),
             used_pages: seen.used_pages.max(self.seen.used_pages),
         };
@@ -204,8 +214,13 @@ impl Proof {
             self.followed.astray_misses += misses;
         }
         let is_silent = own_bytes == 0;
+        if self.waits && is_silent && has_run {
+            self.waits = false;
+            self.silent_since = seen.at;
+        }
+        self.waits |= !is_silent;
         match self.is_proven {
-            true => self.look_at_proven(is_sign, is_silent),
+            true => self.look_at_proven(is_sign),
             false => self.look_at_unproven(is_silent),
         }
         if !is_silent {
@@ -214,14 +229,14 @@ impl Proof {
         self.allowance()
     }
 
-    fn look_at_proven(&mut self, is_sign: bool, is_silent: bool) {
+    fn look_at_proven(&mut self, is_sign: bool) {
         let patience = MISSES_MAX.min(MISSES_FOR_LEVEL * u64::from(self.level));
         if self.misses >= patience {
             self.pause();
             self.is_proven = false;
             self.signs_next = (self.signs_next * 2).min(SIGNS_MAX);
             self.signs_needed = self.seen.signs + self.signs_next;
-        } else if is_sign || (is_silent && self.is_silent_for(SIGN_OF_SILENCE)) {
+        } else if is_sign || (!self.waits && self.is_silent_for(SIGN_OF_SILENCE)) {
             self.raise(LEVEL_MAX);
         }
     }
@@ -234,7 +249,7 @@ impl Proof {
         } else if !is_silent && self.level > 0 {
             self.pause();
             self.quiet = (self.quiet * 2).min(QUIET_MAX);
-        } else if is_silent && self.is_silent_for(self.quiet) {
+        } else if !self.waits && !self.in_doubt && self.is_silent_for(self.quiet) {
             self.raise(LEVEL_UNPROVEN_MAX);
         }
     }
@@ -356,21 +371,42 @@ mod tests {
     #[test]
     fn a_program_that_waits_for_the_replay_gives_it_all() {
         let mut proof = Proof::new(false);
-        let waits = |_| Seen {
+        let waits_for_ours = |at: u64| Seen {
             own_bytes: 4096,
+            signs: 1,
+            slices: at.min(3),
+            ..Seen::default()
+        };
+        assert_eq!(look_from(&mut proof, 1, 40, waits_for_ours), Allowance::ALL);
+    }
+
+    #[test]
+    fn a_program_that_waits_for_its_own_read_proves_nothing() {
+        let mut proof = Proof::new(false);
+        let waits = |at: u64| Seen {
+            own_bytes: 4096 * (at / 40),
+            slices: at / 40,
             signs: 1,
             ..Seen::default()
         };
-        assert_eq!(look_from(&mut proof, 1, 40, waits), Allowance::ALL);
+        look_from(&mut proof, 40, 39, waits);
+        let at_first = proof.allowance();
+        assert_ne!(at_first, Allowance::ALL);
+        // It goes on with its next read at once.
+        assert_eq!(look_from(&mut proof, 80, 39, waits), at_first);
+        assert_eq!(
+            look_from(&mut proof, 120, 40 * 8, waits),
+            Allowance::NOTHING
+        );
     }
 
     #[test]
     fn a_silent_program_without_proof_is_given_little() {
-        for in_doubt in [false, true] {
+        for (in_doubt, level) in [(false, LEVEL_UNPROVEN_MAX), (true, 0)] {
             let mut proof = Proof::new(in_doubt);
             let silent = |_| Seen::default();
             let allowed = look_from(&mut proof, 1, 1000, silent);
-            assert_eq!(allowed, Allowance::of_level(LEVEL_UNPROVEN_MAX));
+            assert_eq!(allowed, Allowance::of_level(level));
         }
     }
 
@@ -380,6 +416,7 @@ mod tests {
         // A read each 30 ms, none of the profile.
         look_from(&mut proof, 1, 10_000, |at| Seen {
             own_bytes: at / 30 * 4096,
+            slices: at,
             ..Seen::default()
         });
         assert!(proof.followed().pauses <= 3, "{:?}", proof.followed());
@@ -415,6 +452,7 @@ mod tests {
             for (wait_ms, reads) in steps {
                 seen.at += ms(wait_ms);
                 seen.own_bytes += reads * 4096;
+                seen.slices += 1;
                 met += u64::from(reads > 0 && proof.allowance() != Allowance::NOTHING);
                 let allowed = proof.look(seen);
                 prop_assert!(allowed.reads <= 4);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::limits::{ARGUMENTS_BYTES_MAX, ARGUMENTS_MAX, SCRIPTS_MAX, TEXT_BYTES_MAX};
 use crate::path_tree::PathTree;
 use crate::types::{
-    Mount, Node, NodeId, NodeKind, PageRange, Profile, Program, RUNS_MAX, Run, Source,
+    Mount, Node, NodeId, NodeKind, PageRange, Profile, Program, RUNS_MAX, Run, Source, Uses,
 };
 
 impl Profile {
@@ -151,6 +151,12 @@ impl Node {
         names
             .get(start..start + usize::from(self.name_length))
             .unwrap_or(&[])
+    }
+
+    /// Whether any program of the same interpreter comes to it: executables and what is mapped.
+    #[must_use]
+    pub const fn is_of_any_program(&self) -> bool {
+        self.uses.contains(Uses::EXECUTED) || self.uses.contains(Uses::MAPPED)
     }
 
     /// Its ranges, given [`Profile::ranges`]; empty when that is another profile's.

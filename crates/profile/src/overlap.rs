@@ -11,12 +11,16 @@ const COMMON_SHARE: u64 = 8;
 const OTHER_MIN_PAGES: u64 = 64;
 
 /// Whether what was recorded in full is of another program than `known`: it reads little of that,
-/// and something else. Of a program that was changed a little, or that ended early, both must not
+/// and something else. What any program of its interpreter reads, such as libraries, doesn't count.
+/// Of a program that was changed a little, or that ended early, both must not
 /// be taken for true.
 #[must_use]
 pub fn is_another(known: &Profile, recorded: &Profile) -> bool {
-    let mut common = 0u64;
+    let (mut common, mut all) = (0u64, 0u64);
     for (id, node) in recorded.files() {
+        if node.is_of_any_program() {
+            continue;
+        }
         let old = known.find(&recorded.path(id));
         let old = old.filter(|old| {
             let inode = known.node(*old).map(|node| node.identity.inode);
@@ -24,9 +28,16 @@ pub fn is_another(known: &Profile, recorded: &Profile) -> bool {
         });
         let old = old.map_or(&[][..], |old| known.ranges(old));
         common = common.saturating_add(common_pages(old, recorded.ranges(id)));
+        all = all.saturating_add(pages(recorded.ranges(id)));
     }
-    let other = recorded.total_pages().saturating_sub(common);
-    common.saturating_mul(COMMON_SHARE) < known.total_pages() && other >= OTHER_MIN_PAGES
+    let known_files = known.files().filter(|(_, node)| !node.is_of_any_program());
+    let known_pages: u64 = known_files.map(|(id, _)| pages(known.ranges(id))).sum();
+    let other = all.saturating_sub(common);
+    common.saturating_mul(COMMON_SHARE) < known_pages && other >= OTHER_MIN_PAGES
+}
+
+fn pages(ranges: &[PageRange]) -> u64 {
+    ranges.iter().map(|range| range.pages).sum()
 }
 
 /// Pages in both of two lists that are sorted and don't overlap in themselves.

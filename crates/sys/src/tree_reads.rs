@@ -16,6 +16,8 @@ const DESCRIPTORS_MAX: usize = 64;
 pub struct TreeReads {
     /// Bytes that they had disks read, metadata and readahead included.
     pub read_bytes: u64,
+    /// How often their first threads were given a processor.
+    pub slices: u64,
     /// Their numbers.
     pub pids: Vec<u32>,
 }
@@ -38,6 +40,7 @@ pub fn tree_reads(pid: u32) -> Option<TreeReads> {
     }
     Some(TreeReads {
         read_bytes: sum,
+        slices: pids.iter().filter_map(|pid| slices(*pid)).sum(),
         pids,
     })
 }
@@ -53,6 +56,12 @@ pub fn open_paths(pid: u32) -> Vec<Vec<u8>> {
         .map(|path| path.into_os_string().into_vec())
         .filter(|path| path.starts_with(b"/") && !path.starts_with(b"/dev/"))
         .collect()
+}
+
+/// The third number of `schedstat`; `None` where the kernel keeps none.
+fn slices(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+    text.split_whitespace().nth(2)?.parse().ok()
 }
 
 fn read_bytes(io: &[u8]) -> Option<u64> {

@@ -47,8 +47,9 @@ impl Work {
     /// Chooses by the profile, if there is one, and the verdict on its runs.
     ///
     /// Without BPF nothing is seen beside a replay but how much the program still had disks read.
-    /// So it is replayed alone, until that shows that the profile misses much. `in_doubt` is whether
-    /// the program may read something else by now: then the judgement of its runs isn't its own.
+    /// So it is replayed alone, until that shows that the profile misses much. `in_doubt` is
+    /// whether the program may read something else by now: then the judgement of its runs isn't its
+    /// own.
     pub fn choose(
         profile: Option<&Profile>,
         verdict: Option<Verdict>,

@@ -116,7 +116,7 @@ impl Shared {
         if !signs.can_tell() && !in_doubt {
             return;
         }
-        let mut own_bytes = 0;
+        let (mut own_bytes, mut slices) = (0, 0);
         while !self.is_over.load(Ordering::Relaxed) {
             let reads = match self.pid.load(Ordering::Relaxed) {
                 0 => None,
@@ -125,6 +125,7 @@ impl Shared {
             let has_read = reads.as_ref().is_some_and(|now| now.read_bytes > own_bytes);
             if let Some(reads) = reads {
                 own_bytes = own_bytes.max(reads.read_bytes);
+                slices = reads.slices;
                 // A process that waits for a file has it open.
                 let open = reads.pids.iter().filter(|_| has_read);
                 signs.take_open(open.flat_map(|pid| open_paths(*pid)));
@@ -132,6 +133,7 @@ impl Shared {
             let allowance = proof.look(Seen {
                 at: began.elapsed(),
                 own_bytes,
+                slices,
                 signs: signs.count(has_read),
                 used_pages: self.used_pages.load(Ordering::Relaxed),
             });

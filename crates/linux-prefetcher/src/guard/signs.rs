@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use foreread_profile::{Node, NodeId, NodeKind, PAGE_BYTES, Profile, Uses};
+use foreread_profile::{NodeId, NodeKind, PAGE_BYTES, Profile};
 use foreread_sys::cache::{cached_pages, has_cachestat, missing_by_map};
 use foreread_sys::mounts::{Mounts, mounts_of_self};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
@@ -69,22 +69,28 @@ pub(super) struct Signs {
     watched: Vec<Watched>,
     /// Nodes that were open once.
     opened: HashSet<NodeId>,
-    in_doubt: bool,
+    takes_all: bool,
     count: u64,
 }
 
 impl Signs {
-    /// `in_doubt`: entries that any program of this interpreter comes to are no signs. These are
-    /// the executables and what is mapped.
+    /// Entries that any program of the same interpreter comes to are no signs: the executables and
+    /// what is mapped. If nearly all are such, they are, unless the program is `in_doubt`.
     pub fn new(profile: Arc<Profile>, gate: Arc<Gate>, in_doubt: bool) -> Self {
+        let own = entries(&profile, true);
+        let takes_all = !in_doubt && own.len() < WATCHED;
+        let later = match takes_all {
+            true => entries(&profile, false),
+            false => own,
+        };
         let mut signs = Self {
             mounts: mounts_of_self().unwrap_or_default(),
             pages: profile.total_pages(),
-            later: entries(&profile, in_doubt),
+            later,
             next: Vec::new(),
             watched: Vec::new(),
             opened: HashSet::new(),
-            in_doubt,
+            takes_all,
             count: 0,
             profile,
             gate,
@@ -105,7 +111,7 @@ impl Signs {
             let Some((id, node)) = found.and_then(|id| Some((id, self.profile.node(id)?))) else {
                 continue;
             };
-            if node.identity.inode == 0 || (self.in_doubt && is_of_any_program(node)) {
+            if node.identity.inode == 0 || (!self.takes_all && node.is_of_any_program()) {
                 continue;
             }
             let pages: u64 = self
@@ -246,17 +252,12 @@ fn is_cached(file: &OwnedFd, page: u64) -> Option<bool> {
     Some(missing.is_empty())
 }
 
-/// Whether any program of the same interpreter comes to it.
-fn is_of_any_program(node: &Node) -> bool {
-    node.uses.contains(Uses::EXECUTED) || node.uses.contains(Uses::MAPPED)
-}
-
-fn entries(profile: &Profile, in_doubt: bool) -> Vec<Entry> {
+fn entries(profile: &Profile, own_only: bool) -> Vec<Entry> {
     let mut entries = Vec::with_capacity(profile.nodes.len() + profile.ranges.len());
     for (id, node) in profile.iter() {
         if node.kind == NodeKind::Absent
             || node.identity.inode == 0
-            || (in_doubt && is_of_any_program(node))
+            || (own_only && node.is_of_any_program())
         {
             continue;
         }
@@ -289,7 +290,7 @@ mod tests {
     use std::path::Path;
 
     use foreread_prefetch::proof::Allowance;
-    use foreread_profile::{Identity, ProfileBuilder, Program, Source};
+    use foreread_profile::{Identity, ProfileBuilder, Program, Source, Uses};
     use rustix::fs::{Advice, fadvise};
 
     use super::*;
