@@ -11,9 +11,9 @@ mod signs;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use foreread_prefetch::proof::{Allowance, Followed, Proof, Seen};
+use foreread_prefetch::proof::{Followed, Proof, Seen};
 use foreread_profile::Profile;
 use foreread_sys::tree_reads::{open_paths, tree_reads};
 
