@@ -219,7 +219,7 @@ impl Session<'_> {
         cached_permille: Option<u16>,
         mut timeline: Timeline,
     ) -> Result<Done, Failure> {
-        let guard = Guard::start(Arc::clone(profile), self.in_doubt);
+        let guard = self.guard(profile);
         let replay = Arc::new(self.start_replay(profile, &guard));
         let mut running = match child::spawn(self.arguments) {
             Ok(running) => running,
@@ -313,6 +313,15 @@ impl Session<'_> {
         })
     }
 
+    /// Without BPF too little is seen of a program for a replay to wait for proof: on busy
+    /// processors a right profile came too late in 1 of 3 runs. A profile in doubt has to wait.
+    fn guard(&self, profile: &Arc<Profile>) -> Guard {
+        match may_use_bpf(self.recorder) || self.in_doubt {
+            true => Guard::start(Arc::clone(profile), self.in_doubt),
+            false => Guard::absent(),
+        }
+    }
+
     /// Metadata is read at once; data is held back until what becomes of it can be counted.
     fn start_replay(&self, profile: &Arc<Profile>, guard: &Guard) -> Fetch {
         let hold_data = may_use_bpf(self.recorder);
@@ -336,7 +345,7 @@ impl Session<'_> {
         mut timeline: Timeline,
     ) -> Result<Done, Failure> {
         let mut refusals = self.refused.clone();
-        let guard = Guard::start(Arc::clone(profile), self.in_doubt);
+        let guard = self.guard(profile);
         let replay = self.start_replay(profile, &guard);
         let mut recorder = AnyRecorder::start(self.recorder, Watch::Everything, &mut refusals);
         let bpf_refused = refused_bpf(recorder.as_ref(), &refusals);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use foreread_prefetch::proof::{Followed, Proof, Seen};
+use foreread_prefetch::proof::{Allowance, Followed, Proof, Seen};
 use foreread_profile::Profile;
 use foreread_sys::tree_reads::{open_paths, tree_reads};
 
@@ -60,6 +60,23 @@ impl Guard {
         Self { shared }
     }
 
+    /// A guard that limits nothing.
+    #[must_use]
+    pub fn absent() -> Self {
+        let gate = Gate::new(Allowance::ALL);
+        gate.open();
+        let shared = Shared {
+            gate: Arc::new(gate),
+            pid: AtomicU32::new(0),
+            used_pages: AtomicU64::new(0),
+            is_over: AtomicBool::new(true),
+            followed: Mutex::default(),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
     /// What the threads of the replay ask.
     #[must_use]
     pub fn gate(&self) -> Arc<Gate> {
@@ -72,7 +89,6 @@ impl Guard {
     }
 
     /// A way to tell how many pages of the replay the program has used.
-    #[must_use]
     pub fn used_pages(&self) -> impl Fn(u64) + Send + 'static {
         let shared = Arc::clone(&self.shared);
         move |pages| shared.used_pages.store(pages, Ordering::Relaxed)
@@ -80,7 +96,6 @@ impl Guard {
 
     /// A way to tell that nothing of the replay is under way any more. There is nothing left to be
     /// limited then, and the program may run for days: the guard ends.
-    #[must_use]
     pub fn replay_ended(&self) -> impl FnOnce() + Send + 'static {
         let shared = Arc::clone(&self.shared);
         move || shared.is_over.store(true, Ordering::Relaxed)
