@@ -235,8 +235,8 @@ fn a_replay_ends_though_a_server_hangs_and_names_it() {
         write(&profile, &profile_of(&files));
         let profile = profile.to_str().expect("a text");
         let all = files.len() as u64 * HangingServer::FILE_PAGES * 4096;
-        // The helper reads all of it while the server answers. On busy processors a server may make no
-        // progress for seconds, which counts as hanging: so one at a time, and again if need be.
+        // The helper reads all of it while the server answers. On busy processors a server may
+        // make no progress for seconds, which counts as hanging: one at a time, again if need be.
         let one_at_a_time = HEALTHY.lock().unwrap_or_else(PoisonError::into_inner);
         let replay = || {
             let command = world.foreread(&["replay", profile]);
