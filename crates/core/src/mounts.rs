@@ -32,6 +32,34 @@ pub struct MountPoint {
     pub super_options: Vec<u8>,
 }
 
+/// Whether file systems of this type answer by themselves, from a device of this machine.
+#[must_use]
+pub fn is_on_local_device(fs_type: &[u8]) -> bool {
+    const LOCAL: [&[u8]; 20] = [
+        b"bcachefs",
+        b"btrfs",
+        b"erofs",
+        b"exfat",
+        b"ext2",
+        b"ext3",
+        b"ext4",
+        b"f2fs",
+        b"hfsplus",
+        b"iso9660",
+        b"jfs",
+        b"msdos",
+        b"nilfs2",
+        b"ntfs3",
+        b"overlay",
+        b"reiserfs",
+        b"squashfs",
+        b"vfat",
+        b"xfs",
+        b"zfs",
+    ];
+    LOCAL.contains(&fs_type)
+}
+
 impl MountPoint {
     /// Lower and upper directories of an overlay, topmost first.
     #[must_use]
@@ -64,31 +92,9 @@ impl MountPoint {
     /// [`Mounts::is_local`].
     #[must_use]
     pub fn has_local_type(&self) -> bool {
-        const LOCAL: [&[u8]; 20] = [
-            b"bcachefs",
-            b"btrfs",
-            b"erofs",
-            b"exfat",
-            b"ext2",
-            b"ext3",
-            b"ext4",
-            b"f2fs",
-            b"hfsplus",
-            b"iso9660",
-            b"jfs",
-            b"msdos",
-            b"nilfs2",
-            b"ntfs3",
-            b"overlay",
-            b"reiserfs",
-            b"squashfs",
-            b"vfat",
-            b"xfs",
-            b"zfs",
-        ];
         // A lookup in autofs waits for the daemon that mounts.
         let is_made_up = self.is_virtual() && self.fs_type != b"autofs";
-        is_made_up || LOCAL.contains(&self.fs_type.as_slice())
+        is_made_up || is_on_local_device(&self.fs_type)
     }
 
     /// The device number of its superblock.

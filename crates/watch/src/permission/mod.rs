@@ -16,6 +16,8 @@ mod acl;
 mod credentials;
 mod view;
 
+use foreread_core::mounts::is_on_local_device;
+
 pub use acl::{Acl, Entry, ListState, Tag};
 pub use credentials::{Credentials, IdMap, Privilege, differ};
 pub use view::translate;
@@ -31,34 +33,15 @@ const TYPE_DIRECTORY: u32 = 0o040_000;
 /// them the kernel ignores the list.
 const GROUP_BITS: u32 = 0o070;
 
-/// File systems whose files are protected by these rules alone, and that answer from a device of
-/// this machine. A server may have other rules (NFS with `root_squash`), or never answer.
-const LOCAL: [&[u8]; 19] = [
-    b"bcachefs",
-    b"btrfs",
-    b"erofs",
-    b"exfat",
-    b"ext2",
-    b"ext3",
-    b"ext4",
-    b"f2fs",
-    b"hfsplus",
-    b"iso9660",
-    b"jfs",
-    b"msdos",
-    b"nilfs2",
-    b"ntfs3",
-    b"overlay",
-    b"squashfs",
-    b"udf",
-    b"vfat",
-    b"xfs",
-];
+/// File systems of this machine whose files other rules protect, or more than these: access control
+/// lists of NFS, a list in another form.
+const WITH_OTHER_RULES: [&[u8]; 2] = [b"reiserfs", b"zfs"];
 
-/// Whether files of this type of file system are protected by the rules of this module alone.
+/// Whether files of this type of file system are protected by the rules of this module alone. A
+/// server may have other rules (NFS with `root_squash`).
 #[must_use]
 pub fn is_local(fs_type: &[u8]) -> bool {
-    LOCAL.contains(&fs_type)
+    is_on_local_device(fs_type) && !WITH_OTHER_RULES.contains(&fs_type)
 }
 
 /// The facts about a file or directory by which access is decided.
