@@ -7,7 +7,6 @@
 
 mod common;
 
-use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::path::Path;
@@ -15,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use common::{World, large_profile, stderr};
+use common::{World, can_record, has_temporary, large_profile, read, stderr};
 use foreread_profile::{encode, merge_profiles};
 use foreread_testbed::fake_sysfs::{FakeDisk, Tree};
 use serde_json::Value;
@@ -77,21 +76,10 @@ impl Moments {
     }
 }
 
-fn is_temporary(name: &str) -> bool {
-    name.ends_with(".foreread-tmp")
-}
-
-fn names(directory: &Path) -> BTreeSet<String> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect()
-}
-
 /// Waits for the temporary file or the end.
 fn waited_for_saving(child: &mut Child, directory: &Path) -> bool {
     while child.try_wait().expect("its state").is_none() {
-        if names(directory).iter().any(|name| is_temporary(name)) {
+        if has_temporary(directory) {
             return true;
         }
     }
@@ -131,8 +119,35 @@ fn a_profile_is_the_old_or_the_new_one() {
     assert!(olds > 0, "no kill came before the end");
     timed(merge());
     assert!(fs::read(&out).expect("the result") == new);
-    let left = names(&state);
-    assert_eq!(left, BTreeSet::from(["out.frp".to_owned()]));
+    assert!(!has_temporary(&state));
+}
+
+#[test]
+fn a_killed_run_leaves_a_whole_profile() {
+    if !can_record() {
+        return;
+    }
+    let world = World::new();
+    world.tree(2000, 100);
+    let (tree, state) = (world.path("tree"), world.state());
+    let tree = tree.to_str().expect("text");
+    // grep finds nothing and exits with 1.
+    let search = ["sh", "-c", "! grep -rq needle \"$1\"", "sh", tree];
+    let run = || world.foreread(&[&["run", "--fresh", "-q", "--"][..], &search].concat());
+    let mut moments = Moments::of(timed(run()));
+    let [path] = &world.profiles()[..] else {
+        panic!("{:?}", world.profiles())
+    };
+    assert!(read(path).files().count() >= 2000);
+    // A run takes ten times as long as a merge.
+    for round in 0..kills() / 5 {
+        moments.kill(round, run(), &state);
+        assert!(read(path).files().count() >= 2000, "round {round}");
+    }
+    println!("{} killed while saving", moments.kills_while_saving);
+    // The next run removes temporary files of killed runs.
+    timed(run());
+    assert!(!has_temporary(&state));
 }
 
 #[test]
@@ -181,9 +196,5 @@ fn a_changed_setting_is_always_in_the_journal() {
     println!("{changed} changed, {unchanged} unchanged, {saving} killed while journalling");
     timed(apply());
     timed(rollback());
-    let left: Vec<String> = names(&state)
-        .into_iter()
-        .filter(|name| is_temporary(name))
-        .collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert!(!has_temporary(&state));
 }

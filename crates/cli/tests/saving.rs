@@ -5,124 +5,11 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{World, can_record, is_root, large_profile, read, stderr};
-use foreread_profile::{encode, merge_profiles};
-
-fn is_temporary(path: &Path) -> bool {
-    path.to_str()
-        .is_some_and(|path| path.ends_with(".foreread-tmp"))
-}
-
-fn has_temporary(directory: &Path) -> bool {
-    fs::read_dir(directory)
-        .expect("the directory")
-        .flatten()
-        .any(|entry| is_temporary(&entry.path()))
-}
-
-fn start(mut command: Command) -> Child {
-    command
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("foreread starts")
-}
-
-fn kill(mut child: Child) {
-    // It may have ended by itself: then there's nothing to kill.
-    let _ = child.kill();
-    child.wait().expect("it is waited for");
-}
-
-/// Waits for the temporary file or the end.
-fn wait_for_saving(child: &mut Child, directory: &Path) -> bool {
-    while child.try_wait().expect("its state").is_none() {
-        if has_temporary(directory) {
-            return true;
-        }
-    }
-    false
-}
-
-#[test]
-fn a_killed_merge_leaves_the_old_or_the_new() {
-    const FILES: u64 = 30_000;
-    const KILLS: u32 = 48;
-    let world = World::new();
-    let [one, two] = [large_profile(FILES, 0), large_profile(FILES, 1 << 40)];
-    common::write(&world.path("one"), &one);
-    common::write(&world.path("two"), &two);
-    let (old, new) = (encode(&one), encode(&merge_profiles(&one, &two)));
-    let (state, out) = (world.state(), world.state().join("out.frp"));
-    let merge = || world.foreread(&["merge", "-o", "state/out.frp", "one", "two"]);
-    let started = Instant::now();
-    assert!(merge().output().expect("starts").status.success());
-    let whole = started.elapsed();
-    assert!(fs::read(&out).expect("the result") == new);
-    let (mut olds, mut news, mut while_saving) = (0, 0, 0);
-    for round in 0..KILLS {
-        fs::write(&out, &old).expect("the old one");
-        let mut child = start(merge());
-        if round % 2 == 0 {
-            sleep(whole * round / KILLS);
-        } else if wait_for_saving(&mut child, &state) {
-            while_saving += 1;
-            sleep(Duration::from_micros(u64::from(round) * 100));
-        }
-        kill(child);
-        let there = fs::read(&out).expect("there is one");
-        olds += u32::from(there == old);
-        news += u32::from(there == new);
-        assert!(
-            there == old || there == new,
-            "round {round}: {} bytes",
-            there.len()
-        );
-    }
-    println!("{olds} old, {news} new, {while_saving} killed while saving");
-    assert!(olds > 0, "no kill came before the end");
-    assert!(merge().output().expect("starts").status.success());
-    assert!(fs::read(&out).expect("the result") == new);
-}
-
-#[test]
-fn a_killed_run_leaves_a_whole_profile() {
-    const KILLS: u32 = 30;
-    if !can_record() {
-        return;
-    }
-    let world = World::new();
-    world.tree(2000, 100);
-    let (tree, state) = (world.path("tree"), world.state());
-    let tree = tree.to_str().expect("text");
-    let run = || world.foreread(&["run", "--fresh", "-q", "--", "grep", "-rq", "needle", tree]);
-    let started = Instant::now();
-    let output = run().output().expect("starts");
-    let whole = started.elapsed();
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let [path] = &world.profiles()[..] else {
-        panic!("{:?}", world.profiles())
-    };
-    assert!(read(path).files().count() >= 2000);
-    for round in 0..KILLS {
-        let mut child = start(run());
-        if round % 2 == 0 {
-            sleep(whole * round / KILLS);
-        } else if wait_for_saving(&mut child, &state) {
-            sleep(Duration::from_micros(u64::from(round) * 50));
-        }
-        kill(child);
-        assert!(read(path).files().count() >= 2000, "round {round}");
-    }
-    // The next run removes temporary files of killed runs.
-    assert_eq!(run().output().expect("starts").status.code(), Some(1));
-    assert!(!has_temporary(&state));
-}
+use common::{World, can_record, is_root, read, stderr};
 
 #[test]
 fn runs_at_once_all_work_and_save_a_whole_profile() {
@@ -160,7 +47,7 @@ fn runs_at_once_all_work_and_save_a_whole_profile() {
             .files()
             .filter(|(id, _)| profile.name(*id).starts_with(b"file-"));
         assert_eq!(tops.count(), 500, "round {round}");
-        assert!(!has_temporary(&world.state()));
+        assert!(!common::has_temporary(&world.state()));
     }
 }
 

@@ -216,3 +216,10 @@ pub fn binary_for_all(world: &World) -> PathBuf {
 pub fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/profiles/v1.foreread")
 }
+
+/// Whether a directory has a file that a save has begun and not ended.
+pub fn has_temporary(directory: &Path) -> bool {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name());
+    names.any(|name| name.as_encoded_bytes().ends_with(b".foreread-tmp"))
+}
