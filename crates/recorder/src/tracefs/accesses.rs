@@ -21,6 +21,7 @@ pub struct Accessed {
     /// Pages of 4 KiB.
     pub pages: Pages,
     last_read: Option<LastRead>,
+    added: Option<Added>,
 }
 
 impl Accessed {
@@ -32,6 +33,7 @@ impl Accessed {
             need_ns,
             pages,
             last_read: None,
+            added: None,
         }
     }
 }
@@ -85,9 +87,55 @@ impl LastRead {
     }
 }
 
+/// Pages that came into the page cache since the latest read of the inode, in the kernel's pages:
+/// the first run of them without a gap.
+#[derive(Clone, Copy, Debug)]
+struct Added {
+    pid: i32,
+    start: u64,
+    end: u64,
+}
+
+impl Added {
+    fn after(run: Option<Self>, touch: &Touch) -> Self {
+        match run {
+            Some(run) if run.pid == touch.pid && run.end == touch.start => Self {
+                end: touch.end,
+                ..run
+            },
+            Some(run) if run.pid == touch.pid => run,
+            _ => Self {
+                pid: touch.pid,
+                start: touch.start,
+                end: touch.end,
+            },
+        }
+    }
+
+    /// Where a read really began whose first event is missing (see [`LastRead::begin`]), with no
+    /// read before that would tell. A read that misses brings in pages from its own start on.
+    fn begin(run: Option<Self>, touch: &Touch) -> Option<u64> {
+        let run = run.filter(|run| run.pid == touch.pid)?;
+        (run.start < touch.start && touch.start <= run.end).then_some(run.start)
+    }
+}
+
 /// Chunks of 64 pages, some 50 bytes each.
 const CHUNKS_MAX: u64 = 1 << 18;
 const INODES_MAX: usize = 1 << 18;
+
+/// The accesses of the inode; `None` without room for it.
+fn accessed<'a>(
+    inodes: &'a mut HashMap<InodeKey, Accessed>,
+    touch: &Touch,
+) -> Option<&'a mut Accessed> {
+    let key = (touch.device, touch.inode);
+    if inodes.len() >= INODES_MAX && !inodes.contains_key(&key) {
+        return None;
+    }
+    let new = || Accessed::new(Uses(0), u64::MAX, Pages::default());
+    Some(inodes.entry(key).or_insert_with(new))
+}
 
 /// Accesses by inode.
 #[derive(Debug)]
@@ -121,6 +169,15 @@ impl Accesses {
         }
     }
 
+    /// Notes that pages came into the page cache, which alone is no access.
+    pub fn note_added(&mut self, touch: &Touch) {
+        if let Some(accessed) = accessed(&mut self.inodes, touch) {
+            accessed.added = Some(Added::after(accessed.added, touch));
+            // The next read of the same pages must see it.
+            self.last = None;
+        }
+    }
+
     /// Adds an access.
     pub fn note(&mut self, touch: &Touch) {
         self.calls += 1;
@@ -135,16 +192,16 @@ impl Accesses {
         if touch.start >= touch.end {
             return;
         }
-        if self.inodes.len() >= INODES_MAX && !self.inodes.contains_key(&key) {
+        let Some(accessed) = accessed(&mut self.inodes, touch) else {
             self.lost_inodes += 1;
             return;
-        }
-        let accessed = self
-            .inodes
-            .entry(key)
-            .or_insert_with(|| Accessed::new(Uses(0), u64::MAX, Pages::default()));
+        };
         let begin = if touch.kind == Kind::Read {
-            let begin = LastRead::begin(accessed.last_read, touch);
+            let mut begin = LastRead::begin(accessed.last_read, touch);
+            if begin == touch.start {
+                begin = Added::begin(accessed.added.take(), touch).unwrap_or(begin);
+            }
+            accessed.added = None;
             accessed.last_read = Some(LastRead::after(accessed.last_read, touch, begin));
             begin
         } else {
@@ -173,7 +230,9 @@ impl Accesses {
 
     /// All inodes with what was accessed of them.
     #[must_use]
-    pub fn into_inodes(self) -> HashMap<InodeKey, Accessed> {
+    pub fn into_inodes(mut self) -> HashMap<InodeKey, Accessed> {
+        // Of some, pages only came into the page cache.
+        self.inodes.retain(|_, accessed| accessed.uses != Uses(0));
         self.inodes
     }
 }
@@ -229,6 +288,30 @@ mod tests {
             72,
             "two events of a read"
         );
+    }
+
+    #[test]
+    fn a_first_read_whose_first_event_is_missing_begins_where_its_misses_begin() {
+        let mut accesses = Accesses::new(UNIT);
+        let added = |start, end| touch(Kind::Added, 7, start, end, 1);
+        let read = |start, end| touch(Kind::Read, 7, start, end, 2);
+        accesses.note_added(&added(0, 4));
+        accesses.note_added(&added(4, 16));
+        accesses.note_added(&added(32, 64));
+        accesses.note(&read(16, 24));
+        assert_eq!(accesses.pages_of((8 << 20, 7)), 24);
+        // Far on, too. What was brought in before the latest read tells nothing.
+        accesses.note_added(&added(1000, 1032));
+        accesses.note(&read(1010, 1024));
+        accesses.note(&read(1100, 1102));
+        assert_eq!(accesses.pages_of((8 << 20, 7)), 24 + 24 + 2);
+        // Nor does what another thread brings in.
+        accesses.note_added(&Touch {
+            pid: 2,
+            ..added(2000, 2032)
+        });
+        accesses.note(&read(2010, 2020));
+        assert_eq!(accesses.pages_of((8 << 20, 7)), 24 + 24 + 2 + 10);
     }
 
     #[test]

@@ -116,7 +116,9 @@ impl TraceReader {
             }
             self.counts.missed_pages += pages;
         }
-        if touch.kind != Kind::Added || !self.setup.by_access {
+        if touch.kind == Kind::Added && self.setup.by_access {
+            self.accesses.note_added(touch);
+        } else {
             self.accesses.note(touch);
         }
     }
