@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Asks one file system, through a helper process of its own.
 
-use std::fs;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 use foreread_prefetch::helper::{Reply, Request};
 use foreread_sys::helper_process;
+use foreread_sys::process_stat::any_thread_runs;
 
 use super::link::{Link, Lost};
 use super::registry;
@@ -47,12 +47,7 @@ impl Helper {
     /// Whether it waits for the processor, and not for a file system. That has a limit, too.
     fn is_starved(&self, waited: Duration, limit: Duration) -> bool {
         const LIMITS: u32 = 5;
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process));
-        let state = stat
-            .as_deref()
-            .ok()
-            .and_then(|stat| stat.rsplit(") ").next());
-        waited < limit * LIMITS && state.is_some_and(|state| state.starts_with('R'))
+        waited < limit * LIMITS && any_thread_runs(self.process)
     }
 }
 

@@ -41,6 +41,26 @@ pub fn is_stopped(process: impl Display) -> bool {
     stat_of(process).is_some_and(|stat| field::<char>(&stat, 0) == Some('T'))
 }
 
+/// Whether a thread of this process has the processor, or waits for nothing else.
+#[must_use]
+pub fn thread_runs(thread: impl Display) -> bool {
+    let stat = stat_of(format_args!("self/task/{thread}"));
+    stat.is_some_and(|stat| is_running(&stat))
+}
+
+/// The same of any thread of a process.
+#[must_use]
+pub fn any_thread_runs(process: impl Display) -> bool {
+    let threads = fs::read_dir(format!("/proc/{process}/task"));
+    let stats = threads.into_iter().flatten().flatten();
+    let mut stats = stats.filter_map(|thread| fs::read(thread.path().join("stat")).ok());
+    stats.any(|stat| is_running(&stat))
+}
+
+fn is_running(stat: &[u8]) -> bool {
+    field::<char>(stat, 0) == Some('R')
+}
+
 /// Where the words of this process's command line are in its memory: start and end. Whoever writes
 /// there changes what `/proc/PID/cmdline` tells.
 pub(crate) fn argument_span() -> Option<(usize, usize)> {
@@ -116,6 +136,9 @@ mod tests {
     #[test]
     fn state_and_signals_of_this_process_are_told() {
         assert!(!is_stopped(std::process::id()));
+        assert!(any_thread_runs(std::process::id()));
+        assert!(thread_runs(rustix::thread::gettid()));
+        assert!(!any_thread_runs("none") && !thread_runs("none"));
         // Rust ignores SIGPIPE.
         let ignored = signal_mask(std::process::id().cast_signed(), "SigIgn").unwrap();
         assert_eq!(ignored >> (libc::SIGPIPE - 1) & 1, 1);
