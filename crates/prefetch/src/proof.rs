@@ -6,12 +6,15 @@
 //! the replay may have under way until the next look.
 //!
 //! A program reads nothing by itself while it finds everything in memory, or waits for a read of
-//! the replay. So there are three cases:
+//! the replay. So there are four cases:
 //!
 //! * It reads by itself, and comes to entries of the profile: it follows. Each such sign doubles
 //!   what may be under way, until nothing is limited any more.
-//! * It reads by itself, and nothing shows that it follows: it goes elsewhere. The replay pauses,
-//!   so no read of the program waits behind a read of ours.
+//! * It reads by itself, and nothing shows that it follows: it goes elsewhere. Each such read halves
+//!   what may be under way. Then the replay pauses, so no read of the program waits behind a read
+//!   of ours.
+//! * It reads by itself what other programs with a part of this profile read, too: that shows
+//!   nothing. Two reads may be under way.
 //! * It reads nothing. No read of it can be delayed, so a little may be under way, unless the
 //!   program is known to have changed. Once it reads again without a sign, the replay pauses, and
 //!   waits twice as long the next time.
@@ -57,6 +60,9 @@ const LEVEL_MAX: u8 = 6;
 /// worst, once in each of the times that [`QUIET`] leads to.
 const LEVEL_UNPROVEN_MAX: u8 = 2;
 
+/// The same, while it reads what it shares with others.
+const LEVEL_SHARED: u8 = 1;
+
 /// The program counts as reading nothing after this time without a read of its own. A disk with a
 /// head answers a read in less.
 const QUIET: Duration = Duration::from_millis(10);
@@ -69,17 +75,13 @@ const LOOK_AFTER: Duration = Duration::from_millis(1);
 const LOOK_AFTER_IF_PROVEN: Duration = Duration::from_millis(4);
 /// The same at most, in a pause.
 const LOOK_AFTER_MAX: Duration = Duration::from_secs(1);
-/// Looks within the time that a pause lasts at least.
-const LOOKS_OF_PAUSE: u32 = 8;
+/// In a pause, the time between two looks is this part of how long it has lasted: what looks cost
+/// a program that never follows falls with time, and one that follows again waits little longer.
+const PAUSE_FOR_LOOK: u32 = 8;
 
 /// In a proven replay, so long without a read of the program's own counts as a sign: it finds what
 /// was brought in, or waits for it. The time begins when it has gone on after its own last read.
 const SIGN_OF_SILENCE: Duration = Duration::from_millis(4);
-
-/// Reads of its own after which a program goes elsewhere, without a sign among them. Four for each
-/// level: a replay that has little proof has little under way, and is soon given up.
-const MISSES_MAX: u64 = 16;
-const MISSES_FOR_LEVEL: u64 = 4;
 
 /// Bytes of one read of the program's own, at least, when more than one may have been made between
 /// two looks. Small reads ask for 4 to 16 KiB, reads with readahead for up to 128 KiB.
@@ -87,7 +89,7 @@ const MISS_BYTES: u64 = 32 << 10;
 
 /// Reads that are counted between two looks. Where processor time is short, looks are far apart,
 /// and a sign is missed sooner than a read.
-const MISSES_OF_LOOK_MAX: u64 = 2;
+const MISSES_OF_LOOK_MAX: u8 = 2;
 
 /// Signs that are needed at first of a profile with doubts, and most that are needed after pauses.
 const SIGNS_IN_DOUBT: u64 = 4;
@@ -104,6 +106,8 @@ pub struct Seen {
     pub slices: u64,
     /// Entries of the profile that the program came to, and the replay did not.
     pub signs: u64,
+    /// The same of entries that other programs come to as well, such as those of its interpreter.
+    pub shared: u64,
     /// Pages that the replay brought in and that the program used. While this isn't known, it is 0.
     pub used_pages: u64,
 }
@@ -132,13 +136,13 @@ pub struct Proof {
     signs_needed: u64,
     /// Those that the next pause adds.
     signs_next: u64,
-    /// Reads of the program's own since the last sign.
-    misses: u64,
     /// When the program read last, or went on after that, or the level was raised.
     silent_since: Duration,
     /// Whether it may still wait for the last read of its own.
     waits: bool,
     quiet: Duration,
+    /// When the latest pause began.
+    paused_at: Duration,
     followed: Followed,
 }
 
@@ -154,10 +158,10 @@ impl Proof {
             seen: Seen::default(),
             signs_needed: signs,
             signs_next: signs,
-            misses: 0,
             silent_since: Duration::ZERO,
             waits: false,
             quiet: QUIET,
+            paused_at: Duration::ZERO,
             followed: Followed::default(),
         }
     }
@@ -173,7 +177,10 @@ impl Proof {
     #[must_use]
     pub fn look_after(&self) -> Duration {
         match self.level {
-            0 => (self.quiet / LOOKS_OF_PAUSE).clamp(LOOK_AFTER, LOOK_AFTER_MAX),
+            0 => {
+                let lasted = self.seen.at.saturating_sub(self.paused_at);
+                (lasted / PAUSE_FOR_LOOK).clamp(LOOK_AFTER, LOOK_AFTER_MAX)
+            }
             LEVEL_MAX.. => LOOK_AFTER_IF_PROVEN,
             _ => LOOK_AFTER,
         }
@@ -193,6 +200,7 @@ impl Proof {
         let own_bytes = seen.own_bytes.saturating_sub(self.seen.own_bytes);
         let has_run = seen.slices != self.seen.slices;
         let came = seen.signs > self.seen.signs;
+        let is_shared = seen.shared > self.seen.shared;
         let is_sign = came || seen.used_pages > self.seen.used_pages;
         self.followed.signs = seen.signs;
         // What can't be told any more, such as of a process that has ended, takes nothing back.
@@ -201,18 +209,15 @@ impl Proof {
             own_bytes: seen.own_bytes.max(self.seen.own_bytes),
             slices: seen.slices,
             signs: seen.signs.max(self.seen.signs),
+            shared: seen.shared.max(self.seen.shared),
             used_pages: seen.used_pages.max(self.seen.used_pages),
         };
-        if is_sign {
-            self.misses = 0;
-        } else {
-            let misses = match own_bytes {
-                0 => 0,
-                _ => (own_bytes / MISS_BYTES).clamp(1, MISSES_OF_LOOK_MAX),
-            };
-            self.misses += misses;
-            self.followed.astray_misses += misses;
-        }
+        let reads = u8::try_from(own_bytes / MISS_BYTES).unwrap_or(u8::MAX);
+        let misses = match is_sign || is_shared || own_bytes == 0 {
+            true => 0,
+            false => reads.clamp(1, MISSES_OF_LOOK_MAX),
+        };
+        self.followed.astray_misses += u64::from(misses);
         let is_silent = own_bytes == 0;
         if self.waits && is_silent && has_run {
             self.waits = false;
@@ -220,8 +225,8 @@ impl Proof {
         }
         self.waits |= !is_silent;
         match self.is_proven {
-            true => self.look_at_proven(is_sign),
-            false => self.look_at_unproven(is_silent),
+            true => self.look_at_proven(is_sign, misses),
+            false => self.look_at_unproven(is_silent, is_shared),
         }
         if !is_silent {
             self.silent_since = seen.at;
@@ -229,23 +234,25 @@ impl Proof {
         self.allowance()
     }
 
-    fn look_at_proven(&mut self, is_sign: bool) {
-        let patience = MISSES_MAX.min(MISSES_FOR_LEVEL * u64::from(self.level));
-        if self.misses >= patience {
+    fn look_at_proven(&mut self, is_sign: bool, misses: u8) {
+        if misses >= self.level {
             self.pause();
             self.is_proven = false;
             self.signs_next = (self.signs_next * 2).min(SIGNS_MAX);
             self.signs_needed = self.seen.signs + self.signs_next;
+        } else if misses > 0 {
+            self.level -= misses;
         } else if is_sign || (!self.waits && self.is_silent_for(SIGN_OF_SILENCE)) {
             self.raise(LEVEL_MAX);
         }
     }
 
-    fn look_at_unproven(&mut self, is_silent: bool) {
+    fn look_at_unproven(&mut self, is_silent: bool, is_shared: bool) {
         if self.seen.signs >= self.signs_needed {
             self.is_proven = true;
-            self.misses = 0;
             self.raise(LEVEL_MAX);
+        } else if is_shared && !self.in_doubt {
+            self.raise(LEVEL_SHARED);
         } else if !is_silent && self.level > 0 {
             self.pause();
             self.quiet = (self.quiet * 2).min(QUIET_MAX);
@@ -265,8 +272,8 @@ impl Proof {
 
     fn pause(&mut self) {
         self.level = 0;
-        self.misses = 0;
         self.silent_since = self.seen.at;
+        self.paused_at = self.seen.at;
         self.followed.pauses += 1;
     }
 }
@@ -327,8 +334,8 @@ mod tests {
     }
 
     #[test]
-    fn a_proven_program_that_turns_off_is_left_within_16_misses() {
-        for signs in [1, 3, 20] {
+    fn a_proven_program_that_turns_off_is_left_within_a_miss_for_each_level() {
+        for (signs, misses) in [(1, 2), (3, 4), (20, 6)] {
             let mut proof = Proof::new(false);
             look_from(&mut proof, 1, signs, |at| Seen {
                 signs: at,
@@ -340,7 +347,7 @@ mod tests {
                 signs,
                 ..Seen::default()
             };
-            let allowed = look_from(&mut proof, signs + 1, 16, elsewhere);
+            let allowed = look_from(&mut proof, signs + 1, misses, elsewhere);
             assert_eq!(allowed, Allowance::NOTHING, "after {signs} signs");
             assert!(!proof.followed().is_proven);
             // One sign more isn't enough after that; two are.
@@ -352,6 +359,35 @@ mod tests {
             };
             assert_eq!(proof.look(back(1)), Allowance::NOTHING);
             assert_ne!(proof.look(back(2)), Allowance::NOTHING);
+        }
+    }
+
+    #[test]
+    fn looks_get_rare_in_a_pause() {
+        let mut proof = Proof::new(false);
+        let elsewhere = |at| Seen {
+            own_bytes: at * 4096,
+            ..Seen::default()
+        };
+        look_from(&mut proof, 1, 1, elsewhere);
+        assert_eq!(proof.look_after(), LOOK_AFTER);
+        look_from(&mut proof, 2, 800, elsewhere);
+        assert_eq!(proof.look_after(), ms(100));
+        look_from(&mut proof, 802, 60_000, elsewhere);
+        assert_eq!(proof.look_after(), LOOK_AFTER_MAX);
+    }
+
+    #[test]
+    fn what_programs_share_is_neither_sign_nor_miss() {
+        for (in_doubt, reads) in [(false, 2), (true, 0)] {
+            let mut proof = Proof::new(in_doubt);
+            let shared = |at| Seen {
+                own_bytes: at * 4096,
+                shared: at,
+                ..Seen::default()
+            };
+            assert_eq!(look_from(&mut proof, 1, 100, shared).reads, reads);
+            assert_eq!(proof.followed(), Followed::default());
         }
     }
 
@@ -393,7 +429,8 @@ mod tests {
         let at_first = proof.allowance();
         assert_ne!(at_first, Allowance::ALL);
         // It goes on with its next read at once.
-        assert_eq!(look_from(&mut proof, 80, 39, waits), at_first);
+        let allowed = look_from(&mut proof, 80, 39, waits);
+        assert!(allowed.reads < at_first.reads, "{allowed:?}");
         assert_eq!(
             look_from(&mut proof, 120, 40 * 8, waits),
             Allowance::NOTHING

@@ -145,11 +145,13 @@ impl Shared {
                 let open = reads.pids.iter().filter(|_| has_read);
                 signs.take_open(open.flat_map(|pid| open_paths(*pid)));
             }
+            let count = signs.count(has_read);
             let allowance = proof.look(Seen {
                 at: began.elapsed(),
                 own_bytes,
                 slices,
-                signs: signs.count(has_read),
+                signs: count.signs,
+                shared: count.shared,
                 used_pages: self.used_pages.load(Ordering::Relaxed),
             });
             self.gate.set(allowance);

@@ -9,6 +9,9 @@
 //!
 //! A file of the profile that the program has open is a sign, too: once, or each time if much of
 //! the profile is in it.
+//!
+//! Executables and mapped files are no signs: any program of the same interpreter comes to them. But
+//! a program that does so doesn't go elsewhere either, so they are counted apart, as shared.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -55,86 +58,120 @@ struct Watched {
     looks: u32,
 }
 
-/// See the [module](self).
-pub(super) struct Signs {
-    profile: Arc<Profile>,
-    gate: Arc<Gate>,
-    mounts: Mounts,
-    /// Pages of the profile.
-    pages: u64,
+/// Entries of one kind, and those among them that came into memory.
+#[derive(Default)]
+struct Entries {
     /// In no order.
     later: Vec<Entry>,
     /// By descending need: the entry that is needed first is the last.
     next: Vec<Entry>,
     watched: Vec<Watched>,
-    /// Nodes that were open once.
-    opened: HashSet<NodeId>,
-    takes_all: bool,
     count: u64,
 }
 
+/// See the [module](self).
+pub(super) struct Signs {
+    place: Place,
+    /// Pages of the profile.
+    pages: u64,
+    own: Entries,
+    shared: Entries,
+    /// Nodes that were open once.
+    opened: HashSet<NodeId>,
+    takes_all: bool,
+}
+
+/// Where entries are looked for.
+struct Place {
+    profile: Arc<Profile>,
+    gate: Arc<Gate>,
+    mounts: Mounts,
+}
+
+/// Counts by now, of entries that the program came to and the replay did not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    /// Those that only this program comes to.
+    pub signs: u64,
+    /// Those that any program of the same interpreter comes to.
+    pub shared: u64,
+}
+
 impl Signs {
-    /// Entries that any program of the same interpreter comes to are no signs: the executables and
-    /// what is mapped. If nearly all are such, they are, unless the program is `in_doubt`.
+    /// If nearly all entries are shared, they are signs, unless the program is `in_doubt`.
     pub fn new(profile: Arc<Profile>, gate: Arc<Gate>, in_doubt: bool) -> Self {
-        let own = entries(&profile, true);
+        let [mut own, mut shared] = entries(&profile);
         let takes_all = !in_doubt && own.len() < WATCHED;
-        let later = match takes_all {
-            true => entries(&profile, false),
-            false => own,
+        if takes_all {
+            own.append(&mut shared);
+        }
+        let of = |later| Entries {
+            later,
+            ..Entries::default()
         };
         let mut signs = Self {
-            mounts: mounts_of_self().unwrap_or_default(),
             pages: profile.total_pages(),
-            later,
-            next: Vec::new(),
-            watched: Vec::new(),
+            own: of(own),
+            shared: of(shared),
             opened: HashSet::new(),
             takes_all,
-            count: 0,
-            profile,
-            gate,
+            place: Place {
+                mounts: mounts_of_self().unwrap_or_default(),
+                profile,
+                gate,
+            },
         };
-        signs.fill();
+        signs.own.fill(&signs.place);
+        signs.shared.fill(&signs.place);
         signs
     }
 
     /// Whether there is anything to be watched.
     pub fn can_tell(&self) -> bool {
-        !self.watched.is_empty()
+        !self.own.watched.is_empty()
     }
 
     /// Takes paths that the program has open.
     pub fn take_open(&mut self, paths: impl Iterator<Item = Vec<u8>>) {
+        let profile = &self.place.profile;
         for path in paths {
-            let found = self.profile.find(&path);
-            let Some((id, node)) = found.and_then(|id| Some((id, self.profile.node(id)?))) else {
+            let found = profile.find(&path);
+            let Some((id, node)) = found.and_then(|id| Some((id, profile.node(id)?))) else {
                 continue;
             };
-            if node.identity.inode == 0 || (!self.takes_all && node.is_of_any_program()) {
+            if node.identity.inode == 0 {
                 continue;
             }
-            let pages: u64 = self
-                .profile
-                .ranges(id)
-                .iter()
-                .map(|range| range.pages)
-                .sum();
+            let pages: u64 = profile.ranges(id).iter().map(|range| range.pages).sum();
             let is_large = pages > self.pages / LARGE_SHARE;
             if self.opened.insert(id) || is_large {
-                self.count += 1;
+                match self.takes_all || !node.is_of_any_program() {
+                    true => self.own.count += 1,
+                    false => self.shared.count += 1,
+                }
             }
         }
     }
 
-    /// Signs seen by now. `has_read`: the program has read by itself since the last time.
-    pub fn count(&mut self, has_read: bool) -> u64 {
+    /// Counts by now. `has_read`: the program has read by itself since the last time.
+    pub fn count(&mut self, has_read: bool) -> Count {
+        self.own.look(&self.place, has_read);
+        self.shared.look(&self.place, has_read);
+        Count {
+            signs: self.own.count,
+            shared: self.shared.count,
+        }
+    }
+}
+
+impl Entries {
+    fn look(&mut self, place: &Place, has_read: bool) {
         let watched = std::mem::take(&mut self.watched);
         for mut one in watched {
-            if self.is_ours(one.entry) {
+            if place.is_ours(one.entry) {
                 continue;
             }
-            match self.is_there(&mut one) {
+            match place.is_there(&mut one) {
                 Some(true) => self.count += 1,
                 Some(false) => {
                     one.looks += u32::from(has_read);
@@ -146,20 +183,12 @@ impl Signs {
                 None => {}
             }
         }
-        self.fill();
-        self.count
-    }
-
-    fn is_ours(&self, entry: Entry) -> bool {
-        match entry.page {
-            Some(page) => self.gate.was_asked(entry.node, page),
-            None => self.gate.was_looked_up(entry.node),
-        }
+        self.fill(place);
     }
 
     /// Watches the entries that are needed next. Those in memory tell nothing: they may have been
     /// there from the start.
-    fn fill(&mut self) {
+    fn fill(&mut self, place: &Place) {
         let mut passed = 0;
         while self.watched.len() < WATCHED && passed < PASSED_MAX {
             let Some(entry) = self.pop() else {
@@ -171,7 +200,7 @@ impl Signs {
                 file: None,
                 looks: 0,
             };
-            if !self.is_ours(entry) && self.is_there(&mut one) == Some(false) {
+            if !place.is_ours(entry) && place.is_there(&mut one) == Some(false) {
                 self.watched.push(one);
                 passed -= 1;
             }
@@ -190,6 +219,15 @@ impl Signs {
             self.next.reverse();
         }
         self.next.pop()
+    }
+}
+
+impl Place {
+    fn is_ours(&self, entry: Entry) -> bool {
+        match entry.page {
+            Some(page) => self.gate.was_asked(entry.node, page),
+            None => self.gate.was_looked_up(entry.node),
+        }
     }
 
     /// Whether an entry is in memory; `None` if that can't be told.
@@ -252,15 +290,17 @@ fn is_cached(file: &OwnedFd, page: u64) -> Option<bool> {
     Some(missing.is_empty())
 }
 
-fn entries(profile: &Profile, own_only: bool) -> Vec<Entry> {
-    let mut entries = Vec::with_capacity(profile.nodes.len() + profile.ranges.len());
+/// The entries of a profile: those of this program, and those of any program of its interpreter.
+fn entries(profile: &Profile) -> [Vec<Entry>; 2] {
+    let (mut own, mut shared) = (Vec::new(), Vec::new());
     for (id, node) in profile.iter() {
-        if node.kind == NodeKind::Absent
-            || node.identity.inode == 0
-            || (own_only && node.is_of_any_program())
-        {
+        if node.kind == NodeKind::Absent || node.identity.inode == 0 {
             continue;
         }
+        let entries = match node.is_of_any_program() {
+            true => &mut shared,
+            false => &mut own,
+        };
         let entry = |need_ns, page| Entry {
             need_ns,
             node: id,
@@ -279,7 +319,7 @@ fn entries(profile: &Profile, own_only: bool) -> Vec<Entry> {
             entries.extend(pages.map(|page| entry(range.need_ns, Some(page))));
         }
     }
-    entries
+    [own, shared]
 }
 
 #[cfg(test)]
@@ -330,17 +370,17 @@ mod tests {
             );
             return;
         }
-        assert_eq!(signs.count(false), 0);
-        let watched = signs.watched.len();
+        assert_eq!(signs.count(false).signs, 0);
+        let watched = signs.own.watched.len();
         let read = |path: &Path| {
             let mut file = fs::File::open(path).unwrap();
             file.read_exact(&mut [0; 4096]).unwrap();
         };
         gate.note_asked(profile.find(two.as_os_str().as_bytes()).unwrap(), 0, 1);
         read(&two);
-        assert_eq!(signs.count(false), 0, "the replay may have read it");
+        assert_eq!(signs.count(false).signs, 0, "the replay may have read it");
         read(&one);
-        assert_eq!(signs.count(false), watched as u64 - 1);
+        assert_eq!(signs.count(false).signs, watched as u64 - 1);
         assert!(!signs.can_tell());
     }
 
@@ -353,7 +393,7 @@ mod tests {
         let gate = Arc::new(Gate::new(Allowance::NOTHING));
         let mut signs = Signs::new(profile, gate, false);
         fs::create_dir(&gone).unwrap();
-        assert_eq!(signs.count(false), 0);
+        assert_eq!(signs.count(false).signs, 0);
     }
 
     #[test]
@@ -365,7 +405,7 @@ mod tests {
         let mut signs = Signs::new(Arc::new(profile), gate, false);
         let mut open = |path: &str| {
             signs.take_open(std::iter::once(path.as_bytes().to_vec()));
-            signs.count(true)
+            signs.count(true).signs
         };
         // Names are in order: the first range is that of the large one.
         assert_eq!([open("/small"), open("/small"), open("/other")], [1, 1, 1]);
@@ -382,7 +422,7 @@ mod tests {
         let mut signs = Signs::new(profile_of(&paths, 1), gate, false);
         let mut seen = HashSet::new();
         for _ in 0..3 * LOOKS_MAX {
-            seen.extend(signs.watched.iter().map(|one| one.entry.node));
+            seen.extend(signs.own.watched.iter().map(|one| one.entry.node));
             signs.count(true);
         }
         let is_listed = seen.len() >= paths.len() || seen.is_empty();
@@ -393,15 +433,16 @@ mod tests {
     fn long_ranges_and_doubts() {
         let path = Path::new("/long");
         let profile = profile_of(&[path], 192);
-        let pages: Vec<_> = entries(&profile, false)
-            .iter()
-            .filter_map(|entry| entry.page)
-            .collect();
-        assert_eq!(pages, [0, 64, 128]);
+        let pages = |entries: &[Entry]| -> Vec<_> {
+            entries.iter().filter_map(|entry| entry.page).collect()
+        };
+        let [own, shared] = entries(&profile);
+        assert_eq!((pages(&own), shared.len()), (vec![0, 64, 128], 0));
         let mut mapped = Profile::clone(&profile);
         for node in &mut mapped.nodes {
             node.uses = Uses::MAPPED;
         }
-        assert!(entries(&mapped, true).is_empty());
+        let [own, shared] = entries(&mapped);
+        assert_eq!((own.len(), pages(&shared)), (0, vec![0, 64, 128]));
     }
 }
