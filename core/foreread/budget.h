@@ -149,9 +149,9 @@ FR_ONCE fr_u64 fr_budget_share(struct fr_budget *budget, fr_u64 total_pages, fr_
  * @after: the copy as the decision left it
  *
  * So decisions on different devices need not wait for each other. Where no other decision came
- * between, @budget becomes @after. Otherwise pages and weights of both count, an epoch that both
- * have ended ends once, and of the two times for a page the later one stands: each differs from
- * the average of both by one sample.
+ * between, @budget becomes @after. Otherwise pages and weights of both count. An epoch that both
+ * have ended ends once. Of the two times for a page the later one stands: each differs from the
+ * average of both by one sample.
  */
 FR_INLINE void fr_budget_merge(struct fr_budget *budget, const struct fr_budget *before,
 			       const struct fr_budget *after)

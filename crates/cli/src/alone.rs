@@ -9,7 +9,7 @@ use foreread_sys::child::{self, Running, SpawnError};
 
 use crate::{EXIT_FAILURE, EXIT_PARTLY, output};
 
-/// What a failure of ours means for the exit code of a command that has succeeded.
+/// The exit code, if a command has succeeded and Foreread has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
     /// Nothing: the command was all that mattered.

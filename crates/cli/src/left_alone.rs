@@ -26,7 +26,7 @@ fn clause(left: &LeftAlone) -> String {
     )
 }
 
-/// What is left alone, told when it changes.
+/// Reports the file systems that are left alone when their list changes.
 #[derive(Default)]
 pub struct News(Vec<Vec<u8>>);
 

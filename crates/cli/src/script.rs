@@ -31,7 +31,7 @@ const WRAPPERS: [&str; 12] = [
     "time", "timeout",
 ];
 
-/// Of a script, so much of its beginning and of its end is looked at.
+/// Length of the part that is checksummed at the beginning of a script, and at its end, in bytes.
 const PART_BYTES: u64 = 256 << 10;
 
 /// The scripts of a command line whose executable is known.

@@ -21,8 +21,8 @@ pub const REQUEST_TIME: Duration = Duration::from_secs(5);
 pub const CLIENTS_MAX: usize = 8;
 /// Clients that are refused between two looks at the kernel.
 const REFUSALS_MAX: usize = 64;
-/// What is handed to the kernel at once: it waits once for room for so much, so that the time limit
-/// holds for a client that reads slowly.
+/// Size of one write, in bytes. A write waits for room for all of it, so small ones keep the time
+/// limit for a client that reads slowly.
 const WRITE_BYTES: usize = 16 << 10;
 
 /// Why a client isn't answered.
@@ -115,7 +115,7 @@ impl Socket {
 /// Says what a socket has room for, which is never less than some kilobytes, without waiting.
 fn tell_at_once(mut stream: &UnixStream, text: &str) -> io::Result<()> {
     stream.set_nonblocking(true)?;
-    // What is left unread would make the kernel report an error to the client.
+    // The kernel reports an error to the client if its request is left unread.
     let _ = stream.read(&mut [0; 4096]);
     stream.write_all(text.as_bytes())
 }

@@ -5,9 +5,9 @@
 //! process's environment, directory and descriptors, and the signal state of
 //! [`Held::restore`](crate::signals::Held::restore).
 //!
-//! The child shares our memory until it calls exec, as with vfork(2). That copies no page tables,
-//! needs no descriptor to tell of a failed exec, and has no state between "forked" and "executed"
-//! in which an error of ours could leave the command half started.
+//! The child shares our memory until it calls exec, as with vfork(2). That copies no page tables
+//! and needs no descriptor to tell of a failed exec. No error of ours can leave the command half
+//! started: there is no state between "forked" and "executed".
 
 use std::ffi::{CString, OsString, c_char, c_int, c_void};
 use std::io;

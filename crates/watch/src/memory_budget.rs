@@ -7,7 +7,7 @@
 //! Input: charges, each for a user. Output: a [`Charge`], which stands for the bytes until it is
 //! dropped, or [`Exceeded`]. Guarantees:
 //!
-//! * the charges of a user, and of all users together, never exceed their limits;
+//! * the charges of a user, and of all users together, never exceed their limits.
 //! * what is held is the sum of the charges that exist, and 0 when the last one is dropped.
 //!
 //! Root may use all of it. Others get a share, so that one of them leaves room for the next.

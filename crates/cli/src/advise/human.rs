@@ -99,8 +99,8 @@ fn closing(shown: &[Shown<'_>], left_out: usize) -> String {
     text
 }
 
-/// What a line of the table has no room for: conflicts, a measurement that isn't used, and what
-/// couldn't be seen.
+/// Remarks below the table: conflicts, a measurement that isn't used, and sources that could not be
+/// read.
 fn remarks(device: &Device, advice: &Advice) -> Vec<String> {
     let mut all: Vec<String> = advice.conflicts.iter().map(conflict).collect();
     all.extend(advice.uncertain_plateau.map(uncertain));

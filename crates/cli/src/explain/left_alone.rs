@@ -12,7 +12,7 @@ use super::Subject;
 use crate::output::{counted, time};
 use crate::text::escaped;
 
-/// What is told of them.
+/// The file systems that `explain` names for its subject.
 pub struct LeftAlones<'a> {
     subject: &'a Subject,
     all: Vec<LeftAlone>,
@@ -45,7 +45,7 @@ impl<'a> LeftAlones<'a> {
         Ok(())
     }
 
-    /// Of a file, its file system; of a process all, since it may read anywhere.
+    /// The file system of a file; all of them for a process, since it may read anywhere.
     fn touching(&self) -> impl Iterator<Item = &LeftAlone> {
         self.all.iter().filter(|left| match self.subject {
             Subject::Process(_) => true,
