@@ -275,23 +275,29 @@ fn a_replay_ends_though_a_server_hangs_and_names_it() {
     });
 }
 
+/// A replay of a file whose server does not answer its first read.
+fn hanging_replay(world: &World, server: &HangingServer) -> Running {
+    let profile = profile_of(&[&server.point().join("0")]);
+    write(&world.path("profile.frp"), &profile);
+    server.hang(&[Operation::Read]);
+    let replay = world.foreread(&["replay", "profile.frp"]);
+    let running = Running::start(world, "replay", replay);
+    until("a read hangs", || server.unanswered() > 0);
+    running
+}
+
 #[test]
 fn a_server_that_died_is_an_error_like_others() {
     let world = World::new();
     let Some(server) = server(&world) else {
         return;
     };
-    let file = server.point().join("0");
-    let profile = world.path("profile.frp");
-    write(&profile, &profile_of(&[&file]));
-    let profile = profile.to_str().expect("a text");
-    server.hang(&[Operation::Read]);
-    let running = Running::start(&world, "replay", world.foreread(&["replay", profile]));
-    until("a read hangs", || server.unanswered() > 0);
+    let running = hanging_replay(&world, &server);
     server.die();
     let end = running.end("died meanwhile");
     assert_eq!(end.code, Some(64), "{end:?}");
-    let running = Running::start(&world, "replay", world.foreread(&["replay", profile]));
+    let replay = world.foreread(&["replay", "profile.frp"]);
+    let running = Running::start(&world, "replay", replay);
     let end = running.end("died before");
     assert_eq!(end.code, Some(64), "{end:?}");
 }
@@ -302,11 +308,6 @@ fn a_helper_ends_with_the_one_that_it_works_for() {
     let Some(server) = server(&world) else {
         return;
     };
-    let file = server.point().join("0");
-    let profile = world.path("profile.frp");
-    write(&profile, &profile_of(&[&file]));
-    let profile = profile.to_str().expect("a text");
-    server.hang(&[Operation::Read]);
     let helpers = || {
         let processes = fs::read_dir("/proc").expect("processes").flatten();
         let ours = processes.filter(|process| {
@@ -317,8 +318,7 @@ fn a_helper_ends_with_the_one_that_it_works_for() {
         });
         ours.count()
     };
-    let running = Running::start(&world, "replay", world.foreread(&["replay", profile]));
-    until("a read hangs", || server.unanswered() > 0);
+    let running = hanging_replay(&world, &server);
     assert_eq!(helpers(), 1);
     let id = i32::try_from(running.id()).ok().and_then(Pid::from_raw);
     kill_process(id.expect("a number"), Signal::KILL).expect("it is killed");
