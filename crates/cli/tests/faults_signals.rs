@@ -71,7 +71,8 @@ impl State {
     fn modes(self) -> &'static [&'static str] {
         match self {
             Self::Recorded => &["recorded"],
-            Self::Replayed => &["replayed"],
+            // On busy processors too little is seen of a run now and then, and the next one records.
+            Self::Replayed => &["replayed", "replayed-recorded"],
             Self::Both => &["replayed-recorded"],
             // Some kernels take pages out of the cache by themselves.
             Self::Plain => &["plain", "replayed"],

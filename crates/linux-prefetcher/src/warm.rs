@@ -3,8 +3,8 @@
 //!
 //! The command waits for the answer. So nothing is asked that a server or a device could leave
 //! unanswered: files of other than local file systems are left out, each file is looked at before
-//! it is opened, and only regular files are. Write leases aren't looked for, which would take longer
-//! than the look: at most 96 files are opened, all of which the command opened last time.
+//! it is opened, and only regular files are. Write leases aren't looked for, which would take
+//! longer than the look: at most 96 files are opened, all of which the command opened last time.
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;

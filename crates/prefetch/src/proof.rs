@@ -10,9 +10,9 @@
 //!
 //! * It reads by itself, and comes to entries of the profile: it follows. Each such sign doubles
 //!   what may be under way, until nothing is limited any more.
-//! * It reads by itself, and nothing shows that it follows: it goes elsewhere. Each such read halves
-//!   what may be under way. Then the replay pauses, so no read of the program waits behind a read
-//!   of ours.
+//! * It reads by itself, and nothing shows that it follows: it goes elsewhere. Each such read
+//!   halves what may be under way. Then the replay pauses, so no read of the program waits behind a
+//!   read of ours.
 //! * It reads by itself what other programs with a part of this profile read, too: that shows
 //!   nothing. Two reads may be under way.
 //! * It reads nothing. No read of it can be delayed, so a little may be under way, unless the

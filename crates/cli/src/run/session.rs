@@ -520,11 +520,12 @@ fn wait(
     })
 }
 
-/// Whether the program went elsewhere in a replayed run, so that the next one records it: it read
-/// by itself, and didn't follow the profile; or it used little of what was fetched.
+/// Whether the program went elsewhere in a replayed run, so that the next one records it: it mostly
+/// read by itself what isn't in the profile; or it used little of what was fetched.
 fn is_astray(followed: Followed, run: &Run) -> bool {
     const MISSES_MIN: u64 = 16;
-    let is_elsewhere = !followed.is_proven && followed.astray_misses >= MISSES_MIN;
+    let is_mostly = followed.astray_misses >= followed.signs.max(MISSES_MIN);
+    let is_elsewhere = !followed.is_proven && is_mostly;
     is_elsewhere || is_wasteful(run)
 }
 

@@ -10,8 +10,8 @@
 //! A file of the profile that the program has open is a sign, too: once, or each time if much of
 //! the profile is in it.
 //!
-//! Executables and mapped files are no signs: any program of the same interpreter comes to them. But
-//! a program that does so doesn't go elsewhere either, so they are counted apart, as shared.
+//! Executables and mapped files are no signs: any program of the same interpreter comes to them.
+//! But a program that does so doesn't go elsewhere either, so they are counted apart, as shared.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
