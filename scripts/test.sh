@@ -54,9 +54,9 @@ failures() {
     ' "$log"
 }
 
-# Tests that compute for long and touch no device of this machine. They run beside the others, which
-# mostly wait for devices: on two cores that takes a minute less.
-beside=(portable smoke)
+# Tests that compute for long, or start many short commands, and need no device for themselves. They
+# run beside the others, which mostly wait for devices: on two cores that takes two minutes less.
+beside=(portable smoke faults_calls faults_signals)
 
 # Names of all test programs but those.
 others() {
