@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use foreread_bpf::BpfError;
-use foreread_profile::{PagesOf, Profile, Program, Source};
+use foreread_profile::{PagesOf, Profile, ProfileBuilder, Program, Source};
 use foreread_recorder::{HitWatch, Known, unused};
 use foreread_sys::mounts::mounts_of_self;
 
@@ -21,7 +21,7 @@ use super::{BpfRecorder, Counts, Unresolved, Watch, resolve};
 
 /// Findings of a replayed run.
 pub struct Refreshed {
-    /// Files and pages that the profile doesn't hold.
+    /// Files and pages that the profile doesn't hold; none where they weren't wanted.
     pub news: Profile,
     /// Pages that the replay fetched and nobody used.
     pub unused: Vec<PagesOf>,
@@ -42,7 +42,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// A watcher of one process tree.
 pub struct Watcher {
-    stop: Sender<()>,
+    /// Whether news are wanted.
+    stop: Sender<bool>,
     attached: Receiver<Result<(), BpfError>>,
     done: Receiver<Refreshed>,
 }
@@ -93,8 +94,8 @@ impl Watcher {
                 }
             };
             let _ = tell_attached.send(Ok(()));
-            let recorder = follow(recorder, &stopped, used);
-            let _ = tell_done.send(finish(recorder, watched, waited_ns));
+            let (recorder, wants_news) = follow(recorder, &stopped, used);
+            let _ = tell_done.send(finish(recorder, watched, waited_ns, wants_news));
         };
         thread::Builder::new()
             .name("watcher".into())
@@ -107,18 +108,19 @@ impl Watcher {
         })
     }
 
-    /// Ends it. A watcher that was not ready yet has seen nothing, and is not waited for.
+    /// Ends it. A watcher that was not ready yet has seen nothing, and is not waited for. News take
+    /// a look at each file, so they are found when `wants_news` only.
     ///
     /// # Errors
     /// [`BpfError`] when the kernel refused; `Ok(None)` when it wasn't ready.
-    pub fn finish(self) -> Result<Option<Refreshed>, BpfError> {
+    pub fn finish(self, wants_news: bool) -> Result<Option<Refreshed>, BpfError> {
         match self.attached.try_recv() {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(error),
             Err(_) => return Ok(None),
         }
         // If the thread has died there is nothing to receive either.
-        let _ = self.stop.send(());
+        let _ = self.stop.send(wants_news);
         Ok(self.done.recv().ok())
     }
 }
@@ -143,7 +145,11 @@ fn waited_ns(pid: u32, started: Instant) -> u64 {
     elapsed_ns.saturating_sub(busy_ns)
 }
 
-fn follow(mut recorder: BpfRecorder, stopped: &Receiver<()>, used: impl Fn(u64)) -> BpfRecorder {
+fn follow(
+    mut recorder: BpfRecorder,
+    stopped: &Receiver<bool>,
+    used: impl Fn(u64),
+) -> (BpfRecorder, bool) {
     let mut hits = HitWatch::default();
     let mut drained = Instant::now();
     loop {
@@ -154,7 +160,8 @@ fn follow(mut recorder: BpfRecorder, stopped: &Receiver<()>, used: impl Fn(u64))
         };
         match stopped.recv_timeout(every) {
             Err(RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return recorder,
+            Ok(wants_news) => return (recorder, wants_news),
+            Err(RecvTimeoutError::Disconnected) => return (recorder, false),
         }
         if drained.elapsed() >= DRAIN_EVERY {
             // The watcher is in the first PID namespace.
@@ -171,7 +178,12 @@ fn follow(mut recorder: BpfRecorder, stopped: &Receiver<()>, used: impl Fn(u64))
     }
 }
 
-fn finish(mut recorder: BpfRecorder, watched: Watched, waited_ns: u64) -> Refreshed {
+fn finish(
+    mut recorder: BpfRecorder,
+    watched: Watched,
+    waited_ns: u64,
+    wants_news: bool,
+) -> Refreshed {
     recorder.count_own_reads(false);
     // Without hits, a page that wasn't seen used may have been.
     let sees_use = recorder.has_watched_hits_only();
@@ -179,8 +191,19 @@ fn finish(mut recorder: BpfRecorder, watched: Watched, waited_ns: u64) -> Refres
     let mounts = mounts_of_self().unwrap_or_default();
     let unused = unused(&recording, &Known::new(&watched.known, &mounts));
     let wasted_pages = gone_pages(&unused, &watched.known, &mounts);
-    let known = Some(&*watched.known);
-    let (news, unresolved) = resolve(&recording, &mounts, watched.program, watched.source, known);
+    let Watched {
+        program,
+        source,
+        known,
+        ..
+    } = watched;
+    let (news, unresolved) = match wants_news {
+        true => resolve(&recording, &mounts, program, source, Some(&known)),
+        false => {
+            let none = ProfileBuilder::new(program, source).finish();
+            (none, Unresolved::default())
+        }
+    };
     let mut counts = recording.counts;
     counts.stall_ns = counts.stall_ns.saturating_add(waited_ns);
     let unused = if sees_use { unused } else { Vec::new() };

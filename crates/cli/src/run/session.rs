@@ -257,7 +257,9 @@ impl Session<'_> {
         let is_watched = watcher.is_some();
         let fetched = replay.fetched();
         let report = replay.report();
-        let refreshed = watcher.map_or(Ok(None), Watcher::finish);
+        // The next run records in full, otherwise.
+        let wants_news = !went_elsewhere(followed);
+        let refreshed = watcher.map_or(Ok(None), |watcher| watcher.finish(wants_news));
         timeline.mark("resolve");
         let mut measured = Measured::new(wall, &self.program);
         measured.read_bytes = running.read_bytes();
@@ -520,13 +522,16 @@ fn wait(
     })
 }
 
-/// Whether the program went elsewhere in a replayed run, so that the next one records it: it mostly
-/// read by itself what isn't in the profile; or it used little of what was fetched.
+/// Whether the next run is to record a program that was replayed: it went elsewhere, or used little
+/// of what was fetched.
 fn is_astray(followed: Followed, run: &Run) -> bool {
+    went_elsewhere(followed) || is_wasteful(run)
+}
+
+/// Whether a program mostly read by itself what isn't in its profile.
+fn went_elsewhere(followed: Followed) -> bool {
     const MISSES_MIN: u64 = 16;
-    let is_mostly = followed.astray_misses >= followed.signs.max(MISSES_MIN);
-    let is_elsewhere = !followed.is_proven && is_mostly;
-    is_elsewhere || is_wasteful(run)
+    !followed.is_proven && followed.astray_misses >= followed.signs.max(MISSES_MIN)
 }
 
 /// Why a replayed run has no recorder.
