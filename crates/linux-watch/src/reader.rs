@@ -55,13 +55,46 @@ impl Reader {
     /// A process that has just missed something, and so waits for the disk. `numbers_are_ours`: our
     /// `/proc` has it under this number.
     pub fn of(process: u32, numbers_are_ours: bool, cgroups: &Cgroups) -> Self {
-        let start_ticks = start_ticks(process).filter(|_| numbers_are_ours);
-        let rights = start_ticks.and_then(|_| rights_of(process, cgroups));
-        Self {
+        let found = Self::find(process, numbers_are_ours, cgroups);
+        found.unwrap_or_else(|| Self {
             process,
-            start_ticks,
-            rights: rights.unwrap_or(Rights::None(Skipped::UnknownReader)),
+            start_ticks: None,
+            rights: Rights::None(Skipped::UnknownReader),
             cgroups: cgroups.clone(),
+        })
+    }
+
+    /// The same; if it has ended meanwhile, as short programs of a script do, the process that it
+    /// worked for. That one may have more rights, so it must have the same user.
+    pub fn of_either(
+        [process, for_whom]: [u32; 2],
+        user: u32,
+        numbers_are_ours: bool,
+        cgroups: &Cgroups,
+    ) -> Self {
+        let found = Self::find(process, numbers_are_ours, cgroups).or_else(|| {
+            let other = Self::find(for_whom, numbers_are_ours, cgroups)?;
+            (other.user() == Some(user)).then_some(other)
+        });
+        found.unwrap_or_else(|| Self::of(process, false, cgroups))
+    }
+
+    fn find(process: u32, numbers_are_ours: bool, cgroups: &Cgroups) -> Option<Self> {
+        let start_ticks = start_ticks(process).filter(|_| numbers_are_ours)?;
+        Some(Self {
+            process,
+            start_ticks: Some(start_ticks),
+            rights: rights_of(process, cgroups)?,
+            cgroups: cgroups.clone(),
+        })
+    }
+
+    /// Whose rights they are, where that is known.
+    fn user(&self) -> Option<u32> {
+        match &self.rights {
+            Rights::All => Some(0),
+            Rights::Some(limits) => Some(limits.credentials.user),
+            Rights::None(_) => None,
         }
     }
 
@@ -269,6 +302,33 @@ mod tests {
             let rights = of(process, numbers_are_ours).rights();
             assert!(matches!(rights, Rights::None(Skipped::UnknownReader)));
         }
+    }
+
+    #[test]
+    fn one_that_has_ended_reads_as_the_one_it_worked_for_if_that_has_its_user() {
+        if !is_root() {
+            return;
+        }
+        let shell = start(&["sleep", "60"]).unwrap();
+        let either = |process: u32, user: u32| {
+            Reader::of_either([process, shell.0.id()], user, true, &Cgroups::default()).rights()
+        };
+        assert!(matches!(either(u32::MAX, 0), Rights::All));
+        let of_another_user = either(u32::MAX, 1234);
+        assert!(matches!(
+            of_another_user,
+            Rights::None(Skipped::UnknownReader)
+        ));
+        let words = [
+            "setpriv",
+            "--reuid",
+            "1234",
+            "--clear-groups",
+            "sleep",
+            "60",
+        ];
+        let user = start(&words).unwrap();
+        assert!(matches!(either(user.0.id(), 0), Rights::Some(_)));
     }
 
     #[test]

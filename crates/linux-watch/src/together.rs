@@ -195,7 +195,12 @@ impl Together {
         let start = Start {
             path: profiles.paths.get(found.profile)?.clone(),
             found,
-            reader: Reader::of(file.process, set.numbers_are_ours, set.cgroups),
+            reader: Reader::of_either(
+                [file.process, process],
+                file.user,
+                set.numbers_are_ours,
+                set.cgroups,
+            ),
             load: Arc::clone(&profiles.load),
             budget_bytes: budget_bytes(memory(), set.budget_bytes),
             memory: set.memory.clone(),
