@@ -71,7 +71,7 @@ impl State {
     fn modes(self) -> &'static [&'static str] {
         match self {
             Self::Recorded => &["recorded"],
-            // On busy processors too little is seen of a run now and then, and the next one records.
+            // On busy processors too little is seen of a run at times, and the next one records.
             Self::Replayed => &["replayed", "replayed-recorded"],
             Self::Both => &["replayed-recorded"],
             // Some kernels take pages out of the cache by themselves.
