@@ -116,7 +116,7 @@ impl Bed {
             .and_then(|file| file.sync_all())
             .expect("a sync");
         let watched = Watched::open(&path);
-        watched.forget();
+        watched.make_cold(pages);
         watched
     }
 }
@@ -134,6 +134,18 @@ impl Watched {
         let inode = file.metadata().expect("metadata").ino();
         let path = path.to_owned();
         Self { path, file, inode }
+    }
+
+    /// Drops its pages until they are gone: a folio that somebody holds just then stays.
+    fn make_cold(&self, pages: u64) {
+        let started = Instant::now();
+        self.forget();
+        while cached_pages(&self.file, pages) > 0 {
+            let waited = started.elapsed();
+            assert!(waited < IN_FLIGHT_MAX, "its pages stay for {waited:?}");
+            thread::yield_now();
+            self.forget();
+        }
     }
 
     /// Drops all its pages.
@@ -164,8 +176,8 @@ pub fn sum(of: &[(Kind, Counts)]) -> Change {
     change
 }
 
-/// Time limit for a page in flight. The slowest modelled disk needs milliseconds, on an emulated
-/// processor a tenth of a second.
+/// Time limit for a page in flight, or for one that has to go. The slowest modelled disk needs
+/// milliseconds, on an emulated processor a tenth of a second.
 const IN_FLIGHT_MAX: Duration = Duration::from_secs(20);
 
 /// Waits until no page of the file is in flight.
