@@ -41,6 +41,7 @@ const ON_THE_WAY: Node = Node {
         size_bytes: 0,
         mtime_ns: 0,
     },
+    unit: 0,
     need_ns: u64::MAX,
     range_start: 0,
     range_count: 0,
@@ -347,6 +348,7 @@ impl PlanBuilder {
             pages,
             need_ns,
             weight: 0,
+            unit: 0,
         });
     }
 

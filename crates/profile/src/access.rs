@@ -6,7 +6,8 @@ use std::ops::Range;
 use crate::limits::{ARGUMENTS_BYTES_MAX, ARGUMENTS_MAX, SCRIPTS_MAX, TEXT_BYTES_MAX};
 use crate::path_tree::PathTree;
 use crate::types::{
-    Mount, Node, NodeId, NodeKind, PageRange, Profile, Program, RUNS_MAX, Run, Source, Uses,
+    Mount, Node, NodeId, NodeKind, PageRange, PhaseKind, Profile, Program, RUNS_MAX, Run, Source,
+    Uses,
 };
 
 impl Profile {
@@ -109,6 +110,25 @@ impl Profile {
         relative
             .split(|byte| *byte == b'/')
             .try_fold(root, |id, name| self.child(id, name))
+    }
+
+    /// The control group of a [`Node::unit`] or [`PageRange::unit`]; empty for 0, which is an
+    /// unknown one.
+    #[must_use]
+    pub fn unit(&self, unit: u16) -> &[u8] {
+        let at = usize::from(unit).checked_sub(1);
+        at.and_then(|at| self.units.get(at))
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// The part of the boot in which something was needed; `None` for what isn't a boot.
+    #[must_use]
+    pub fn phase_at(&self, need_ns: u64) -> Option<PhaseKind> {
+        let begun = self
+            .phases
+            .iter()
+            .take_while(|phase| phase.start_ns <= need_ns);
+        begun.last().or(self.phases.first()).map(|phase| phase.kind)
     }
 
     /// Adds the measurements of a run; the oldest are removed when there are more than

@@ -8,12 +8,12 @@ use thiserror::Error;
 
 use crate::limits::{
     MOUNTS_MAX, NAME_BYTES_MAX, NAMES_BYTES_MAX, NODES_MAX, PAGE_END_MAX, PATH_BYTES_MAX,
-    RANGES_MAX,
+    RANGES_MAX, TEXT_BYTES_MAX, UNITS_MAX,
 };
-use crate::merge::drop_unused_mounts;
+use crate::merge::{drop_unused_mounts, drop_unused_units};
 use crate::ranges::flatten;
 use crate::types::{
-    Identity, Mount, Node, NodeId, NodeKind, PageRange, Profile, Program, Run, Source, Uses,
+    Identity, Mount, Node, NodeId, NodeKind, PageRange, Phase, Profile, Program, Run, Source, Uses,
     WEIGHT_MAX,
 };
 
@@ -49,6 +49,8 @@ pub struct ProfileBuilder {
     program: Program,
     source: Source,
     mounts: Vec<Mount>,
+    units: Vec<Vec<u8>>,
+    phases: Vec<Phase>,
     runs: Vec<Run>,
     nodes: Vec<Draft>,
     names: Vec<u8>,
@@ -74,6 +76,7 @@ struct Draft {
     identity: Identity,
     /// `u64::MAX` until known.
     need_ns: u64,
+    unit: u16,
     /// The next draft with the same hash, or [`END`].
     next_same_hash: u32,
 }
@@ -99,8 +102,15 @@ const ROOT: Draft = Draft {
         mtime_ns: 0,
     },
     need_ns: u64::MAX,
+    unit: 0,
     next_same_hash: END,
 };
+
+impl Draft {
+    fn needed(&mut self, need_ns: u64, unit: u16) {
+        (self.need_ns, self.unit) = (self.need_ns, self.unit).min((need_ns, unit));
+    }
+}
 
 impl ProfileBuilder {
     /// A profile with nothing but the root directory.
@@ -110,6 +120,8 @@ impl ProfileBuilder {
             program,
             source,
             mounts: vec![Mount::default()],
+            units: Vec::new(),
+            phases: Vec::new(),
             runs: Vec::new(),
             nodes: vec![ROOT],
             names: Vec::new(),
@@ -148,6 +160,33 @@ impl ProfileBuilder {
             self.mounts.len() - 1
         });
         u16::try_from(index).unwrap_or(0)
+    }
+
+    /// The number of a control group, the same for equal paths: for [`used_by`](Self::used_by) and
+    /// [`pages_by`](Self::pages_by). 0, the unknown one, for an empty path and when there are more
+    /// than [`UNITS_MAX`].
+    pub fn unit(&mut self, path: &[u8]) -> u16 {
+        let path = &path[..path.len().min(TEXT_BYTES_MAX)];
+        if path.is_empty() {
+            return 0;
+        }
+        let known = self.units.iter().position(|known| known == path);
+        let at = known.unwrap_or_else(|| {
+            if self.units.len() < UNITS_MAX {
+                self.units.push(path.to_vec());
+                return self.units.len() - 1;
+            }
+            usize::MAX - 1
+        });
+        u16::try_from(at + 1).unwrap_or(0)
+    }
+
+    /// Says when a part of a boot began. Parts come in their order; others are ignored.
+    pub fn phase(&mut self, phase: Phase) {
+        let last = self.phases.last();
+        if last.is_none_or(|last| last.kind < phase.kind && last.start_ns <= phase.start_ns) {
+            self.phases.push(phase);
+        }
     }
 
     /// The node of an absolute path, made when it's new: as a file with no use, its missing parents
@@ -287,9 +326,15 @@ impl ProfileBuilder {
 
     /// Adds uses of a node at `need_ns` from the start of the program; the earliest need is kept.
     pub fn used(&mut self, id: NodeId, uses: Uses, need_ns: u64) {
+        self.used_by(id, uses, need_ns, 0);
+    }
+
+    /// The same, by a control group that [`unit`](Self::unit) gave. That of the earliest need is
+    /// kept.
+    pub fn used_by(&mut self, id: NodeId, uses: Uses, need_ns: u64, unit: u16) {
         if let Some(draft) = self.draft(id) {
             draft.uses = draft.uses.union(uses);
-            draft.need_ns = draft.need_ns.min(need_ns);
+            draft.needed(need_ns, unit);
         }
     }
 
@@ -297,12 +342,18 @@ impl ProfileBuilder {
     /// [`used`](Self::used) notes how they were read. Pages beyond the largest possible file, and
     /// pages of a node that turns out not to be a regular file, are left out.
     pub fn pages(&mut self, id: NodeId, start_page: u64, pages: u64, need_ns: u64) {
+        self.pages_by(id, start_page, pages, need_ns, 0);
+    }
+
+    /// The same, by a control group that [`unit`](Self::unit) gave. That of the earliest need is
+    /// kept.
+    pub fn pages_by(&mut self, id: NodeId, start_page: u64, pages: u64, need_ns: u64, unit: u16) {
         let end_page = start_page.saturating_add(pages).min(PAGE_END_MAX);
         let Some(draft) = self.draft(id) else { return };
         if start_page >= end_page {
             return;
         }
-        draft.need_ns = draft.need_ns.min(need_ns);
+        draft.needed(need_ns, unit);
         let weight = WEIGHT_MAX;
         self.ranges.push((
             id,
@@ -311,6 +362,7 @@ impl ProfileBuilder {
                 pages: end_page - start_page,
                 need_ns,
                 weight,
+                unit,
             },
         ));
         if self.ranges.len() >= self.compact_at {
@@ -362,6 +414,8 @@ impl ProfileBuilder {
             program: self.program.clone().bounded(),
             source: self.source.clone().bounded(),
             mounts: std::mem::take(&mut self.mounts),
+            units: std::mem::take(&mut self.units),
+            phases: std::mem::take(&mut self.phases),
             nodes: Vec::with_capacity(order.len()),
             names: Vec::with_capacity(self.names.len()),
             ranges: Vec::with_capacity(ranges.len()),
@@ -385,12 +439,14 @@ impl ProfileBuilder {
                 mount: draft.mount,
                 identity: draft.identity,
                 need_ns: draft.need_ns,
+                unit: draft.unit,
                 ..Node::default()
             };
             let own = own.iter().map(|(_, range)| *range);
             profile.push_node(node, self.name_of(draft), own);
         }
         drop_unused_mounts(&mut profile);
+        drop_unused_units(&mut profile);
         profile
     }
 
@@ -400,7 +456,7 @@ impl ProfileBuilder {
         for at in (1..self.nodes.len()).rev() {
             let draft = self.nodes[at];
             let parent = &mut self.nodes[draft.parent as usize];
-            parent.need_ns = parent.need_ns.min(draft.need_ns);
+            parent.needed(draft.need_ns, draft.unit);
         }
         for draft in &mut self.nodes {
             if draft.has_children {

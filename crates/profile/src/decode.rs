@@ -10,13 +10,13 @@ use thiserror::Error;
 
 use crate::access::id_of;
 use crate::format::{
-    HEADER_BYTES, MAGIC, MOUNT_BYTES_MIN, NODE_BYTES_MIN, PAYLOAD_BYTES_MAX, RANGE_BYTES_MIN,
-    RATIO_MAX, RUN_BYTES_MIN, SCRIPT_BYTES_MIN, VERSION, method, run_has, section,
+    HEADER_BYTES, MAGIC, MOUNT_BYTES_MIN, NODE_BYTES_MIN, PAYLOAD_BYTES_MAX, PHASE_BYTES_MIN,
+    RANGE_BYTES_MIN, RATIO_MAX, RUN_BYTES_MIN, SCRIPT_BYTES_MIN, VERSION, method, run_has, section,
 };
 use crate::limits::{NODES_MAX, PAGE_END_MAX, RANGES_MAX};
 use crate::types::{
-    BlindSpots, Mount, Node, NodeKind, PageRange, Profile, Program, Recorder, Run, RunMode, Script,
-    Source, Uses,
+    BlindSpots, Mount, Node, NodeKind, PageRange, Phase, PhaseKind, Profile, Program, Recorder,
+    Run, RunMode, Script, Source, Uses,
 };
 use crate::validate::Invalid;
 
@@ -231,6 +231,9 @@ fn decode_payload(payload: &[u8]) -> Result<Profile, DecodeError> {
             Ok(())
         })?;
     }
+    if sections.has(section::BOOT) {
+        sections.decode(section::BOOT, |cursor| boot(cursor, &mut profile))?;
+    }
     profile.validate()?;
     Ok(profile)
 }
@@ -238,15 +241,16 @@ fn decode_payload(payload: &[u8]) -> Result<Profile, DecodeError> {
 /// The content of each section by its tag.
 struct Sections<'a>([Option<&'a [u8]>; SECTIONS]);
 
-/// The last two places are those of optional sections, whose tags are far from the others.
-const SECTIONS: usize = section::RUNS as usize + 3;
+/// The last three places are those of optional sections, whose tags are far from the others.
+const SECTIONS: usize = section::RUNS as usize + 4;
 
 /// The place of a section; `None` for unknown tags.
 fn place(tag: u8) -> Option<usize> {
     match tag {
         section::PROGRAM..=section::RUNS => Some(tag.into()),
-        section::SCRIPTS => Some(SECTIONS - 2),
-        section::ASTRAY => Some(SECTIONS - 1),
+        section::SCRIPTS => Some(SECTIONS - 3),
+        section::ASTRAY => Some(SECTIONS - 2),
+        section::BOOT => Some(SECTIONS - 1),
         _ => None,
     }
 }
@@ -337,6 +341,44 @@ fn scripts(cursor: &mut Cursor) -> Result<Vec<Script>, Fault> {
         })
     };
     (0..count).map(script).collect()
+}
+
+fn boot(cursor: &mut Cursor, profile: &mut Profile) -> Result<(), Fault> {
+    let count = cursor.count(PHASE_BYTES_MIN)?;
+    if count > crate::limits::PHASES_MAX {
+        return Err(TOO_BIG);
+    }
+    for _ in 0..count {
+        let kind = phase_kind(cursor.byte()?)?;
+        let start_ns = cursor.varint()?;
+        profile.phases.push(Phase { kind, start_ns });
+    }
+    let count = cursor.count(1)?;
+    if count > crate::limits::UNITS_MAX {
+        return Err(TOO_BIG);
+    }
+    for _ in 0..count {
+        profile.units.push(text(cursor)?);
+    }
+    if count > 0 {
+        for node in &mut profile.nodes {
+            node.unit = cursor.number()?;
+        }
+        for range in &mut profile.ranges {
+            range.unit = cursor.number()?;
+        }
+    }
+    Ok(())
+}
+
+fn phase_kind(byte: u8) -> Result<PhaseKind, Fault> {
+    match byte {
+        0 => Ok(PhaseKind::Initramfs),
+        1 => Ok(PhaseKind::Sysinit),
+        2 => Ok(PhaseKind::Target),
+        3 => Ok(PhaseKind::Session),
+        _ => Err("names an unknown part of a boot"),
+    }
 }
 
 fn source(cursor: &mut Cursor) -> Result<Source, Fault> {

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::access::id_of;
-use crate::types::{Identity, Node, NodeKind, Profile, Run, RunMode, Uses};
+use crate::types::{Identity, Node, NodeKind, PhaseKind, Profile, Run, RunMode, Uses};
 
 /// The whole profile as text. Bytes that aren't printable ASCII are escaped as `\xNN`.
 #[must_use]
@@ -44,6 +44,9 @@ fn dump_into(profile: &Profile, out: &mut String) -> std::fmt::Result {
         let (major, minor) = (mount.device_major, mount.device_minor);
         writeln!(out, "mount {at} {fs_type} {mount_point} {major}:{minor}")?;
     }
+    for phase in &profile.phases {
+        writeln!(out, "phase {} {}", phase_name(phase.kind), phase.start_ns)?;
+    }
     for (at, node) in profile.nodes.iter().enumerate() {
         dump_node(profile, at, node, out)?;
     }
@@ -68,7 +71,7 @@ fn dump_node(profile: &Profile, at: usize, node: &Node, out: &mut String) -> std
         size_bytes,
         mtime_ns,
     } = node.identity;
-    writeln!(
+    write!(
         out,
         "{} {} uses={} weight={} mount={} need_ns={} inode={inode}.{generation} \
          size_bytes={size_bytes} mtime_ns={mtime_ns}",
@@ -79,14 +82,24 @@ fn dump_node(profile: &Profile, at: usize, node: &Node, out: &mut String) -> std
         node.mount,
         node.need_ns,
     )?;
+    dump_unit(profile, node.unit, out)?;
     for range in node.ranges(&profile.ranges) {
-        writeln!(
+        write!(
             out,
             "  pages {}+{} need_ns={} weight={}",
             range.start_page, range.pages, range.need_ns, range.weight
         )?;
+        dump_unit(profile, range.unit, out)?;
     }
     Ok(())
+}
+
+/// Ends a line with the control group, if it is known.
+fn dump_unit(profile: &Profile, unit: u16, out: &mut String) -> std::fmt::Result {
+    match profile.unit(unit) {
+        [] => writeln!(out),
+        unit => writeln!(out, " unit={}", unit.escape_ascii()),
+    }
 }
 
 fn dump_run(run: &Run, out: &mut String) -> std::fmt::Result {
@@ -115,6 +128,17 @@ pub const fn kind_name(kind: NodeKind) -> &'static str {
         NodeKind::Directory => "directory",
         NodeKind::Symlink => "symlink",
         NodeKind::Absent => "absent",
+    }
+}
+
+/// The word for a part of a boot.
+#[must_use]
+pub const fn phase_name(kind: PhaseKind) -> &'static str {
+    match kind {
+        PhaseKind::Initramfs => "initramfs",
+        PhaseKind::Sysinit => "sysinit",
+        PhaseKind::Target => "target",
+        PhaseKind::Session => "session",
     }
 }
 

@@ -4,6 +4,7 @@
 use foreread_core::bytes::{put_difference, put_text, put_varint};
 
 use crate::format::{HEADER_BYTES, MAGIC, RATIO_MAX, VERSION, method, run_has, section};
+use crate::limits::TEXT_BYTES_MAX;
 use crate::types::{Profile, RUNS_MAX, Run};
 
 /// zstd's own default: the higher levels save a tenth and take several times as long, and `run`
@@ -63,6 +64,9 @@ pub(crate) fn payload(profile: &Profile) -> Vec<u8> {
     if !profile.program.scripts.is_empty() {
         put_section(&mut out, section::SCRIPTS, &scripts(profile));
     }
+    if !profile.units.is_empty() || !profile.phases.is_empty() {
+        put_section(&mut out, section::BOOT, &boot(profile));
+    }
     if profile.is_astray {
         put_section(&mut out, section::ASTRAY, &[]);
     }
@@ -95,6 +99,28 @@ fn scripts(profile: &Profile) -> Vec<u8> {
         put_text(&mut out, &script.path);
         put_varint(&mut out, script.size_bytes);
         out.extend_from_slice(&script.checksum.to_le_bytes());
+    }
+    out
+}
+
+fn boot(profile: &Profile) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_varint(&mut out, profile.phases.len() as u64);
+    for phase in &profile.phases {
+        out.push(phase.kind as u8);
+        put_varint(&mut out, phase.start_ns);
+    }
+    put_varint(&mut out, profile.units.len() as u64);
+    for unit in &profile.units {
+        put_text(&mut out, &unit[..unit.len().min(TEXT_BYTES_MAX)]);
+    }
+    if !profile.units.is_empty() {
+        for node in &profile.nodes {
+            put_varint(&mut out, u64::from(node.unit));
+        }
+        for range in &profile.ranges {
+            put_varint(&mut out, u64::from(range.unit));
+        }
     }
     out
 }

@@ -48,6 +48,8 @@ pub mod section {
     pub const SCRIPTS: u8 = OPTIONAL | 1;
     /// Empty; there if the program went elsewhere in the last replayed run.
     pub const ASTRAY: u8 = OPTIONAL | 2;
+    /// Phases and control groups, of a boot.
+    pub const BOOT: u8 = OPTIONAL | 3;
 }
 
 /// Fewest bytes that a node takes in its section: one in each of its eleven columns.
@@ -58,6 +60,9 @@ pub const RANGE_BYTES_MIN: usize = 4;
 pub const RUN_BYTES_MIN: usize = 5;
 /// Fewest bytes that a mount takes in its section.
 pub const MOUNT_BYTES_MIN: usize = 4;
+
+/// Fewest bytes that a phase takes in its section.
+pub const PHASE_BYTES_MIN: usize = 2;
 
 /// Fewest bytes that a script takes in its section.
 pub const SCRIPT_BYTES_MIN: usize = 6;

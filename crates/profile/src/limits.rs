@@ -24,6 +24,12 @@ pub const NAMES_BYTES_MAX: usize = 1 << 24;
 /// Most mounts in a profile.
 pub const MOUNTS_MAX: usize = 256;
 
+/// Most parts of a boot.
+pub const PHASES_MAX: usize = 4;
+
+/// Most control groups in a profile.
+pub const UNITS_MAX: usize = 4096;
+
 /// Longest string about the program, the machine or a mount, in bytes.
 pub const TEXT_BYTES_MAX: usize = 4096;
 

@@ -8,9 +8,10 @@
 //! for all before. Pages have weights of their own: a range that is partly seen is split.
 
 use std::cmp::{Ordering, Reverse};
+use std::collections::HashMap;
 
 use crate::access::id_of;
-use crate::limits::{MOUNTS_MAX, NAMES_BYTES_MAX, NODES_MAX, RANGES_MAX};
+use crate::limits::{MOUNTS_MAX, NAMES_BYTES_MAX, NODES_MAX, RANGES_MAX, UNITS_MAX};
 use crate::ranges::push_joined;
 use crate::types::{
     BlindSpots, Identity, Mount, Node, NodeId, NodeKind, PAGE_BYTES, PageRange, Profile, Uses,
@@ -61,6 +62,7 @@ pub fn merge(old: &Profile, new: &Profile, seen: Observation) -> Profile {
     };
     merged.program = describing.program.clone().bounded();
     merged.source = describing.source.clone().bounded();
+    merged.phases = describing.phases.clone();
     for run in old.runs.iter().chain(&new.runs) {
         merged.push_run(run.clone());
     }
@@ -81,6 +83,7 @@ pub fn merge_profiles(a: &Profile, b: &Profile) -> Profile {
     let mut merged = combine(old, new, &Rule::Union, &Limits::FULL);
     merged.program = new.program.clone().bounded();
     merged.source = new.source.clone().bounded();
+    merged.phases = new.phases.clone();
     let mut runs = old.runs.clone();
     runs.extend(
         new.runs
@@ -161,11 +164,13 @@ impl Rule {
         if watched { old / 2 } else { old }
     }
 
-    /// Programs change, so the newer run's need counts.
-    fn need(&self, old_ns: u64, new_ns: u64) -> u64 {
+    /// Programs change, so the newer run's need counts, and who had it. A run that doesn't tell
+    /// who leaves what was known.
+    fn need(&self, old: (u64, u16), new: (u64, u16)) -> (u64, u16) {
         match self {
-            Self::Ageing { .. } => new_ns,
-            Self::Union => old_ns.min(new_ns),
+            Self::Ageing { .. } if new.1 == 0 => (new.0, old.1),
+            Self::Ageing { .. } => new,
+            Self::Union => old.min(new),
         }
     }
 
@@ -230,6 +235,9 @@ struct Union<'a> {
     mounts: Vec<Mount>,
     /// Index in `mounts` of each mount of `old` and of `new`.
     mount_places: [Vec<u16>; 2],
+    units: Vec<Vec<u8>>,
+    /// The number in the result of each unit of `old` and of `new`.
+    unit_places: [Vec<u16>; 2],
 }
 
 impl<'a> Union<'a> {
@@ -247,6 +255,7 @@ impl<'a> Union<'a> {
             profile.mounts.iter().map(place).collect()
         };
         let mount_places = [places(old), places(new)];
+        let (units, unit_places) = joined_units(old, new);
         Self {
             old,
             new,
@@ -255,6 +264,8 @@ impl<'a> Union<'a> {
             ranges: Vec::new(),
             mounts,
             mount_places,
+            units,
+            unit_places,
         }
     }
 
@@ -297,11 +308,13 @@ impl<'a> Union<'a> {
             (Some(old), None) => Node {
                 weight: self.rule.unseen_node(old.weight),
                 mount: self.place(0, old.mount),
+                unit: self.unit_place(0, old.unit),
                 ..old
             },
             (None, Some(new)) => Node {
                 weight: self.rule.seen_first(new.weight),
                 mount: self.place(1, new.mount),
+                unit: self.unit_place(1, new.unit),
                 ..new
             },
             (None, None) => Node {
@@ -330,6 +343,10 @@ impl<'a> Union<'a> {
             0 => self.place(0, old.mount),
             mount => mount,
         };
+        let (need_ns, unit) = self.rule.need(
+            (old.need_ns, self.unit_place(0, old.unit)),
+            (new.need_ns, self.unit_place(1, new.unit)),
+        );
         Node {
             uses: self.rule.uses(old.uses, new.uses),
             weight: self.rule.seen_again(old.weight, new.weight),
@@ -339,7 +356,8 @@ impl<'a> Union<'a> {
             } else {
                 old.identity
             },
-            need_ns: self.rule.need(old.need_ns, new.need_ns),
+            need_ns,
+            unit,
             ..*new
         }
     }
@@ -349,6 +367,10 @@ impl<'a> Union<'a> {
             .get(usize::from(mount))
             .copied()
             .unwrap_or(0)
+    }
+
+    fn unit_place(&self, which: usize, unit: u16) -> u16 {
+        place_of(&self.unit_places[which], unit)
     }
 
     /// Adds the ranges of a file, piece by piece, from both profiles.
@@ -363,17 +385,20 @@ impl<'a> Union<'a> {
             _ => u64::MAX,
         };
         let file_uses = old_node.map_or(node.uses, |old| old.uses.union(node.uses));
+        let [old_units, new_units] = &self.unit_places;
+        let old_need = |range: &PageRange| (range.need_ns, place_of(old_units, range.unit));
+        let new_need = |range: &PageRange| (range.need_ns, place_of(new_units, range.unit));
         overlay(olds, news, |start_page, until, old, new| {
-            let (until, need_ns, weight) = match (old, new) {
+            let (until, (need_ns, unit), weight) = match (old, new) {
                 (Some(old), Some(new)) => (
                     until,
-                    rule.need(old.need_ns, new.need_ns),
+                    rule.need(old_need(old), new_need(new)),
                     rule.seen_again(old.weight, new.weight),
                 ),
-                (None, Some(new)) => (until, new.need_ns, rule.seen_first(new.weight)),
+                (None, Some(new)) => (until, new_need(new), rule.seen_first(new.weight)),
                 (Some(old), None) => (
                     until.min(end_page),
-                    old.need_ns,
+                    old_need(old),
                     rule.unseen_page(old.weight, file_uses),
                 ),
                 (None, None) => return,
@@ -385,6 +410,7 @@ impl<'a> Union<'a> {
                     pages,
                     need_ns,
                     weight,
+                    unit,
                 };
                 push_joined(&mut self.ranges, first, range);
             }
@@ -414,7 +440,8 @@ impl<'a> Union<'a> {
             {
                 parent.stays = true;
                 parent.node.weight = parent.node.weight.max(node.weight);
-                parent.node.need_ns = parent.node.need_ns.min(node.need_ns);
+                (parent.node.need_ns, parent.node.unit) =
+                    (parent.node.need_ns, parent.node.unit).min((node.need_ns, node.unit));
             }
         }
     }
@@ -475,6 +502,7 @@ impl<'a> Union<'a> {
     fn into_profile(self) -> Profile {
         let mut profile = Profile {
             mounts: self.mounts,
+            units: self.units,
             ..Profile::default()
         };
         let mut places = vec![NodeId(0); self.entries.len()];
@@ -502,8 +530,68 @@ impl<'a> Union<'a> {
             );
         }
         drop_unused_mounts(&mut profile);
+        drop_unused_units(&mut profile);
         profile
     }
+}
+
+/// The units of both, each once, and the numbers there of each one's own. Unit 0 isn't in the
+/// tables; it is 0 in both.
+fn joined_units(old: &Profile, new: &Profile) -> (Vec<Vec<u8>>, [Vec<u16>; 2]) {
+    let mut units: Vec<Vec<u8>> = Vec::new();
+    let mut numbers: HashMap<Vec<u8>, u16> = HashMap::new();
+    let mut places = |profile: &Profile| {
+        let place = |unit: &Vec<u8>| {
+            if let Some(number) = numbers.get(unit) {
+                return *number;
+            }
+            if units.len() >= UNITS_MAX {
+                return 0;
+            }
+            units.push(unit.clone());
+            let number = u16::try_from(units.len()).unwrap_or(0);
+            numbers.insert(unit.clone(), number);
+            number
+        };
+        profile.units.iter().map(place).collect::<Vec<u16>>()
+    };
+    // The newer ones first: those are kept if there is no room for all.
+    let new = places(new);
+    let old = places(old);
+    (units, [old, new])
+}
+
+fn place_of(places: &[u16], unit: u16) -> u16 {
+    let at = usize::from(unit).checked_sub(1);
+    at.and_then(|at| places.get(at)).copied().unwrap_or(0)
+}
+
+/// Keeps the units of nodes and ranges.
+pub(crate) fn drop_unused_units(profile: &mut Profile) {
+    let mut used = vec![false; profile.units.len()];
+    let nodes = profile.nodes.iter().map(|node| node.unit);
+    for unit in nodes.chain(profile.ranges.iter().map(|range| range.unit)) {
+        if let Some(at) = usize::from(unit).checked_sub(1)
+            && let Some(used) = used.get_mut(at)
+        {
+            *used = true;
+        }
+    }
+    let mut kept = Vec::new();
+    let mut places = vec![0u16; used.len()];
+    for (at, unit) in std::mem::take(&mut profile.units).into_iter().enumerate() {
+        if used[at] && kept.len() < UNITS_MAX {
+            kept.push(unit);
+            places[at] = u16::try_from(kept.len()).unwrap_or(0);
+        }
+    }
+    for node in &mut profile.nodes {
+        node.unit = place_of(&places, node.unit);
+    }
+    for range in &mut profile.ranges {
+        range.unit = place_of(&places, range.unit);
+    }
+    profile.units = kept;
 }
 
 /// Children of a directory. In a valid profile they are contiguous. Of an invalid profile, only

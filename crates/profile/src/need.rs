@@ -25,6 +25,7 @@ impl Needed {
             pages,
             need_ns,
             weight,
+            ..
         } = *range;
         Self {
             node,

@@ -35,7 +35,7 @@ pub(crate) fn weight_octave(weight: u8) -> u32 {
 /// Appends `next` to the ranges of one node, which start at `first` in `out`.
 ///
 /// It is joined with the last of them if it touches it, is needed together with it, and will be
-/// removed together with it. The joined range has the earlier need and the higher weight. `next`
+/// removed together with it. The joined range has the earlier need, with its unit, and the higher weight. `next`
 /// must not start before the end of the last one.
 pub(crate) fn push_joined(out: &mut Vec<PageRange>, first: usize, next: PageRange) {
     if out.len() > first
@@ -45,7 +45,7 @@ pub(crate) fn push_joined(out: &mut Vec<PageRange>, first: usize, next: PageRang
         && need_bucket(last.need_ns) == need_bucket(next.need_ns)
     {
         last.pages += next.pages;
-        last.need_ns = last.need_ns.min(next.need_ns);
+        (last.need_ns, last.unit) = (last.need_ns, last.unit).min((next.need_ns, next.unit));
         last.weight = last.weight.max(next.weight);
         return;
     }
@@ -79,21 +79,21 @@ pub(crate) fn flatten(sorted: &[PageRange], out: &mut Vec<PageRange>) {
 /// As [`flatten`], for ranges that form one unbroken stretch of pages. Sweeps over the pages, with
 /// the ranges that cover the current page in a heap by need.
 fn flatten_cluster(cluster: &[PageRange], out: &mut Vec<PageRange>, first: usize) {
-    let mut active: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::new();
+    let mut active: BinaryHeap<Reverse<(u64, u64, u16)>> = BinaryHeap::new();
     let mut waiting = cluster.iter().peekable();
     let Some(head) = cluster.first() else { return };
     let mut page = head.start_page;
     loop {
         while let Some(range) = waiting.next_if(|range| range.start_page <= page) {
-            active.push(Reverse((range.need_ns, range.end_page())));
+            active.push(Reverse((range.need_ns, range.end_page(), range.unit)));
         }
         while active
             .peek()
-            .is_some_and(|Reverse((_, end_page))| *end_page <= page)
+            .is_some_and(|Reverse((_, end_page, _))| *end_page <= page)
         {
             active.pop();
         }
-        let Some(&Reverse((need_ns, end_page))) = active.peek() else {
+        let Some(&Reverse((need_ns, end_page, unit))) = active.peek() else {
             return;
         };
         let until = waiting
@@ -107,6 +107,7 @@ fn flatten_cluster(cluster: &[PageRange], out: &mut Vec<PageRange>, first: usize
                 pages: until - page,
                 need_ns,
                 weight: head.weight,
+                unit,
             },
         );
         page = until;
@@ -125,6 +126,7 @@ mod tests {
             pages,
             need_ns,
             weight: 255,
+            unit: 0,
         }
     }
 

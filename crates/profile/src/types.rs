@@ -26,6 +26,11 @@ pub struct Profile {
     /// File systems that the nodes are on. The first is the unknown one, with empty fields, for
     /// nodes whose file system was not looked up.
     pub mounts: Vec<Mount>,
+    /// Control groups of the processes that needed something first, as paths below the root of the
+    /// hierarchy, such as `/system.slice/ssh.service`. Recorded for a boot; see [`Profile::unit`].
+    pub units: Vec<Vec<u8>>,
+    /// Parts of a boot, in their order; none for a program.
+    pub phases: Vec<Phase>,
     /// Everything that was looked at, parents first.
     pub nodes: Vec<Node>,
     /// Names of all nodes, one after another; see [`Node::name`].
@@ -40,6 +45,29 @@ pub struct Profile {
 
 /// Runs remembered in a profile.
 pub const RUNS_MAX: usize = 32;
+
+/// Where a part of a boot begins. It ends with the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// Which part.
+    pub kind: PhaseKind,
+    /// When it began, from the start of the recording.
+    pub start_ns: u64,
+}
+
+/// The parts of a boot, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum PhaseKind {
+    /// Before the root file system's own init.
+    Initramfs = 0,
+    /// Until `sysinit.target`.
+    Sysinit = 1,
+    /// Until the default target.
+    Target = 2,
+    /// After the default target: the first login.
+    Session = 3,
+}
 
 /// Weight of an entry that was seen in every run.
 pub const WEIGHT_MAX: u8 = 255;
@@ -210,6 +238,8 @@ pub struct Node {
     pub mount: u16,
     /// The identity by which it is recognised.
     pub identity: Identity,
+    /// Who needed it first; see [`Profile::unit`].
+    pub unit: u16,
     /// When it was first needed, from the start of the program.
     pub need_ns: u64,
     /// First of its ranges in [`Profile::ranges`].
@@ -229,6 +259,8 @@ pub struct PageRange {
     pub need_ns: u64,
     /// As [`Node::weight`].
     pub weight: u8,
+    /// Who needed the first of them first; see [`Profile::unit`].
+    pub unit: u16,
 }
 
 /// How `run` used the profile.

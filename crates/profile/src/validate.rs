@@ -7,9 +7,9 @@ use crate::access::id_of;
 use crate::builder::check_name;
 use crate::limits::{
     ARGUMENTS_BYTES_MAX, ARGUMENTS_MAX, MOUNTS_MAX, NAMES_BYTES_MAX, NODES_MAX, PAGE_END_MAX,
-    PATH_BYTES_MAX, RANGES_MAX, SCRIPTS_MAX, TEXT_BYTES_MAX,
+    PATH_BYTES_MAX, PHASES_MAX, RANGES_MAX, SCRIPTS_MAX, TEXT_BYTES_MAX, UNITS_MAX,
 };
-use crate::types::{Node, NodeKind, PageRange, Profile, RUNS_MAX};
+use crate::types::{Node, NodeKind, PageRange, Phase, Profile, RUNS_MAX};
 
 /// A rule that a profile breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -45,6 +45,9 @@ pub enum Invalid {
         /// The error, as the rest of a sentence.
         why: &'static str,
     },
+    /// The parts of a boot are out of order.
+    #[error("the parts of its boot are not in their order")]
+    Phases,
     /// Something is wrong with one of the remembered runs.
     #[error("its run number {run} has a share of more than 1000 thousandths")]
     Run {
@@ -72,6 +75,10 @@ impl Profile {
             if node.kind != NodeKind::File && !ranges.is_empty() {
                 return Err(fail("has pages but is not a file"));
             }
+            let known = self.units.len();
+            if ranges.iter().any(|range| usize::from(range.unit) > known) {
+                return Err(fail("has pages that an unknown control group needed"));
+            }
             validate_ranges(ranges).map_err(|(range, why)| Invalid::Range {
                 node: at,
                 range,
@@ -92,6 +99,13 @@ impl Profile {
             ("page ranges", self.ranges.len(), RANGES_MAX),
             ("bytes of names", self.names.len(), NAMES_BYTES_MAX),
             ("mounts", self.mounts.len(), MOUNTS_MAX),
+            ("control groups", self.units.len(), UNITS_MAX),
+            ("parts of a boot", self.phases.len(), PHASES_MAX),
+            (
+                "bytes in the name of a control group",
+                self.units.iter().map(Vec::len).max().unwrap_or(0),
+                TEXT_BYTES_MAX,
+            ),
             ("runs", self.runs.len(), RUNS_MAX),
             ("arguments", program.arguments.len(), ARGUMENTS_MAX),
             ("bytes of arguments", arguments_bytes, ARGUMENTS_BYTES_MAX),
@@ -128,6 +142,11 @@ impl Profile {
                 return Err(Invalid::TooMany { what, count, limit });
             }
         }
+        let in_order =
+            |pair: &[Phase]| pair[0].kind < pair[1].kind && pair[0].start_ns <= pair[1].start_ns;
+        if !self.phases.windows(2).all(in_order) {
+            return Err(Invalid::Phases);
+        }
         let share = |run: &crate::Run| run.cached_before_permille.unwrap_or(0);
         match self.runs.iter().position(|run| share(run) > 1000) {
             Some(run) => Err(Invalid::Run { run }),
@@ -157,6 +176,9 @@ impl Profile {
     ) -> Result<u16, &'static str> {
         if usize::from(node.mount) >= self.mounts.len() {
             return Err("is on an unknown mount");
+        }
+        if usize::from(node.unit) > self.units.len() {
+            return Err("was needed by an unknown control group");
         }
         if at == 0 {
             return Ok(0);

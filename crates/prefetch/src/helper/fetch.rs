@@ -146,6 +146,7 @@ fn take_node(from: &mut Taker<'_>, plan: &mut ReadPlan) -> Result<(), Malformed>
             pages: from.u64()?,
             need_ns: from.u64()?,
             weight: 0,
+            unit: 0,
         })
     })?;
     plan.push_checked(parent, name, node, &ranges)

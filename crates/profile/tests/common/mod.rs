@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use foreread_profile::{
-    BlindSpots, Identity, Mount, NodeKind, Profile, ProfileBuilder, Program, Recorder, Run,
-    RunMode, Script, Source, Uses,
+    BlindSpots, Identity, Mount, NodeKind, Phase, PhaseKind, Profile, ProfileBuilder, Program,
+    Recorder, Run, RunMode, Script, Source, Uses,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -42,6 +42,7 @@ struct Access {
     uses: u8,
     identity: Identity,
     mount: u8,
+    unit: u8,
     need_ns: u64,
     ranges: Vec<(u64, u64, u64)>,
 }
@@ -83,17 +84,18 @@ fn access() -> impl Strategy<Value = Access> {
         kind(),
         any::<u8>(),
         identity(),
-        0..4u8,
+        (0..4u8, 0..4u8),
         need(),
         vec((0..60u64, 1..20u64, need()), 0..5),
     )
         .prop_map(
-            |(path, kind, uses, identity, mount, need_ns, ranges)| Access {
+            |(path, kind, uses, identity, (mount, unit), need_ns, ranges)| Access {
                 path,
                 kind,
                 uses: uses & 0x7f,
                 identity,
                 mount,
+                unit,
                 need_ns,
                 ranges,
             },
@@ -168,20 +170,47 @@ fn source() -> impl Strategy<Value = Source> {
         })
 }
 
+/// The parts of a boot, or none.
+fn phases() -> impl Strategy<Value = Vec<Phase>> {
+    let kinds = [
+        PhaseKind::Initramfs,
+        PhaseKind::Sysinit,
+        PhaseKind::Target,
+        PhaseKind::Session,
+    ];
+    (0..5usize, any::<[u32; 4]>()).prop_map(move |(count, mut starts)| {
+        starts.sort_unstable();
+        let phases = kinds.iter().zip(starts).take(count);
+        let phase = |(kind, start): (&PhaseKind, u32)| Phase {
+            kind: *kind,
+            start_ns: u64::from(start),
+        };
+        phases.map(phase).collect()
+    })
+}
+
 /// A profile that a recorder might make.
 pub fn profile() -> impl Strategy<Value = Profile> {
-    (program(), source(), vec(access(), 0..30), vec(run(), 0..3)).prop_map(
-        |(program, source, accesses, runs)| {
-            let mut builder = ProfileBuilder::new(program, source);
-            for access in accesses {
-                add(&mut builder, &access);
-            }
-            for run in runs {
-                builder.run(run);
-            }
-            builder.finish()
-        },
-    )
+    let parts = (
+        program(),
+        source(),
+        vec(access(), 0..30),
+        vec(run(), 0..3),
+        phases(),
+    );
+    parts.prop_map(|(program, source, accesses, runs, phases)| {
+        let mut builder = ProfileBuilder::new(program, source);
+        for access in accesses {
+            add(&mut builder, &access);
+        }
+        for run in runs {
+            builder.run(run);
+        }
+        for phase in phases {
+            builder.phase(phase);
+        }
+        builder.finish()
+    })
 }
 
 /// As [`profile`], by a recorder that misses nothing.
@@ -208,8 +237,13 @@ fn add(builder: &mut ProfileBuilder, access: &Access) {
     builder.set_kind(id, access.kind);
     builder.set_identity(id, access.identity);
     builder.set_mount(id, mount);
-    builder.used(id, Uses(access.uses), access.need_ns);
+    // The first of them is the unknown one.
+    let unit = match access.unit {
+        0 => 0,
+        number => builder.unit(format!("/system.slice/{number}.service").as_bytes()),
+    };
+    builder.used_by(id, Uses(access.uses), access.need_ns, unit);
     for (start_page, pages, need_ns) in &access.ranges {
-        builder.pages(id, *start_page, *pages, *need_ns);
+        builder.pages_by(id, *start_page, *pages, *need_ns, unit);
     }
 }
