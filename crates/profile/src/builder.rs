@@ -11,7 +11,7 @@ use crate::limits::{
     RANGES_MAX, TEXT_BYTES_MAX, UNITS_MAX,
 };
 use crate::merge::{drop_unused_mounts, drop_unused_units};
-use crate::ranges::flatten;
+use crate::ranges::{earlier, flatten};
 use crate::types::{
     Identity, Mount, Node, NodeId, NodeKind, PageRange, Phase, Profile, Program, Run, Source, Uses,
     WEIGHT_MAX,
@@ -108,7 +108,7 @@ const ROOT: Draft = Draft {
 
 impl Draft {
     fn needed(&mut self, need_ns: u64, unit: u16) {
-        (self.need_ns, self.unit) = (self.need_ns, self.unit).min((need_ns, unit));
+        (self.need_ns, self.unit) = earlier((self.need_ns, self.unit), (need_ns, unit));
     }
 }
 

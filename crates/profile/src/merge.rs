@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use crate::access::id_of;
 use crate::limits::{MOUNTS_MAX, NAMES_BYTES_MAX, NODES_MAX, RANGES_MAX, UNITS_MAX};
-use crate::ranges::push_joined;
+use crate::ranges::{earlier, push_joined};
 use crate::types::{
     BlindSpots, Identity, Mount, Node, NodeId, NodeKind, PAGE_BYTES, PageRange, Profile, Uses,
     WEIGHT_MAX,
@@ -170,7 +170,7 @@ impl Rule {
         match self {
             Self::Ageing { .. } if new.1 == 0 => (new.0, old.1),
             Self::Ageing { .. } => new,
-            Self::Union => old.min(new),
+            Self::Union => earlier(old, new),
         }
     }
 
@@ -440,8 +440,10 @@ impl<'a> Union<'a> {
             {
                 parent.stays = true;
                 parent.node.weight = parent.node.weight.max(node.weight);
-                (parent.node.need_ns, parent.node.unit) =
-                    (parent.node.need_ns, parent.node.unit).min((node.need_ns, node.unit));
+                (parent.node.need_ns, parent.node.unit) = earlier(
+                    (parent.node.need_ns, parent.node.unit),
+                    (node.need_ns, node.unit),
+                );
             }
         }
     }

@@ -32,6 +32,16 @@ pub(crate) fn weight_octave(weight: u8) -> u32 {
     weight.leading_zeros()
 }
 
+/// Of two needs at the same time, that of a known unit counts, and of two known ones the first.
+const fn unit_rank(unit: u16) -> u16 {
+    unit.wrapping_sub(1)
+}
+
+/// The earlier of two needs, each with its unit.
+pub(crate) fn earlier(one: (u64, u16), other: (u64, u16)) -> (u64, u16) {
+    std::cmp::min_by_key(one, other, |(need_ns, unit)| (*need_ns, unit_rank(*unit)))
+}
+
 /// Appends `next` to the ranges of one node, which start at `first` in `out`.
 ///
 /// It is joined with the last of them if it touches it, is needed together with it, and will be
@@ -45,7 +55,7 @@ pub(crate) fn push_joined(out: &mut Vec<PageRange>, first: usize, next: PageRang
         && need_bucket(last.need_ns) == need_bucket(next.need_ns)
     {
         last.pages += next.pages;
-        (last.need_ns, last.unit) = (last.need_ns, last.unit).min((next.need_ns, next.unit));
+        (last.need_ns, last.unit) = earlier((last.need_ns, last.unit), (next.need_ns, next.unit));
         last.weight = last.weight.max(next.weight);
         return;
     }
@@ -79,21 +89,25 @@ pub(crate) fn flatten(sorted: &[PageRange], out: &mut Vec<PageRange>) {
 /// As [`flatten`], for ranges that form one unbroken stretch of pages. Sweeps over the pages, with
 /// the ranges that cover the current page in a heap by need.
 fn flatten_cluster(cluster: &[PageRange], out: &mut Vec<PageRange>, first: usize) {
-    let mut active: BinaryHeap<Reverse<(u64, u64, u16)>> = BinaryHeap::new();
+    let mut active: BinaryHeap<Reverse<(u64, u16, u64)>> = BinaryHeap::new();
     let mut waiting = cluster.iter().peekable();
     let Some(head) = cluster.first() else { return };
     let mut page = head.start_page;
     loop {
         while let Some(range) = waiting.next_if(|range| range.start_page <= page) {
-            active.push(Reverse((range.need_ns, range.end_page(), range.unit)));
+            active.push(Reverse((
+                range.need_ns,
+                unit_rank(range.unit),
+                range.end_page(),
+            )));
         }
         while active
             .peek()
-            .is_some_and(|Reverse((_, end_page, _))| *end_page <= page)
+            .is_some_and(|Reverse((_, _, end_page))| *end_page <= page)
         {
             active.pop();
         }
-        let Some(&Reverse((need_ns, end_page, unit))) = active.peek() else {
+        let Some(&Reverse((need_ns, rank, end_page))) = active.peek() else {
             return;
         };
         let until = waiting
@@ -107,7 +121,7 @@ fn flatten_cluster(cluster: &[PageRange], out: &mut Vec<PageRange>, first: usize
                 pages: until - page,
                 need_ns,
                 weight: head.weight,
-                unit,
+                unit: rank.wrapping_add(1),
             },
         );
         page = until;

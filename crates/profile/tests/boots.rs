@@ -58,6 +58,14 @@ fn of_pages_needed_together_the_earlier_need_tells_who() {
 }
 
 #[test]
+fn of_equal_needs_a_known_group_tells_who() {
+    for order in [[SSH, b""], [b"", SSH]] {
+        let both = needed_by(&[(order[0], 0, MS), (order[1], 5, MS)]);
+        assert_eq!(groups(&both), (vec![(0, SSH)], SSH));
+    }
+}
+
+#[test]
 fn the_newer_boot_tells_who_unless_it_does_not_know() {
     let by_cron = needed_by(&[(CRON, 0, 300 * MS)]);
     let by_ssh = needed_by(&[(SSH, 0, 100 * MS)]);
