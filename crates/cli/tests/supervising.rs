@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use common::watched::{cold_tree, disk, make_cold, text};
 use common::{World, can_record, is_root, stderr, stdout};
 use foreread_model::DiskParameters;
+use foreread_testbed::Testbed;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Reads all files where it is told so; else waits for a signal, or for its end.
@@ -205,8 +206,26 @@ fn who_reads_our_output_does_not_wait_for_what_is_saved() {
     };
     make_cold(&disk_of_files);
     run().output().expect("it starts");
-    make_cold(&disk_of_files);
-    let mut profiles = fs::read_dir(&root).expect("a store").flatten();
+    let mut saved = Vec::new();
+    // On a busy machine this test itself may be told late. If the saving process held the output
+    // open, the profile would be saved before the output ends, each time.
+    for _ in 0..ATTEMPTS {
+        make_cold(&disk_of_files);
+        let (is_saved, said) = saved_at_end_of_output(&testbed, &root, run());
+        if !is_saved {
+            return;
+        }
+        saved.push(said);
+    }
+    panic!("each time it was saved before its output ended: {saved:?}");
+}
+
+const ATTEMPTS: usize = 5;
+
+/// Whether the profile is saved, on a slow disk, when the output of the run has ended; and what the
+/// run said. Waits until it is saved.
+fn saved_at_end_of_output(testbed: &Testbed, store: &Path, mut run: Command) -> (bool, String) {
+    let mut profiles = fs::read_dir(store).expect("a store").flatten();
     let is_profile = |name: OsString| name.as_encoded_bytes().ends_with(b".frp");
     let profile = profiles.find(|entry| is_profile(entry.file_name()));
     let profile = fs::File::open(profile.expect("a profile").path()).expect("it is there");
@@ -217,15 +236,15 @@ fn who_reads_our_output_does_not_wait_for_what_is_saved() {
     slow.set_assignment("latency_ns=2s").expect("slow");
     let quick = DiskParameters::preset("instant").expect("a disk");
     testbed.set_parameters(slow).expect("it is set");
-    let mut child = run().stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut child = run.stderr(Stdio::piped()).spawn().expect("it starts");
     let mut said = String::new();
     let mut pipe = child.stderr.take().expect("a pipe");
     pipe.read_to_string(&mut said).expect("its end");
     let was_saved = is_saved();
     child.wait().expect("it ends");
     testbed.set_parameters(quick).expect("it is set");
-    assert!(!was_saved, "it was saved before its output ended: {said}");
     common::service::until("the profile is saved", is_saved);
+    (was_saved, said)
 }
 
 #[test]
