@@ -4,7 +4,7 @@
 #define FOREREAD_RECORD_INODE_H
 
 #include "dentry.h"
-#include "record_group.h"
+#include "record_tables.h"
 
 static __always_inline void key_of(struct inode *inode, struct inode_key *key)
 {
@@ -24,10 +24,8 @@ static __always_inline struct inode_value *known_entry(const struct inode_key *k
 {
 	struct inode_value *value = bpf_map_lookup_elem(&fr_rec_inodes, key);
 
-	if (value && !value->need_ns) {
+	if (value && !value->need_ns)
 		value->need_ns = since_start_ns();
-		value->group = group_now();
-	}
 	return value;
 }
 
@@ -52,7 +50,6 @@ static __always_inline struct inode_value *inode_entry(struct inode *inode,
 	fresh = &scratch->inode;
 	__builtin_memset(fresh, 0, sizeof(*fresh));
 	fresh->need_ns = what == ACCESS ? since_start_ns() : 0;
-	fresh->group = what == ACCESS ? group_now() : 0;
 	fresh->id = __sync_fetch_and_add(&next_id, 1);
 	fresh->size_bytes = BPF_CORE_READ(inode, i_size);
 	fresh->mode = BPF_CORE_READ(inode, i_mode);

@@ -39,10 +39,8 @@ static __always_inline int note_chunk(struct chunk_value *value, u64 bits, enum 
 	fresh = bits & ~value->used;
 	if (!fresh)
 		return 0;
-	if (!value->need_ns) {
+	if (!value->need_ns)
 		value->need_ns = since_start_ns();
-		value->group = group_now();
-	}
 	c->accessed_pages += ones(fresh);
 	c->used_pages += ones(fresh & value->fetched);
 	__sync_fetch_and_or(&value->used, fresh);

@@ -5,11 +5,10 @@ use std::mem::offset_of;
 
 use foreread_bpf::field;
 use foreread_bpf::skeletons::record::types::{
-    access_record, chunk_key, chunk_value, counts, group_record, inode_key, inode_value,
-    node_record, path_record,
+    access_record, chunk_key, chunk_value, counts, inode_key, inode_value, node_record, path_record,
 };
 use foreread_recorder::accesses::{AccessKind, AccessRecord, MappingBits};
-use foreread_recorder::{Chunk, Counts, GroupRecord, InodeEntry, NodeRecord, PathRecord, Record};
+use foreread_recorder::{Chunk, Counts, InodeEntry, NodeRecord, PathRecord, Record};
 
 /// Reads `struct chunk_value`.
 pub(crate) fn chunk(bytes: &[u8]) -> Chunk {
@@ -17,7 +16,6 @@ pub(crate) fn chunk(bytes: &[u8]) -> Chunk {
         need_ns: field!(bytes, chunk_value, need_ns).unwrap_or(0),
         used: field!(bytes, chunk_value, used).unwrap_or(0),
         fetched: field!(bytes, chunk_value, fetched).unwrap_or(0),
-        group: field!(bytes, chunk_value, group).unwrap_or(0),
     }
 }
 
@@ -33,7 +31,6 @@ pub(crate) fn inode(key: &[u8], value: &[u8]) -> InodeEntry {
         uses: field!(value, inode_value, uses).unwrap_or(0),
         size_bytes: field!(value, inode_value, size_bytes).unwrap_or(0),
         mode: field!(value, inode_value, mode).unwrap_or(0),
-        group: field!(value, inode_value, group).unwrap_or(0),
     }
 }
 
@@ -108,17 +105,6 @@ fn path(bytes: &[u8]) -> Option<PathRecord> {
         need_ns: field!(bytes, path_record, need_ns)?,
         path: path.get(..length)?.to_vec(),
         no_follow: field!(bytes, path_record, flags)? & 1 != 0,
-        group: field!(bytes, path_record, group)?,
-    })
-}
-
-fn group(bytes: &[u8]) -> Option<GroupRecord> {
-    let name = bytes.get(offset_of!(group_record, name)..)?;
-    let length = field!(bytes, group_record, name_length)? as usize;
-    Some(GroupRecord {
-        number: field!(bytes, group_record, number)?,
-        parent: field!(bytes, group_record, parent)?,
-        name: name.get(..length)?.to_vec(),
     })
 }
 
@@ -129,7 +115,6 @@ pub(crate) fn record(bytes: &[u8]) -> Option<Record> {
         1 => node(bytes).map(Record::Node),
         2 => path(bytes).map(Record::Path),
         3 => access(bytes).map(Record::Access),
-        4 => group(bytes).map(Record::Group),
         _ => None,
     }
 }
@@ -137,7 +122,6 @@ pub(crate) fn record(bytes: &[u8]) -> Option<Record> {
 const _: () = assert!(
     offset_of!(node_record, r#type) == offset_of!(path_record, r#type)
         && offset_of!(node_record, r#type) == offset_of!(access_record, r#type)
-        && offset_of!(node_record, r#type) == offset_of!(group_record, r#type)
 );
 
 /// Reads `struct counts` of one CPU. The kernel's side counts no missed events.
@@ -179,7 +163,7 @@ mod tests {
         #[test]
         fn any_bytes_are_a_record_or_none(
             mut bytes in proptest::collection::vec(any::<u8>(), 0..400),
-            kind in 0u32..6,
+            kind in 0u32..5,
             access_kind in 0u32..12,
             path_length in 0u32..80,
         ) {
@@ -187,13 +171,11 @@ mod tests {
             match kind {
                 2 => foreread_bpf::put!(&mut bytes, path_record, path_length, path_length),
                 3 => foreread_bpf::put!(&mut bytes, access_record, kind, access_kind),
-                4 => foreread_bpf::put!(&mut bytes, group_record, name_length, path_length),
                 _ => {}
             }
             match record(&bytes) {
                 Some(Record::Node(node)) => prop_assert!(node.name.len() < bytes.len()),
                 Some(Record::Path(path)) => prop_assert_eq!(path.path.len(), path_length as usize),
-                Some(Record::Group(group)) => prop_assert_eq!(group.name.len(), path_length as usize),
                 Some(Record::Access(access)) => prop_assert!(!access.name.contains(&0)),
                 None => {}
             }

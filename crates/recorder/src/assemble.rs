@@ -152,7 +152,6 @@ impl Assembler<'_> {
                 need_ns,
                 path,
                 no_follow: false,
-                group: 0,
             });
         }
     }

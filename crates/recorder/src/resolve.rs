@@ -15,9 +15,7 @@ use foreread_profile::{
 
 use crate::file_tree::{FileStatus, FileTree, LookupError};
 use crate::known::Known;
-use crate::recording::{
-    InodeEntry, NodeRecord, PathRecord, Recording, path_in_file_system, path_of_group, runs,
-};
+use crate::recording::{InodeEntry, NodeRecord, PathRecord, Recording, path_in_file_system, runs};
 
 /// Numbers of inodes that couldn't be turned into paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +49,6 @@ pub fn resolve(
         builder: ProfileBuilder::new(program, source),
         paths: HashMap::new(),
         mount_ids: HashMap::new(),
-        units: HashMap::new(),
         directories: HashMap::new(),
         symlink_depth: 0,
         unresolved: Unresolved::default(),
@@ -77,20 +74,11 @@ struct Resolver<'a> {
     paths: HashMap<u32, Option<Vec<u8>>>,
     /// From a line of mountinfo to the profile's mounts.
     mount_ids: HashMap<usize, u16>,
-    /// From a control group of the recording to the profile's units.
-    units: HashMap<u32, u16>,
     /// Directories by the path they were named with, symlinks resolved.
     directories: HashMap<Vec<u8>, Option<Vec<u8>>>,
     /// Symlinks being followed, one inside the other.
     symlink_depth: u32,
     unresolved: Unresolved,
-}
-
-/// When something was needed, and by which unit of the profile.
-#[derive(Clone, Copy, Debug)]
-struct Need {
-    ns: u64,
-    unit: u16,
 }
 
 fn identity_of(status: &FileStatus, generation: u32) -> Identity {
@@ -150,20 +138,6 @@ impl Resolver<'_> {
             && generation().is_some_and(|generation| generation != inode.generation)
     }
 
-    fn need(&mut self, ns: u64, group: u32) -> Need {
-        let Self {
-            units,
-            builder,
-            recording,
-            ..
-        } = self;
-        let unit = units.entry(group).or_insert_with(|| {
-            let path = path_of_group(group, &recording.groups);
-            path.map_or(0, |path| builder.unit(&path))
-        });
-        Need { ns, unit: *unit }
-    }
-
     fn inodes(&mut self) {
         let recording = self.recording;
         let mut chunk = 0;
@@ -186,15 +160,14 @@ impl Resolver<'_> {
             return;
         }
         let recording = self.recording;
-        let mut pages: Vec<(u64, u64, Need)> = Vec::new();
+        let mut pages: Vec<(u64, u64, u64)> = Vec::new();
         let first = (0, inode.first);
         let rest = recording.chunks[chunks]
             .iter()
             .map(|(_, number, chunk)| (*number, *chunk));
         for (number, chunk) in std::iter::once(first).chain(rest) {
             let runs = runs(u64::from(number), chunk.used);
-            let need = self.need(chunk.need_ns, chunk.group);
-            pages.extend(runs.map(|(start, length)| (start, length, need)));
+            pages.extend(runs.map(|(start, length)| (start, length, chunk.need_ns)));
         }
         let known = self.known.as_ref();
         let known = known.and_then(|known| Some((known.profile, known.file(recording, inode)?)));
@@ -211,8 +184,8 @@ impl Resolver<'_> {
         let Some((id, NodeKind::File)) = noted else {
             return;
         };
-        for (start, length, Need { ns, unit }) in pages {
-            self.builder.pages_by(id, start, length, ns, unit);
+        for (start, length, need_ns) in pages {
+            self.builder.pages(id, start, length, need_ns);
         }
     }
 
@@ -240,8 +213,7 @@ impl Resolver<'_> {
                 ..node.identity
             },
         );
-        let Need { ns, unit } = self.need(inode.need_ns, inode.group);
-        self.builder.used_by(id, uses_of(inode.uses), ns, unit);
+        self.builder.used(id, uses_of(inode.uses), inode.need_ns);
         Some((id, node.kind))
     }
 
@@ -256,8 +228,7 @@ impl Resolver<'_> {
         };
         let kind = status.kind()?;
         let uses = uses_of(inode.uses);
-        let need = self.need(inode.need_ns, inode.group);
-        let id = self.note(&path, kind, &status, inode.generation, uses, need)?;
+        let id = self.note(&path, kind, &status, inode.generation, uses, inode.need_ns)?;
         Some((id, kind))
     }
 
@@ -269,7 +240,7 @@ impl Resolver<'_> {
         status: &FileStatus,
         generation: u32,
         uses: Uses,
-        need: Need,
+        need_ns: u64,
     ) -> Option<NodeId> {
         let mount = self.mount_id(path)?;
         let id = self.builder.node(path).ok()?;
@@ -284,8 +255,7 @@ impl Resolver<'_> {
                 .set_identity(id, identity_of(status, generation));
         }
         self.builder.set_mount(id, mount);
-        let uses = uses.union(Uses::LOOKED_UP);
-        self.builder.used_by(id, uses, need.ns, need.unit);
+        self.builder.used(id, uses.union(Uses::LOOKED_UP), need_ns);
         Some(id)
     }
 
@@ -393,12 +363,11 @@ impl Resolver<'_> {
     fn name(&mut self, record: &PathRecord) {
         if let Some(base) = self.path_of(record.directory) {
             let uses = uses_of(record.uses);
-            let need = self.need(record.need_ns, record.group);
-            self.named(base, &record.path, uses, need, !record.no_follow);
+            self.named(base, &record.path, uses, record.need_ns, !record.no_follow);
         }
     }
 
-    fn named(&mut self, base: Vec<u8>, path: &[u8], uses: Uses, need: Need, follow: bool) {
+    fn named(&mut self, base: Vec<u8>, path: &[u8], uses: Uses, need_ns: u64, follow: bool) {
         let (directory, last) = match path.iter().rposition(|&b| b == b'/') {
             Some(at) => (&path[..=at], &path[at + 1..]),
             None => (&b""[..], path),
@@ -408,11 +377,11 @@ impl Resolver<'_> {
         } else {
             join(&base, directory)
         };
-        let Some(directory) = self.directory(&full, need) else {
+        let Some(directory) = self.directory(&full, need_ns) else {
             return;
         };
         if !matches!(last, b"" | b"." | b"..") {
-            self.last(&directory, last, uses, need, follow);
+            self.last(&directory, last, uses, need_ns, follow);
         }
     }
 
@@ -426,14 +395,13 @@ impl Resolver<'_> {
             };
             if let Some(linker) = self.tree.interpreter(&path) {
                 let uses = Uses::LOOKED_UP.union(Uses::OPENED);
-                let need = self.need(inode.need_ns, inode.group);
-                self.named(b"/".to_vec(), &linker, uses, need, true);
+                self.named(b"/".to_vec(), &linker, uses, inode.need_ns, true);
             }
         }
     }
 
     /// The real path of a directory named by `path`; notes what was looked up on the way.
-    fn directory(&mut self, path: &[u8], need: Need) -> Option<Vec<u8>> {
+    fn directory(&mut self, path: &[u8], need_ns: u64) -> Option<Vec<u8>> {
         if let Some(known) = self.directories.get(path) {
             return known.clone();
         }
@@ -447,7 +415,7 @@ impl Resolver<'_> {
                 at = parent(&at);
                 continue;
             }
-            match self.last(&at, name, Uses::LOOKED_UP, need, true) {
+            match self.last(&at, name, Uses::LOOKED_UP, need_ns, true) {
                 Some(next) => at = next,
                 None => {
                     found = None;
@@ -467,22 +435,22 @@ impl Resolver<'_> {
         directory: &[u8],
         name: &[u8],
         uses: Uses,
-        need: Need,
+        need_ns: u64,
         follow: bool,
     ) -> Option<Vec<u8>> {
         let path = join(directory, name);
         let status = match self.tree.status(&path) {
             Ok(status) => status,
             Err(LookupError::Absent) => {
-                self.note_absent(&path, need);
+                self.note_absent(&path, need_ns);
                 return None;
             }
             // It would be in a file, say: then nothing was looked for.
             Err(LookupError::Refused) => return None,
         };
         let kind = status.kind()?;
-        self.note(&path, kind, &status, 0, uses, need);
-        self.note_in_layers(&path, need);
+        self.note(&path, kind, &status, 0, uses, need_ns);
+        self.note_in_layers(&path, need_ns);
         if kind != NodeKind::Symlink {
             return Some(path);
         }
@@ -490,19 +458,18 @@ impl Resolver<'_> {
             return None;
         }
         self.symlink_depth += 1;
-        let end = self.follow(directory, &path, uses, need);
+        let end = self.follow(directory, &path, uses, need_ns);
         self.symlink_depth -= 1;
         end
     }
 
-    fn note_absent(&mut self, path: &[u8], need: Need) {
+    fn note_absent(&mut self, path: &[u8], need_ns: u64) {
         if let Some(mount) = self.mount_id(path)
             && let Ok(id) = self.builder.node(path)
         {
             self.builder.set_kind(id, NodeKind::Absent);
             self.builder.set_mount(id, mount);
-            self.builder
-                .used_by(id, Uses::LOOKED_UP, need.ns, need.unit);
+            self.builder.used(id, Uses::LOOKED_UP, need_ns);
         }
     }
 
@@ -513,25 +480,31 @@ impl Resolver<'_> {
     }
 
     /// Where the symlink `path` in `directory` leads.
-    fn follow(&mut self, directory: &[u8], path: &[u8], uses: Uses, need: Need) -> Option<Vec<u8>> {
+    fn follow(
+        &mut self,
+        directory: &[u8],
+        path: &[u8],
+        uses: Uses,
+        need_ns: u64,
+    ) -> Option<Vec<u8>> {
         let target = self.tree.link_target(path)?;
         let full = if target.starts_with(b"/") {
             target
         } else {
             join(directory, &target)
         };
-        let place = self.directory(&parent(&full), need)?;
+        let place = self.directory(&parent(&full), need_ns)?;
         let at = full.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
         match &full[at..] {
             b"" | b"." => Some(place),
             b".." => Some(parent(&place)),
-            name => self.last(&place, name, uses, need, true),
+            name => self.last(&place, name, uses, need_ns, true),
         }
     }
 
     /// A name in an overlay is looked up in its layers, topmost first, until something that isn't a
     /// directory is found: that is where the disk is read.
-    fn note_in_layers(&mut self, path: &[u8], need: Need) {
+    fn note_in_layers(&mut self, path: &[u8], need_ns: u64) {
         let Some(index) = self.mounts.mount_of(path) else {
             return;
         };
@@ -548,7 +521,7 @@ impl Resolver<'_> {
             let Some(kind) = status.kind() else {
                 return;
             };
-            self.note(&real, kind, &status, 0, Uses::STATTED, need);
+            self.note(&real, kind, &status, 0, Uses::STATTED, need_ns);
             if kind != NodeKind::Directory {
                 return;
             }

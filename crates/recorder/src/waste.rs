@@ -68,7 +68,6 @@ mod tests {
             need_ns: 1,
             used,
             fetched,
-            group: 0,
         };
         let inode = |id, number, first| InodeEntry {
             id,

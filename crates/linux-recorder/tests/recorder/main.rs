@@ -11,7 +11,6 @@ mod setting;
 mod accounting;
 mod file_systems;
 mod losses;
-mod machine;
 mod mapped;
 mod mounted;
 mod names;
