@@ -115,6 +115,7 @@ pub fn spawn(arguments: &[OsString]) -> Result<Running, SpawnError> {
         return Err(SpawnError::Signalled(prepared.name(), signal));
     }
     let read_before_bytes = children_read_bytes();
+    let pending = Held::pending();
     let started = prepared.start(last_resort::starting());
     last_resort::is_now(&match started {
         Ok(pid) => Now::Running(pid),
@@ -130,7 +131,7 @@ pub fn spawn(arguments: &[OsString]) -> Result<Running, SpawnError> {
             return Err(SpawnError::of_exec(prepared.name(), error));
         }
     };
-    held.pass_on_after_start(&kept, pid);
+    held.pass_on_after_start(&kept, &pending, pid);
     crate::start_pages::read_rest();
     let pidfd = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     Ok(Running {

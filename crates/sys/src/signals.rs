@@ -269,15 +269,34 @@ impl Held {
         }
     }
 
-    /// Sends all on that came while the command was being started: the terminal's keys may have
-    /// come before there was a process to receive them. If they have reached the command too, that
-    /// makes no difference yet: it had no time to install handlers.
-    pub fn pass_on_after_start(&self, kept: &[Came], pid: i32) {
-        let since = std::iter::from_fn(|| self.next());
-        let since: Vec<Came> = since.filter(|came| !self.is_own(*came)).collect();
-        for came in kept.iter().chain(&since) {
-            if !came.is_of_child() {
-                send(*came, pid);
+    /// The signals that have come and were not taken yet, as a set.
+    pub(crate) fn pending() -> libc::sigset_t {
+        // SAFETY: the kernel fills the set, which is initialised.
+        unsafe {
+            let mut set: libc::sigset_t = zeroed();
+            libc::sigemptyset(&raw mut set);
+            libc::sigpending(&raw mut set);
+            set
+        }
+    }
+
+    /// Sends on what came until now. `kept` and `pending` came before the command was there: not
+    /// even those to our group have reached it.
+    ///
+    /// What came since is passed on as always: on a busy machine this process may run again so late
+    /// that the command has handled a signal to the group already. A signal to the group between
+    /// the call that told `pending` and the fork, less than a microsecond, is lost.
+    pub(crate) fn pass_on_after_start(&self, kept: &[Came], pending: &libc::sigset_t, pid: i32) {
+        for came in kept {
+            send(*came, pid);
+        }
+        while let Some(came) = self.next() {
+            // SAFETY: the set is initialised.
+            let was_pending = unsafe { libc::sigismember(pending, came.signal) == 1 };
+            if was_pending && !came.is_of_child() && !self.is_own(came) {
+                send(came, pid);
+            } else {
+                self.pass_on(came, pid);
             }
         }
     }
@@ -490,5 +509,54 @@ mod tests {
             assert_eq!(held.before_start().0, None);
             held.dismiss_witness();
         }
+    }
+
+    #[test]
+    fn a_signal_that_the_command_has_handled_before_we_run_again_is_not_sent_twice() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        // At most 60 s.
+        let script = "cd \"$0\" && trap 'echo >> came' WINCH && : > ready &&
+            for i in $(seq 6000); do [ -e end ] && exit; sleep 0.01; done";
+        let words = [
+            "sh".into(),
+            "-c".into(),
+            script.into(),
+            path("").into_os_string(),
+        ];
+        let times = || std::fs::read(path("came")).map_or(0, |lines| lines.len());
+        let until = |condition: &dyn Fn() -> bool| {
+            let mut looks = 0..30_000;
+            while !condition() {
+                assert!(looks.next().is_some(), "not within 30 s");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let mut held = Held::hold();
+        // SAFETY: a plain call on a set. This thread has blocked them before.
+        unsafe { libc::sigemptyset(&raw mut held.inherited) };
+        let before = Held::pending();
+        let command = crate::spawning::Prepared::new(&words).unwrap();
+        let mut number = 0;
+        let pid = command.start(&raw mut number).unwrap();
+        until(&|| path("ready").exists());
+        // Our own comes to this thread alone: the other threads of this process let it pass.
+        // SAFETY: plain system calls; the default of this signal is to do nothing.
+        unsafe {
+            libc::kill(0, libc::SIGWINCH);
+            libc::pthread_kill(libc::pthread_self(), libc::SIGWINCH);
+        }
+        until(&|| times() == 1);
+        held.pass_on_after_start(&[], &before, pid);
+        // One to this process alone, and so for the command.
+        // SAFETY: as above.
+        unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGWINCH) };
+        held.pass_on_after_start(&[], &before, pid);
+        until(&|| times() > 1);
+        std::fs::write(path("end"), "").unwrap();
+        // SAFETY: a child of ours that nobody else waits for.
+        unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+        assert_eq!(times(), 2);
+        held.dismiss_witness();
     }
 }
