@@ -89,7 +89,7 @@ impl Reader {
         })
     }
 
-    /// Whose rights they are, where that is known.
+    /// The user whose rights it has; `None` where that is unknown.
     fn user(&self) -> Option<u32> {
         match &self.rights {
             Rights::All => Some(0),

@@ -8,14 +8,15 @@ use thiserror::Error;
 
 use crate::limits::{
     MOUNTS_MAX, NAME_BYTES_MAX, NAMES_BYTES_MAX, NODES_MAX, PAGE_END_MAX, PATH_BYTES_MAX,
-    RANGES_MAX, TEXT_BYTES_MAX, UNITS_MAX,
+    RANGES_MAX,
 };
-use crate::merge::{drop_unused_mounts, drop_unused_units};
+use crate::merge::drop_unused_mounts;
 use crate::ranges::{earlier, flatten};
 use crate::types::{
     Identity, Mount, Node, NodeId, NodeKind, PageRange, Phase, Profile, Program, Run, Source, Uses,
     WEIGHT_MAX,
 };
+use crate::units::{Units, drop_unused_units};
 
 /// Why a path can't be in a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -49,7 +50,7 @@ pub struct ProfileBuilder {
     program: Program,
     source: Source,
     mounts: Vec<Mount>,
-    units: Vec<Vec<u8>>,
+    units: Units,
     phases: Vec<Phase>,
     runs: Vec<Run>,
     nodes: Vec<Draft>,
@@ -120,7 +121,7 @@ impl ProfileBuilder {
             program,
             source,
             mounts: vec![Mount::default()],
-            units: Vec::new(),
+            units: Units::default(),
             phases: Vec::new(),
             runs: Vec::new(),
             nodes: vec![ROOT],
@@ -164,21 +165,9 @@ impl ProfileBuilder {
 
     /// The number of a control group, the same for equal paths: for [`used_by`](Self::used_by) and
     /// [`pages_by`](Self::pages_by). 0, the unknown one, for an empty path and when there are more
-    /// than [`UNITS_MAX`].
+    /// than [`UNITS_MAX`](crate::limits::UNITS_MAX).
     pub fn unit(&mut self, path: &[u8]) -> u16 {
-        let path = &path[..path.len().min(TEXT_BYTES_MAX)];
-        if path.is_empty() {
-            return 0;
-        }
-        let known = self.units.iter().position(|known| known == path);
-        let at = known.unwrap_or_else(|| {
-            if self.units.len() < UNITS_MAX {
-                self.units.push(path.to_vec());
-                return self.units.len() - 1;
-            }
-            usize::MAX - 1
-        });
-        u16::try_from(at + 1).unwrap_or(0)
+        self.units.number(path)
     }
 
     /// Says when a part of a boot began. Parts come in their order; others are ignored.
@@ -414,7 +403,7 @@ impl ProfileBuilder {
             program: self.program.clone().bounded(),
             source: self.source.clone().bounded(),
             mounts: std::mem::take(&mut self.mounts),
-            units: std::mem::take(&mut self.units),
+            units: std::mem::take(&mut self.units).into_paths(),
             phases: std::mem::take(&mut self.phases),
             nodes: Vec::with_capacity(order.len()),
             names: Vec::with_capacity(self.names.len()),

@@ -23,6 +23,7 @@ mod overlap;
 pub mod path_tree;
 mod ranges;
 pub mod types;
+mod units;
 mod unused;
 pub mod validate;
 

@@ -8,15 +8,15 @@
 //! for all before. Pages have weights of their own: a range that is partly seen is split.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::HashMap;
 
 use crate::access::id_of;
-use crate::limits::{MOUNTS_MAX, NAMES_BYTES_MAX, NODES_MAX, RANGES_MAX, UNITS_MAX};
+use crate::limits::{MOUNTS_MAX, NAMES_BYTES_MAX, NODES_MAX, RANGES_MAX};
 use crate::ranges::{earlier, push_joined};
 use crate::types::{
     BlindSpots, Identity, Mount, Node, NodeId, NodeKind, PAGE_BYTES, PageRange, Profile, Uses,
     WEIGHT_MAX,
 };
+use crate::units::{Units, drop_unused_units, renumbered};
 
 /// Weight of an entry that a later run sees for the first time.
 pub const WEIGHT_NEW: u8 = 128;
@@ -237,7 +237,7 @@ struct Union<'a> {
     mount_places: [Vec<u16>; 2],
     units: Vec<Vec<u8>>,
     /// The number in the result of each unit of `old` and of `new`.
-    unit_places: [Vec<u16>; 2],
+    unit_numbers: [Vec<u16>; 2],
 }
 
 impl<'a> Union<'a> {
@@ -255,7 +255,7 @@ impl<'a> Union<'a> {
             profile.mounts.iter().map(place).collect()
         };
         let mount_places = [places(old), places(new)];
-        let (units, unit_places) = joined_units(old, new);
+        let (units, unit_numbers) = joined_units(old, new);
         Self {
             old,
             new,
@@ -265,7 +265,7 @@ impl<'a> Union<'a> {
             mounts,
             mount_places,
             units,
-            unit_places,
+            unit_numbers,
         }
     }
 
@@ -308,13 +308,13 @@ impl<'a> Union<'a> {
             (Some(old), None) => Node {
                 weight: self.rule.unseen_node(old.weight),
                 mount: self.place(0, old.mount),
-                unit: self.unit_place(0, old.unit),
+                unit: self.unit_number(0, old.unit),
                 ..old
             },
             (None, Some(new)) => Node {
                 weight: self.rule.seen_first(new.weight),
                 mount: self.place(1, new.mount),
-                unit: self.unit_place(1, new.unit),
+                unit: self.unit_number(1, new.unit),
                 ..new
             },
             (None, None) => Node {
@@ -344,8 +344,8 @@ impl<'a> Union<'a> {
             mount => mount,
         };
         let (need_ns, unit) = self.rule.need(
-            (old.need_ns, self.unit_place(0, old.unit)),
-            (new.need_ns, self.unit_place(1, new.unit)),
+            (old.need_ns, self.unit_number(0, old.unit)),
+            (new.need_ns, self.unit_number(1, new.unit)),
         );
         Node {
             uses: self.rule.uses(old.uses, new.uses),
@@ -369,8 +369,8 @@ impl<'a> Union<'a> {
             .unwrap_or(0)
     }
 
-    fn unit_place(&self, which: usize, unit: u16) -> u16 {
-        place_of(&self.unit_places[which], unit)
+    fn unit_number(&self, which: usize, unit: u16) -> u16 {
+        renumbered(&self.unit_numbers[which], unit)
     }
 
     /// Adds the ranges of a file, piece by piece, from both profiles.
@@ -385,9 +385,9 @@ impl<'a> Union<'a> {
             _ => u64::MAX,
         };
         let file_uses = old_node.map_or(node.uses, |old| old.uses.union(node.uses));
-        let [old_units, new_units] = &self.unit_places;
-        let old_need = |range: &PageRange| (range.need_ns, place_of(old_units, range.unit));
-        let new_need = |range: &PageRange| (range.need_ns, place_of(new_units, range.unit));
+        let [old_units, new_units] = &self.unit_numbers;
+        let old_need = |range: &PageRange| (range.need_ns, renumbered(old_units, range.unit));
+        let new_need = |range: &PageRange| (range.need_ns, renumbered(new_units, range.unit));
         overlay(olds, news, |start_page, until, old, new| {
             let (until, (need_ns, unit), weight) = match (old, new) {
                 (Some(old), Some(new)) => (
@@ -537,63 +537,17 @@ impl<'a> Union<'a> {
     }
 }
 
-/// The units of both, each once, and the numbers there of each one's own. Unit 0 isn't in the
-/// tables; it is 0 in both.
+/// The units of both, each once, and the numbers there of the units of each.
 fn joined_units(old: &Profile, new: &Profile) -> (Vec<Vec<u8>>, [Vec<u16>; 2]) {
-    let mut units: Vec<Vec<u8>> = Vec::new();
-    let mut numbers: HashMap<Vec<u8>, u16> = HashMap::new();
-    let mut places = |profile: &Profile| {
-        let place = |unit: &Vec<u8>| {
-            if let Some(number) = numbers.get(unit) {
-                return *number;
-            }
-            if units.len() >= UNITS_MAX {
-                return 0;
-            }
-            units.push(unit.clone());
-            let number = u16::try_from(units.len()).unwrap_or(0);
-            numbers.insert(unit.clone(), number);
-            number
-        };
-        profile.units.iter().map(place).collect::<Vec<u16>>()
+    let mut units = Units::default();
+    let mut numbers = |profile: &Profile| -> Vec<u16> {
+        let paths = profile.units.iter();
+        paths.map(|path| units.number(path)).collect()
     };
     // The newer ones first: those are kept if there is no room for all.
-    let new = places(new);
-    let old = places(old);
-    (units, [old, new])
-}
-
-fn place_of(places: &[u16], unit: u16) -> u16 {
-    let at = usize::from(unit).checked_sub(1);
-    at.and_then(|at| places.get(at)).copied().unwrap_or(0)
-}
-
-/// Keeps the units of nodes and ranges.
-pub(crate) fn drop_unused_units(profile: &mut Profile) {
-    let mut used = vec![false; profile.units.len()];
-    let nodes = profile.nodes.iter().map(|node| node.unit);
-    for unit in nodes.chain(profile.ranges.iter().map(|range| range.unit)) {
-        if let Some(at) = usize::from(unit).checked_sub(1)
-            && let Some(used) = used.get_mut(at)
-        {
-            *used = true;
-        }
-    }
-    let mut kept = Vec::new();
-    let mut places = vec![0u16; used.len()];
-    for (at, unit) in std::mem::take(&mut profile.units).into_iter().enumerate() {
-        if used[at] && kept.len() < UNITS_MAX {
-            kept.push(unit);
-            places[at] = u16::try_from(kept.len()).unwrap_or(0);
-        }
-    }
-    for node in &mut profile.nodes {
-        node.unit = place_of(&places, node.unit);
-    }
-    for range in &mut profile.ranges {
-        range.unit = place_of(&places, range.unit);
-    }
-    profile.units = kept;
+    let new = numbers(new);
+    let old = numbers(old);
+    (units.into_paths(), [old, new])
 }
 
 /// Children of a directory. In a valid profile they are contiguous. Of an invalid profile, only

@@ -45,9 +45,8 @@ pub(crate) fn earlier(one: (u64, u16), other: (u64, u16)) -> (u64, u16) {
 /// Appends `next` to the ranges of one node, which start at `first` in `out`.
 ///
 /// It is joined with the last of them if it touches it, is needed together with it, and will be
-/// removed together with it.
-/// The joined range has the earlier need, with its unit, and the higher weight. `next`
-/// must not start before the end of the last one.
+/// removed together with it. The joined range has the earlier need, with its unit, and the higher
+/// weight. `next` must not start before the end of the last one.
 pub(crate) fn push_joined(out: &mut Vec<PageRange>, first: usize, next: PageRange) {
     if out.len() > first
         && let Some(last) = out.last_mut()

@@ -238,7 +238,7 @@ pub struct Node {
     pub mount: u16,
     /// The identity by which it is recognised.
     pub identity: Identity,
-    /// Who needed it first; see [`Profile::unit`].
+    /// The control group that needed it first; see [`Profile::unit`].
     pub unit: u16,
     /// When it was first needed, from the start of the program.
     pub need_ns: u64,
@@ -259,7 +259,7 @@ pub struct PageRange {
     pub need_ns: u64,
     /// As [`Node::weight`].
     pub weight: u8,
-    /// Who needed the first of them first; see [`Profile::unit`].
+    /// The control group that had this need; see [`Profile::unit`].
     pub unit: u16,
 }
 
