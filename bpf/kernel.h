@@ -203,6 +203,27 @@ struct io_uring_cqe {
 	s32 res;
 };
 
+struct kernfs_node {
+	const char *name;
+	u64 id;
+};
+
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -216,6 +237,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct task_struct *group_leader;
 	struct task_struct *real_parent;
+	struct css_set *cgroups;
 };
 
 struct linux_binprm {

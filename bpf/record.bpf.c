@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The recorder of the reads of a process tree.
+ * The recorder of the reads of a process tree, or of the whole machine.
  *
  * Accesses are aggregated here: one bit per page, and a time of first need for each chunk of 64
  * pages. An access that sets no new bit costs a compare with the CPU's last chunk, or one hash
@@ -60,7 +60,7 @@ static __always_inline int on_map_pages(void *context, struct address_space *map
 	host = BPF_CORE_READ(mapping, host);
 	if (only_brought_in) {
 		key_of(host, &key);
-		if (!known_entry(&key))
+		if (!known_entry(&key, group_now()))
 			return 0;
 	}
 	if (maps_whole_folios) {
@@ -160,19 +160,6 @@ int BPF_PROG(fr_rec_file_pages_mapped__fn3, struct vm_fault *vmf, unsigned long 
 	return 0;
 }
 
-static __always_inline bool is_of_replay(u32 tgid)
-{
-	if (!replay_tgid)
-		return false;
-	if (tgid == replay_tgid)
-		return true;
-#pragma unroll
-	for (u32 at = 0; at < REPLAY_HELPERS_MAX; at++)
-		if (tgid == replay_helpers[at])
-			return true;
-	return false;
-}
-
 /* Pages come in: for the program (a miss), or for the replay. */
 SEC("tp_btf/mm_filemap_add_to_page_cache")
 int BPF_PROG(fr_rec_page_added, struct folio *folio)
@@ -225,21 +212,23 @@ int BPF_PROG(fr_rec_page_added, struct folio *folio)
 	}
 	c->fetched_pages += pages;
 	key_of(inode, &key);
-	value = inode_entry(inode, &key, FETCH, &is_new);
+	value = inode_entry(inode, &key, FETCH, 0, &is_new);
 	if (!value)
 		return 0;
 	span.start_page = folio->index;
 	span.end_page = folio->index + pages;
 	span.id = value->id;
 	span.what = FETCH;
+	span.group = 0;
 	span.news = 0;
 	span.lost = 0;
 	if (span.start_page < CHUNK_PAGES)
-		note_chunk(&value->first, chunk_bits(0, span.start_page, span.end_page), FETCH, c);
+		note_chunk(&value->first, chunk_bits(0, span.start_page, span.end_page), FETCH, 0,
+			   c);
 	if (span.end_page > CHUNK_PAGES)
 		bpf_loop(CHUNKS_PER_EVENT_MAX + 1, note_span, &span, 0);
 	if (is_new)
-		send_nodes((u64)inode, 0, value->id, 0);
+		send_nodes((u64)inode, 0, value->id, 0, 0);
 	return 0;
 }
 
@@ -265,6 +254,14 @@ static __always_inline bool waits_for_read(struct task_struct *task, struct rece
 	return true;
 }
 
+#define PF_KTHREAD 0x00200000
+
+/* A wait of the kernel's own threads, such as that of a journal, holds no program up. */
+static __always_inline bool is_of_kernel(struct task_struct *task)
+{
+	return records_machine && (task->flags & PF_KTHREAD);
+}
+
 /* The program waits for I/O: io_schedule() marks the task. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(fr_rec_switched, bool preempt, struct task_struct *prev, struct task_struct *next)
@@ -276,7 +273,8 @@ int BPF_PROG(fr_rec_switched, bool preempt, struct task_struct *prev, struct tas
 	u64 now;
 	u32 pid;
 
-	if (BPF_CORE_READ_BITFIELD(prev, in_iowait) && tgid_is_traced(prev->tgid)) {
+	if (BPF_CORE_READ_BITFIELD(prev, in_iowait) && !is_of_kernel(prev) &&
+	    tgid_is_traced(prev->tgid)) {
 		c = counts();
 		recent = bpf_map_lookup_elem(&fr_rec_recents, &ZERO);
 		if (!c)
@@ -513,9 +511,9 @@ int BPF_PROG(fr_rec_executed, struct task_struct *task, int old_pid, struct linu
 	u8 *state = bpf_map_lookup_elem(&fr_rec_traced, &tgid);
 	struct recent *recent = bpf_map_lookup_elem(&fr_rec_recents, &ZERO);
 
-	if (!state || !recent)
+	if (!recent || !(state || (records_machine && tgid_is_traced(tgid))))
 		return 0;
-	if (*state == TRACED_UNTIL_EXEC) {
+	if (state && *state == TRACED_UNTIL_EXEC) {
 		*state = TRACED_ACTIVE;
 		__sync_fetch_and_add(&epoch, 1);
 		if (!start_ns)

@@ -30,6 +30,8 @@ struct chunk_value {
 	u64 need_ns; /* first access by the program, 0 never */
 	u64 used; /* a bit a page: accessed by the program */
 	u64 fetched; /* a bit a page: brought in by the replay */
+	u32 group; /* of the first access, 0 unknown */
+	u32 pad;
 };
 
 struct inode_value {
@@ -39,7 +41,8 @@ struct inode_value {
 	u32 uses; /* USE_ bits */
 	u64 size_bytes;
 	u16 mode;
-	u16 pad[3];
+	u16 pad;
+	u32 group; /* of whoever saw it first, 0 unknown */
 };
 
 struct chunk_key {
@@ -62,6 +65,7 @@ enum record_type {
 	RECORD_NODE = 1,
 	RECORD_PATH = 2,
 	RECORD_ACCESS = 3,
+	RECORD_GROUP = 4,
 };
 
 /* An inode seen for the first time, with its name in its parent. */
@@ -87,7 +91,17 @@ struct path_record {
 	u64 need_ns;
 	u32 path_length; /* without the NUL */
 	u32 flags; /* PATH_ bits */
+	u32 group; /* of the process, 0 unknown */
 	u8 path[PATH_BYTES_MAX];
+};
+
+/* A control group that is seen for the first time; of a recording of the machine only. */
+struct group_record {
+	u32 type;
+	u32 number; /* 1.. */
+	u32 parent; /* 0: the root of the hierarchy */
+	u32 name_length;
+	u8 name[NAME_BYTES_MAX + 1];
 };
 
 /* How a file was accessed, of a trace. */

@@ -4,7 +4,7 @@
 #define FOREREAD_RECORD_INODE_H
 
 #include "dentry.h"
-#include "record_tables.h"
+#include "record_group.h"
 
 static __always_inline void key_of(struct inode *inode, struct inode_key *key)
 {
@@ -19,13 +19,15 @@ enum what {
 	FETCH, /* by the replay */
 };
 
-/* The entry of an inode that is accessed, if there is one. */
-static __always_inline struct inode_value *known_entry(const struct inode_key *key)
+/* The entry of an inode that a process of `group` accesses, if there is one. */
+static __always_inline struct inode_value *known_entry(const struct inode_key *key, u32 group)
 {
 	struct inode_value *value = bpf_map_lookup_elem(&fr_rec_inodes, key);
 
-	if (value && !value->need_ns)
+	if (value && !value->need_ns) {
 		value->need_ns = since_start_ns();
+		value->group = group;
+	}
 	return value;
 }
 
@@ -35,10 +37,10 @@ static __always_inline struct inode_value *known_entry(const struct inode_key *k
  */
 static __always_inline struct inode_value *inode_entry(struct inode *inode,
 						       const struct inode_key *key, enum what what,
-						       bool *is_new)
+						       u32 group, bool *is_new)
 {
 	/* The replay may have been there first. */
-	struct inode_value *value = what == ACCESS ? known_entry(key) :
+	struct inode_value *value = what == ACCESS ? known_entry(key, group) :
 						     bpf_map_lookup_elem(&fr_rec_inodes, key);
 	struct scratch *scratch = bpf_map_lookup_elem(&fr_rec_scratches, &ZERO);
 	struct inode_value *fresh;
@@ -50,6 +52,7 @@ static __always_inline struct inode_value *inode_entry(struct inode *inode,
 	fresh = &scratch->inode;
 	__builtin_memset(fresh, 0, sizeof(*fresh));
 	fresh->need_ns = what == ACCESS ? since_start_ns() : 0;
+	fresh->group = what == ACCESS ? group : 0;
 	fresh->id = __sync_fetch_and_add(&next_id, 1);
 	fresh->size_bytes = BPF_CORE_READ(inode, i_size);
 	fresh->mode = BPF_CORE_READ(inode, i_mode);
@@ -72,7 +75,7 @@ struct walk {
 	struct dentry *dentry;
 	struct inode_key key;
 	u32 id;
-	u32 pad;
+	u32 group;
 	u64 need_ns;
 };
 
@@ -110,7 +113,7 @@ static long send_node(u64 depth, struct walk *walk)
 	if (parent_inode) {
 		key_of(parent_inode, &parent_key);
 		parent_value = inode_entry(parent_inode, &parent_key,
-					   walk->need_ns ? ACCESS : FETCH, &is_new);
+					   walk->need_ns ? ACCESS : FETCH, walk->group, &is_new);
 		if (parent_value) {
 			node->parent = parent_value->id;
 			if (is_new)
@@ -133,13 +136,14 @@ static long send_node(u64 depth, struct walk *walk)
 	return 0;
 }
 
-__noinline int send_nodes(u64 inode_pointer, u64 dentry_pointer, u32 id, u64 need_ns)
+__noinline int send_nodes(u64 inode_pointer, u64 dentry_pointer, u32 id, u64 need_ns, u32 group)
 {
 	struct inode *inode = (struct inode *)inode_pointer;
 	struct dentry *dentry = (struct dentry *)dentry_pointer;
 	struct walk walk = {
 		.dentry = dentry ? dentry : alias_of(inode),
 		.id = id,
+		.group = group,
 		.need_ns = need_ns,
 	};
 	struct counts *c;
@@ -160,18 +164,20 @@ __noinline u32 note_inode(u64 inode_pointer, u64 dentry_pointer, u32 uses)
 	struct dentry *dentry = (struct dentry *)dentry_pointer;
 	struct inode_key key = {};
 	struct inode_value *value;
+	u32 group;
 	bool is_new;
 
 	if (!inode)
 		return 0;
 	key_of(inode, &key);
-	value = inode_entry(inode, &key, ACCESS, &is_new);
+	group = group_now();
+	value = inode_entry(inode, &key, ACCESS, group, &is_new);
 	if (!value)
 		return 0;
 	if ((value->uses & uses) != uses)
 		__sync_fetch_and_or(&value->uses, uses);
 	if (is_new)
-		send_nodes((u64)inode, (u64)dentry, value->id, value->need_ns);
+		send_nodes((u64)inode, (u64)dentry, value->id, value->need_ns, group);
 	return value->id;
 }
 

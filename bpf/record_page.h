@@ -28,7 +28,7 @@ static __always_inline u32 ones(u64 bits)
 
 /* Returns 1 when a bit was new. */
 static __always_inline int note_chunk(struct chunk_value *value, u64 bits, enum what what,
-				      struct counts *c)
+				      u32 group, struct counts *c)
 {
 	u64 fresh;
 
@@ -39,8 +39,10 @@ static __always_inline int note_chunk(struct chunk_value *value, u64 bits, enum 
 	fresh = bits & ~value->used;
 	if (!fresh)
 		return 0;
-	if (!value->need_ns)
+	if (!value->need_ns) {
 		value->need_ns = since_start_ns();
+		value->group = group;
+	}
 	c->accessed_pages += ones(fresh);
 	c->used_pages += ones(fresh & value->fetched);
 	__sync_fetch_and_or(&value->used, fresh);
@@ -52,8 +54,11 @@ struct span {
 	u64 end_page;
 	u32 id;
 	u32 what;
+	/* These two change, and so have a slot of the stack for themselves: see docs/recorder.md.
+	 */
 	u32 news;
 	u32 lost;
+	u64 group;
 };
 
 /* Notes one chunk of a span, chunk 0 excepted. */
@@ -80,7 +85,7 @@ static long note_span(u64 step, struct span *span)
 		}
 	}
 	span->news += note_chunk(value, chunk_bits(chunk, span->start_page, span->end_page),
-				 span->what, c);
+				 span->what, (u32)span->group, c);
 	return 0;
 }
 
@@ -132,7 +137,7 @@ __noinline int note_pages(u64 inode_pointer, u64 start_page, u64 end_page, u64 h
 	struct span span;
 	u64 file_pages, limit_page, recent_start;
 	u64 asked_page = start_page;
-	u32 has_waited;
+	u32 has_waited, group;
 	bool is_new = false;
 
 	if (!c || !recent)
@@ -165,10 +170,12 @@ __noinline int note_pages(u64 inode_pointer, u64 start_page, u64 end_page, u64 h
 	if (start_page >= end_page)
 		return 0;
 	key_of(inode, &key);
+	/* Here, and not in callbacks: the frames of nested functions have 512 bytes in all. */
+	group = group_now();
 	if (only_brought_in && !(how & MISSED))
-		value = known_entry(&key);
+		value = known_entry(&key, group);
 	else
-		value = inode_entry(inode, &key, ACCESS, &is_new);
+		value = inode_entry(inode, &key, ACCESS, group, &is_new);
 	if (!value)
 		return 0;
 	if ((value->uses & uses) != uses)
@@ -180,11 +187,12 @@ __noinline int note_pages(u64 inode_pointer, u64 start_page, u64 end_page, u64 h
 	span.end_page = end_page;
 	span.id = value->id;
 	span.what = ACCESS;
+	span.group = group;
 	span.news = 0;
 	span.lost = 0;
 	if (start_page < CHUNK_PAGES)
-		span.news +=
-			note_chunk(&value->first, chunk_bits(0, start_page, end_page), ACCESS, c);
+		span.news += note_chunk(&value->first, chunk_bits(0, start_page, end_page), ACCESS,
+					group, c);
 	if (end_page > CHUNK_PAGES)
 		bpf_loop(chunks_max + 1, note_span, &span, 0);
 	if (span.news)
@@ -196,7 +204,7 @@ __noinline int note_pages(u64 inode_pointer, u64 start_page, u64 end_page, u64 h
 		recent->end_page = end_page;
 	}
 	if (is_new)
-		send_nodes((u64)inode, 0, value->id, value->need_ns);
+		send_nodes((u64)inode, 0, value->id, value->need_ns, group);
 	return 0;
 }
 

@@ -47,6 +47,7 @@ static __always_inline void send_path(struct path_record *record, u32 directory,
 	record->need_ns = since_start_ns();
 	record->path_length = (u32)length - 1;
 	record->flags = flags;
+	record->group = group_now();
 	if (bpf_ringbuf_output(&fr_rec_records, record,
 			       __builtin_offsetof(struct path_record, path) +
 				       (length & (PATH_BYTES_MAX - 1)),

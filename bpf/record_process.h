@@ -1,14 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whether a process belongs to the program that is recorded. */
+/* Whether a process belongs to what is recorded: a program, or the whole machine. */
 #ifndef FOREREAD_RECORD_PROCESS_H
 #define FOREREAD_RECORD_PROCESS_H
 
 #include "record_tables.h"
 
+static __always_inline bool is_of_replay(u32 tgid)
+{
+	if (!replay_tgid)
+		return false;
+	if (tgid == replay_tgid)
+		return true;
+#pragma unroll
+	for (u32 at = 0; at < REPLAY_HELPERS_MAX; at++)
+		if (tgid == replay_helpers[at])
+			return true;
+	return false;
+}
+
 static __always_inline bool tgid_is_traced(u32 tgid)
 {
-	u8 *state = bpf_map_lookup_elem(&fr_rec_traced, &tgid);
+	u8 *state;
 
+	/* All but this recorder itself and the replay. Kernel threads read too: firmware, images.
+	 */
+	if (records_machine)
+		return tgid != whoami_tgid && !is_of_replay(tgid);
+	state = bpf_map_lookup_elem(&fr_rec_traced, &tgid);
 	return state && *state == TRACED_ACTIVE;
 }
 

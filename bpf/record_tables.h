@@ -22,6 +22,9 @@ const volatile u32 maps_whole_folios;
  */
 const volatile u32 only_brought_in;
 
+/* Whether all processes of the machine are recorded, and not those of one program. */
+const volatile u32 records_machine;
+
 /* Whether each access is sent, for a trace. */
 const volatile u32 sends_accesses;
 
@@ -37,6 +40,7 @@ u32 misses_only;
 /* Raised whenever a process becomes traced; makes caches ask again. */
 u32 epoch;
 u32 next_id = 1;
+u32 next_group = 1;
 u64 start_ns; /* CLOCK_MONOTONIC when the program was executed, 0 not yet */
 
 struct {
@@ -62,6 +66,15 @@ struct {
 	__type(key, struct chunk_key);
 	__type(value, struct chunk_value);
 } fr_rec_chunks SEC(".maps");
+
+/* Numbers of control groups, by the kernel's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u64);
+	__type(value, u32);
+} fr_rec_groups SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -156,6 +169,7 @@ struct scratch {
 	struct path_record path;
 	struct access_record access;
 	struct inode_value inode;
+	struct group_record group;
 };
 
 struct {

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 /// The types that `bpf/kernel.h` and `bpf/block_kernel.h` declare.
-const NAMES: [&str; 46] = [
+const NAMES: [&str; 50] = [
     "address_space",
     "atomic_t",
     "backing_dev_info",
@@ -26,6 +26,9 @@ const NAMES: [&str; 46] = [
     "block_device",
     "buffer_head",
     "bvec_iter",
+    "cgroup",
+    "cgroup_subsys_state",
+    "css_set",
     "dentry",
     "fdtable",
     "file",
@@ -41,6 +44,7 @@ const NAMES: [&str; 46] = [
     "io_ring_ctx",
     "io_uring_cqe",
     "iov_iter",
+    "kernfs_node",
     "kiocb",
     "linux_binprm",
     "mapping_flags",

@@ -42,6 +42,11 @@ pub fn surveys() -> Vec<Survey> {
             recorder.attach()?;
             Ok::<_, BpfError>(recorder.lacking().to_vec())
         }),
+        Survey::of("boot", || {
+            let mut recorder = BpfRecorder::load(Watch::Machine)?;
+            recorder.attach_to_machine()?;
+            Ok::<_, BpfError>(recorder.lacking().to_vec())
+        }),
         Survey::of("watch, trees", foreread_linux_watch::lacking_for_trees),
         Survey::of("watch, streams", foreread_linux_watch::lacking_for_streams),
         Survey::of("stat", || {

@@ -2,13 +2,15 @@
 //! Reads the structs of `bpf/record.h`, field by field, from the bytes that the kernel gives.
 
 use std::mem::offset_of;
+use std::ops::Range;
 
 use foreread_bpf::field;
 use foreread_bpf::skeletons::record::types::{
-    access_record, chunk_key, chunk_value, counts, inode_key, inode_value, node_record, path_record,
+    access_record, chunk_key, chunk_value, counts, group_record, inode_key, inode_value,
+    node_record, path_record,
 };
 use foreread_recorder::accesses::{AccessKind, AccessRecord, MappingBits};
-use foreread_recorder::{Chunk, Counts, InodeEntry, NodeRecord, PathRecord, Record};
+use foreread_recorder::{Chunk, Counts, GroupRecord, InodeEntry, NodeRecord, PathRecord, Record};
 
 /// Reads `struct chunk_value`.
 pub(crate) fn chunk(bytes: &[u8]) -> Chunk {
@@ -16,6 +18,7 @@ pub(crate) fn chunk(bytes: &[u8]) -> Chunk {
         need_ns: field!(bytes, chunk_value, need_ns).unwrap_or(0),
         used: field!(bytes, chunk_value, used).unwrap_or(0),
         fetched: field!(bytes, chunk_value, fetched).unwrap_or(0),
+        group: field!(bytes, chunk_value, group).unwrap_or(0),
     }
 }
 
@@ -31,6 +34,7 @@ pub(crate) fn inode(key: &[u8], value: &[u8]) -> InodeEntry {
         uses: field!(value, inode_value, uses).unwrap_or(0),
         size_bytes: field!(value, inode_value, size_bytes).unwrap_or(0),
         mode: field!(value, inode_value, mode).unwrap_or(0),
+        group: field!(value, inode_value, group).unwrap_or(0),
     }
 }
 
@@ -105,6 +109,17 @@ fn path(bytes: &[u8]) -> Option<PathRecord> {
         need_ns: field!(bytes, path_record, need_ns)?,
         path: path.get(..length)?.to_vec(),
         no_follow: field!(bytes, path_record, flags)? & 1 != 0,
+        group: field!(bytes, path_record, group)?,
+    })
+}
+
+fn group(bytes: &[u8]) -> Option<GroupRecord> {
+    let name = bytes.get(offset_of!(group_record, name)..)?;
+    let length = field!(bytes, group_record, name_length)? as usize;
+    Some(GroupRecord {
+        number: field!(bytes, group_record, number)?,
+        parent: field!(bytes, group_record, parent)?,
+        name: name.get(..length)?.to_vec(),
     })
 }
 
@@ -115,13 +130,44 @@ pub(crate) fn record(bytes: &[u8]) -> Option<Record> {
         1 => node(bytes).map(Record::Node),
         2 => path(bytes).map(Record::Path),
         3 => access(bytes).map(Record::Access),
+        4 => group(bytes).map(Record::Group),
         _ => None,
+    }
+}
+
+/// Tells path records that say what the one before said, but for the time. A program that looks at
+/// the same name in a loop sends 800,000 of them a second. To read and merge each would take longer
+/// than to send it, so that the ring buffer overflows.
+#[derive(Default)]
+pub(crate) struct Repeats {
+    last: Vec<u8>,
+}
+
+impl Repeats {
+    pub(crate) fn are_of(&mut self, bytes: &[u8]) -> bool {
+        /// Where the time is, which differs.
+        const TIME: Range<usize> =
+            offset_of!(path_record, need_ns)..offset_of!(path_record, need_ns) + size_of::<u64>();
+        let is_path = field!(bytes, path_record, r#type) == Some(2);
+        if is_path
+            && bytes.len() == self.last.len()
+            && bytes.get(..TIME.start) == self.last.get(..TIME.start)
+            && bytes.get(TIME.end..) == self.last.get(TIME.end..)
+        {
+            return true;
+        }
+        self.last.clear();
+        if is_path {
+            self.last.extend_from_slice(bytes);
+        }
+        false
     }
 }
 
 const _: () = assert!(
     offset_of!(node_record, r#type) == offset_of!(path_record, r#type)
         && offset_of!(node_record, r#type) == offset_of!(access_record, r#type)
+        && offset_of!(node_record, r#type) == offset_of!(group_record, r#type)
 );
 
 /// Reads `struct counts` of one CPU. The kernel's side counts no missed events.
@@ -163,7 +209,7 @@ mod tests {
         #[test]
         fn any_bytes_are_a_record_or_none(
             mut bytes in proptest::collection::vec(any::<u8>(), 0..400),
-            kind in 0u32..5,
+            kind in 0u32..6,
             access_kind in 0u32..12,
             path_length in 0u32..80,
         ) {
@@ -171,16 +217,49 @@ mod tests {
             match kind {
                 2 => foreread_bpf::put!(&mut bytes, path_record, path_length, path_length),
                 3 => foreread_bpf::put!(&mut bytes, access_record, kind, access_kind),
+                4 => foreread_bpf::put!(&mut bytes, group_record, name_length, path_length),
                 _ => {}
             }
             match record(&bytes) {
                 Some(Record::Node(node)) => prop_assert!(node.name.len() < bytes.len()),
                 Some(Record::Path(path)) => prop_assert_eq!(path.path.len(), path_length as usize),
+                Some(Record::Group(group)) => {
+                    prop_assert_eq!(group.name.len(), path_length as usize)
+                }
                 Some(Record::Access(access)) => prop_assert!(!access.name.contains(&0)),
                 None => {}
             }
             let _ = (counts(&bytes), chunk_of(&bytes), inode(&bytes, &bytes));
         }
+    }
+
+    #[test]
+    fn a_path_is_repeated_if_nothing_but_its_time_differs() {
+        let path = |directory: u32, need_ns: u64, name: &[u8]| {
+            let mut bytes = vec![0; offset_of!(path_record, path)];
+            foreread_bpf::put!(&mut bytes, path_record, r#type, 2u32);
+            foreread_bpf::put!(&mut bytes, path_record, directory, directory);
+            foreread_bpf::put!(&mut bytes, path_record, need_ns, need_ns);
+            bytes.extend(name);
+            bytes
+        };
+        let node = vec![1, 0, 0, 0];
+        let mut repeats = Repeats::default();
+        let told = [
+            path(1, 10, b"a"),
+            path(1, 11, b"a"),
+            path(1, 12, b"b"),
+            path(1, 13, b"a"),
+            path(2, 13, b"a"),
+            path(2, 14, b"a\0"),
+            node.clone(),
+            node,
+            path(2, 15, b"a\0"),
+            path(2, 16, b"a\0"),
+        ]
+        .map(|bytes| repeats.are_of(&bytes));
+        let only = [1, 9];
+        assert_eq!(told, std::array::from_fn(|at| only.contains(&at)));
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub enum Watch {
     EachAccess,
     /// Pages that were not in memory, and the use of the replay's pages: for a refresh.
     Refresh,
+    /// All accesses and all names of all processes, each with its control group: for a boot.
+    Machine,
 }
 
 /// How much the tables in the kernel hold. What doesn't fit is counted as lost.
@@ -70,7 +72,11 @@ const EXTRAS_LOSS: &str = "pages that a huge page maps without a fault, or io_ur
 impl Watch {
     fn wanted(self) -> Vec<Wanted> {
         let mut wanted = Vec::new();
-        wanted.extend(LIVES.map(needs));
+        match self {
+            // No process has to be told from others.
+            Self::Machine => wanted.push(needs("executed")),
+            _ => wanted.extend(LIVES.map(needs)),
+        }
         wanted.extend(PAGES.map(needs));
         wanted.push(needs("get_pages"));
         // Lookups are seen by full recordings only: the hook at the end of system calls is the one
@@ -119,6 +125,7 @@ impl BpfRecorder {
                 rodata.maps_whole_folios = u32::from(maps_whole_folios());
                 rodata.sends_accesses = u32::from(watch == Watch::EachAccess);
                 rodata.only_brought_in = u32::from(watch == Watch::Refresh);
+                rodata.records_machine = u32::from(watch == Watch::Machine);
             }
             let maps = &mut open.maps;
             maps.fr_rec_records
@@ -131,7 +138,11 @@ impl BpfRecorder {
         let (skel, served) = foreread_bpf::load::<RecordSkelBuilder>(&watch.wanted(), set)?;
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let receiver = Rc::clone(&inbox);
+        let mut repeats = abi::Repeats::default();
         let ring = foreread_bpf::ring(&skel.maps.fr_rec_records, move |bytes| {
+            if repeats.are_of(bytes) {
+                return;
+            }
             if let Some(record) = abi::record(bytes) {
                 receiver.borrow_mut().take(record);
             }
@@ -178,12 +189,7 @@ impl BpfRecorder {
     /// # Errors
     /// [`BpfError`] when a tracepoint refuses.
     pub fn attach_to(&mut self, pid: u32, started: Instant) -> Result<(), BpfError> {
-        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
-            let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-            let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
-            let ago_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(0);
-            bss.start_ns = now_ns.saturating_sub(ago_ns).max(1);
-        }
+        self.start_at(started);
         self.trace(pid)?;
         self.attach_programs(false)?;
         // Children from before forks were seen. Each round may find more, of those not traced yet.
@@ -202,6 +208,25 @@ impl BpfRecorder {
             bss.epoch += 1;
         }
         Ok(())
+    }
+
+    /// Attaches the programs to all processes but this one, for one loaded with [`Watch::Machine`].
+    /// Times of need count from here.
+    ///
+    /// # Errors
+    /// [`BpfError`] when a tracepoint refuses.
+    pub fn attach_to_machine(&mut self) -> Result<(), BpfError> {
+        self.start_at(Instant::now());
+        self.attach_programs(false)
+    }
+
+    fn start_at(&mut self, started: Instant) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+            let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+            let ago_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(0);
+            bss.start_ns = now_ns.saturating_sub(ago_ns).max(1);
+        }
     }
 
     fn trace(&self, pid: u32) -> Result<(), BpfError> {
@@ -245,7 +270,12 @@ impl BpfRecorder {
     pub fn note_helpers(&mut self) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             let mut helpers = foreread_linux_helper::processes().into_iter();
-            bss.replay_helpers = std::array::from_fn(|_| helpers.next().unwrap_or(0));
+            let helpers = std::array::from_fn(|_| helpers.next().unwrap_or(0));
+            if bss.replay_helpers != helpers {
+                bss.replay_helpers = helpers;
+                // One of them may have been taken for a process to record.
+                bss.epoch += 1;
+            }
         }
     }
 

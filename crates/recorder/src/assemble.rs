@@ -152,6 +152,7 @@ impl Assembler<'_> {
                 need_ns,
                 path,
                 no_follow: false,
+                group: 0,
             });
         }
     }

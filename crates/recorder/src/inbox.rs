@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::accesses::AccessRecord;
 use crate::counts::Counts;
-use crate::recording::{Chunk, InodeEntry, NodeRecord, PathRecord, Recording};
+use crate::recording::{Chunk, GroupRecord, InodeEntry, NodeRecord, PathRecord, Recording};
 
 /// One record of the ring buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub enum Record {
     Path(PathRecord),
     /// An access; of a trace only.
     Access(AccessRecord),
+    /// A control group that is seen for the first time; of a recording of the machine only.
+    Group(GroupRecord),
 }
 
 /// Records that have come.
@@ -24,6 +26,7 @@ pub struct Inbox {
     nodes: HashMap<u32, NodeRecord>,
     paths: HashMap<(u32, Vec<u8>), PathRecord>,
     accesses: Vec<AccessRecord>,
+    groups: HashMap<u32, GroupRecord>,
 }
 
 impl Inbox {
@@ -44,6 +47,9 @@ impl Inbox {
                     .or_insert(path);
             }
             Record::Access(access) => self.accesses.push(access),
+            Record::Group(group) => {
+                self.groups.insert(group.number, group);
+            }
         }
     }
 
@@ -69,6 +75,7 @@ impl Inbox {
         chunks.sort_by_key(|(id, chunk, _)| (*id, *chunk));
         Recording {
             nodes: self.nodes,
+            groups: self.groups,
             paths,
             inodes,
             chunks,

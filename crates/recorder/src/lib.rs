@@ -40,7 +40,9 @@ pub use known::Known;
 pub use names::{Name, Names, OpenFile};
 pub use pages::Pages;
 pub use process_tree::{Ancestry, Family};
-pub use recording::{CHUNK_PAGES, Chunk, InodeEntry, NodeRecord, PathRecord, Recording};
+pub use recording::{
+    CHUNK_PAGES, Chunk, GroupRecord, InodeEntry, NodeRecord, PathRecord, Recording,
+};
 pub use resolve::{Unresolved, resolve};
 pub use seen::{Seen, device_of, opened, resident};
 pub use waste::unused;

@@ -12,6 +12,9 @@ pub const CHUNK_PAGES: u64 = 64;
 /// Directories above a file; as many as a path of 4,096 bytes can name.
 const DEPTH_MAX: usize = 2048;
 
+/// Control groups above one; as many as the kernel's side looks at.
+const GROUP_DEPTH_MAX: usize = 32;
+
 /// Pages of one chunk: when the first was needed, and which were used or fetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chunk {
@@ -21,6 +24,8 @@ pub struct Chunk {
     pub used: u64,
     /// A bit a page: brought in by the replay.
     pub fetched: u64,
+    /// Control group of the first access; 0 for unknown.
+    pub group: u32,
 }
 
 /// Runs of set bits of a chunk, as pages: first and number.
@@ -62,6 +67,19 @@ pub struct InodeEntry {
     pub size_bytes: u64,
     /// Type and permissions.
     pub mode: u16,
+    /// Control group of whoever saw it first; 0 for unknown.
+    pub group: u32,
+}
+
+/// A control group with its name in its parent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupRecord {
+    /// Its number in the recording.
+    pub number: u32,
+    /// Number of its parent; 0 of the root of the hierarchy.
+    pub parent: u32,
+    /// Name in its parent; empty for the root.
+    pub name: Vec<u8>,
 }
 
 /// An inode with its name in its directory.
@@ -108,6 +126,8 @@ pub struct PathRecord {
     pub path: Vec<u8>,
     /// The call didn't follow a symlink at the end of the path.
     pub no_follow: bool,
+    /// Control group of the process; 0 for unknown.
+    pub group: u32,
 }
 
 /// All that a recording saw; `resolve` makes absolute paths of it.
@@ -115,6 +135,8 @@ pub struct PathRecord {
 pub struct Recording {
     /// Inodes with their names, by number in the recording.
     pub nodes: HashMap<u32, NodeRecord>,
+    /// Control groups with their names, by number in the recording.
+    pub groups: HashMap<u32, GroupRecord>,
     /// Names given to system calls: each pair of directory and name once, first need first.
     pub paths: Vec<PathRecord>,
     /// Inodes with their uses and first chunk.
@@ -123,6 +145,24 @@ pub struct Recording {
     pub chunks: Vec<(u32, u32, Chunk)>,
     /// Sums.
     pub counts: Counts,
+}
+
+/// Path of a control group from the root of the hierarchy, as in `/proc/PID/cgroup`; `None` when it
+/// or one above it is unknown.
+pub(crate) fn path_of_group(number: u32, groups: &HashMap<u32, GroupRecord>) -> Option<Vec<u8>> {
+    let mut names = Vec::new();
+    let mut at = groups.get(&number)?;
+    while at.parent != 0 {
+        names.push(at.name.as_slice());
+        at = groups.get(&at.parent)?;
+        if names.len() > GROUP_DEPTH_MAX {
+            return None;
+        }
+    }
+    let mut path = b"/".to_vec();
+    names.reverse();
+    path.extend(names.join(&b'/'));
+    Some(path)
 }
 
 /// Path from the root of its file system to a node; `None` when a name is missing on the way.
@@ -156,6 +196,32 @@ pub(crate) fn path_in_file_system(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_has_a_path_if_all_above_it_are_known() {
+        let group = |number, parent, name: &[u8]| {
+            let name = name.to_vec();
+            (
+                number,
+                GroupRecord {
+                    number,
+                    parent,
+                    name,
+                },
+            )
+        };
+        let groups = HashMap::from([
+            group(1, 0, b""),
+            group(2, 1, b"system.slice"),
+            group(3, 2, b"ssh.service"),
+            group(4, 9, b"lost"),
+            group(5, 5, b"loop"),
+        ]);
+        let path = |number| path_of_group(number, &groups);
+        assert_eq!(path(1).as_deref(), Some(&b"/"[..]));
+        assert_eq!(path(3).as_deref(), Some(&b"/system.slice/ssh.service"[..]));
+        assert_eq!([path(0), path(4), path(5)], [None, None, None]);
+    }
 
     #[test]
     fn runs_of_bits_are_pages() {

@@ -15,7 +15,9 @@ use foreread_profile::{
 
 use crate::file_tree::{FileStatus, FileTree, LookupError};
 use crate::known::Known;
-use crate::recording::{InodeEntry, NodeRecord, PathRecord, Recording, path_in_file_system, runs};
+use crate::recording::{
+    InodeEntry, NodeRecord, PathRecord, Recording, path_in_file_system, path_of_group, runs,
+};
 
 /// Numbers of inodes that couldn't be turned into paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +51,7 @@ pub fn resolve(
         builder: ProfileBuilder::new(program, source),
         paths: HashMap::new(),
         mount_ids: HashMap::new(),
+        units: HashMap::new(),
         directories: HashMap::new(),
         symlink_depth: 0,
         unresolved: Unresolved::default(),
@@ -74,11 +77,20 @@ struct Resolver<'a> {
     paths: HashMap<u32, Option<Vec<u8>>>,
     /// From a line of mountinfo to the profile's mounts.
     mount_ids: HashMap<usize, u16>,
+    /// From a control group of the recording to the profile's units.
+    units: HashMap<u32, u16>,
     /// Directories by the path they were named with, symlinks resolved.
     directories: HashMap<Vec<u8>, Option<Vec<u8>>>,
     /// Symlinks being followed, one inside the other.
     symlink_depth: u32,
     unresolved: Unresolved,
+}
+
+/// When something was needed, and by which unit of the profile.
+#[derive(Clone, Copy, Debug)]
+struct Need {
+    ns: u64,
+    unit: u16,
 }
 
 fn identity_of(status: &FileStatus, generation: u32) -> Identity {
@@ -138,6 +150,20 @@ impl Resolver<'_> {
             && generation().is_some_and(|generation| generation != inode.generation)
     }
 
+    fn need(&mut self, ns: u64, group: u32) -> Need {
+        let Self {
+            units,
+            builder,
+            recording,
+            ..
+        } = self;
+        let unit = units.entry(group).or_insert_with(|| {
+            let path = path_of_group(group, &recording.groups);
+            path.map_or(0, |path| builder.unit(&path))
+        });
+        Need { ns, unit: *unit }
+    }
+
     fn inodes(&mut self) {
         let recording = self.recording;
         let mut chunk = 0;
@@ -160,14 +186,15 @@ impl Resolver<'_> {
             return;
         }
         let recording = self.recording;
-        let mut pages: Vec<(u64, u64, u64)> = Vec::new();
+        let mut pages: Vec<(u64, u64, Need)> = Vec::new();
         let first = (0, inode.first);
         let rest = recording.chunks[chunks]
             .iter()
             .map(|(_, number, chunk)| (*number, *chunk));
         for (number, chunk) in std::iter::once(first).chain(rest) {
             let runs = runs(u64::from(number), chunk.used);
-            pages.extend(runs.map(|(start, length)| (start, length, chunk.need_ns)));
+            let need = self.need(chunk.need_ns, chunk.group);
+            pages.extend(runs.map(|(start, length)| (start, length, need)));
         }
         let known = self.known.as_ref();
         let known = known.and_then(|known| Some((known.profile, known.file(recording, inode)?)));
@@ -184,8 +211,8 @@ impl Resolver<'_> {
         let Some((id, NodeKind::File)) = noted else {
             return;
         };
-        for (start, length, need_ns) in pages {
-            self.builder.pages(id, start, length, need_ns);
+        for (start, length, Need { ns, unit }) in pages {
+            self.builder.pages_by(id, start, length, ns, unit);
         }
     }
 
@@ -213,7 +240,8 @@ impl Resolver<'_> {
                 ..node.identity
             },
         );
-        self.builder.used(id, uses_of(inode.uses), inode.need_ns);
+        let Need { ns, unit } = self.need(inode.need_ns, inode.group);
+        self.builder.used_by(id, uses_of(inode.uses), ns, unit);
         Some((id, node.kind))
     }
 
@@ -228,7 +256,8 @@ impl Resolver<'_> {
         };
         let kind = status.kind()?;
         let uses = uses_of(inode.uses);
-        let id = self.note(&path, kind, &status, inode.generation, uses, inode.need_ns)?;
+        let need = self.need(inode.need_ns, inode.group);
+        let id = self.note(&path, kind, &status, inode.generation, uses, need)?;
         Some((id, kind))
     }
 
@@ -240,7 +269,7 @@ impl Resolver<'_> {
         status: &FileStatus,
         generation: u32,
         uses: Uses,
-        need_ns: u64,
+        need: Need,
     ) -> Option<NodeId> {
         let mount = self.mount_id(path)?;
         let id = self.builder.node(path).ok()?;
@@ -255,7 +284,8 @@ impl Resolver<'_> {
                 .set_identity(id, identity_of(status, generation));
         }
         self.builder.set_mount(id, mount);
-        self.builder.used(id, uses.union(Uses::LOOKED_UP), need_ns);
+        let uses = uses.union(Uses::LOOKED_UP);
+        self.builder.used_by(id, uses, need.ns, need.unit);
         Some(id)
     }
 
@@ -363,11 +393,12 @@ impl Resolver<'_> {
     fn name(&mut self, record: &PathRecord) {
         if let Some(base) = self.path_of(record.directory) {
             let uses = uses_of(record.uses);
-            self.named(base, &record.path, uses, record.need_ns, !record.no_follow);
+            let need = self.need(record.need_ns, record.group);
+            self.named(base, &record.path, uses, need, !record.no_follow);
         }
     }
 
-    fn named(&mut self, base: Vec<u8>, path: &[u8], uses: Uses, need_ns: u64, follow: bool) {
+    fn named(&mut self, base: Vec<u8>, path: &[u8], uses: Uses, need: Need, follow: bool) {
         let (directory, last) = match path.iter().rposition(|&b| b == b'/') {
             Some(at) => (&path[..=at], &path[at + 1..]),
             None => (&b""[..], path),
@@ -377,11 +408,11 @@ impl Resolver<'_> {
         } else {
             join(&base, directory)
         };
-        let Some(directory) = self.directory(&full, need_ns) else {
+        let Some(directory) = self.directory(&full, need) else {
             return;
         };
         if !matches!(last, b"" | b"." | b"..") {
-            self.last(&directory, last, uses, need_ns, follow);
+            self.last(&directory, last, uses, need, follow);
         }
     }
 
@@ -395,13 +426,14 @@ impl Resolver<'_> {
             };
             if let Some(linker) = self.tree.interpreter(&path) {
                 let uses = Uses::LOOKED_UP.union(Uses::OPENED);
-                self.named(b"/".to_vec(), &linker, uses, inode.need_ns, true);
+                let need = self.need(inode.need_ns, inode.group);
+                self.named(b"/".to_vec(), &linker, uses, need, true);
             }
         }
     }
 
     /// The real path of a directory named by `path`; notes what was looked up on the way.
-    fn directory(&mut self, path: &[u8], need_ns: u64) -> Option<Vec<u8>> {
+    fn directory(&mut self, path: &[u8], need: Need) -> Option<Vec<u8>> {
         if let Some(known) = self.directories.get(path) {
             return known.clone();
         }
@@ -415,7 +447,7 @@ impl Resolver<'_> {
                 at = parent(&at);
                 continue;
             }
-            match self.last(&at, name, Uses::LOOKED_UP, need_ns, true) {
+            match self.last(&at, name, Uses::LOOKED_UP, need, true) {
                 Some(next) => at = next,
                 None => {
                     found = None;
@@ -435,22 +467,22 @@ impl Resolver<'_> {
         directory: &[u8],
         name: &[u8],
         uses: Uses,
-        need_ns: u64,
+        need: Need,
         follow: bool,
     ) -> Option<Vec<u8>> {
         let path = join(directory, name);
         let status = match self.tree.status(&path) {
             Ok(status) => status,
             Err(LookupError::Absent) => {
-                self.note_absent(&path, need_ns);
+                self.note_absent(&path, need);
                 return None;
             }
             // It would be in a file, say: then nothing was looked for.
             Err(LookupError::Refused) => return None,
         };
         let kind = status.kind()?;
-        self.note(&path, kind, &status, 0, uses, need_ns);
-        self.note_in_layers(&path, need_ns);
+        self.note(&path, kind, &status, 0, uses, need);
+        self.note_in_layers(&path, need);
         if kind != NodeKind::Symlink {
             return Some(path);
         }
@@ -458,18 +490,19 @@ impl Resolver<'_> {
             return None;
         }
         self.symlink_depth += 1;
-        let end = self.follow(directory, &path, uses, need_ns);
+        let end = self.follow(directory, &path, uses, need);
         self.symlink_depth -= 1;
         end
     }
 
-    fn note_absent(&mut self, path: &[u8], need_ns: u64) {
+    fn note_absent(&mut self, path: &[u8], need: Need) {
         if let Some(mount) = self.mount_id(path)
             && let Ok(id) = self.builder.node(path)
         {
             self.builder.set_kind(id, NodeKind::Absent);
             self.builder.set_mount(id, mount);
-            self.builder.used(id, Uses::LOOKED_UP, need_ns);
+            self.builder
+                .used_by(id, Uses::LOOKED_UP, need.ns, need.unit);
         }
     }
 
@@ -480,31 +513,25 @@ impl Resolver<'_> {
     }
 
     /// Where the symlink `path` in `directory` leads.
-    fn follow(
-        &mut self,
-        directory: &[u8],
-        path: &[u8],
-        uses: Uses,
-        need_ns: u64,
-    ) -> Option<Vec<u8>> {
+    fn follow(&mut self, directory: &[u8], path: &[u8], uses: Uses, need: Need) -> Option<Vec<u8>> {
         let target = self.tree.link_target(path)?;
         let full = if target.starts_with(b"/") {
             target
         } else {
             join(directory, &target)
         };
-        let place = self.directory(&parent(&full), need_ns)?;
+        let place = self.directory(&parent(&full), need)?;
         let at = full.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
         match &full[at..] {
             b"" | b"." => Some(place),
             b".." => Some(parent(&place)),
-            name => self.last(&place, name, uses, need_ns, true),
+            name => self.last(&place, name, uses, need, true),
         }
     }
 
     /// A name in an overlay is looked up in its layers, topmost first, until something that isn't a
     /// directory is found: that is where the disk is read.
-    fn note_in_layers(&mut self, path: &[u8], need_ns: u64) {
+    fn note_in_layers(&mut self, path: &[u8], need: Need) {
         let Some(index) = self.mounts.mount_of(path) else {
             return;
         };
@@ -521,7 +548,7 @@ impl Resolver<'_> {
             let Some(kind) = status.kind() else {
                 return;
             };
-            self.note(&real, kind, &status, 0, Uses::STATTED, need_ns);
+            self.note(&real, kind, &status, 0, Uses::STATTED, need);
             if kind != NodeKind::Directory {
                 return;
             }

@@ -68,6 +68,7 @@ mod tests {
             need_ns: 1,
             used,
             fetched,
+            group: 0,
         };
         let inode = |id, number, first| InodeEntry {
             id,

@@ -11,6 +11,7 @@ mod setting;
 mod accounting;
 mod file_systems;
 mod losses;
+mod machine;
 mod mapped;
 mod mounted;
 mod names;

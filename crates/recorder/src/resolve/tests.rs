@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use super::*;
-use crate::recording::Chunk;
+use crate::recording::{Chunk, GroupRecord};
 
 const MOUNTS: &[u8] = b"\
 1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\
@@ -132,14 +132,67 @@ fn add_file(recording: &mut Recording, id: u32, name: &str, number: u64, uses: U
         first: Chunk {
             need_ns: 7,
             used: 0b111,
-            fetched: 0,
+            group: 3,
+            ..Chunk::default()
         },
         need_ns: 7,
         id,
         uses: u32::from(uses.0),
         size_bytes: 9000,
         mode: 0o100_644,
+        group: 2,
     });
+}
+
+#[test]
+fn what_is_needed_tells_by_which_group() {
+    let mut recording = looked_up("/link", false);
+    recording.paths[0].group = 3;
+    add_file(&mut recording, 2, "file", 2, Uses::READ);
+    let group = |number, parent, name: &[u8]| {
+        let name = name.to_vec();
+        let group = GroupRecord {
+            number,
+            parent,
+            name,
+        };
+        (number, group)
+    };
+    // The file's first chunk is of a group whose name was lost with the record of its parent.
+    recording.groups = HashMap::from([
+        group(1, 0, b""),
+        group(2, 1, b"ssh.service"),
+        group(3, 4, b"lost"),
+    ]);
+    let files = [
+        ("/", File::Directory),
+        ("/file", File::Regular),
+        ("/link", File::Link("file")),
+    ];
+    let (profile, _) = resolved(&recording, &Tree::new(&files));
+    let unit = |path: &[u8]| {
+        let node = profile.node(profile.find(path).unwrap()).unwrap();
+        profile.unit(node.unit).to_vec()
+    };
+    assert_eq!(unit(b"/link"), b"");
+    let id = profile.find(b"/file").unwrap();
+    assert_eq!(profile.unit(profile.ranges(id)[0].unit), b"");
+    assert_eq!(
+        profile.units.len(),
+        0,
+        "the file was opened before by an unknown one"
+    );
+    recording.paths.clear();
+    let group_of_chunk = &mut recording.inodes[0].first.group;
+    *group_of_chunk = 2;
+    let (profile, _) = resolved(&recording, &Tree::new(&files));
+    let id = profile.find(b"/file").unwrap();
+    let range = profile.ranges(id)[0];
+    assert_eq!(profile.unit(range.unit), b"/ssh.service");
+    assert_eq!(
+        profile.unit(profile.node(id).unwrap().unit),
+        b"/ssh.service"
+    );
 }
 
 fn resolved(recording: &Recording, tree: &Tree) -> (Profile, Unresolved) {
