@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel's command line says about a boot.
+
+/// Targets of repair and installation, in which nothing of ours should take part.
+const TARGETS: [&str; 5] = [
+    "rescue.target",
+    "emergency.target",
+    "system-update.target",
+    "factory-reset.target",
+    "initrd-emergency.target",
+];
+/// Words that lead to one of them: systemd's, and those of System V.
+const WORDS: [&str; 9] = [
+    "emergency",
+    "rescue",
+    "single",
+    "s",
+    "S",
+    "1",
+    "-b",
+    "-s",
+    "rd.emergency",
+];
+
+/// What the person at the boot loader asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Nothing special.
+    Usual,
+    /// A boot without us; the word that says so.
+    Nothing(String),
+    /// `foreread.boot=plain`: no replay.
+    Plain,
+    /// `foreread.boot=record`: no replay, and a recording in full.
+    Record,
+    /// `foreread.boot=replay`: a replay, whatever its worth.
+    Replay,
+}
+
+/// Reads `/proc/cmdline`. Of two words that contradict each other the later one counts, as it does
+/// for systemd; one that asks for repair always counts.
+#[must_use]
+pub fn wish(command_line: &str) -> Wish {
+    let mut wish = Wish::Usual;
+    let mut target = None;
+    // What follows `--` is for init, which reads words such as `single` and `-b` there too.
+    for word in words(command_line) {
+        if WORDS.contains(&word.as_str()) {
+            return Wish::Nothing(word);
+        }
+        if let Some(unit) = word.strip_prefix("systemd.unit=") {
+            target = TARGETS.contains(&unit).then(|| word.clone());
+        }
+        match word.strip_prefix("foreread.boot=") {
+            Some("plain") => wish = Wish::Plain,
+            Some("record") => wish = Wish::Record,
+            Some("replay") => wish = Wish::Replay,
+            // An unknown word may be a misspelt wish to be left alone.
+            Some(_) => wish = Wish::Nothing(word),
+            None => {}
+        }
+    }
+    target.map_or(wish, Wish::Nothing)
+}
+
+/// The words, at blanks that are not in double quotes, as the kernel separates them.
+fn words(command_line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for character in command_line.chars() {
+        match character {
+            '"' => quoted = !quoted,
+            blank if blank.is_whitespace() && !quoted => words.push(String::new()),
+            other => {
+                if let Some(word) = words.last_mut() {
+                    word.push(other);
+                }
+            }
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nothing(word: &str) -> Wish {
+        Wish::Nothing(word.to_owned())
+    }
+
+    #[test]
+    fn repair_is_left_alone_however_it_is_asked_for() {
+        for word in WORDS {
+            let line = format!("root=/dev/sda1 ro foreread.boot=replay {word} quiet\n");
+            assert_eq!(wish(&line), nothing(word), "{line}");
+        }
+        for target in TARGETS {
+            let word = format!("systemd.unit={target}");
+            assert_eq!(wish(&format!("ro {word}")), nothing(&word));
+        }
+        assert_eq!(
+            wish("systemd.unit=rescue.target systemd.unit=graphical.target"),
+            Wish::Usual
+        );
+    }
+
+    #[test]
+    fn wishes_are_read_and_the_last_one_counts() {
+        assert_eq!(wish(""), Wish::Usual);
+        assert_eq!(
+            wish("BOOT_IMAGE=/vmlinuz root=UUID=1 ro quiet splash"),
+            Wish::Usual
+        );
+        assert_eq!(wish("systemd.unit=multi-user.target"), Wish::Usual);
+        assert_eq!(
+            wish("foreread.boot=plain foreread.boot=record"),
+            Wish::Record
+        );
+        assert_eq!(wish("foreread.boot=replay"), Wish::Replay);
+        assert_eq!(wish("foreread.boot=of"), nothing("foreread.boot=of"));
+    }
+
+    #[test]
+    fn blanks_in_quotes_separate_nothing() {
+        assert_eq!(wish("dyndbg=\"file a single +p\" quiet"), Wish::Usual);
+        assert_eq!(wish("note=\"unclosed single"), Wish::Usual);
+        assert_eq!(wish("\"single\""), nothing("single"));
+    }
+}

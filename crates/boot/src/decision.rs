@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What this boot is given.
+
+use std::fmt;
+
+use crate::command_line::Wish;
+use crate::history::{Boot, History, Mode, Untypical};
+use crate::worth::{Verdict, Worth, worth};
+
+/// Where a replay gains nothing, one boot in this many tries it again.
+pub const RETRY_EVERY: usize = 16;
+/// Once its worth is known, one boot in this many goes without a replay.
+const WITHOUT_EVERY: usize = 8;
+/// Boots that failed with a replay, and not without, until there are no more replays.
+const FAILURES_MAX: usize = 2;
+
+/// The profile of this system's boot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// There is none.
+    Missing,
+    /// It can't be used; why, as the rest of a sentence that begins with its path.
+    Unusable(String),
+    /// It was made by this system.
+    Own,
+    /// It came with an image or was imported, and no boot has been merged into it yet.
+    Foreign,
+}
+
+/// What is known when a boot begins.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// Release of the kernel.
+    pub kernel: &'a str,
+    /// What the kernel's command line asks for.
+    pub wish: Wish,
+    /// The profile.
+    pub profile: Stored,
+    /// Whether packages were changed since the last boot began.
+    pub packages_changed: bool,
+    /// Whether the system boots for the first time.
+    pub is_first_boot: bool,
+    /// Whether all files will be labelled anew.
+    pub relabels: bool,
+}
+
+/// Why a boot is given what it is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The kernel's command line says so; the word.
+    CommandLine(String),
+    /// There is no profile.
+    NoProfile,
+    /// The profile can't be used; why.
+    Unusable(String),
+    /// The last boot was replayed and did not reach its target.
+    Unconfirmed,
+    /// A boot did not reach its target with the profile, and the next one did without: the profile
+    /// is to be set aside.
+    Failed,
+    /// That happened before, with another profile.
+    FailedAgain,
+    /// What changed since the last boot is recorded.
+    Changed(Untypical),
+    /// A boot with a foreign profile, which becomes the system's own.
+    Foreign,
+    /// Boots are not clearly faster with a replay.
+    NoGain(Worth),
+    /// The same, and this boot tries again.
+    Retry,
+    /// A boot without a replay, for comparison.
+    Compared,
+    /// The profile is good.
+    Good,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::CommandLine(word) => write!(f, "the kernel's command line says {word}"),
+            Self::NoProfile => f.write_str("there is no profile yet"),
+            Self::Unusable(why) => write!(f, "the profile can't be used: {why}"),
+            Self::Unconfirmed => {
+                f.write_str("the last boot was replayed and did not reach its target")
+            }
+            Self::Failed => f.write_str(
+                "a boot failed with the profile and the next one succeeded without: it is set \
+                 aside and made anew",
+            ),
+            Self::FailedAgain => f.write_str(
+                "boots failed with two profiles and succeeded without: see `foreread boot status`",
+            ),
+            Self::Changed(what) => write!(f, "{what}"),
+            Self::Foreign => {
+                f.write_str("the profile is another system's until this boot is added")
+            }
+            Self::NoGain(worth) => no_gain(worth, f),
+            Self::Retry => f.write_str("earlier boots gained nothing; this one tries again"),
+            Self::Compared => f.write_str("some boots go without, for comparison"),
+            Self::Good => f.write_str("the profile is up to date"),
+        }
+    }
+}
+
+fn no_gain(worth: &Worth, f: &mut fmt::Formatter) -> fmt::Result {
+    if let (Some(with), Some(without)) = (worth.with, worth.without) {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        return write!(
+            f,
+            "boots took {:.2} s with a replay and {:.2} s without",
+            seconds(with.median_ns),
+            seconds(without.median_ns)
+        );
+    }
+    let stall = worth.stall_permille.unwrap_or(0);
+    write!(
+        f,
+        "boots wait for disks for {}.{} % of their time",
+        stall / 10,
+        stall % 10
+    )
+}
+
+/// What a boot is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What is done.
+    pub mode: Mode,
+    /// Why.
+    pub reason: Reason,
+    /// Why its time won't count, as far as is known at its start.
+    pub untypical: Option<Untypical>,
+}
+
+/// Decides what a boot is given, from the boots before it.
+#[must_use]
+pub fn decide(history: &History, facts: &Facts) -> Decision {
+    let untypical = untypical(history, facts);
+    let (mode, reason) = mode(history, facts, untypical);
+    Decision {
+        mode,
+        reason,
+        untypical,
+    }
+}
+
+fn untypical(history: &History, facts: &Facts) -> Option<Untypical> {
+    let last = history.boots().last();
+    let other_kernel = last.is_some_and(|last| last.kernel != facts.kernel);
+    let signs = [
+        (facts.is_first_boot, Untypical::FirstBoot),
+        (facts.relabels, Untypical::Relabelled),
+        (facts.packages_changed, Untypical::PackagesChanged),
+        (other_kernel, Untypical::OtherKernel),
+    ];
+    signs
+        .into_iter()
+        .find_map(|(holds, sign)| holds.then_some(sign))
+}
+
+fn mode(history: &History, facts: &Facts, untypical: Option<Untypical>) -> (Mode, Reason) {
+    match &facts.wish {
+        Wish::Nothing(word) => return (Mode::Idle, Reason::CommandLine(word.clone())),
+        Wish::Plain => return (Mode::Plain, asked_for("plain")),
+        Wish::Record => return (Mode::Recorded, asked_for("record")),
+        Wish::Replay | Wish::Usual => {}
+    }
+    let boots = history.boots();
+    // Not even when asked for: the word may stand in a boot loader's settings for good.
+    match trial(boots) {
+        Trial::Unconfirmed => return (Mode::Plain, Reason::Unconfirmed),
+        Trial::Failed if failures(boots) >= FAILURES_MAX => {
+            return (Mode::Plain, Reason::FailedAgain);
+        }
+        Trial::Failed => return (Mode::Recorded, Reason::Failed),
+        Trial::Passed if failures(boots) >= FAILURES_MAX => {
+            return (Mode::Plain, Reason::FailedAgain);
+        }
+        Trial::Passed => {}
+    }
+    let worth = worth(history);
+    let gains = worth.verdict != Verdict::NoGain;
+    match &facts.profile {
+        Stored::Missing if gains => return (Mode::Recorded, Reason::NoProfile),
+        Stored::Unusable(why) if gains => return (Mode::Recorded, Reason::Unusable(why.clone())),
+        Stored::Missing | Stored::Unusable(_) => return (Mode::Plain, Reason::NoGain(worth)),
+        Stored::Own | Stored::Foreign => {}
+    }
+    if facts.wish == Wish::Replay {
+        return (Mode::Replayed, asked_for("replay"));
+    }
+    if facts.profile == Stored::Foreign {
+        return (Mode::ReplayedRecorded, Reason::Foreign);
+    }
+    if !gains {
+        let plain = boots.iter().rev().take_while(|boot| !boot.mode.replays());
+        return match plain.count() + 1 < RETRY_EVERY {
+            true => (Mode::Plain, Reason::NoGain(worth)),
+            false => (Mode::ReplayedRecorded, Reason::Retry),
+        };
+    }
+    if let Some(what) = untypical {
+        return (Mode::ReplayedRecorded, Reason::Changed(what));
+    }
+    match is_due_without(boots, worth.verdict) {
+        true => (Mode::Recorded, Reason::Compared),
+        false => (Mode::Replayed, Reason::Good),
+    }
+}
+
+fn asked_for(what: &str) -> Reason {
+    Reason::CommandLine(format!("foreread.boot={what}"))
+}
+
+/// How the last replay ended.
+enum Trial {
+    /// The boot reached its target, or nothing speaks against the replay.
+    Passed,
+    /// It did not, and no boot did since.
+    Unconfirmed,
+    /// It did not, and the next one did without, and there was no other since.
+    Failed,
+}
+
+/// Looks at the last boot with a replay, and at those after it.
+fn trial(boots: &[Boot]) -> Trial {
+    let Some(at) = boots.iter().rposition(|boot| boot.mode.replays()) else {
+        return Trial::Passed;
+    };
+    let since = &boots[at + 1..];
+    if boots[at].measured.is_some() {
+        return Trial::Passed;
+    }
+    match since.iter().position(|boot| boot.measured.is_some()) {
+        None => Trial::Unconfirmed,
+        // The next one succeeded at once. One that records makes another profile.
+        Some(0) if !since.iter().any(|boot| boot.mode.records_in_full()) => Trial::Failed,
+        // Boots failed without it as well, or there is another profile.
+        Some(_) => Trial::Passed,
+    }
+}
+
+/// Boots that failed with a replay and whose next boot succeeded without.
+fn failures(boots: &[Boot]) -> usize {
+    let failed = |pair: &&[Boot]| {
+        let [with, next] = pair else { return false };
+        with.mode.replays()
+            && with.measured.is_none()
+            && !next.mode.replays()
+            && next.measured.is_some()
+    };
+    boots.windows(2).filter(failed).count()
+}
+
+/// Whether it is time for a boot without a replay. After the recording, which is one, the fifth and
+/// the seventh boot are, so that there are three of each kind; then every eighth.
+fn is_due_without(boots: &[Boot], verdict: Verdict) -> bool {
+    let without = boots
+        .iter()
+        .filter(|boot| boot.counts() && !boot.mode.replays());
+    let with_before = match (verdict, without.count()) {
+        (Verdict::Unclear, _) => 1,
+        (_, 0 | 1) => 3,
+        (_, 2) => 1,
+        _ => WITHOUT_EVERY - 1,
+    };
+    let since = boots.iter().rev().take_while(|boot| boot.mode.replays());
+    since.count() >= with_before
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Decides what a boot is given: a replay of the profile, a recording, both, or nothing. In: the
+//! history of earlier boots and what is known at the start of this one. Out: a decision with its
+//! reason, and what replays were worth so far. No I/O.
+//!
+//! It guarantees that the boot after one that was replayed and did not reach its target is not
+//! replayed, that a profile with which boots fail is given up after the second one, and that some
+//! boots go without a replay, so that its worth stays known.
+#![forbid(unsafe_code)]
+
+mod command_line;
+mod decision;
+mod history;
+mod worth;
+
+pub use command_line::{Wish, wish};
+pub use decision::{Decision, Facts, RETRY_EVERY, Reason, Stored, decide};
+pub use history::{
+    BOOTS_MAX, Boot, History, HistoryError, Measured, Mode, TEXT_BYTES_MAX, Untypical,
+};
+pub use worth::{JUDGED_MAX, JUDGED_MIN, Spread, Verdict, Worth, worth};

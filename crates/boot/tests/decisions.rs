@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rows of boots of a machine that is made up: what each is given follows from those before it.
+
+use foreread_boot::{
+    BOOTS_MAX, Boot, Decision, Facts, History, JUDGED_MIN, Measured, Mode, RETRY_EVERY, Reason,
+    Stored, Untypical, Verdict, Wish, decide, worth,
+};
+use proptest::prelude::*;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A machine with its disk.
+struct Machine {
+    history: History,
+    has_profile: bool,
+    boots: u64,
+    /// A boot without a replay.
+    cold_ns: u64,
+    /// A boot with one.
+    warm_ns: u64,
+    /// What is recorded of a boot without.
+    stall_ns: u64,
+}
+
+impl Machine {
+    fn new(cold_ns: u64, warm_ns: u64) -> Self {
+        Self {
+            history: History::default(),
+            has_profile: false,
+            boots: 0,
+            cold_ns,
+            warm_ns,
+            stall_ns: cold_ns / 2,
+        }
+    }
+
+    fn facts(&self) -> Facts<'static> {
+        Facts {
+            kernel: "6.1.0-56-amd64",
+            wish: Wish::Usual,
+            profile: match self.has_profile {
+                true => Stored::Own,
+                false => Stored::Missing,
+            },
+            packages_changed: false,
+            is_first_boot: false,
+            relabels: false,
+        }
+    }
+
+    /// A boot that `reaches` its target with the mode that it is given, or not.
+    fn boot(&mut self, facts: &Facts, reaches: impl Fn(Mode) -> bool) -> Decision {
+        self.boot_with(facts, 0, reaches)
+    }
+
+    fn boot_with(
+        &mut self,
+        facts: &Facts,
+        more_ns: u64,
+        reaches: impl Fn(Mode) -> bool,
+    ) -> Decision {
+        let decision = decide(&self.history, facts);
+        self.boots += 1;
+        let id = self.boots.to_string();
+        self.history.begin(Boot {
+            id: id.clone(),
+            started_unix_s: self.boots,
+            kernel: facts.kernel.to_owned(),
+            mode: decision.mode,
+            untypical: decision.untypical,
+            measured: None,
+        });
+        if reaches(decision.mode) {
+            let target_ns = match decision.mode.replays() {
+                true => self.warm_ns,
+                false => self.cold_ns,
+            } + more_ns;
+            let stall_ns = (decision.mode != Mode::Plain).then_some(self.stall_ns);
+            let measured = Measured {
+                target_ns,
+                stall_ns,
+            };
+            assert!(self.history.confirm(&id, measured, None));
+            self.has_profile |= decision.mode.records_in_full();
+        }
+        decision
+    }
+
+    fn usual_boots(&mut self, count: usize) -> Vec<Mode> {
+        (0..count)
+            .map(|_| {
+                let facts = self.facts();
+                self.boot(&facts, |_| true).mode
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn three_of_each_kind_are_known_after_seven_boots_and_then_every_eighth_goes_without() {
+    use Mode::{Recorded, Replayed};
+    let mut machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
+    let first = [
+        Recorded, Replayed, Replayed, Replayed, Recorded, Replayed, Recorded,
+    ];
+    assert_eq!(machine.usual_boots(7), first);
+    let judged = worth(&machine.history);
+    assert_eq!(judged.verdict, Verdict::Gains);
+    assert_eq!(judged.without.unwrap().boots, JUDGED_MIN);
+    assert_eq!(judged.saved_ns(), Some(4 * SECOND_NS.cast_signed()));
+    assert_eq!(judged.faster_pairs_permille, Some(1000));
+    let modes = machine.usual_boots(80);
+    for eight in modes.chunks(8) {
+        assert_eq!(
+            eight.iter().filter(|mode| !mode.replays()).count(),
+            1,
+            "{modes:?}"
+        );
+    }
+}
+
+#[test]
+fn where_a_replay_gains_nothing_there_is_none_but_for_a_try_now_and_then() {
+    let mut machine = Machine::new(10 * SECOND_NS, 10 * SECOND_NS);
+    machine.usual_boots(7);
+    assert_eq!(worth(&machine.history).verdict, Verdict::NoGain);
+    let modes = machine.usual_boots(RETRY_EVERY * 10);
+    assert!(!modes.contains(&Mode::Recorded));
+    assert_eq!(modes.iter().filter(|mode| mode.replays()).count(), 10);
+    // The disk has become slow, or another one has taken its place.
+    machine.cold_ns = 30 * SECOND_NS;
+    machine.warm_ns = 15 * SECOND_NS;
+    let modes = machine.usual_boots(RETRY_EVERY * 8);
+    assert_eq!(worth(&machine.history).verdict, Verdict::Gains, "{modes:?}");
+}
+
+#[test]
+fn a_disk_that_nobody_waits_for_is_left_alone_from_the_second_boot_on() {
+    let mut machine = Machine::new(4 * SECOND_NS, 4 * SECOND_NS);
+    machine.stall_ns = SECOND_NS / 20;
+    let facts = machine.facts();
+    assert_eq!(machine.boot(&facts, |_| true).reason, Reason::NoProfile);
+    let facts = machine.facts();
+    let second = machine.boot(&facts, |_| true);
+    assert_eq!(second.mode, Mode::Plain);
+    let said = second.reason.to_string();
+    assert_eq!(said, "boots wait for disks for 1.2 % of their time");
+}
+
+#[test]
+fn a_profile_with_which_boots_fail_is_set_aside_and_the_second_such_ends_it() {
+    let mut machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
+    let fails = |mode: Mode| !mode.replays();
+    let mut modes = Vec::new();
+    for _ in 0..20 {
+        let facts = machine.facts();
+        let decision = machine.boot(&facts, fails);
+        modes.push((decision.mode, decision.reason));
+    }
+    use Mode::{Plain, Recorded, Replayed};
+    let begin = [
+        (Recorded, Reason::NoProfile),
+        (Replayed, Reason::Good),
+        (Plain, Reason::Unconfirmed),
+        (Recorded, Reason::Failed),
+        (Replayed, Reason::Good),
+        (Plain, Reason::Unconfirmed),
+    ];
+    assert_eq!(modes[..6], begin);
+    let rest = &modes[6..];
+    assert!(
+        rest.iter()
+            .all(|boot| *boot == (Plain, Reason::FailedAgain)),
+        "{rest:?}"
+    );
+}
+
+#[test]
+fn a_machine_that_fails_with_and_without_is_not_our_fault() {
+    let mut machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
+    machine.usual_boots(3);
+    for expected in [Mode::Replayed, Mode::Plain, Mode::Plain] {
+        let facts = machine.facts();
+        assert_eq!(machine.boot(&facts, |_| false).mode, expected);
+    }
+    assert_eq!(machine.usual_boots(2), [Mode::Plain, Mode::Replayed]);
+}
+
+#[test]
+fn what_changes_is_recorded_beside_the_replay_and_its_time_does_not_count() {
+    let mut machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
+    machine.usual_boots(2);
+    let changes: [(Facts, Untypical); 4] = [
+        (
+            Facts {
+                packages_changed: true,
+                ..machine.facts()
+            },
+            Untypical::PackagesChanged,
+        ),
+        (
+            Facts {
+                kernel: "6.12",
+                ..machine.facts()
+            },
+            Untypical::OtherKernel,
+        ),
+        (
+            Facts {
+                relabels: true,
+                kernel: "6.12",
+                ..machine.facts()
+            },
+            Untypical::Relabelled,
+        ),
+        (
+            Facts {
+                is_first_boot: true,
+                kernel: "6.12",
+                ..machine.facts()
+            },
+            Untypical::FirstBoot,
+        ),
+    ];
+    for (facts, untypical) in changes {
+        let before = worth(&machine.history).with;
+        let decision = machine.boot_with(&facts, 100 * SECOND_NS, |_| true);
+        assert_eq!(decision.mode, Mode::ReplayedRecorded);
+        assert_eq!(decision.reason, Reason::Changed(untypical));
+        assert_eq!(worth(&machine.history).with, before);
+    }
+}
+
+#[test]
+fn what_is_found_during_the_boot_makes_it_untypical_too() {
+    let mut machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
+    machine.usual_boots(2);
+    let before = worth(&machine.history);
+    let id = machine.history.boots().last().unwrap().id.clone();
+    let measured = Measured {
+        target_ns: SECOND_NS,
+        stall_ns: None,
+    };
+    assert!(
+        machine
+            .history
+            .confirm(&id, measured, Some(Untypical::Checked))
+    );
+    assert_eq!(worth(&machine.history).with, None);
+    assert_ne!(worth(&machine.history), before);
+    assert!(!machine.history.confirm("another", measured, None));
+}
+
+#[test]
+fn the_command_line_has_the_last_word_but_not_against_safety() {
+    let mut machine = Machine::new(10 * SECOND_NS, 10 * SECOND_NS);
+    machine.usual_boots(7);
+    let with = |wish: Wish| {
+        decide(
+            &machine.history,
+            &Facts {
+                wish,
+                ..machine.facts()
+            },
+        )
+    };
+    let rescue = with(Wish::Nothing("rescue".to_owned()));
+    assert_eq!(rescue.mode, Mode::Idle);
+    assert_eq!(
+        rescue.reason.to_string(),
+        "the kernel's command line says rescue"
+    );
+    assert_eq!(with(Wish::Plain).mode, Mode::Plain);
+    assert_eq!(with(Wish::Record).mode, Mode::Recorded);
+    assert_eq!(with(Wish::Usual).mode, Mode::Plain);
+    assert_eq!(with(Wish::Replay).mode, Mode::Replayed);
+    let facts = Facts {
+        wish: Wish::Replay,
+        ..machine.facts()
+    };
+    machine.boot(&facts, |_| false);
+    assert_eq!(decide(&machine.history, &facts).mode, Mode::Plain);
+}
+
+#[test]
+fn a_profile_of_another_machine_is_replayed_and_made_the_own_one() {
+    let machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
+    let with = |profile: Stored| {
+        decide(
+            &machine.history,
+            &Facts {
+                profile,
+                ..machine.facts()
+            },
+        )
+    };
+    let foreign = with(Stored::Foreign);
+    assert_eq!(foreign.mode, Mode::ReplayedRecorded);
+    assert_eq!(foreign.reason, Reason::Foreign);
+    let unusable = with(Stored::Unusable("it is cut off".to_owned()));
+    assert_eq!(unusable.mode, Mode::Recorded);
+    assert_eq!(
+        unusable.reason.to_string(),
+        "the profile can't be used: it is cut off"
+    );
+}
+
+#[test]
+fn a_history_that_is_none_is_refused() {
+    for bad in [
+        "",
+        "{}",
+        "[]",
+        "{\"schema\":\"foreread.boot.history/2\",\"boots\":[]}",
+    ] {
+        assert!(History::from_json(bad).is_err(), "{bad}");
+    }
+}
+
+prop_compose! {
+    fn any_boot()(
+        id in "\\PC{0,300}",
+        mode in prop_oneof![
+            Just(Mode::Idle), Just(Mode::Plain), Just(Mode::Recorded), Just(Mode::Replayed),
+            Just(Mode::ReplayedRecorded),
+        ],
+        untypical in proptest::option::weighted(0.2, Just(Untypical::Checked)),
+        times in proptest::option::weighted(
+            0.8, (any::<u64>(), proptest::option::of(any::<u64>())),
+        ),
+    ) -> Boot {
+        let measured = times.map(|(target_ns, stall_ns)| Measured { target_ns, stall_ns });
+        Boot { id, started_unix_s: 0, kernel: "k".repeat(300), mode, untypical, measured }
+    }
+}
+
+fn facts_of(wish: Wish, profile: Stored, packages_changed: bool) -> Facts<'static> {
+    Facts {
+        kernel: "k",
+        wish,
+        profile,
+        packages_changed,
+        is_first_boot: false,
+        relabels: false,
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_history_is_kept_and_leads_to_a_decision(
+        boots in proptest::collection::vec(any_boot(), 0..100),
+        packages_changed in any::<bool>(),
+    ) {
+        let mut history = History::default();
+        for boot in boots {
+            history.begin(boot);
+        }
+        prop_assert!(history.boots().len() <= BOOTS_MAX);
+        let text = history.to_json().unwrap();
+        prop_assert_eq!(&History::from_json(&text).unwrap(), &history);
+        for wish in [Wish::Usual, Wish::Replay, Wish::Record] {
+            for profile in [Stored::Own, Stored::Foreign, Stored::Missing] {
+                let facts = facts_of(wish.clone(), profile.clone(), packages_changed);
+                let decision = decide(&history, &facts);
+                let last = history.boots().last();
+                let failed = |last: &Boot| last.mode.replays() && last.measured.is_none();
+                prop_assert!(!(last.is_some_and(failed) && decision.mode.replays()));
+                prop_assert!(!(profile == Stored::Missing && decision.mode.replays()));
+                prop_assert!(!decision.reason.to_string().is_empty());
+            }
+        }
+    }
+
+    /// However boots fail, a profile that is at fault for all of it fails twice at most.
+    #[test]
+    fn no_row_of_failures_is_long(luck in proptest::collection::vec(any::<bool>(), 0..60)) {
+        let mut machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
+        let mut failed = 0;
+        for changes in luck {
+            let facts = Facts { packages_changed: changes, ..machine.facts() };
+            let decision = machine.boot(&facts, |mode| !mode.replays());
+            failed += u32::from(decision.mode.replays());
+        }
+        prop_assert!(failed <= 2);
+    }
+
+    /// A gain of a tenth is found though boots vary by as much.
+    #[test]
+    fn a_gain_is_found_among_boots_that_vary(
+        noise in proptest::collection::vec(0..SECOND_NS, 60),
+    ) {
+        let mut machine = Machine::new(11 * SECOND_NS, 9 * SECOND_NS);
+        for more_ns in noise {
+            let facts = machine.facts();
+            machine.boot_with(&facts, more_ns, |_| true);
+        }
+        prop_assert_eq!(worth(&machine.history).verdict, Verdict::Gains);
+    }
+}
