@@ -60,7 +60,7 @@ pub enum Reason {
     Failed,
     /// That happened before, with another profile.
     FailedAgain,
-    /// What changed since the last boot is recorded.
+    /// Something changed since the last boot: a good time to replay and record, not to compare.
     Changed(Untypical),
     /// A boot with a foreign profile, which becomes the system's own.
     Foreign,
@@ -190,17 +190,17 @@ fn mode(history: &History, facts: &Facts, untypical: Option<Untypical>) -> (Mode
         return (Mode::Replayed, asked_for("replay"));
     }
     if facts.profile == Stored::Foreign {
-        return (Mode::ReplayedRecorded, Reason::Foreign);
+        return (Mode::Replayed, Reason::Foreign);
     }
     if !gains {
         let plain = boots.iter().rev().take_while(|boot| !boot.mode.replays());
         return match plain.count() + 1 < RETRY_EVERY {
             true => (Mode::Plain, Reason::NoGain(worth)),
-            false => (Mode::ReplayedRecorded, Reason::Retry),
+            false => (Mode::Replayed, Reason::Retry),
         };
     }
     if let Some(what) = untypical {
-        return (Mode::ReplayedRecorded, Reason::Changed(what));
+        return (Mode::Replayed, Reason::Changed(what));
     }
     match is_due_without(boots, worth.verdict) {
         true => (Mode::Recorded, Reason::Compared),
@@ -234,7 +234,7 @@ fn trial(boots: &[Boot]) -> Trial {
     match since.iter().position(|boot| boot.measured.is_some()) {
         None => Trial::Unconfirmed,
         // The next one succeeded at once. One that records makes another profile.
-        Some(0) if !since.iter().any(|boot| boot.mode.records_in_full()) => Trial::Failed,
+        Some(0) if !since.iter().any(|boot| boot.mode.records()) => Trial::Failed,
         // Boots failed without it as well, or there is another profile.
         Some(_) => Trial::Passed,
     }

@@ -24,23 +24,22 @@ pub enum Mode {
     Plain,
     /// It is timed and recorded in full.
     Recorded,
-    /// It is timed, the profile is replayed, and what it lacks is added.
+    /// It is timed and recorded in full, and the profile is replayed. What the replay brings in is
+    /// not taken for a need, so the recording is as good as one without.
     Replayed,
-    /// It is timed, the profile is replayed, and the boot is recorded in full.
-    ReplayedRecorded,
 }
 
 impl Mode {
     /// Whether the profile is replayed.
     #[must_use]
     pub const fn replays(self) -> bool {
-        matches!(self, Self::Replayed | Self::ReplayedRecorded)
+        matches!(self, Self::Replayed)
     }
 
     /// Whether all reads are recorded.
     #[must_use]
-    pub const fn records_in_full(self) -> bool {
-        matches!(self, Self::Recorded | Self::ReplayedRecorded)
+    pub const fn records(self) -> bool {
+        matches!(self, Self::Recorded | Self::Replayed)
     }
 }
 

@@ -11,6 +11,7 @@
 mod command_line;
 mod decision;
 mod history;
+mod parts;
 mod worth;
 
 pub use command_line::{Wish, wish};
@@ -18,4 +19,5 @@ pub use decision::{Decision, Facts, RETRY_EVERY, Reason, Stored, decide};
 pub use history::{
     BOOTS_MAX, Boot, History, HistoryError, Measured, Mode, TEXT_BYTES_MAX, Untypical,
 };
+pub use parts::{Part, parts};
 pub use worth::{JUDGED_MAX, JUDGED_MIN, Spread, Verdict, Worth, worth};

@@ -81,7 +81,7 @@ impl Machine {
                 stall_ns,
             };
             assert!(self.history.confirm(&id, measured, None));
-            self.has_profile |= decision.mode.records_in_full();
+            self.has_profile |= decision.mode.records();
         }
         decision
     }
@@ -225,7 +225,7 @@ fn what_changes_is_recorded_beside_the_replay_and_its_time_does_not_count() {
     for (facts, untypical) in changes {
         let before = worth(&machine.history).with;
         let decision = machine.boot_with(&facts, 100 * SECOND_NS, |_| true);
-        assert_eq!(decision.mode, Mode::ReplayedRecorded);
+        assert_eq!(decision.mode, Mode::Replayed);
         assert_eq!(decision.reason, Reason::Changed(untypical));
         assert_eq!(worth(&machine.history).with, before);
     }
@@ -295,7 +295,7 @@ fn a_profile_of_another_machine_is_replayed_and_made_the_own_one() {
         )
     };
     let foreign = with(Stored::Foreign);
-    assert_eq!(foreign.mode, Mode::ReplayedRecorded);
+    assert_eq!(foreign.mode, Mode::Replayed);
     assert_eq!(foreign.reason, Reason::Foreign);
     let unusable = with(Stored::Unusable("it is cut off".to_owned()));
     assert_eq!(unusable.mode, Mode::Recorded);
@@ -322,7 +322,6 @@ prop_compose! {
         id in "\\PC{0,300}",
         mode in prop_oneof![
             Just(Mode::Idle), Just(Mode::Plain), Just(Mode::Recorded), Just(Mode::Replayed),
-            Just(Mode::ReplayedRecorded),
         ],
         untypical in proptest::option::weighted(0.2, Just(Untypical::Checked)),
         times in proptest::option::weighted(
