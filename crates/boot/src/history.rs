@@ -194,6 +194,14 @@ impl History {
         true
     }
 
+    /// Forgets a boot that was ended in order before it reached its target, such as by a reboot:
+    /// nothing has failed. Returns whether it was remembered.
+    pub fn withdraw(&mut self, id: &str) -> bool {
+        let at = self.find(id);
+        let at = at.filter(|at| self.boots[*at].measured.is_none());
+        at.map(|at| self.boots.remove(at)).is_some()
+    }
+
     fn find(&self, id: &str) -> Option<usize> {
         self.boots.iter().position(|boot| boot.id == id)
     }

@@ -252,6 +252,22 @@ fn what_is_found_during_the_boot_makes_it_untypical_too() {
 }
 
 #[test]
+fn a_boot_that_was_ended_in_order_is_no_failure() {
+    let mut machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
+    machine.usual_boots(1);
+    let facts = machine.facts();
+    assert_eq!(machine.boot(&facts, |_| false).mode, Mode::Replayed);
+    let ended = machine.history.boots().last().unwrap().id.clone();
+    assert!(machine.history.withdraw(&ended) && !machine.history.withdraw(&ended));
+    let reached = machine.history.boots()[0].id.clone();
+    assert!(
+        !machine.history.withdraw(&reached),
+        "what has succeeded stays"
+    );
+    assert_eq!(machine.usual_boots(1), [Mode::Replayed]);
+}
+
+#[test]
 fn the_command_line_has_the_last_word_but_not_against_safety() {
     let mut machine = Machine::new(10 * SECOND_NS, 10 * SECOND_NS);
     machine.usual_boots(7);

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Keeps the history while the boot goes on, in a thread of its own: a write may wait for a busy
+//! disk, and the recorder's buffer must be emptied meanwhile.
+//!
+//! The boot is entered before anything else, as soon as the file system can be written to. Early in
+//! a boot it may be read-only.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use foreread_boot::{Boot, History, Measured, Mode};
+
+use crate::state::{StateDirectory, StateError};
+use crate::systemd;
+
+/// A boot that isn't entered by then is not replayed any further: should it fail, nobody would know.
+const ENTERED_WITHIN: Duration = Duration::from_secs(30);
+/// How often it is tried on a file system that is read-only still.
+const TRY_EVERY: Duration = Duration::from_millis(100);
+
+/// For the thread.
+enum Message {
+    /// The boot has reached its target.
+    Reached(Reached),
+    /// It was ended in order before that.
+    Withdraw,
+}
+
+/// What is known when a boot reaches its target.
+#[derive(Clone, Copy, Debug)]
+pub struct Reached {
+    /// Since the kernel started.
+    pub at: Duration,
+    /// When we were started, since the kernel was.
+    pub served_from: Duration,
+    /// Sum of the times that processes waited for disks, in ns.
+    pub stall_ns: Option<u64>,
+}
+
+/// What has become of it.
+pub enum Told {
+    /// The boot can't be entered, for this reason.
+    NotEntered(StateError),
+    /// It is confirmed. It may be that it could not be kept.
+    Confirmed(Measured, Result<(), StateError>),
+}
+
+/// The thread.
+pub struct Keeper {
+    /// `None` once it is to end.
+    messages: Option<Sender<Message>>,
+    told: Receiver<Told>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Enters a boot. `None` when no thread can be started.
+    pub fn start(state: StateDirectory, mut history: History, boot: Boot) -> Option<Self> {
+        let (messages, received) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
+        let id = boot.id.clone();
+        // Nothing is done in it, so nothing has to be known of it.
+        let is_idle = boot.mode == Mode::Idle;
+        history.begin(boot);
+        let keep = move || {
+            let begun = Instant::now();
+            let mut is_open = !is_idle;
+            loop {
+                if is_open {
+                    match state.keep_history(&history) {
+                        Ok(()) => is_open = false,
+                        Err(error) if error.is_read_only() && begun.elapsed() < ENTERED_WITHIN => {}
+                        Err(error) => {
+                            is_open = false;
+                            // The receiver may have ended.
+                            let _ = tell.send(Told::NotEntered(error));
+                        }
+                    }
+                }
+                let message = match is_open {
+                    true => received.recv_timeout(TRY_EVERY),
+                    false => received.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                };
+                match message {
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                    Ok(Message::Withdraw) => {
+                        history.withdraw(&id);
+                        // A boot that could not be entered is none to be withdrawn either.
+                        let _ = state.keep_history(&history);
+                    }
+                    Ok(Message::Reached(reached)) => {
+                        is_open = false;
+                        let measured = measured(reached);
+                        history.confirm(&id, measured, None);
+                        let kept = state.keep_history(&history);
+                        if kept.is_ok() {
+                            state.forget_changes();
+                        }
+                        let _ = tell.send(Told::Confirmed(measured, kept));
+                    }
+                }
+            }
+        };
+        let builder = thread::Builder::new().name("history".into());
+        Some(Self {
+            messages: Some(messages),
+            told,
+            thread: Some(builder.spawn(keep).ok()?),
+        })
+    }
+
+    /// Confirms the boot.
+    pub fn reached(&self, reached: Reached) {
+        self.say(Message::Reached(reached));
+    }
+
+    /// Forgets the boot: it was ended in order.
+    pub fn withdraw(&self) {
+        self.say(Message::Withdraw);
+    }
+
+    /// What it tells next, if anything.
+    pub fn told(&self) -> Option<Told> {
+        self.told.try_recv().ok()
+    }
+
+    /// Ends it, once all is kept. Returns the rest of what it tells.
+    pub fn finish(&mut self) -> Vec<Told> {
+        self.messages = None;
+        if let Some(thread) = self.thread.take() {
+            // It has no reason to panic; what it kept is whole in any case.
+            let _ = thread.join();
+        }
+        self.told.try_iter().collect()
+    }
+
+    fn say(&self, message: Message) {
+        if let Some(messages) = &self.messages {
+            // A thread that has ended has told why.
+            let _ = messages.send(message);
+        }
+    }
+}
+
+fn measured(reached: Reached) -> Measured {
+    let from = systemd::init_started().unwrap_or(reached.served_from);
+    let target = reached.at.saturating_sub(from);
+    Measured {
+        target_ns: u64::try_from(target.as_nanos()).unwrap_or(u64::MAX),
+        stall_ns: reached.stall_ns,
+    }
+}

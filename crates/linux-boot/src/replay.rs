@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The replay of a boot: the part of each file system from when that is mounted.
+
+use std::sync::Arc;
+
+use foreread_boot::{Part, parts};
+use foreread_linux_prefetcher::{Executor, Fetch, Options, Report};
+use foreread_prefetch::plan::ReadPlan;
+use foreread_profile::{PAGE_BYTES, Profile};
+use foreread_sys::mounts::MountTable;
+
+/// A replay that is under way.
+pub struct Replay {
+    executor: Executor,
+    plan: ReadPlan,
+    /// Those whose file systems are not mounted yet.
+    waiting: Vec<Part>,
+    fetches: Vec<Fetch>,
+    mounts: MountTable,
+    /// Bytes that may still be brought in.
+    left_bytes: u64,
+}
+
+impl Replay {
+    /// Starts the parts that are mounted. All together bring in `budget_bytes` at most.
+    pub fn start(profile: &Profile, budget_bytes: u64) -> Self {
+        let mut replay = Self {
+            executor: Executor::default(),
+            plan: ReadPlan::from(profile),
+            waiting: parts(profile),
+            fetches: Vec::new(),
+            mounts: MountTable::default(),
+            left_bytes: budget_bytes,
+        };
+        replay.look();
+        replay
+    }
+
+    /// Starts the parts that were mounted since.
+    pub fn look(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let Ok(mounts) = self.mounts.current() else {
+            return;
+        };
+        let is_mounted = |part: &Part| {
+            let mut points = mounts.points().iter();
+            // A profile of a recorder that knows no mounts has one part, of an unknown type.
+            part.fs_type.is_empty()
+                || points.any(|point| {
+                    part.is_on(&point.mount_point, &point.fs_type) && !point.is_virtual()
+                })
+        };
+        let (ready, waiting) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition::<Vec<_>, _>(is_mounted);
+        self.waiting = waiting;
+        for part in ready {
+            let (plan, _) = self.plan.part(&part.nodes);
+            let plan_bytes = plan.total_pages().saturating_mul(PAGE_BYTES);
+            let options = Options {
+                budget_bytes: Some(self.left_bytes),
+                stops_when_overtaken: true,
+                ..Options::default()
+            };
+            self.left_bytes = self.left_bytes.saturating_sub(plan_bytes);
+            self.fetches
+                .push(self.executor.start(Arc::new(plan), &options));
+        }
+    }
+
+    /// File systems that were not mounted, and hold files of the profile.
+    pub fn unmounted(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Stops it. What is under way on a device may still arrive.
+    pub fn stop(&self) {
+        self.fetches.iter().for_each(Fetch::stop);
+    }
+
+    /// The reports of all parts together.
+    pub fn report(&self) -> Report {
+        let reports = self.fetches.iter().map(Fetch::report);
+        reports.fold(Report::default(), |sum, part| Report {
+            planned_pages: sum.planned_pages + part.planned_pages,
+            cached_pages: sum.cached_pages + part.cached_pages,
+            asked_pages: sum.asked_pages + part.asked_pages,
+            arrived_pages: sum.arrived_pages + part.arrived_pages,
+            ..sum
+        })
+    }
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One boot, from the start of our unit until the disks are quiet.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use foreread_boot::{Boot, Decision, Facts, Measured, Mode, Reason, decide};
+use foreread_bpf::BpfError;
+use foreread_linux_prefetcher::Report;
+use foreread_linux_recorder::{BpfRecorder, Counts, Watch, resolve};
+use foreread_profile::{
+    Observation, PAGE_BYTES, Phase, PhaseKind, Profile, Program, Recorder, Source, merge,
+};
+use foreread_sys::interrupt::{Interrupt, Told as Signalled};
+use foreread_sys::memory::memory;
+use foreread_sys::mounts::mounts_of_self;
+use rustix::time::{ClockId, clock_gettime};
+use thiserror::Error;
+
+use crate::disks::Quiet;
+use crate::facts::Machine;
+use crate::keeper::{Keeper, Reached, Told};
+use crate::replay::Replay;
+use crate::state::StateDirectory;
+use crate::systemd;
+
+/// How often the recorder's ring buffer is emptied.
+const DRAIN_EVERY: Duration = Duration::from_millis(20);
+/// How often it is looked whether a boot that takes long has reached its target.
+const WAIT_EVERY: Duration = Duration::from_millis(500);
+/// The profile's program: a boot has no executable.
+const KEY: &[u8] = b"boot";
+
+/// When a boot is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Its target is reached, and disks have been quiet for so long.
+    pub quiet: Duration,
+    /// Most time for replay and recording.
+    pub recorded: Duration,
+    /// A target that is not reached by then never is.
+    pub reached: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            quiet: Duration::from_secs(5),
+            recorded: Duration::from_secs(120),
+            reached: Duration::from_secs(900),
+        }
+    }
+}
+
+/// What to do, and where.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What is kept from boot to boot.
+    pub state: StateDirectory,
+    /// A file that is made when the boot reaches its target.
+    pub reached: PathBuf,
+    /// When it is over.
+    pub limits: Limits,
+}
+
+/// Why nothing was done.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// Signals can't be held back.
+    #[error("cannot wait for signals: {0}")]
+    Signals(#[from] io::Error),
+}
+
+/// What was done beside a boot.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// What the boot was given.
+    pub decision: Decision,
+    /// What was measured, if it has reached its target.
+    pub measured: Option<Measured>,
+    /// What the replay did.
+    pub replay: Option<Report>,
+    /// File systems of the profile that were not mounted.
+    pub unmounted: usize,
+    /// What the recorder counted.
+    pub counts: Option<Counts>,
+    /// Paths and pages of the profile as it is now; `None` if it stayed as it was.
+    pub kept: Option<(usize, u64)>,
+}
+
+/// Goes beside a boot until it is over. `tell` is called with lines for the journal.
+///
+/// # Errors
+/// [`ServeError`]; everything else is told, and leaves the boot as it is without us.
+pub fn serve(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Served, ServeError> {
+    // Before the first thread, so that no other one is ended by a signal.
+    let interrupt = Interrupt::hold()?;
+    let served_from = since_kernel_started();
+    let machine = Machine::look();
+    let state = &settings.state;
+    let history = state.history(tell);
+    let (profile, stored) = state.profile();
+    let decision = decide(
+        &history,
+        &Facts {
+            kernel: &machine.kernel,
+            wish: machine.wish.clone(),
+            profile: stored,
+            packages_changed: state.packages_changed(),
+            is_first_boot: machine.is_first_boot,
+            relabels: machine.relabels,
+        },
+    );
+    tell(&format!("{}: {}", what(decision.mode), decision.reason));
+    let mut served = Served {
+        decision: decision.clone(),
+        measured: None,
+        replay: None,
+        unmounted: 0,
+        counts: None,
+        kept: None,
+    };
+    if decision.mode == Mode::Idle {
+        return Ok(served);
+    }
+    let boot = Boot {
+        id: machine.boot_id,
+        started_unix_s: unix_s(),
+        kernel: machine.kernel.clone(),
+        mode: decision.mode,
+        untypical: decision.untypical,
+        measured: None,
+    };
+    let Some(keeper) = Keeper::start(state.clone(), history, boot) else {
+        tell("no thread can be started; nothing is done");
+        return Ok(served);
+    };
+    let replayed = profile.as_ref().filter(|_| decision.mode.replays());
+    let replay = replayed.map(|profile| Replay::start(profile, budget_bytes()));
+    let recorder = decision
+        .mode
+        .records()
+        .then(|| start_recorder(tell))
+        .flatten();
+    let mut session = Session {
+        settings,
+        begun: Instant::now(),
+        served_from,
+        keeper,
+        replay,
+        recorder,
+        reached: None,
+        measured: None,
+    };
+    session.follow(&interrupt, tell);
+    let known = profile.filter(|_| decision.reason != Reason::Failed);
+    if decision.reason == Reason::Failed
+        && let Err(error) = state.set_profile_aside()
+    {
+        tell(&error.to_string());
+    }
+    session.end(&machine.kernel, known, &mut served, tell);
+    Ok(served)
+}
+
+/// A boot that is under way.
+struct Session<'a> {
+    settings: &'a Settings,
+    begun: Instant,
+    served_from: Duration,
+    keeper: Keeper,
+    replay: Option<Replay>,
+    recorder: Option<MachineRecorder>,
+    /// When it has reached its target, since the kernel started.
+    reached: Option<Duration>,
+    measured: Option<Measured>,
+}
+
+/// A recorder, and when it began, since the kernel started.
+struct MachineRecorder {
+    recorder: BpfRecorder,
+    begun: Duration,
+}
+
+impl Session<'_> {
+    /// Goes on until the boot is over, or we are told to end.
+    fn follow(&mut self, interrupt: &Interrupt, tell: &mut dyn FnMut(&str)) {
+        let limits = self.settings.limits;
+        let mut quiet = Quiet::begin();
+        loop {
+            let is_over = match self.reached {
+                Some(_) => quiet.look() >= limits.quiet || self.has_recorded(),
+                None => self.begun.elapsed() >= limits.reached,
+            };
+            if is_over {
+                return;
+            }
+            let every = match self.has_recorded() {
+                true => WAIT_EVERY,
+                false => DRAIN_EVERY,
+            };
+            // An error is as good as nothing: the loop goes on at its pace.
+            if interrupt.wait(every).unwrap_or(false)
+                && matches!(interrupt.take(), Ok(Some(Signalled::End)))
+            {
+                self.told_to_end(tell);
+                return;
+            }
+            if let Some(MachineRecorder { recorder, .. }) = &mut self.recorder {
+                recorder.note_helpers();
+                recorder.drain();
+            }
+            if let Some(replay) = &mut self.replay {
+                match self.begun.elapsed() < limits.recorded {
+                    true => replay.look(),
+                    false => replay.stop(),
+                }
+            }
+            while let Some(told) = self.keeper.told() {
+                self.hear(told, tell);
+            }
+            if self.reached.is_none() && self.settings.reached.exists() {
+                self.reach();
+            }
+        }
+    }
+
+    /// Whether replay and recording have had their time.
+    fn has_recorded(&self) -> bool {
+        self.begun.elapsed() >= self.settings.limits.recorded
+    }
+
+    fn reach(&mut self) {
+        let at = since_kernel_started();
+        self.reached = Some(at);
+        let recorder = self.recorder.as_ref();
+        self.keeper.reached(Reached {
+            at,
+            served_from: self.served_from,
+            stall_ns: recorder.map(|recorder| recorder.recorder.counts().stall_ns),
+        });
+    }
+
+    /// A boot that is shut down has not failed. One that goes to rescue or emergency mode has.
+    fn told_to_end(&self, tell: &mut dyn FnMut(&str)) {
+        if self.reached.is_some() {
+            return;
+        }
+        if systemd::is_stopping() {
+            self.keeper.withdraw();
+            tell("the system is shut down before it reached its target; this boot doesn't count");
+        } else {
+            tell("stopped before the boot reached its target; the next one goes without a replay");
+        }
+    }
+
+    fn hear(&mut self, told: Told, tell: &mut dyn FnMut(&str)) {
+        match told {
+            Told::NotEntered(error) => {
+                tell(&format!("{error}; a boot that isn't noted is not replayed"));
+                if let Some(replay) = &self.replay {
+                    replay.stop();
+                }
+            }
+            Told::Confirmed(measured, kept) => {
+                if let Err(error) = kept {
+                    tell(&error.to_string());
+                }
+                let seconds = measured.target_ns as f64 / 1e9;
+                tell(&format!("the boot reached its target after {seconds:.2} s"));
+                self.measured = Some(measured);
+            }
+        }
+    }
+
+    fn end(
+        mut self,
+        kernel: &str,
+        known: Option<Profile>,
+        served: &mut Served,
+        tell: &mut dyn FnMut(&str),
+    ) {
+        if let Some(replay) = &self.replay {
+            replay.stop();
+            let report = replay.report();
+            served.unmounted = replay.unmounted();
+            tell(&format!(
+                "read ahead {} MiB of {}; {} were cached",
+                mib(report.arrived_pages),
+                mib(report.planned_pages),
+                mib(report.cached_pages)
+            ));
+            served.replay = Some(report);
+        }
+        // Of a boot that was cut short, what is missing was not needed yet.
+        let recorder = self.recorder.take().filter(|_| self.reached.is_some());
+        if let Some(recorder) = recorder {
+            let phases = phases(recorder.begun, self.reached);
+            let (recorded, counts) = recorder.finish(kernel, phases);
+            if counts.lost() > 0 {
+                tell(&format!("{} events were lost", counts.lost()));
+            }
+            served.counts = Some(counts);
+            let profile = match &known {
+                Some(known) => merge(known, &recorded, Observation::Full),
+                None => recorded,
+            };
+            match self.settings.state.keep_profile(&profile) {
+                Ok(()) => served.kept = Some((profile.nodes.len(), profile.total_pages())),
+                Err(error) => tell(&error.to_string()),
+            }
+        }
+        for told in self.keeper.finish() {
+            self.hear(told, tell);
+        }
+        served.measured = self.measured;
+    }
+}
+
+impl MachineRecorder {
+    fn start() -> Result<Self, BpfError> {
+        let mut recorder = BpfRecorder::load(Watch::Machine)?;
+        recorder.attach_to_machine()?;
+        recorder.count_own_reads(true);
+        recorder.note_helpers();
+        Ok(Self {
+            recorder,
+            begun: since_kernel_started(),
+        })
+    }
+
+    fn finish(mut self, kernel: &str, phases: Vec<Phase>) -> (Profile, Counts) {
+        self.recorder.count_own_reads(false);
+        let mut source = Source {
+            recorded_unix_s: unix_s(),
+            kernel: kernel.as_bytes().to_vec(),
+            recorder: Recorder::Bpf,
+            blind_spots: self.recorder.blind_spots(),
+            ..Source::default()
+        };
+        let program = Program {
+            key: KEY.to_vec(),
+            ..Program::default()
+        };
+        let recording = self.recorder.finish();
+        source.events_lost = recording.counts.lost();
+        let mounts = mounts_of_self().unwrap_or_default();
+        let (mut profile, _) = resolve(&recording, &mounts, program, source, None);
+        profile.phases = phases;
+        (profile, recording.counts)
+    }
+}
+
+fn start_recorder(tell: &mut dyn FnMut(&str)) -> Option<MachineRecorder> {
+    let started = MachineRecorder::start();
+    let tell = |error: BpfError| tell(&format!("the boot can't be recorded: {error}"));
+    started.map_err(tell).ok()
+}
+
+/// The parts of a boot, from the start of the recording.
+fn phases(recorded_from: Duration, reached: Option<Duration>) -> Vec<Phase> {
+    let phase = |kind, at: Duration| {
+        let start = at.saturating_sub(recorded_from);
+        let start_ns = u64::try_from(start.as_nanos()).unwrap_or(u64::MAX);
+        Phase { kind, start_ns }
+    };
+    let mut phases = vec![phase(PhaseKind::Sysinit, recorded_from)];
+    let sysinit = reached.and_then(|_| systemd::active_since("sysinit.target"));
+    phases.extend(sysinit.map(|at| phase(PhaseKind::Target, at)));
+    phases.extend(reached.map(|at| phase(PhaseKind::Session, at)));
+    // Clocks that disagree must not make the profile invalid.
+    phases.sort_by_key(|phase| phase.kind);
+    phases.dedup_by(|later, earlier| later.start_ns < earlier.start_ns);
+    phases
+}
+
+/// Half of the memory that is available: what the boot itself takes must fit beside it.
+fn budget_bytes() -> u64 {
+    memory().available_bytes / 2
+}
+
+fn what(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Idle => "nothing is done",
+        Mode::Plain => "this boot is timed only",
+        Mode::Recorded => "this boot is recorded",
+        Mode::Replayed => "this boot is replayed",
+    }
+}
+
+fn mib(pages: u64) -> u64 {
+    (pages * PAGE_BYTES) >> 20
+}
+
+fn since_kernel_started() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+fn unix_s() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_are_in_their_order_whatever_the_clocks_say() {
+        let seconds = Duration::from_secs;
+        let kinds = |phases: Vec<Phase>| phases.into_iter().map(|p| p.kind).collect::<Vec<_>>();
+        assert_eq!(kinds(phases(seconds(3), None)), [PhaseKind::Sysinit]);
+        let reached = phases(seconds(3), Some(seconds(10)));
+        assert_eq!(reached.last().map(|p| p.start_ns), Some(7_000_000_000));
+        let early = phases(seconds(3), Some(seconds(1)));
+        assert!(
+            early
+                .windows(2)
+                .all(|pair| pair[0].start_ns <= pair[1].start_ns)
+        );
+    }
+}
