@@ -26,8 +26,9 @@ impl Part {
     }
 }
 
-/// The parts of a profile, by mount point: those that others are mounted on come first. A node whose
-/// file system is not known belongs to that of its parent, and a root that isn't known to `/`.
+/// The parts of a profile, by mount point: those that others are mounted on come first. A node
+/// whose file system is not known belongs to that of its parent, and a root that isn't known to
+/// `/`.
 #[must_use]
 pub fn parts(profile: &Profile) -> Vec<Part> {
     let mut mount_of_node: Vec<u16> = Vec::with_capacity(profile.nodes.len());

@@ -11,6 +11,7 @@ use foreread_core::Bytes;
 use crate::advise::args::AdviseArguments;
 use crate::alone::Failed;
 use crate::apply::args::{ApplyArguments, RollbackArguments, StatusArguments};
+use crate::boot::args::BootArguments;
 use crate::explain::args::ExplainArguments;
 use crate::package::args::PackageArguments;
 use crate::probe::args::ProbeArguments;
@@ -47,6 +48,8 @@ pub enum Verb {
     Show(ShowArguments),
     /// Merge several profiles into one.
     Merge(MergeArguments),
+    /// Record a boot, and replay it ahead of later ones.
+    Boot(BootArguments),
     /// Watch live reads, and read ahead of them better than the kernel does.
     Watch(WatchArguments),
     /// Count live what becomes of pages that are read ahead.

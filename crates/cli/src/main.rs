@@ -8,6 +8,7 @@ mod analyze;
 mod apply;
 mod args;
 mod axes;
+mod boot;
 mod check_kernel;
 mod compare;
 mod demo;
@@ -95,6 +96,7 @@ fn run(verb: &Verb) -> Result<ExitCode> {
         Verb::Show(arguments) => show::show(arguments),
         Verb::Merge(arguments) => merge::merge(arguments),
         Verb::Sim(arguments) => sim::sim(arguments),
+        Verb::Boot(arguments) => boot::boot(arguments),
         Verb::Advise(arguments) => advise::advise(arguments),
         Verb::Analyze(arguments) => analyze::analyze(arguments),
         Verb::Trace(arguments) => trace::trace(arguments),

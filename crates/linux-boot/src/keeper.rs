@@ -14,7 +14,8 @@ use foreread_boot::{Boot, History, Measured, Mode};
 use crate::state::{StateDirectory, StateError};
 use crate::systemd;
 
-/// A boot that isn't entered by then is not replayed any further: should it fail, nobody would know.
+/// A boot that isn't entered by then is not replayed any further: should it fail, nobody would
+/// know.
 const ENTERED_WITHIN: Duration = Duration::from_secs(30);
 /// How often it is tried on a file system that is read-only still.
 const TRY_EVERY: Duration = Duration::from_millis(100);

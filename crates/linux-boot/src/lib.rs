@@ -3,9 +3,9 @@
 //! and the machine. Out: the boot's files in memory ahead of their need, a newer profile, a longer
 //! history.
 //!
-//! [`serve`] decides with [`foreread_boot::decide`]. It replays the part of each file system as soon
-//! as that is mounted, and records all processes until the boot is over. No process of the boot
-//! waits for it. Whatever fails is told and leaves the boot as it would have been.
+//! [`serve`] decides with [`foreread_boot::decide`]. It replays the part of each file system as
+//! soon as that is mounted, and records all processes until the boot is over. No process of the
+//! boot waits for it. Whatever fails is told and leaves the boot as it would have been.
 #![forbid(unsafe_code)]
 
 mod disks;
@@ -17,4 +17,6 @@ mod state;
 mod systemd;
 
 pub use serve::{Limits, ServeError, Served, Settings, serve};
-pub use state::{HISTORY, PACKAGES_CHANGED, PROFILE, StateDirectory, StateError};
+pub use state::{
+    HISTORY, PACKAGES_CHANGED, PROFILE, PROFILE_SET_ASIDE, StateDirectory, StateError,
+};

@@ -19,10 +19,13 @@ pub struct Replay {
     mounts: MountTable,
     /// Bytes that may still be brought in.
     left_bytes: u64,
+    /// Whether data is held back until [`Replay::release`].
+    is_held: bool,
 }
 
 impl Replay {
-    /// Starts the parts that are mounted. All together bring in `budget_bytes` at most.
+    /// Starts the parts that are mounted: with metadata, and with data from [`Replay::release`] on,
+    /// or after 50 ms. All together bring in `budget_bytes` at most.
     pub fn start(profile: &Profile, budget_bytes: u64) -> Self {
         let mut replay = Self {
             executor: Executor::default(),
@@ -31,6 +34,7 @@ impl Replay {
             fetches: Vec::new(),
             mounts: MountTable::default(),
             left_bytes: budget_bytes,
+            is_held: true,
         };
         replay.look();
         replay
@@ -61,6 +65,8 @@ impl Replay {
             let plan_bytes = plan.total_pages().saturating_mul(PAGE_BYTES);
             let options = Options {
                 budget_bytes: Some(self.left_bytes),
+                // By then the recorder is attached, and counts the use.
+                hold_data: self.is_held,
                 stops_when_overtaken: true,
                 ..Options::default()
             };
@@ -68,6 +74,12 @@ impl Replay {
             self.fetches
                 .push(self.executor.start(Arc::new(plan), &options));
         }
+    }
+
+    /// Lets it read data.
+    pub fn release(&mut self) {
+        self.is_held = false;
+        self.fetches.iter().for_each(Fetch::release);
     }
 
     /// File systems that were not mounted, and hold files of the profile.

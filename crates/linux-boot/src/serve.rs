@@ -15,6 +15,7 @@ use foreread_profile::{
 use foreread_sys::interrupt::{Interrupt, Told as Signalled};
 use foreread_sys::memory::memory;
 use foreread_sys::mounts::mounts_of_self;
+use foreread_sys::service_manager::ServiceManager;
 use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
@@ -96,6 +97,7 @@ pub struct Served {
 pub fn serve(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Served, ServeError> {
     // Before the first thread, so that no other one is ended by a signal.
     let interrupt = Interrupt::hold()?;
+    let mut manager = ServiceManager::of_environment();
     let served_from = since_kernel_started();
     let machine = Machine::look();
     let state = &settings.state;
@@ -122,6 +124,7 @@ pub fn serve(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Served, 
         kept: None,
     };
     if decision.mode == Mode::Idle {
+        manager.ready();
         return Ok(served);
     }
     let boot = Boot {
@@ -134,15 +137,19 @@ pub fn serve(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Served, 
     };
     let Some(keeper) = Keeper::start(state.clone(), history, boot) else {
         tell("no thread can be started; nothing is done");
+        manager.ready();
         return Ok(served);
     };
     let replayed = profile.as_ref().filter(|_| decision.mode.replays());
-    let replay = replayed.map(|profile| Replay::start(profile, budget_bytes()));
+    let mut replay = replayed.map(|profile| Replay::start(profile, budget_bytes()));
     let recorder = decision
         .mode
         .records()
         .then(|| start_recorder(tell))
         .flatten();
+    if let Some(replay) = &mut replay {
+        replay.release();
+    }
     let mut session = Session {
         settings,
         begun: Instant::now(),
@@ -153,7 +160,9 @@ pub fn serve(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Served, 
         reached: None,
         measured: None,
     };
+    manager.ready();
     session.follow(&interrupt, tell);
+    manager.stopping();
     let known = profile.filter(|_| decision.reason != Reason::Failed);
     if decision.reason == Reason::Failed
         && let Err(error) = state.set_profile_aside()

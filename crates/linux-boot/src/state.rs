@@ -18,8 +18,8 @@ pub const PROFILE: &str = "boot.frp";
 /// Is there when packages were changed since the last boot began; hooks of package managers make
 /// it.
 pub const PACKAGES_CHANGED: &str = "packages-changed";
-/// The end of the name of a profile with which a boot failed, kept for whoever looks into that.
-const SET_ASIDE: &str = "failed";
+/// A profile with which a boot failed, kept for whoever looks into that.
+pub const PROFILE_SET_ASIDE: &str = "boot.failed";
 /// The largest history that is read: 64 boots take less than 32 KiB.
 const HISTORY_BYTES_MAX: u64 = 1 << 20;
 /// Above what the format of profiles can hold (96 MiB).
@@ -140,7 +140,7 @@ impl StateDirectory {
     /// When it can't be renamed.
     pub fn set_profile_aside(&self) -> Result<(), StateError> {
         let path = self.file(PROFILE);
-        let aside = path.with_extension(SET_ASIDE);
+        let aside = self.file(PROFILE_SET_ASIDE);
         match fs::rename(&path, &aside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(StateError::Keep { path: aside, error })
@@ -162,7 +162,8 @@ impl StateDirectory {
     }
 }
 
-/// The content of a file that may be anything: a FIFO must not block, a device must not fill memory.
+/// The content of a file that may be anything: a FIFO must not block, a device must not fill
+/// memory.
 fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
     let flags = flags.bits().cast_signed();
@@ -205,7 +206,7 @@ mod tests {
         assert!(matches!(state.profile().1, Stored::Unusable(_)));
         state.set_profile_aside().unwrap();
         assert_eq!(state.profile().1, Stored::Missing);
-        assert!(state.file("boot.failed").exists());
+        assert!(state.file(PROFILE_SET_ASIDE).exists());
         fs::create_dir(state.file(PROFILE)).unwrap();
         assert!(matches!(state.profile().1, Stored::Unusable(_)));
     }

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `foreread boot`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Args)]
+#[command(
+    arg_required_else_help = true,
+    subcommand_required = true,
+    after_help = "Examples:\n  \
+    sudo foreread boot enable     from the next boot on: it is recorded, later ones are replayed\n  \
+    sudo foreread boot status     what that was worth, from boots with it and without\n  \
+    sudo foreread boot disable    undo it, to the last file\n\n\
+    Exit status: 0 done, 1 when it is not enabled, 2 usage or failure."
+)]
+pub struct BootArguments {
+    #[command(subcommand)]
+    pub what: BootVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BootVerb {
+    /// Record the next boot, and replay it ahead of later ones.
+    Enable(EnableArguments),
+    /// Undo what enable has changed.
+    Disable(DisableArguments),
+    /// Show what earlier boots were given, and what that was worth.
+    Status(StatusArguments),
+    /// Go beside a boot; the unit that enable writes does this.
+    #[command(hide = true)]
+    Serve(ServeArguments),
+}
+
+#[derive(Debug, Args)]
+pub struct EnableArguments {
+    /// Say what would be changed, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The root of another system, such as an image that is being built.
+    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
+    pub root: PathBuf,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DisableArguments {
+    /// Say what would be changed, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The root of another system.
+    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
+    pub root: PathBuf,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct StatusArguments {
+    /// The root of another system.
+    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
+    pub root: PathBuf,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ServeArguments {
+    /// A file that is made when the boot reaches its target.
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/run/foreread-boot-reached"
+    )]
+    pub reached: PathBuf,
+    /// Seconds without reads of disks after which the boot is over.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub quiet: u64,
+    /// Print one JSON document at the end.
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread boot`: a boot is recorded, and replayed ahead of later ones.
+
+pub mod args;
+mod enable;
+mod installed;
+mod serve;
+mod status;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use foreread_linux_boot::StateDirectory;
+
+use args::{BootArguments, BootVerb};
+
+/// Where profile and history are kept, below the root of a system.
+const STATE: &str = "var/lib/foreread/boot";
+
+pub fn boot(arguments: &BootArguments) -> Result<ExitCode> {
+    match &arguments.what {
+        BootVerb::Enable(arguments) => enable::enable(arguments),
+        BootVerb::Disable(arguments) => enable::disable(arguments),
+        BootVerb::Status(arguments) => status::status(arguments),
+        BootVerb::Serve(arguments) => serve::serve(arguments),
+    }
+}
+
+/// The state directory of a system; of this one, `$FOREREAD_STATE_DIR/boot` where that is set.
+fn state_path(root: &Path) -> PathBuf {
+    let set = std::env::var_os("FOREREAD_STATE_DIR").filter(|value| !value.is_empty());
+    match set.filter(|_| root == Path::new("/")) {
+        Some(directory) => PathBuf::from(directory).join("boot"),
+        None => root.join(STATE),
+    }
+}
+
+fn state_of(root: &Path) -> StateDirectory {
+    StateDirectory::new(state_path(root))
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread boot status`: what earlier boots were given, and what that was worth.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use foreread_boot::{Boot, History, Mode, Spread, Stored, Untypical, Verdict, Worth, worth};
+use serde::Serialize;
+
+use super::args::StatusArguments;
+use super::installed::Installed;
+use super::{state_of, state_path};
+use crate::output;
+use crate::table::{finished, table};
+use crate::text;
+
+/// It is not enabled.
+const EXIT_NOT_ENABLED: u8 = 1;
+/// Boots that are listed.
+const LISTED: usize = 16;
+
+/// `foreread.boot.status/1`. Times are from the start of init to the target.
+#[derive(Serialize)]
+struct StatusJson<'a> {
+    schema: &'static str,
+    enabled: bool,
+    profile: ProfileJson,
+    verdict: &'static str,
+    with: Option<SpreadJson>,
+    without: Option<SpreadJson>,
+    saved_ns: Option<i64>,
+    faster_pairs_permille: Option<u64>,
+    stall_permille: Option<u64>,
+    boots: &'a [Boot],
+}
+
+#[derive(Serialize)]
+struct ProfileJson {
+    /// Why there is none that can be used; null if there is.
+    lacking: Option<String>,
+    paths: usize,
+    pages: u64,
+    units: usize,
+}
+
+#[derive(Serialize)]
+struct SpreadJson {
+    boots: usize,
+    least_ns: u64,
+    median_ns: u64,
+    most_ns: u64,
+}
+
+pub fn status(arguments: &StatusArguments) -> Result<ExitCode> {
+    let root = &arguments.root;
+    let state = state_of(root);
+    let is_enabled = Installed::read(Path::new("/"), &state_path(root))?.is_some();
+    let history = state.history(&mut output::note);
+    let (profile, stored) = state.profile();
+    let judged = worth(&history);
+    let lacking = match stored {
+        Stored::Missing => Some("no boot was recorded yet".to_owned()),
+        Stored::Unusable(why) => Some(why),
+        Stored::Own | Stored::Foreign => None,
+    };
+    let profile = ProfileJson {
+        lacking,
+        paths: profile.as_ref().map_or(0, |profile| profile.nodes.len()),
+        pages: profile
+            .as_ref()
+            .map_or(0, foreread_profile::Profile::total_pages),
+        units: profile.as_ref().map_or(0, |profile| profile.units.len()),
+    };
+    if arguments.json {
+        text::print_json(&document(is_enabled, profile, &judged, &history))?;
+    } else {
+        text::print(&human(is_enabled, &profile, &judged, &history))?;
+    }
+    Ok(match is_enabled {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(EXIT_NOT_ENABLED),
+    })
+}
+
+fn document<'a>(
+    enabled: bool,
+    profile: ProfileJson,
+    judged: &Worth,
+    history: &'a History,
+) -> StatusJson<'a> {
+    let spread = |spread: Spread| SpreadJson {
+        boots: spread.boots,
+        least_ns: spread.least_ns,
+        median_ns: spread.median_ns,
+        most_ns: spread.most_ns,
+    };
+    StatusJson {
+        schema: "foreread.boot.status/1",
+        enabled,
+        profile,
+        verdict: match judged.verdict {
+            Verdict::TooFew => "too-few",
+            Verdict::Gains => "gains",
+            Verdict::Unclear => "unclear",
+            Verdict::NoGain => "no-gain",
+        },
+        with: judged.with.map(spread),
+        without: judged.without.map(spread),
+        saved_ns: judged.saved_ns(),
+        faster_pairs_permille: judged.faster_pairs_permille,
+        stall_permille: judged.stall_permille,
+        boots: history.boots(),
+    }
+}
+
+fn human(is_enabled: bool, profile: &ProfileJson, judged: &Worth, history: &History) -> String {
+    let mut said = String::from(match is_enabled {
+        true => "Enabled.\n",
+        false => "Not enabled; `foreread boot enable` does it.\n",
+    });
+    said += &match &profile.lacking {
+        Some(why) => format!("No profile: {why}.\n"),
+        None => format!(
+            "The profile has {} of {}, needed by {}.\n",
+            output::pages(profile.pages),
+            output::counted(profile.paths as u64, "path", "paths"),
+            output::counted(profile.units as u64, "unit", "units"),
+        ),
+    };
+    said += &verdict(judged);
+    said + &boots(history)
+}
+
+fn verdict(judged: &Worth) -> String {
+    let spread = |spread: Option<Spread>| match spread {
+        None => "none yet".to_owned(),
+        Some(spread) => format!(
+            "{} ({} to {}, {})",
+            output::time(spread.median_ns),
+            output::time(spread.least_ns),
+            output::time(spread.most_ns),
+            output::counted(spread.boots as u64, "boot", "boots"),
+        ),
+    };
+    let times = format!(
+        "To the target with a replay {}, without {}.\n",
+        spread(judged.with),
+        spread(judged.without)
+    );
+    let pairs = judged.faster_pairs_permille.unwrap_or(0) / 10;
+    let saved = judged.saved_ns().unwrap_or(0);
+    let what = match judged.verdict {
+        Verdict::TooFew => "Too few boots to judge: three of each kind are needed.".to_owned(),
+        Verdict::Gains => format!(
+            "A replay saves {}; it was faster in {pairs} % of all pairs.",
+            output::time(saved.unsigned_abs())
+        ),
+        Verdict::Unclear => {
+            format!("Not clear yet: boots with a replay were faster in {pairs} % of all pairs.")
+        }
+        Verdict::NoGain => match judged.stall_permille {
+            Some(stall) if judged.with.is_none() => format!(
+                "Nothing to gain: boots wait for disks for {} % of their time. Replays are off.",
+                stall / 10
+            ),
+            _ => format!(
+                "No clear gain: faster in {pairs} % of all pairs. Replays are off, but for one \
+                 boot in 16."
+            ),
+        },
+    };
+    format!("{times}{what}\n")
+}
+
+fn boots(history: &History) -> String {
+    if history.boots().is_empty() {
+        return String::new();
+    }
+    let mut rows = table(&["Boot", "Was", "To the target", "Waited", "Note"]);
+    for boot in history.boots().iter().rev().take(LISTED) {
+        let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), output::time);
+        rows.add_row(vec![
+            text::date(boot.started_unix_s),
+            match boot.mode {
+                Mode::Idle => "left alone",
+                Mode::Plain => "timed",
+                Mode::Recorded => "recorded",
+                Mode::Replayed => "replayed",
+            }
+            .to_owned(),
+            time(boot.measured.map(|measured| measured.target_ns)),
+            time(boot.measured.and_then(|measured| measured.stall_ns)),
+            match (boot.measured, boot.untypical) {
+                (None, _) => "did not reach its target".to_owned(),
+                (Some(_), untypical) => untypical
+                    .as_ref()
+                    .map(Untypical::to_string)
+                    .unwrap_or_default(),
+            },
+        ]);
+    }
+    format!("\n{}", finished(rows, &[0, 1, 4]))
+}

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread boot`: what it changes on a system, and what it does beside a boot. A boot is played
+//! by programs that read from a modelled disk.
+
+mod common;
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use common::watched::{disk, make_cold, text};
+use common::{World, assert_fails_in_one_line, can_record, is_root, stderr, stdout};
+use foreread_testbed::workload::small_files;
+use foreread_testbed::{FileSystem, Testbed};
+use serde_json::Value;
+
+const FILES: u64 = 300;
+const BYTES: u64 = 3_000_000;
+
+fn document(output: &std::process::Output) -> Value {
+    serde_json::from_str(&stdout(output)).unwrap_or_else(|e| panic!("{e}: {}", stderr(output)))
+}
+
+/// The root of a system that is being built.
+fn image(world: &World) -> PathBuf {
+    let root = world.path("image");
+    fs::create_dir_all(root.join("usr/lib/systemd")).expect("a directory");
+    fs::create_dir_all(root.join("usr/bin")).expect("a directory");
+    fs::write(root.join("usr/bin/foreread"), "").expect("a file");
+    root
+}
+
+/// Everything below a directory, with what it holds.
+fn contents(root: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut directories = vec![root.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).expect("it can be listed") {
+            let path = entry.expect("an entry").path();
+            let metadata = fs::symlink_metadata(&path).expect("it is there");
+            let holds = if metadata.is_symlink() {
+                text(&fs::read_link(&path).expect("a link")).to_owned()
+            } else if metadata.is_dir() {
+                directories.push(path.clone());
+                String::new()
+            } else {
+                fs::read_to_string(&path).expect("it is read")
+            };
+            found.push((path, holds));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn what_enable_makes_is_removed_to_the_last_file() {
+    let world = World::new();
+    let root = image(&world);
+    let before = contents(&root);
+    let boot = |verb: &str, more: &[&str]| {
+        let words = [&["boot", verb, "--root", text(&root)], more].concat();
+        world.output(&words)
+    };
+    let dry = boot("enable", &["--dry-run"]);
+    assert_eq!(dry.status.code(), Some(0), "{}", stderr(&dry));
+    assert!(stdout(&dry).starts_with("Would make:"), "{}", stdout(&dry));
+    assert_eq!(contents(&root), before);
+
+    let enabled = boot("enable", &["--json"]);
+    let told = document(&enabled);
+    assert_eq!(told["schema"], "foreread.boot.enable/1");
+    let items = told["items"].as_array().expect("a list");
+    let made = contents(&root);
+    // The list itself is there, too.
+    assert_eq!(made.len(), before.len() + items.len() + 1, "{made:?}");
+    let unit = root.join("etc/systemd/system/foreread-boot.service");
+    let unit = fs::read_to_string(unit).expect("a unit");
+    assert!(
+        unit.contains("\nExecStart=-/usr/bin/foreread boot serve\n"),
+        "{unit}"
+    );
+    let status = boot("status", &["--json"]);
+    assert_eq!(status.status.code(), Some(0));
+    assert_eq!(document(&status)["enabled"], true);
+
+    let again = boot("enable", &[]);
+    assert_eq!(stdout(&again), "It is enabled already.\n");
+    assert_eq!(contents(&root), made);
+    let dry = boot("disable", &["--dry-run"]);
+    assert_eq!(dry.status.code(), Some(0));
+    assert_eq!(contents(&root), made);
+    let disabled = boot("disable", &[]);
+    assert_eq!(disabled.status.code(), Some(0), "{}", stderr(&disabled));
+    assert_eq!(contents(&root), before);
+    assert_eq!(boot("disable", &[]).status.code(), Some(1));
+    assert_eq!(boot("status", &[]).status.code(), Some(1));
+}
+
+#[test]
+fn what_somebody_else_has_made_or_changed_is_left_alone() {
+    let world = World::new();
+    let root = image(&world);
+    let units = root.join("etc/systemd/system");
+    fs::create_dir_all(&units).expect("a directory");
+    let boot = |verb: &str| world.output(&["boot", verb, "--root", text(&root)]);
+    let reached = units.join("foreread-boot-reached.service");
+    fs::write(&reached, "[Unit]\n").expect("a file");
+    let before = contents(&root);
+    assert_fails_in_one_line(&boot("enable"), "is there already and not ours");
+    assert_eq!(contents(&root), before);
+    fs::remove_file(&reached).expect("it was there");
+
+    assert_eq!(boot("enable").status.code(), Some(0));
+    let serve = units.join("foreread-boot.service");
+    fs::write(&serve, "[Unit]\n# mine\n").expect("a file");
+    let disabled = boot("disable");
+    assert_eq!(disabled.status.code(), Some(64));
+    let said = stderr(&disabled);
+    assert!(
+        said.contains("was changed by somebody else and stays"),
+        "{said}"
+    );
+    let left: Vec<PathBuf> = contents(&units).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(left, [serve]);
+    assert!(!root.join("var").exists());
+}
+
+#[test]
+fn where_there_is_no_such_boot_enable_says_so() {
+    let world = World::new();
+    let root = world.path("empty");
+    fs::create_dir_all(&root).expect("a directory");
+    let root = text(&root);
+    let enable = |root: &str| world.output(&["boot", "enable", "--root", root]);
+    assert_fails_in_one_line(&enable(root), "holds no system with systemd");
+    assert_fails_in_one_line(&enable("/no/such/root"), "holds no system with systemd");
+    fs::create_dir_all(Path::new(root).join("usr/lib/systemd")).expect("a directory");
+    assert_fails_in_one_line(&enable(root), "install it there first");
+    if !Path::new("/run/systemd/system").exists() {
+        let here = world.output(&["boot", "enable"]);
+        let why = if is_root() { "systemd" } else { "root" };
+        assert_fails_in_one_line(&here, why);
+    }
+}
+
+#[test]
+fn a_list_that_is_damaged_or_leads_elsewhere_removes_nothing() {
+    let world = World::new();
+    let root = image(&world);
+    let boot = |verb: &str| world.output(&["boot", verb, "--root", text(&root)]);
+    assert_eq!(boot("enable").status.code(), Some(0));
+    let list = root.join("var/lib/foreread/boot/installed.json");
+    let whole = fs::read_to_string(&list).expect("a list");
+    let victim = world.path("victim");
+    fs::write(&victim, "").expect("a file");
+    for (bad, why) in [
+        ("{".to_owned(), "is no list"),
+        (whole.replace("installed/1", "installed/2"), "is of schema"),
+        (
+            whole.replace("\"var/lib\"", "\"../victim\""),
+            "lead elsewhere",
+        ),
+        (whole.replace("\"var/lib\"", "\"/etc\""), "lead elsewhere"),
+    ] {
+        fs::write(&list, bad).expect("a file");
+        let before = contents(&root);
+        assert_fails_in_one_line(&boot("disable"), why);
+        assert_eq!(contents(&root), before);
+    }
+    assert!(victim.exists());
+}
+
+/// A boot that is under way; killed when dropped.
+struct Boot<'a> {
+    world: &'a World,
+    child: Option<Child>,
+    reached: PathBuf,
+}
+
+impl<'a> Boot<'a> {
+    fn start(world: &'a World) -> Self {
+        let reached = world.path("reached");
+        // An earlier boot may have made it.
+        let _ = fs::remove_file(&reached);
+        let (report, said) = (world.path("served.json"), world.path("said"));
+        let socket = world.path("notify");
+        // An earlier boot may have left its own.
+        let _ = fs::remove_file(&socket);
+        let manager = UnixDatagram::bind(&socket).expect("a socket");
+        let limit = Some(Duration::from_secs(60));
+        manager.set_read_timeout(limit).expect("a limit");
+        let mut serve = world.foreread(&["boot", "serve", "--json", "--quiet", "0", "--reached"]);
+        let serve = serve.arg(&reached).stdin(Stdio::null());
+        let serve = serve.env("NOTIFY_SOCKET", &socket);
+        let serve = serve.stdout(fs::File::create(report).expect("a file"));
+        let serve = serve.stderr(fs::File::create(said).expect("a file"));
+        let boot = Self {
+            world,
+            child: Some(serve.spawn().expect("it starts")),
+            reached,
+        };
+        // From then on everything is recorded.
+        let mut heard = [0; 4096];
+        loop {
+            let length = manager.recv(&mut heard).expect("it becomes ready");
+            if heard[..length].starts_with(b"READY=1") {
+                return boot;
+            }
+        }
+    }
+
+    fn history(&self) -> String {
+        fs::read_to_string(self.world.state().join("boot/history.json")).unwrap_or_default()
+    }
+
+    /// Reaches its target, and is over.
+    fn end(mut self) -> Value {
+        fs::write(&self.reached, "").expect("a file");
+        let status = self.child.take().expect("it runs").wait().expect("it ends");
+        let said = fs::read_to_string(self.world.path("said")).expect("a file");
+        assert!(status.success(), "{status}: {said}");
+        let report = fs::read(self.world.path("served.json")).expect("a report");
+        serde_json::from_slice(&report).unwrap_or_else(|error| panic!("{error}: {said}"))
+    }
+}
+
+impl Drop for Boot<'_> {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It may have ended.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let mut looks = 0..6000;
+    while !holds() {
+        assert!(looks.next().is_some(), "{what}: not within 60 s");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// A disk with files that a boot reads; none is in memory.
+fn bed(world: &World) -> Option<(Testbed, PathBuf)> {
+    if !can_record() {
+        return None;
+    }
+    let (testbed, root) = disk(world, "cloud", 128 << 20)?;
+    let tree = root.join("tree");
+    let files = usize::try_from(FILES).expect("a number");
+    testbed
+        .instantly(|| small_files(&tree, files, BYTES, 1))
+        .expect("files");
+    make_cold(&testbed);
+    Some((testbed, tree))
+}
+
+fn read_all(tree: &Path) {
+    let mut grep = Command::new("grep");
+    let grep = grep.args(["-rq", "no such words in it"]).arg(tree);
+    assert_eq!(grep.status().expect("grep").code(), Some(1));
+}
+
+/// All boots here are one to the kernel.
+fn make_earlier(world: &World) {
+    let path = world.state().join("boot/history.json");
+    let mut history: Value =
+        serde_json::from_slice(&fs::read(&path).expect("a history")).expect("JSON");
+    for (at, boot) in history["boots"]
+        .as_array_mut()
+        .expect("a list")
+        .iter_mut()
+        .enumerate()
+    {
+        boot["id"] = format!("earlier {at}").into();
+    }
+    fs::write(&path, history.to_string()).expect("a file");
+}
+
+/// Plays a boot without a replay. What it reads is in the profile.
+fn record(world: &World, testbed: &Testbed, tree: &Path) -> Value {
+    let boot = Boot::start(world);
+    make_cold(testbed);
+    read_all(tree);
+    let served = boot.end();
+    make_earlier(world);
+    served
+}
+
+fn said(world: &World) -> String {
+    fs::read_to_string(world.path("said")).unwrap_or_default()
+}
+
+#[test]
+fn what_a_boot_reads_is_in_memory_in_the_next_one() {
+    let world = World::new();
+    let Some((testbed, tree)) = bed(&world) else {
+        return;
+    };
+    let first = record(&world, &testbed, &tree);
+    assert_eq!(first["mode"], "recorded", "{first}");
+    assert_eq!(first["recording"]["events_lost"], 0, "{first}");
+    assert!(first["profile"]["pages"].as_u64() >= Some(FILES), "{first}");
+    assert!(first["target_ns"].as_u64() > Some(0), "{first}");
+
+    make_cold(&testbed);
+    testbed.reset_counters();
+    let boot = Boot::start(&world);
+    until("the replay", || testbed.counters().bytes >= BYTES);
+    // The boot is entered before it has succeeded.
+    until("the entry", || boot.history().contains("replayed"));
+    let entered: Value = serde_json::from_str(&boot.history()).expect("JSON");
+    assert_eq!(entered["boots"][1]["measured"], Value::Null, "{entered}");
+    testbed.wait_until_idle().expect("it is idle");
+    testbed.reset_counters();
+    read_all(&tree);
+    let read = testbed.counters();
+    assert!(read.bytes < BYTES / 10, "{read:?}");
+    let second = boot.end();
+    assert_eq!(second["mode"], "replayed", "{second}");
+    assert_eq!(second["reason"], "the profile is up to date");
+    assert!(
+        second["replay"]["arrived_pages"].as_u64() >= Some(FILES),
+        "{second}"
+    );
+
+    let status = world.output(&["boot", "status", "--json"]);
+    assert_eq!(status.status.code(), Some(1), "it is not enabled");
+    let status = document(&status);
+    assert_eq!(status["verdict"], "too-few", "{status}");
+    assert_eq!(status["boots"].as_array().map(Vec::len), Some(2));
+    assert!(status["profile"]["units"].as_u64() >= Some(1), "{status}");
+    make_cold(&testbed);
+}
+
+#[test]
+fn a_file_system_that_is_mounted_later_is_replayed_then() {
+    let world = World::new();
+    let Some((testbed, tree)) = bed(&world) else {
+        return;
+    };
+    record(&world, &testbed, &tree);
+    testbed.unmount().expect("nobody uses it");
+    let boot = Boot::start(&world);
+    until("the replay", || {
+        said(&world).contains("this boot is replayed")
+    });
+    sleep(Duration::from_millis(200));
+    testbed.reset_counters();
+    testbed
+        .mount(FileSystem::Ext4, "noatime")
+        .expect("it mounts");
+    until("its part", || testbed.counters().bytes >= BYTES);
+    let served = boot.end();
+    assert_eq!(served["replay"]["unmounted_file_systems"], 0, "{served}");
+    make_cold(&testbed);
+}
+
+#[test]
+fn after_a_boot_that_did_not_reach_its_target_there_is_no_replay() {
+    let world = World::new();
+    let Some((testbed, tree)) = bed(&world) else {
+        return;
+    };
+    record(&world, &testbed, &tree);
+    let boot = Boot::start(&world);
+    until("the entry", || boot.history().contains("replayed"));
+    // The power is cut.
+    drop(boot);
+    make_earlier(&world);
+    make_cold(&testbed);
+    testbed.reset_counters();
+    let boot = Boot::start(&world);
+    until("the decision", || {
+        said(&world).contains("this boot is timed only")
+    });
+    sleep(Duration::from_millis(300));
+    let third = boot.end();
+    assert_eq!(
+        third["reason"],
+        "the last boot was replayed and did not reach its target"
+    );
+    assert!(testbed.counters().bytes < BYTES / 4);
+    make_earlier(&world);
+    // That succeeded without it. So it may have been the profile.
+    let fourth = Boot::start(&world).end();
+    assert_eq!(fourth["mode"], "recorded", "{fourth}");
+    assert!(world.state().join("boot/boot.failed").exists());
+}
+
+#[test]
+fn damaged_files_are_told_and_made_anew() {
+    let world = World::new();
+    if !can_record() {
+        return;
+    }
+    let state = world.state().join("boot");
+    fs::create_dir_all(&state).expect("a directory");
+    fs::write(state.join("history.json"), "{").expect("a file");
+    fs::write(state.join("boot.frp"), "no profile").expect("a file");
+    let served = Boot::start(&world).end();
+    assert_eq!(served["mode"], "recorded", "{served}");
+    let said = said(&world);
+    assert!(said.contains("a new one is begun"), "{said}");
+    assert!(said.contains("the profile can't be used: "), "{said}");
+    let status = document(&world.output(&["boot", "status", "--json"]));
+    assert_eq!(status["profile"]["lacking"], Value::Null, "{status}");
+    assert_eq!(status["boots"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_state_that_cannot_be_kept_ends_the_replay_and_not_the_boot() {
+    let world = World::new();
+    let Some((testbed, tree)) = bed(&world) else {
+        return;
+    };
+    record(&world, &testbed, &tree);
+    let state = world.state().join("boot");
+    fs::remove_file(state.join("history.json")).expect("it was there");
+    fs::create_dir(state.join("history.json")).expect("a directory");
+    let served = Boot::start(&world).end();
+    assert_eq!(served["mode"], "replayed", "{served}");
+    let said = said(&world);
+    assert!(
+        said.contains("a boot that isn't noted is not replayed"),
+        "{said}"
+    );
+    make_cold(&testbed);
+}
