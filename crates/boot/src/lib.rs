@@ -11,6 +11,7 @@
 mod command_line;
 mod decision;
 mod history;
+mod needs;
 mod parts;
 mod worth;
 
@@ -19,5 +20,6 @@ pub use decision::{Decision, Facts, RETRY_EVERY, Reason, Stored, decide};
 pub use history::{
     BOOTS_MAX, Boot, History, HistoryError, Measured, Mode, TEXT_BYTES_MAX, Untypical,
 };
+pub use needs::{FileNeed, UnitNeeds, file_needs, unit_needs};
 pub use parts::{Part, parts};
 pub use worth::{JUDGED_MAX, JUDGED_MIN, Spread, Verdict, Worth, worth};

@@ -330,6 +330,30 @@ fn what_a_boot_reads_is_in_memory_in_the_next_one() {
         "{second}"
     );
 
+    let shown = document(&world.output(&["boot", "show", "--json"]));
+    assert_eq!(shown["schema"], "foreread.boot.show/1");
+    let units = shown["units"].as_array().expect("a list");
+    let pages = units
+        .iter()
+        .map(|unit| unit["pages"].as_u64().expect("a number"));
+    assert_eq!(
+        second["profile"]["pages"].as_u64(),
+        Some(pages.sum()),
+        "{shown}"
+    );
+    // Without systemd all may be in one group.
+    let unit = units
+        .iter()
+        .map(|unit| unit["unit"].as_str().expect("text"));
+    let unit = unit.max_by_key(|unit| unit.len()).expect("a unit");
+    if !unit.is_empty() {
+        let words = ["boot", "show", "--json", "--unit", unit];
+        let of_unit = document(&world.output(&words));
+        assert!(of_unit["files"].is_array(), "{of_unit}");
+    }
+    let unknown = world.output(&["boot", "show", "--unit", "no-such-unit"]);
+    assert_fails_in_one_line(&unknown, "no unit no-such-unit");
+
     let status = world.output(&["boot", "status", "--json"]);
     assert_eq!(status.status.code(), Some(1), "it is not enabled");
     let status = document(&status);
@@ -392,6 +416,13 @@ fn after_a_boot_that_did_not_reach_its_target_there_is_no_replay() {
     let fourth = Boot::start(&world).end();
     assert_eq!(fourth["mode"], "recorded", "{fourth}");
     assert!(world.state().join("boot/boot.failed").exists());
+}
+
+#[test]
+fn there_is_nothing_to_show_before_the_first_boot() {
+    let world = World::new();
+    let shown = world.output(&["boot", "show"]);
+    assert_fails_in_one_line(&shown, "no boot was recorded yet");
 }
 
 #[test]

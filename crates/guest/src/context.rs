@@ -190,7 +190,7 @@ const GUEST_SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/gu
 const START_PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/start-pages.sh");
 
 /// Runs a program to its end.
-fn finished(command: &mut Command) -> Result<(), GuestError> {
+pub fn finished(command: &mut Command) -> Result<(), GuestError> {
     let name = command.get_program().to_string_lossy().into_owned();
     match command.output() {
         Ok(done) if done.status.success() => Ok(()),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use foreread_model::DiskParameters;
 use tempfile::TempDir;
 
 use crate::counters::{Counters, Point, points};
@@ -18,6 +19,7 @@ use crate::disk::{Bus, Content, Disk};
 use crate::error::GuestError;
 use crate::lab::{Kernel, Lab};
 use crate::modelled::Modelled;
+use crate::root_disk::RootDisk;
 use crate::slots;
 
 /// The counters of a modelled disk.
@@ -34,6 +36,8 @@ const BOOT_LIMIT: Duration = Duration::from_secs(120);
 const BOOTS_MAX: u32 = 3;
 /// Size of the disk for `/run/out`, and so of the files that a script can leave. It is sparse.
 const OUT_BYTES: u64 = 512 << 20;
+/// The name of the root disk.
+const ROOT: &str = "root";
 const POLL: Duration = Duration::from_millis(50);
 /// Lines of the console and of the script that an error quotes.
 const QUOTED_LINES: usize = 25;
@@ -51,6 +55,7 @@ pub struct Guest<'lab> {
     script: String,
     files: Vec<(PathBuf, String)>,
     disks: Vec<Disk>,
+    root: Option<RootDisk>,
     memory_mib: u32,
     time_limit: Duration,
     is_while_idle: bool,
@@ -137,6 +142,7 @@ impl<'lab> Guest<'lab> {
             script: String::new(),
             files: Vec::new(),
             disks: Vec::new(),
+            root: None,
             memory_mib: MEMORY_MIB,
             time_limit: TIME_LIMIT,
             is_while_idle: false,
@@ -165,6 +171,13 @@ impl<'lab> Guest<'lab> {
     #[must_use]
     pub fn disk(mut self, disk: Disk) -> Self {
         self.disks.push(disk);
+        self
+    }
+
+    /// A root disk of its own, and not the lab's, whose content stays as it is.
+    #[must_use]
+    pub fn root(mut self, root: &RootDisk) -> Self {
+        self.root = Some(root.clone());
         self
     }
 
@@ -285,21 +298,30 @@ impl<'lab> Guest<'lab> {
     /// each modelled disk.
     fn boot(&self, place: &Path) -> Result<(Ended, BTreeMap<String, DiskReads>), GuestError> {
         let mut servers = Vec::new();
+        let serve = |name: &str, content, parameters: &DiskParameters| {
+            let socket = place.join(name);
+            let server = Modelled::serve(&socket, content, parameters.clone())
+                .map_err(GuestError::at("serve a disk at", &socket))?;
+            Ok::<_, GuestError>((name.to_owned(), server, socket))
+        };
+        if let Some(root) = &self.root {
+            servers.push(serve(ROOT, root.take(), &root.parameters)?);
+        }
         for disk in &self.disks {
             if let Content::Modelled(image, parameters) = &disk.content {
                 let content = fs::read(image).map_err(GuestError::at("read", image))?;
-                let socket = place.join(&disk.name);
-                let server = Modelled::serve(&socket, content, parameters.clone())
-                    .map_err(GuestError::at("serve a disk at", &socket))?;
-                servers.push((disk.name.clone(), server, socket));
+                servers.push(serve(&disk.name, content, parameters)?);
             }
         }
         let ended = self.wait_for_qemu(place);
         let modelled = servers
             .into_iter()
             .map(|(name, server, socket)| {
-                let counters = server.finish(&socket);
+                let (counters, content) = server.finish(&socket);
                 let _ = fs::remove_file(&socket);
+                if let Some(root) = self.root.as_ref().filter(|_| name == ROOT) {
+                    root.put_back(content);
+                }
                 (name, counters)
             })
             .collect();
@@ -390,7 +412,10 @@ impl<'lab> Guest<'lab> {
         for port in ["console", "output", "control"] {
             arguments.path("-serial", "file:", &place.join(port));
         }
-        arguments.disk("root", self.lab.image(), Bus::Virtio, true);
+        match &self.root {
+            Some(_) => arguments.served_disk(ROOT, &place.join(ROOT), Bus::Virtio),
+            None => arguments.disk(ROOT, self.lab.image(), Bus::Virtio, true),
+        }
         arguments.disk("out", &place.join("out.tar"), Bus::Virtio, false);
         for disk in &self.disks {
             match &disk.content {

@@ -41,6 +41,7 @@ mod error;
 mod guest;
 mod lab;
 mod modelled;
+mod root_disk;
 mod slots;
 
 pub use counters::{Counters, DiskCounters, Point};
@@ -48,3 +49,4 @@ pub use disk::{Bus, Disk, tree_image};
 pub use error::GuestError;
 pub use guest::{Guest, Outcome};
 pub use lab::{Kernel, Lab};
+pub use root_disk::RootDisk;

@@ -96,16 +96,17 @@ impl Modelled {
         })
     }
 
-    /// Waits until the guest has closed the disk; returns the counters of the disk. Only for a
-    /// guest that has connected: call it after QEMU's end.
-    pub(crate) fn finish(mut self, socket: &Path) -> Counters {
+    /// Waits until the guest has closed the disk; returns the counters of the disk and its content.
+    /// Only for a guest that has connected: call it after QEMU's end.
+    pub(crate) fn finish(mut self, socket: &Path) -> (Counters, Vec<u8>) {
         // A QEMU that died before it connected leaves the server waiting for a connection.
         drop(UnixStream::connect(socket));
         if let Some(receiver) = self.receiver.take() {
             // A thread that panicked has nothing to add to the counters.
             let _ = receiver.join();
         }
-        self.shared.lock().disk.counters()
+        let mut state = self.shared.lock();
+        (state.disk.counters(), std::mem::take(&mut state.content))
     }
 }
 
@@ -380,7 +381,7 @@ mod tests {
         client.request(READ, 1 << 20, 1, &[]);
         assert_eq!(client.reply(1), Err(INVALID), "behind the end");
         client.request(DISCONNECT, 0, 0, &[]);
-        let counters = disk.finish(&socket);
+        let (counters, _) = disk.finish(&socket);
         assert_eq!((counters.requests, counters.bytes), (3, 4096 + 512 + 1));
     }
 
@@ -390,6 +391,6 @@ mod tests {
         let socket = folder.path().join("nbd");
         let parameters = DiskParameters::preset("hdd").unwrap();
         let disk = Modelled::serve(&socket, vec![0; 4096], parameters).unwrap();
-        assert_eq!(disk.finish(&socket), Counters::default());
+        assert_eq!(disk.finish(&socket).0, Counters::default());
     }
 }

@@ -12,6 +12,7 @@ use clap::{Args, Subcommand};
     after_help = "Examples:\n  \
     sudo foreread boot enable     from the next boot on: it is recorded, later ones are replayed\n  \
     sudo foreread boot status     what that was worth, from boots with it and without\n  \
+    sudo foreread boot show       which unit needed what, and when\n  \
     sudo foreread boot disable    undo it, to the last file\n\n\
     Exit status: 0 done, 1 when it is not enabled, 2 usage or failure."
 )]
@@ -28,6 +29,8 @@ pub enum BootVerb {
     Disable(DisableArguments),
     /// Show what earlier boots were given, and what that was worth.
     Status(StatusArguments),
+    /// Show who needs what of the boot, and when.
+    Show(ShowArguments),
     /// Go beside a boot; the unit that enable writes does this.
     #[command(hide = true)]
     Serve(ServeArguments),
@@ -61,6 +64,19 @@ pub struct DisableArguments {
 
 #[derive(Debug, Args)]
 pub struct StatusArguments {
+    /// The root of another system.
+    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
+    pub root: PathBuf,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ShowArguments {
+    /// Show the files that this unit needed first: `ssh`, `ssh.service`, or its whole path.
+    #[arg(long, value_name = "UNIT")]
+    pub unit: Option<String>,
     /// The root of another system.
     #[arg(long, value_name = "DIRECTORY", default_value = "/")]
     pub root: PathBuf,

@@ -5,6 +5,7 @@ pub mod args;
 mod enable;
 mod installed;
 mod serve;
+mod show;
 mod status;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ pub fn boot(arguments: &BootArguments) -> Result<ExitCode> {
         BootVerb::Enable(arguments) => enable::enable(arguments),
         BootVerb::Disable(arguments) => enable::disable(arguments),
         BootVerb::Status(arguments) => status::status(arguments),
+        BootVerb::Show(arguments) => show::show(arguments),
         BootVerb::Serve(arguments) => serve::serve(arguments),
     }
 }

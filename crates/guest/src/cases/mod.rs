@@ -4,6 +4,7 @@
 //! A new case is a file here with a [`Case`] value, and its line in [`CASES`].
 
 mod accounting;
+mod boot;
 pub mod check_kernel;
 mod cold_start;
 mod doctor;
@@ -46,7 +47,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 12] = [
+pub const CASES: [&Case; 13] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -57,6 +58,7 @@ pub const CASES: [&Case; 12] = [
     &hdd::CASE,
     &layers::CASE,
     &package::CASE,
+    &boot::CASE,
     &cold_start::CASE,
     &check_kernel::CASE,
 ];
