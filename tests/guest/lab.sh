@@ -272,7 +272,7 @@ write_image() {
 Description=Runs the script that came with the guest
 After=multi-user.target
 [Service]
-Type=oneshot
+Type=exec
 ExecStart=/usr/local/sbin/guest-run
 TimeoutStartSec=infinity
 LimitMEMLOCK=infinity

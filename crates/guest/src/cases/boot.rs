@@ -32,7 +32,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(600);
 /// Waits until the boot is over to `foreread`, and takes along what it says.
 const SCRIPT: &str = "
 tries=0
-while systemctl is-active --quiet foreread-boot.service && [ $tries -lt 180 ]; do
+while systemctl is-active --quiet foreread-boot.service && [ $tries -lt 60 ]; do
     tries=$((tries + 1)); sleep 1
 done
 systemctl show --property=Result,ExecMainStatus foreread-boot.service
