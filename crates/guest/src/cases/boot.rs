@@ -32,7 +32,8 @@ const TIME_LIMIT: Duration = Duration::from_secs(600);
 /// Waits until the boot is over to `foreread`, and takes along what it says.
 const SCRIPT: &str = "
 tries=0
-while systemctl is-active --quiet foreread-boot.service && [ $tries -lt 60 ]; do
+# It is activating until its recorder is there.
+until [ \"$(systemctl is-active foreread-boot.service)\" = inactive ] || [ $tries -ge 60 ]; do
     tries=$((tries + 1)); sleep 1
 done
 systemctl show --property=Result,ExecMainStatus foreread-boot.service
