@@ -2,8 +2,8 @@
 //! Whole boots of one machine, whose root disk is a modelled hard disk: without a replay, recorded,
 //! and replayed.
 //!
-//! Every boot has the units that `foreread boot enable` makes. The kernel's command line says what it
-//! is given, so that boots with and without a replay come in turn.
+//! Every boot has the units that `foreread boot enable` makes. The kernel's command line says what
+//! it is given, so that boots with and without a replay come in turn.
 
 use std::path::Path;
 use std::process::Command;
