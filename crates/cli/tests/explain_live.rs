@@ -179,7 +179,12 @@ fn who_watches_the_machine_tells_of_streams() {
     assert_eq!(stream["file"], text(&file), "{stream}");
     let inode = file.metadata().expect("it is there").ino();
     assert_eq!(count(&stream, "inode"), inode);
-    assert!(count(&stream, "run_pages") > PAGES / 2, "{stream}");
+    // On busy processors it may be the second or third stream of this reader.
+    let window_pages = count(&stream, "window_pages");
+    assert!(
+        window_pages > 0 && count(&stream, "run_pages") >= window_pages,
+        "{stream}"
+    );
     assert!(count(&stream, "distance_pages") > 0, "{stream}");
     assert_eq!(backward(&process)["inode"], inode);
     let people = stdout(&world.output(&["explain", text(&file)]));
