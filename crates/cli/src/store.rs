@@ -4,9 +4,9 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use foreread_profile::{
     DecodeError, Observation, PagesOf, Profile, Run, RunMode, decode, encode, is_another, merge,
 };
+use foreread_sys::read_whole::read_whole;
 use foreread_sys::save;
 
 /// Result of a run, to be merged into the profile of its program.
@@ -272,27 +273,9 @@ pub fn read(path: &Path) -> Result<Profile> {
 /// The largest file that is read as a profile: above what the format can hold (96 MiB).
 const FILE_BYTES_MAX: u64 = 128 << 20;
 
-/// The content of a file that may be anything: a FIFO mustn't block, a device mustn't fill memory.
+/// The content of a file that may be a profile.
 pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let no_wait = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(no_wait)
-        .open(path)?;
-    let metadata = file.metadata()?;
-    if metadata.is_dir() {
-        return Err(io::Error::other("it is a directory, not a profile"));
-    }
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    if metadata.len() > FILE_BYTES_MAX {
-        return Err(io::Error::other("it is larger than any profile"));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
-    // It may grow meanwhile.
-    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    read_whole(path, FILE_BYTES_MAX)
 }
 
 /// Key of a profile: the program, the kind of its arguments, and the directory.

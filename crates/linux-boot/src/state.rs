@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files that are kept from boot to boot.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io;
+use std::path::PathBuf;
 
 use foreread_boot::{History, Stored};
 use foreread_profile::{Profile, decode, encode};
+use foreread_sys::read_whole::read_whole;
 use foreread_sys::save;
 use thiserror::Error;
 
@@ -69,7 +69,7 @@ impl StateDirectory {
     /// The boots so far. A file that can't be read as a history counts as none: why is told.
     pub fn history(&self, tell: &mut dyn FnMut(&str)) -> History {
         let path = self.file(HISTORY);
-        let text = match read(&path, HISTORY_BYTES_MAX) {
+        let text = match read_whole(&path, HISTORY_BYTES_MAX) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return History::default(),
             Err(error) => {
@@ -93,7 +93,7 @@ impl StateDirectory {
         let said = |why: &dyn std::fmt::Display| {
             (None, Stored::Unusable(format!("{}: {why}", path.display())))
         };
-        let bytes = match read(&path, PROFILE_BYTES_MAX) {
+        let bytes = match read_whole(&path, PROFILE_BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return (None, Stored::Missing);
@@ -162,27 +162,10 @@ impl StateDirectory {
     }
 }
 
-/// The content of a file that may be anything: a FIFO must not block, a device must not fill
-/// memory.
-fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
-    let flags = flags.bits().cast_signed();
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    if metadata.len() > bytes_max {
-        return Err(io::Error::other("it is too large"));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
-    file.take(bytes_max).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foreread_profile::{ProfileBuilder, Program, Source};
 
     #[test]
     fn what_is_kept_comes_back_and_what_is_damaged_is_told() {
@@ -196,7 +179,8 @@ mod tests {
         assert_eq!(state.profile().1, Stored::Missing);
         state.set_profile_aside().unwrap();
         state.keep_history(&History::default()).unwrap();
-        state.keep_profile(&Profile::default()).unwrap();
+        let profile = ProfileBuilder::new(Program::default(), Source::default()).finish();
+        state.keep_profile(&profile).unwrap();
         assert_eq!(state.profile().1, Stored::Own);
         assert!(told.is_empty());
         fs::write(state.file(HISTORY), "{").unwrap();

@@ -31,6 +31,7 @@ mod queued_read;
 pub mod read_ahead;
 mod read_hints;
 mod read_pool;
+pub mod read_whole;
 pub mod rights;
 pub mod save;
 pub mod service_manager;

@@ -24,9 +24,9 @@ pub struct BootArguments {
 #[derive(Debug, Subcommand)]
 pub enum BootVerb {
     /// Record the next boot, and replay it ahead of later ones.
-    Enable(EnableArguments),
+    Enable(ChangeArguments),
     /// Undo what enable has changed.
-    Disable(DisableArguments),
+    Disable(ChangeArguments),
     /// Show what earlier boots were given, and what that was worth.
     Status(StatusArguments),
     /// Show who needs what of the boot, and when.
@@ -37,24 +37,11 @@ pub enum BootVerb {
 }
 
 #[derive(Debug, Args)]
-pub struct EnableArguments {
+pub struct ChangeArguments {
     /// Say what would be changed, and change nothing.
     #[arg(long)]
     pub dry_run: bool,
     /// The root of another system, such as an image that is being built.
-    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
-    pub root: PathBuf,
-    /// Print one JSON document.
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct DisableArguments {
-    /// Say what would be changed, and change nothing.
-    #[arg(long)]
-    pub dry_run: bool,
-    /// The root of another system.
     #[arg(long, value_name = "DIRECTORY", default_value = "/")]
     pub root: PathBuf,
     /// Print one JSON document.

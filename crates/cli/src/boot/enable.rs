@@ -10,7 +10,7 @@ use foreread_linux_boot::{HISTORY, PACKAGES_CHANGED, PROFILE, PROFILE_SET_ASIDE}
 use foreread_sys::mounts::mounts_of_self;
 use serde::Serialize;
 
-use super::args::{DisableArguments, EnableArguments};
+use super::args::ChangeArguments;
 use super::installed::{Installed, Item, Standing};
 use super::state_path;
 use crate::text::{self, escaped_path};
@@ -43,7 +43,7 @@ struct ItemJson<'a> {
     standing: &'static str,
 }
 
-pub fn enable(arguments: &EnableArguments) -> Result<ExitCode> {
+pub fn enable(arguments: &ChangeArguments) -> Result<ExitCode> {
     let root = &arguments.root;
     let is_here = root == Path::new("/");
     if is_here {
@@ -69,7 +69,7 @@ pub fn enable(arguments: &EnableArguments) -> Result<ExitCode> {
 }
 
 fn told_enabled(
-    arguments: &EnableArguments,
+    arguments: &ChangeArguments,
     installed: &Installed,
     changed: bool,
 ) -> Result<ExitCode> {
@@ -102,7 +102,7 @@ fn told_enabled(
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn disable(arguments: &DisableArguments) -> Result<ExitCode> {
+pub fn disable(arguments: &ChangeArguments) -> Result<ExitCode> {
     let root = &arguments.root;
     let state = state_below(root)?;
     let Some(installed) = Installed::read(root, &state)? else {
