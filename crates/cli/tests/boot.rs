@@ -174,6 +174,31 @@ fn a_list_that_is_damaged_or_leads_elsewhere_removes_nothing() {
     assert!(victim.exists());
 }
 
+#[test]
+fn no_unit_waits_for_ours_and_none_of_ours_is_ever_red() {
+    for (unit, target) in [
+        ("foreread-boot.service", "sysinit.target"),
+        ("foreread-boot-reached.service", "default.target"),
+    ] {
+        let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
+        let text = fs::read_to_string(units.join(unit)).expect("the unit");
+        let all = |name: &str| -> Vec<String> {
+            let values = text
+                .lines()
+                .filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+            values.map(str::to_owned).collect()
+        };
+        assert_eq!(all("DefaultDependencies"), ["no"], "{unit}");
+        assert_eq!(all("Before"), ["shutdown.target"], "{unit}");
+        assert_eq!(all("WantedBy"), [target], "{unit}");
+        assert!(all("RequiredBy").is_empty(), "{unit}");
+        assert!(
+            all("ExecStart").iter().all(|run| run.starts_with('-')),
+            "{unit}"
+        );
+    }
+}
+
 /// A boot that is under way; killed when dropped.
 struct Boot<'a> {
     world: &'a World,

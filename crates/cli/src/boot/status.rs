@@ -144,7 +144,7 @@ fn verdict(judged: &Worth) -> String {
         ),
     };
     let times = format!(
-        "To the target with a replay {}, without {}.\n",
+        "To the target: with a replay {}; without {}.\n",
         spread(judged.with),
         spread(judged.without)
     );
