@@ -15,6 +15,7 @@ use foreread_profile::{
 use foreread_sys::interrupt::{Interrupt, Told as Signalled};
 use foreread_sys::memory::memory;
 use foreread_sys::mounts::mounts_of_self;
+use foreread_sys::rights::{Capability, keep_only};
 use foreread_sys::service_manager::ServiceManager;
 use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
@@ -150,6 +151,8 @@ pub fn serve(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Served, 
     if let Some(replay) = &mut replay {
         replay.release();
     }
+    // To load programs isn't needed any more. Without the right to give rights up, they stay.
+    let _ = keep_only(&[Capability::DacReadSearch, Capability::Fowner]);
     let mut session = Session {
         settings,
         begun: Instant::now(),
