@@ -73,13 +73,29 @@ extern "C" fn construct(count: c_int, arguments: *const *const c_char) {
     }
     // SAFETY: there are `count` pointers to strings that end with 0, by the convention of main().
     let verb = unsafe { CStr::from_ptr(*arguments.add(1)) };
-    if verb.to_bytes() != b"run" {
-        return;
+    match verb.to_bytes() {
+        b"run" => {}
+        b"boot" => return request_all(),
+        _ => return,
     }
     // SAFETY: a valid place in a static that is never written to.
     if unsafe { request(&raw const START_PAGES.with_profile) } {
         IS_RUN.store(true, Ordering::Relaxed);
         fault_single_pages();
+    }
+}
+
+/// Requests all marked pages, for `foreread boot serve`. It starts from a disk that other programs
+/// wait for, and does most of what `foreread run` does. Its other pages are not marked, so faults
+/// go on reading what is around a page.
+#[cfg(target_env = "gnu")]
+#[inline(always)]
+fn request_all() {
+    // SAFETY: valid places in a static that is never written to.
+    unsafe {
+        request(&raw const START_PAGES.with_profile);
+        request(&raw const START_PAGES.without_profile);
+        request(&raw const START_PAGES.at_all);
     }
 }
 
