@@ -56,8 +56,14 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Enters a boot. `None` when no thread can be started.
-    pub fn start(state: StateDirectory, mut history: History, boot: Boot) -> Option<Self> {
+    /// Enters a boot. With `sets_aside`, the profile is set aside before: if this boot fails, too,
+    /// the next one must not replay it. `None` when no thread can be started.
+    pub fn start(
+        state: StateDirectory,
+        mut history: History,
+        boot: Boot,
+        sets_aside: bool,
+    ) -> Option<Self> {
         let (messages, received) = mpsc::channel();
         let (tell, told) = mpsc::channel();
         let id = boot.id.clone();
@@ -69,7 +75,11 @@ impl Keeper {
             let mut is_open = !is_idle;
             loop {
                 if is_open {
-                    match state.keep_history(&history) {
+                    let aside = match sets_aside {
+                        true => state.set_profile_aside(),
+                        false => Ok(()),
+                    };
+                    match aside.and_then(|()| state.keep_history(&history)) {
                         Ok(()) => is_open = false,
                         Err(error) if error.is_read_only() && begun.elapsed() < ENTERED_WITHIN => {}
                         Err(error) => {

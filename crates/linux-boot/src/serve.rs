@@ -136,7 +136,8 @@ pub fn serve(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Served, 
         untypical: decision.untypical,
         measured: None,
     };
-    let Some(keeper) = Keeper::start(state.clone(), history, boot) else {
+    let sets_aside = decision.reason == Reason::Failed;
+    let Some(keeper) = Keeper::start(state.clone(), history, boot, sets_aside) else {
         tell("no thread can be started; nothing is done");
         manager.ready();
         return Ok(served);
@@ -166,12 +167,7 @@ pub fn serve(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Served, 
     manager.ready();
     session.follow(&interrupt, tell);
     manager.stopping();
-    let known = profile.filter(|_| decision.reason != Reason::Failed);
-    if decision.reason == Reason::Failed
-        && let Err(error) = state.set_profile_aside()
-    {
-        tell(&error.to_string());
-    }
+    let known = profile.filter(|_| !sets_aside);
     session.end(&machine.kernel, known, &mut served, tell);
     Ok(served)
 }
