@@ -437,8 +437,8 @@ fn after_a_boot_that_did_not_reach_its_target_there_is_no_replay() {
     );
     assert!(testbed.counters().bytes < BYTES / 4);
     make_earlier(&world);
-    // That succeeded without it. So it may have been the profile, which is set aside before anything
-    // else: this boot fails, too.
+    // That succeeded without it. So it may have been the profile, which is set aside before
+    // anything else: this boot fails, too.
     let fourth = Boot::start(&world);
     until("the entry", || fourth.history().contains("recorded"));
     let state = world.state().join("boot");

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use foreread_boot::{Boot, History, Measured, Mode};
+use foreread_boot::{Boot, History, Measured};
 
 use crate::state::{StateDirectory, StateError};
 use crate::systemd;
@@ -67,12 +67,10 @@ impl Keeper {
         let (messages, received) = mpsc::channel();
         let (tell, told) = mpsc::channel();
         let id = boot.id.clone();
-        // Nothing is done in it, so nothing has to be known of it.
-        let is_idle = boot.mode == Mode::Idle;
         history.begin(boot);
         let keep = move || {
             let begun = Instant::now();
-            let mut is_open = !is_idle;
+            let mut is_open = true;
             loop {
                 if is_open {
                     let aside = match sets_aside {
