@@ -161,12 +161,15 @@ fn who_watches_the_machine_tells_of_streams() {
     std::io::Read::read_exact(&mut said, &mut done).expect("it is done");
     let process = reader.id().to_string();
 
+    let inode = file.metadata().expect("it is there").ino();
+    // The reader reads files of its own, too, and its libraries' pages come in any order.
     // Hits are seen some time after the first miss. If the reader has passed the first window by
     // then, its next miss begins another stream, and the first one stays where it was.
     let backward = |what: &str| {
         let document = document_of(&explain(&world, what));
         let streams = document["streams"].as_array().expect("streams").clone();
-        let backward = streams.iter().filter(|one| one["direction"] == "backward");
+        let of_file = streams.iter().filter(|one| one["inode"] == inode);
+        let backward = of_file.filter(|one| one["direction"] == "backward");
         let last = backward.min_by_key(|one| one["idle_ns"].as_u64());
         last.unwrap_or_else(|| panic!("{what}: {document}")).clone()
     };
@@ -177,8 +180,6 @@ fn who_watches_the_machine_tells_of_streams() {
     let stream = backward(text(&file));
     assert_eq!(stream["process"], reader.id(), "{stream}");
     assert_eq!(stream["file"], text(&file), "{stream}");
-    let inode = file.metadata().expect("it is there").ino();
-    assert_eq!(count(&stream, "inode"), inode);
     // On busy processors it may be the second or third stream of this reader.
     let window_pages = count(&stream, "window_pages");
     assert!(
@@ -186,7 +187,7 @@ fn who_watches_the_machine_tells_of_streams() {
         "{stream}"
     );
     assert!(count(&stream, "distance_pages") > 0, "{stream}");
-    assert_eq!(backward(&process)["inode"], inode);
+    assert_eq!(backward(&process)["page"], 0);
     let people = stdout(&world.output(&["explain", text(&file)]));
     assert!(
         people.contains(&format!("of process {process} began in {} (", text(&file))),
