@@ -275,7 +275,7 @@ const FILE_BYTES_MAX: u64 = 128 << 20;
 
 /// The content of a file that may be a profile.
 pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    read_whole(path, FILE_BYTES_MAX)
+    read_whole(path, "profile", FILE_BYTES_MAX)
 }
 
 /// Key of a profile: the program, the kind of its arguments, and the directory.

@@ -69,7 +69,7 @@ impl StateDirectory {
     /// The boots so far. A file that can't be read as a history counts as none: why is told.
     pub fn history(&self, tell: &mut dyn FnMut(&str)) -> History {
         let path = self.file(HISTORY);
-        let text = match read_whole(&path, HISTORY_BYTES_MAX) {
+        let text = match read_whole(&path, "history", HISTORY_BYTES_MAX) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return History::default(),
             Err(error) => {
@@ -93,7 +93,7 @@ impl StateDirectory {
         let said = |why: &dyn std::fmt::Display| {
             (None, Stored::Unusable(format!("{}: {why}", path.display())))
         };
-        let bytes = match read_whole(&path, PROFILE_BYTES_MAX) {
+        let bytes = match read_whole(&path, "profile", PROFILE_BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return (None, Stored::Missing);

@@ -6,11 +6,12 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The content of a regular file of at most so many bytes.
+/// The content of a regular file of at most so many bytes. `what` it should be, as one word, is for
+/// errors.
 ///
 /// # Errors
 /// When it can't be read, is no regular file, or is larger.
-pub fn read_whole(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+pub fn read_whole(path: &Path, what: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
     let no_wait = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options()
         .read(true)
@@ -18,14 +19,13 @@ pub fn read_whole(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         .open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_dir() {
-        return Err(io::Error::other("it is a directory"));
+        return Err(io::Error::other(format!("it is a directory, not a {what}")));
     }
     if !metadata.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
     if metadata.len() > bytes_max {
-        let error = format!("it is larger than {bytes_max} bytes");
-        return Err(io::Error::other(error));
+        return Err(io::Error::other(format!("it is larger than any {what}")));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
     // It may grow meanwhile.
