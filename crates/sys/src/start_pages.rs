@@ -71,11 +71,16 @@ extern "C" fn construct(count: c_int, arguments: *const *const c_char) {
     if count < 2 || arguments.is_null() {
         return;
     }
-    // SAFETY: there are `count` pointers to strings that end with 0, by the convention of main().
-    let verb = unsafe { CStr::from_ptr(*arguments.add(1)) };
-    match verb.to_bytes() {
-        b"run" => {}
-        b"boot" => return request_all(),
+    let word = |at: usize| {
+        // SAFETY: there are `count` pointers to strings that end with 0, and then a null pointer,
+        // by the convention of main(). `count` is 2 at least.
+        let word = unsafe { *arguments.add(at) };
+        // SAFETY: as above.
+        (!word.is_null()).then(|| unsafe { CStr::from_ptr(word) }.to_bytes())
+    };
+    match word(1) {
+        Some(b"run") => {}
+        Some(b"boot") if word(2) == Some(b"serve") => return request_all(),
         _ => return,
     }
     // SAFETY: a valid place in a static that is never written to.
