@@ -3,6 +3,8 @@
 
 use std::cmp::Ordering;
 
+use serde::Serialize;
+
 use crate::history::{History, Mode};
 
 /// Boots of each kind that are needed for a judgement.
@@ -19,7 +21,7 @@ const PAIRS_MIN_PERMILLE: u64 = 750;
 const STALL_MIN_PERMILLE: u64 = 20;
 
 /// Times to the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Spread {
     /// How many boots.
     pub boots: usize,
@@ -47,7 +49,8 @@ impl Spread {
 }
 
 /// What follows from the times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// There are fewer than [`JUDGED_MIN`] boots of a kind.
     TooFew,
@@ -132,7 +135,7 @@ fn verdict(worth: &Worth) -> Verdict {
 fn latest(history: &History, replayed: bool) -> Vec<u64> {
     let boots = history.boots().iter().rev();
     let of_kind = boots.filter(|boot| boot.counts() && boot.mode.replays() == replayed);
-    let times = of_kind.filter_map(|boot| Some(boot.typical()?.target_ns));
+    let times = of_kind.filter_map(|boot| boot.measured.map(|measured| measured.target_ns));
     times.take(JUDGED_MAX).collect()
 }
 
@@ -149,10 +152,10 @@ fn faster_pairs_permille(with: &[u64], without: &[u64]) -> Option<u64> {
 }
 
 fn stall_permille(history: &History) -> Option<u64> {
-    let recorded = |mode| mode == Mode::Recorded;
-    let mut boots = history.boots().iter().rev();
-    boots.find_map(|boot| {
-        let measured = boot.typical().filter(|_| recorded(boot.mode))?;
+    let boots = history.boots().iter().rev();
+    let mut recorded = boots.filter(|boot| boot.mode == Mode::Recorded);
+    recorded.find_map(|boot| {
+        let measured = boot.typical()?;
         let stall_ns = u128::from(measured.stall_ns?);
         let permille = (stall_ns * 1000).checked_div(measured.target_ns.into())?;
         Some(u64::try_from(permille).unwrap_or(u64::MAX))

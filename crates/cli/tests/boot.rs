@@ -5,12 +5,12 @@
 mod common;
 
 use std::fs;
-use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
+use common::service::{Service, until};
 use common::watched::{disk, make_cold, text};
 use common::{World, assert_fails_in_one_line, can_record, is_root, stderr, stdout};
 use foreread_testbed::workload::small_files;
@@ -74,6 +74,10 @@ fn what_enable_makes_is_removed_to_the_last_file() {
     let told = document(&enabled);
     assert_eq!(told["schema"], "foreread.boot.enable/1");
     let items = told["items"].as_array().expect("a list");
+    assert!(
+        items.iter().all(|item| item["standing"] == "absent"),
+        "{told}"
+    );
     let made = contents(&root);
     // The list itself is there, too.
     assert_eq!(made.len(), before.len() + items.len() + 1, "{made:?}");
@@ -89,6 +93,11 @@ fn what_enable_makes_is_removed_to_the_last_file() {
 
     let again = boot("enable", &[]);
     assert_eq!(stdout(&again), "It is enabled already.\n");
+    assert_eq!(contents(&root), made);
+    // What is lacking is made again. What was made before is still removed later.
+    fs::remove_file(root.join("etc/systemd/system/foreread-boot.service")).expect("it was there");
+    let again = boot("enable", &[]);
+    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
     assert_eq!(contents(&root), made);
     let dry = boot("disable", &["--dry-run"]);
     assert_eq!(dry.status.code(), Some(0));
@@ -202,39 +211,22 @@ fn no_unit_waits_for_ours_and_none_of_ours_is_ever_red() {
 /// A boot that is under way; killed when dropped.
 struct Boot<'a> {
     world: &'a World,
-    child: Option<Child>,
+    serve: Service,
     reached: PathBuf,
 }
 
 impl<'a> Boot<'a> {
+    /// Starts it. From then on everything is recorded.
     fn start(world: &'a World) -> Self {
         let reached = world.path("reached");
         // An earlier boot may have made it.
         let _ = fs::remove_file(&reached);
-        let (report, said) = (world.path("served.json"), world.path("said"));
-        let socket = world.path("notify");
-        // An earlier boot may have left its own.
-        let _ = fs::remove_file(&socket);
-        let manager = UnixDatagram::bind(&socket).expect("a socket");
-        let limit = Some(Duration::from_secs(60));
-        manager.set_read_timeout(limit).expect("a limit");
         let mut serve = world.foreread(&["boot", "serve", "--json", "--quiet", "0", "--reached"]);
-        let serve = serve.arg(&reached).stdin(Stdio::null());
-        let serve = serve.env("NOTIFY_SOCKET", &socket);
-        let serve = serve.stdout(fs::File::create(report).expect("a file"));
-        let serve = serve.stderr(fs::File::create(said).expect("a file"));
-        let boot = Self {
+        serve.arg(&reached);
+        Self {
             world,
-            child: Some(serve.spawn().expect("it starts")),
+            serve: Service::start_as(world, serve),
             reached,
-        };
-        // From then on everything is recorded.
-        let mut heard = [0; 4096];
-        loop {
-            let length = manager.recv(&mut heard).expect("it becomes ready");
-            if heard[..length].starts_with(b"READY=1") {
-                return boot;
-            }
         }
     }
 
@@ -243,31 +235,11 @@ impl<'a> Boot<'a> {
     }
 
     /// Reaches its target, and is over.
-    fn end(mut self) -> Value {
+    fn end(self) -> Value {
         fs::write(&self.reached, "").expect("a file");
-        let status = self.child.take().expect("it runs").wait().expect("it ends");
-        let said = fs::read_to_string(self.world.path("said")).expect("a file");
-        assert!(status.success(), "{status}: {said}");
-        let report = fs::read(self.world.path("served.json")).expect("a report");
-        serde_json::from_slice(&report).unwrap_or_else(|error| panic!("{error}: {said}"))
-    }
-}
-
-impl Drop for Boot<'_> {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            // It may have ended.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let mut looks = 0..6000;
-    while !holds() {
-        assert!(looks.next().is_some(), "{what}: not within 60 s");
-        sleep(Duration::from_millis(10));
+        let output = self.serve.wait();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        document(&output)
     }
 }
 
@@ -318,8 +290,9 @@ fn record(world: &World, testbed: &Testbed, tree: &Path) -> Value {
     served
 }
 
+/// What the last boot said.
 fn said(world: &World) -> String {
-    fs::read_to_string(world.path("said")).unwrap_or_default()
+    fs::read_to_string(world.path("stderr")).expect("a file")
 }
 
 #[test]
@@ -398,7 +371,7 @@ fn a_file_system_that_is_mounted_later_is_replayed_then() {
     testbed.unmount().expect("nobody uses it");
     let boot = Boot::start(&world);
     until("the replay", || {
-        said(&world).contains("this boot is replayed")
+        boot.serve.stderr().contains("this boot is replayed")
     });
     sleep(Duration::from_millis(200));
     testbed.reset_counters();
@@ -427,7 +400,7 @@ fn after_a_boot_that_did_not_reach_its_target_there_is_no_replay() {
     testbed.reset_counters();
     let boot = Boot::start(&world);
     until("the decision", || {
-        said(&world).contains("this boot is timed only")
+        boot.serve.stderr().contains("this boot is timed only")
     });
     sleep(Duration::from_millis(300));
     let third = boot.end();

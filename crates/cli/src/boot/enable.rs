@@ -9,10 +9,11 @@ use anyhow::{Context, Result, bail};
 use foreread_linux_boot::{HISTORY, PACKAGES_CHANGED, PROFILE, PROFILE_SET_ASIDE};
 use foreread_sys::mounts::mounts_of_self;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::args::ChangeArguments;
 use super::installed::{Installed, Item, Standing};
-use super::state_path;
+use super::{EXIT_NOT_ENABLED, state_path};
 use crate::text::{self, escaped_path};
 use crate::{EXIT_PARTLY, output};
 
@@ -22,8 +23,6 @@ const SERVE: &str = include_str!("../../../../packaging/systemd/foreread-boot.se
 const REACHED: &str = include_str!("../../../../packaging/systemd/foreread-boot-reached.service");
 /// The program in the unit.
 const PROGRAM: &str = "/usr/local/bin/foreread";
-/// It was not enabled.
-const EXIT_NOT_ENABLED: u8 = 1;
 
 /// `foreread.boot.enable/1` and `foreread.boot.disable/1`.
 #[derive(Serialize)]
@@ -52,72 +51,55 @@ pub fn enable(arguments: &ChangeArguments) -> Result<ExitCode> {
         bail!("{} holds no system with systemd", escaped_path(root));
     }
     let state = state_below(root)?;
-    if let Some(installed) = Installed::read(root, &state)? {
-        let is_there = |item: &Item| matches!(item.standing(root), Ok(Standing::Ours));
-        if installed.items.iter().all(is_there) {
-            return told_enabled(arguments, &installed, false);
+    let is_there = |item: &Item| matches!(item.standing(root), Ok(Standing::Ours));
+    // One that lacks something is made whole again: the list has what is to be removed later.
+    let (list, changed) = match Installed::read(root, &state)? {
+        Some(list) => {
+            let is_whole = list.items.iter().all(is_there);
+            (list, !is_whole)
         }
-    }
-    let planned = Installed::plan(root, &state, items(&program(root)?));
-    if !arguments.dry_run {
-        planned.make(root, &state)?;
+        None => (Installed::plan(root, &state, items(&program(root)?)), true),
+    };
+    let document = document("foreread.boot.enable/1", arguments, changed, &list);
+    if changed && !arguments.dry_run {
+        list.make(root, &state)?;
         if is_here {
             reload_units();
         }
     }
-    told_enabled(arguments, &planned, true)
+    match document {
+        Some(document) => text::print_json(&document)?,
+        None if changed => text::print(&said_enabled(arguments, &list))?,
+        None => text::print("It is enabled already.\n")?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
-fn told_enabled(
-    arguments: &ChangeArguments,
-    installed: &Installed,
-    changed: bool,
-) -> Result<ExitCode> {
-    let root = &arguments.root;
-    if arguments.json {
-        let schema = "foreread.boot.enable/1";
-        text::print_json(&changes(
-            schema,
-            arguments.dry_run,
-            changed,
-            installed,
-            root,
-        ))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if !changed {
-        text::print("It is enabled already.\n")?;
-        return Ok(ExitCode::SUCCESS);
-    }
+fn said_enabled(arguments: &ChangeArguments, list: &Installed) -> String {
     let mut said = String::from(match arguments.dry_run {
         true => "Would make:\n",
         false => "Made:\n",
     });
-    for item in &installed.items {
-        said += &format!("  {}\n", described(item, root));
+    for item in &list.items {
+        said += &format!("  {}\n", described(item, &arguments.root));
     }
-    said += "The next boot is recorded, later ones are replayed. `foreread boot status` tells what \
-             that is worth; `foreread boot disable` undoes all of it.\n";
-    text::print(&said)?;
-    Ok(ExitCode::SUCCESS)
+    said + "The next boot is recorded, later ones are replayed. `foreread boot status` tells what \
+            that is worth; `foreread boot disable` undoes all of it.\n"
 }
 
 pub fn disable(arguments: &ChangeArguments) -> Result<ExitCode> {
     let root = &arguments.root;
     let state = state_below(root)?;
+    let schema = "foreread.boot.disable/1";
     let Some(installed) = Installed::read(root, &state)? else {
-        if arguments.json {
-            let none = Installed::plan(root, Path::new(""), Vec::new());
-            let schema = "foreread.boot.disable/1";
-            text::print_json(&changes(schema, arguments.dry_run, false, &none, root))?;
-        } else {
-            text::print("It is not enabled.\n")?;
+        let none = Installed::plan(root, Path::new(""), Vec::new());
+        match document(schema, arguments, false, &none) {
+            Some(document) => text::print_json(&document)?,
+            None => text::print("It is not enabled.\n")?,
         }
         return Ok(ExitCode::from(EXIT_NOT_ENABLED));
     };
-    let schema = "foreread.boot.disable/1";
-    let document = changes(schema, arguments.dry_run, true, &installed, root);
-    let document = arguments.json.then(|| text::json(&document));
+    let document = document(schema, arguments, true, &installed);
     let mut foreign = Vec::new();
     if !arguments.dry_run {
         if root == Path::new("/") {
@@ -155,28 +137,33 @@ pub fn disable(arguments: &ChangeArguments) -> Result<ExitCode> {
     })
 }
 
-fn changes<'a>(
+/// The document, if one is asked for; with the standing of each item as it is now.
+fn document(
     schema: &'static str,
-    dry_run: bool,
+    arguments: &ChangeArguments,
     changed: bool,
-    installed: &'a Installed,
-    root: &Path,
-) -> ChangesJson<'a> {
-    let item = |item: &'a Item| ItemJson {
-        path: escaped_path(&root.join(item.path())),
-        item,
-        standing: match item.standing(root) {
-            Ok(Standing::Absent) => "absent",
-            Ok(Standing::Ours) => "ours",
-            Ok(Standing::Foreign) | Err(_) => "foreign",
-        },
+    list: &Installed,
+) -> Option<Value> {
+    let item = |item| {
+        let root = &arguments.root;
+        ItemJson {
+            path: escaped_path(&root.join(Item::path(item))),
+            item,
+            standing: match item.standing(root) {
+                Ok(Standing::Absent) => "absent",
+                Ok(Standing::Ours) => "ours",
+                Ok(Standing::Foreign) | Err(_) => "foreign",
+            },
+        }
     };
-    ChangesJson {
-        schema,
-        dry_run,
-        changed,
-        items: installed.items.iter().map(item).collect(),
-    }
+    arguments.json.then(|| {
+        text::json(&ChangesJson {
+            schema,
+            dry_run: arguments.dry_run,
+            changed,
+            items: list.items.iter().map(item).collect(),
+        })
+    })
 }
 
 fn described(item: &Item, root: &Path) -> String {

@@ -18,6 +18,8 @@ use args::{BootArguments, BootVerb};
 
 /// Where profile and history are kept, below the root of a system.
 const STATE: &str = "var/lib/foreread/boot";
+/// It is not enabled.
+const EXIT_NOT_ENABLED: u8 = 1;
 
 pub fn boot(arguments: &BootArguments) -> Result<ExitCode> {
     match &arguments.what {

@@ -10,13 +10,11 @@ use serde::Serialize;
 
 use super::args::StatusArguments;
 use super::installed::Installed;
-use super::{state_of, state_path};
+use super::{EXIT_NOT_ENABLED, state_of, state_path};
 use crate::output;
 use crate::table::{finished, table};
 use crate::text;
 
-/// It is not enabled.
-const EXIT_NOT_ENABLED: u8 = 1;
 /// Boots that are listed.
 const LISTED: usize = 16;
 
@@ -26,9 +24,9 @@ struct StatusJson<'a> {
     schema: &'static str,
     enabled: bool,
     profile: ProfileJson,
-    verdict: &'static str,
-    with: Option<SpreadJson>,
-    without: Option<SpreadJson>,
+    verdict: Verdict,
+    with: Option<Spread>,
+    without: Option<Spread>,
     saved_ns: Option<i64>,
     faster_pairs_permille: Option<u64>,
     stall_permille: Option<u64>,
@@ -42,14 +40,6 @@ struct ProfileJson {
     paths: usize,
     pages: u64,
     units: usize,
-}
-
-#[derive(Serialize)]
-struct SpreadJson {
-    boots: usize,
-    least_ns: u64,
-    median_ns: u64,
-    most_ns: u64,
 }
 
 pub fn status(arguments: &StatusArguments) -> Result<ExitCode> {
@@ -89,24 +79,13 @@ fn document<'a>(
     judged: &Worth,
     history: &'a History,
 ) -> StatusJson<'a> {
-    let spread = |spread: Spread| SpreadJson {
-        boots: spread.boots,
-        least_ns: spread.least_ns,
-        median_ns: spread.median_ns,
-        most_ns: spread.most_ns,
-    };
     StatusJson {
         schema: "foreread.boot.status/1",
         enabled,
         profile,
-        verdict: match judged.verdict {
-            Verdict::TooFew => "too-few",
-            Verdict::Gains => "gains",
-            Verdict::Unclear => "unclear",
-            Verdict::NoGain => "no-gain",
-        },
-        with: judged.with.map(spread),
-        without: judged.without.map(spread),
+        verdict: judged.verdict,
+        with: judged.with,
+        without: judged.without,
         saved_ns: judged.saved_ns(),
         faster_pairs_permille: judged.faster_pairs_permille,
         stall_permille: judged.stall_permille,
