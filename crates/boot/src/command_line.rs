@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel's command line says about a boot.
+//! Reads wishes from the kernel's command line.
 
 /// Targets of repair and installation, in which nothing of ours should take part.
 const TARGETS: [&str; 5] = [
@@ -22,7 +22,7 @@ const WORDS: [&str; 9] = [
     "rd.emergency",
 ];
 
-/// What the person at the boot loader asks for.
+/// A wish of the person at the boot loader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Nothing special.
@@ -43,7 +43,7 @@ pub enum Wish {
 pub fn wish(command_line: &str) -> Wish {
     let mut wish = Wish::Usual;
     let mut target = None;
-    // What follows `--` is for init, which reads words such as `single` and `-b` there too.
+    // Words after `--` are for init. It reads `single` and `-b` there, too.
     for word in words(command_line) {
         if WORDS.contains(&word.as_str()) {
             return Wish::Nothing(word);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What this boot is given.
+//! Decides between a replay, a recording, both and nothing, and gives the reason.
 
 use std::fmt;
 
@@ -27,12 +27,12 @@ pub enum Stored {
     Foreign,
 }
 
-/// What is known when a boot begins.
+/// Facts about the machine at the start of a boot.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// Release of the kernel.
     pub kernel: &'a str,
-    /// What the kernel's command line asks for.
+    /// The wish on the kernel's command line.
     pub wish: Wish,
     /// The profile.
     pub profile: Stored,
@@ -121,7 +121,7 @@ fn no_gain(worth: &Worth, f: &mut fmt::Formatter) -> fmt::Result {
     )
 }
 
-/// What a boot is given.
+/// The result of [`decide`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// What is done.
@@ -169,13 +169,8 @@ fn mode(history: &History, facts: &Facts, untypical: Option<Untypical>) -> (Mode
     // Not even when asked for: the word may stand in a boot loader's settings for good.
     match trial(boots) {
         Trial::Unconfirmed => return (Mode::Plain, Reason::Unconfirmed),
-        Trial::Failed if failures(boots) >= FAILURES_MAX => {
-            return (Mode::Plain, Reason::FailedAgain);
-        }
+        _ if failures(boots) >= FAILURES_MAX => return (Mode::Plain, Reason::FailedAgain),
         Trial::Failed => return (Mode::Recorded, Reason::Failed),
-        Trial::Passed if failures(boots) >= FAILURES_MAX => {
-            return (Mode::Plain, Reason::FailedAgain);
-        }
         Trial::Passed => {}
     }
     let worth = worth(history);

@@ -14,7 +14,7 @@ pub const BOOTS_MAX: usize = 64;
 /// Bytes of a text from outside, such as the name of a kernel.
 pub const TEXT_BYTES_MAX: usize = 256;
 
-/// What is done during a boot.
+/// Our part in a boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -24,8 +24,8 @@ pub enum Mode {
     Plain,
     /// It is timed and recorded in full.
     Recorded,
-    /// It is timed and recorded in full, and the profile is replayed. What the replay brings in is
-    /// not taken for a need, so the recording is as good as one without.
+    /// It is timed and recorded in full, and the profile is replayed. Pages that only the replay
+    /// needs are not recorded.
     Replayed,
 }
 
@@ -57,7 +57,7 @@ pub enum Untypical {
     Checked,
     /// All files were given their SELinux labels.
     Relabelled,
-    /// Somebody had to type a passphrase.
+    /// The boot waited until somebody typed a passphrase.
     WaitedForPerson,
     /// Another target than the default one was asked for.
     OtherTarget,

@@ -3,9 +3,9 @@
 //! history of earlier boots and what is known at the start of this one. Out: a decision with its
 //! reason, and what replays were worth so far. No I/O.
 //!
-//! It guarantees that the boot after one that was replayed and did not reach its target is not
-//! replayed, that a profile with which boots fail is given up after the second one, and that some
-//! boots go without a replay, so that its worth stays known.
+//! It guarantees three things. The next boot is not replayed if this one was and did not reach its
+//! target. A profile with which a boot failed is set aside, and after the second such failure there
+//! are no more replays. Some boots go without a replay, so that its worth stays known.
 #![forbid(unsafe_code)]
 
 mod command_line;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Splits a profile by the file systems that it was recorded on, so that the part of each can be
-//! replayed as soon as it is mounted.
+//! Splits a profile by file systems. So the part of each can be replayed as soon as it is mounted.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is known when a boot begins.
+//! Facts about the machine at the start of a boot.
 
 use std::fs;
 use std::path::Path;

@@ -55,6 +55,71 @@ pub struct Keeper {
     thread: Option<JoinHandle<()>>,
 }
 
+/// What the thread has.
+struct Entry {
+    state: StateDirectory,
+    history: History,
+    /// Of the boot.
+    id: String,
+    sets_aside: bool,
+}
+
+impl Entry {
+    /// Does what it is told, until nobody can tell it any more. Before that, it enters the boot.
+    fn keep(mut self, messages: &Receiver<Message>, tell: &Sender<Told>) {
+        let begun = Instant::now();
+        let mut is_to_enter = true;
+        loop {
+            if is_to_enter {
+                let entered = self.enter();
+                let may_come =
+                    |error: &StateError| error.is_read_only() && begun.elapsed() < ENTERED_WITHIN;
+                is_to_enter = entered.as_ref().is_err_and(may_come);
+                if let Err(error) = entered
+                    && !is_to_enter
+                {
+                    // The receiver may have ended.
+                    let _ = tell.send(Told::NotEntered(error));
+                }
+            }
+            let message = match is_to_enter {
+                true => messages.recv_timeout(TRY_EVERY),
+                false => messages.recv().map_err(RecvTimeoutError::from),
+            };
+            match message {
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Message::Withdraw) => {
+                    self.history.withdraw(&self.id);
+                    // A boot that could not be entered is none to be withdrawn either.
+                    let _ = self.state.keep_history(&self.history);
+                }
+                Ok(Message::Reached(reached)) => {
+                    is_to_enter = false;
+                    let _ = tell.send(self.confirm(reached));
+                }
+            }
+        }
+    }
+
+    fn enter(&self) -> Result<(), StateError> {
+        if self.sets_aside {
+            self.state.set_profile_aside()?;
+        }
+        self.state.keep_history(&self.history)
+    }
+
+    fn confirm(&mut self, reached: Reached) -> Told {
+        let measured = measured(reached);
+        self.history.confirm(&self.id, measured, None);
+        let kept = self.state.keep_history(&self.history);
+        if kept.is_ok() {
+            self.state.forget_changes();
+        }
+        Told::Confirmed(measured, kept)
+    }
+}
+
 impl Keeper {
     /// Enters a boot. With `sets_aside`, the profile is set aside before: if this boot fails, too,
     /// the next one must not replay it. `None` when no thread can be started.
@@ -68,55 +133,18 @@ impl Keeper {
         let (tell, told) = mpsc::channel();
         let id = boot.id.clone();
         history.begin(boot);
-        let keep = move || {
-            let begun = Instant::now();
-            let mut is_open = true;
-            loop {
-                if is_open {
-                    let aside = match sets_aside {
-                        true => state.set_profile_aside(),
-                        false => Ok(()),
-                    };
-                    match aside.and_then(|()| state.keep_history(&history)) {
-                        Ok(()) => is_open = false,
-                        Err(error) if error.is_read_only() && begun.elapsed() < ENTERED_WITHIN => {}
-                        Err(error) => {
-                            is_open = false;
-                            // The receiver may have ended.
-                            let _ = tell.send(Told::NotEntered(error));
-                        }
-                    }
-                }
-                let message = match is_open {
-                    true => received.recv_timeout(TRY_EVERY),
-                    false => received.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                };
-                match message {
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => return,
-                    Ok(Message::Withdraw) => {
-                        history.withdraw(&id);
-                        // A boot that could not be entered is none to be withdrawn either.
-                        let _ = state.keep_history(&history);
-                    }
-                    Ok(Message::Reached(reached)) => {
-                        is_open = false;
-                        let measured = measured(reached);
-                        history.confirm(&id, measured, None);
-                        let kept = state.keep_history(&history);
-                        if kept.is_ok() {
-                            state.forget_changes();
-                        }
-                        let _ = tell.send(Told::Confirmed(measured, kept));
-                    }
-                }
-            }
+        let entry = Entry {
+            state,
+            history,
+            id,
+            sets_aside,
         };
         let builder = thread::Builder::new().name("history".into());
+        let thread = builder.spawn(move || entry.keep(&received, &tell));
         Some(Self {
             messages: Some(messages),
             told,
-            thread: Some(builder.spawn(keep).ok()?),
+            thread: Some(thread.ok()?),
         })
     }
 

@@ -16,6 +16,7 @@ mod serve;
 mod state;
 mod systemd;
 
+pub use replay::Brought;
 pub use serve::{Limits, ServeError, Served, Settings, serve};
 pub use state::{
     HISTORY, PACKAGES_CHANGED, PROFILE, PROFILE_SET_ASIDE, StateDirectory, StateError,

@@ -4,10 +4,23 @@
 use std::sync::Arc;
 
 use foreread_boot::{Part, parts};
-use foreread_linux_prefetcher::{Executor, Fetch, Options, Report};
+use foreread_linux_prefetcher::{Executor, Fetch, Options};
 use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::{PAGE_BYTES, Profile};
 use foreread_sys::mounts::MountTable;
+
+/// What a replay did. Pages are of 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Brought {
+    /// Pages of the profile on file systems that were mounted.
+    pub planned_pages: u64,
+    /// Those that were in memory before.
+    pub cached_pages: u64,
+    /// Those that it brought in.
+    pub arrived_pages: u64,
+    /// File systems that hold files of the profile and were not mounted.
+    pub unmounted: usize,
+}
 
 /// A replay that is under way.
 pub struct Replay {
@@ -82,25 +95,22 @@ impl Replay {
         self.fetches.iter().for_each(Fetch::release);
     }
 
-    /// File systems that were not mounted, and hold files of the profile.
-    pub fn unmounted(&self) -> usize {
-        self.waiting.len()
-    }
-
     /// Stops it. What is under way on a device may still arrive.
     pub fn stop(&self) {
         self.fetches.iter().for_each(Fetch::stop);
     }
 
-    /// The reports of all parts together.
-    pub fn report(&self) -> Report {
-        let reports = self.fetches.iter().map(Fetch::report);
-        reports.fold(Report::default(), |sum, part| Report {
-            planned_pages: sum.planned_pages + part.planned_pages,
-            cached_pages: sum.cached_pages + part.cached_pages,
-            asked_pages: sum.asked_pages + part.asked_pages,
-            arrived_pages: sum.arrived_pages + part.arrived_pages,
-            ..sum
-        })
+    /// What all parts together did so far.
+    pub fn brought(&self) -> Brought {
+        let mut brought = Brought {
+            unmounted: self.waiting.len(),
+            ..Brought::default()
+        };
+        for report in self.fetches.iter().map(Fetch::report) {
+            brought.planned_pages += report.planned_pages;
+            brought.cached_pages += report.cached_pages;
+            brought.arrived_pages += report.arrived_pages;
+        }
+        brought
     }
 }

@@ -3,27 +3,25 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use foreread_boot::{Boot, Decision, Facts, Measured, Mode, Reason, decide};
 use foreread_bpf::BpfError;
-use foreread_linux_prefetcher::Report;
-use foreread_linux_recorder::{BpfRecorder, Counts, Watch, resolve};
+use foreread_linux_recorder::{AnyRecorder, BpfRecorder, Counts, Watch};
 use foreread_profile::{
-    Observation, PAGE_BYTES, Phase, PhaseKind, Profile, Program, Recorder, Source, merge,
+    Observation, PAGE_BYTES, Phase, PhaseKind, Profile, Program, Source, merge,
 };
+use foreread_sys::clock::{now_unix_s, since_kernel_start};
 use foreread_sys::interrupt::{Interrupt, Told as Signalled};
 use foreread_sys::memory::memory;
-use foreread_sys::mounts::mounts_of_self;
 use foreread_sys::rights::{Capability, keep_only};
 use foreread_sys::service_manager::ServiceManager;
-use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
 use crate::disks::Quiet;
 use crate::facts::Machine;
 use crate::keeper::{Keeper, Reached, Told};
-use crate::replay::Replay;
+use crate::replay::{Brought, Replay};
 use crate::state::StateDirectory;
 use crate::systemd;
 
@@ -82,9 +80,7 @@ pub struct Served {
     /// What was measured, if it has reached its target.
     pub measured: Option<Measured>,
     /// What the replay did.
-    pub replay: Option<Report>,
-    /// File systems of the profile that were not mounted.
-    pub unmounted: usize,
+    pub replay: Option<Brought>,
     /// What the recorder counted.
     pub counts: Option<Counts>,
     /// Paths and pages of the profile as it is now; `None` if it stayed as it was.
@@ -99,7 +95,7 @@ pub fn serve(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Served, 
     // Before the first thread, so that no other one is ended by a signal.
     let interrupt = Interrupt::hold()?;
     let mut manager = ServiceManager::of_environment();
-    let served_from = since_kernel_started();
+    let served_from = since_kernel_start();
     let machine = Machine::look();
     let state = &settings.state;
     let history = state.history(tell);
@@ -120,7 +116,6 @@ pub fn serve(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Served, 
         decision: decision.clone(),
         measured: None,
         replay: None,
-        unmounted: 0,
         counts: None,
         kept: None,
     };
@@ -130,7 +125,7 @@ pub fn serve(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Served, 
     }
     let boot = Boot {
         id: machine.boot_id,
-        started_unix_s: unix_s(),
+        started_unix_s: now_unix_s(),
         kernel: machine.kernel.clone(),
         mode: decision.mode,
         untypical: decision.untypical,
@@ -240,7 +235,7 @@ impl Session<'_> {
     }
 
     fn reach(&mut self) {
-        let at = since_kernel_started();
+        let at = since_kernel_start();
         self.reached = Some(at);
         let recorder = self.recorder.as_ref();
         self.keeper.reached(Reached {
@@ -291,15 +286,14 @@ impl Session<'_> {
     ) {
         if let Some(replay) = &self.replay {
             replay.stop();
-            let report = replay.report();
-            served.unmounted = replay.unmounted();
+            let brought = replay.brought();
             tell(&format!(
                 "read ahead {} MiB of {}; {} were cached",
-                mib(report.arrived_pages),
-                mib(report.planned_pages),
-                mib(report.cached_pages)
+                mib(brought.arrived_pages),
+                mib(brought.planned_pages),
+                mib(brought.cached_pages)
             ));
-            served.replay = Some(report);
+            served.replay = Some(brought);
         }
         // Of a boot that was cut short, what is missing was not needed yet.
         let recorder = self.recorder.take().filter(|_| self.reached.is_some());
@@ -334,29 +328,27 @@ impl MachineRecorder {
         recorder.note_helpers();
         Ok(Self {
             recorder,
-            begun: since_kernel_started(),
+            begun: since_kernel_start(),
         })
     }
 
     fn finish(mut self, kernel: &str, phases: Vec<Phase>) -> (Profile, Counts) {
         self.recorder.count_own_reads(false);
-        let mut source = Source {
-            recorded_unix_s: unix_s(),
+        let source = Source {
+            recorded_unix_s: now_unix_s(),
             kernel: kernel.as_bytes().to_vec(),
-            recorder: Recorder::Bpf,
-            blind_spots: self.recorder.blind_spots(),
             ..Source::default()
         };
         let program = Program {
             key: KEY.to_vec(),
             ..Program::default()
         };
-        let recording = self.recorder.finish();
-        source.events_lost = recording.counts.lost();
-        let mounts = mounts_of_self().unwrap_or_default();
-        let (mut profile, _) = resolve(&recording, &mounts, program, source, None);
-        profile.phases = phases;
-        (profile, recording.counts)
+        let recorded = AnyRecorder::Bpf(Box::new(self.recorder)).finish(program, source, None);
+        let profile = Profile {
+            phases,
+            ..recorded.profile
+        };
+        (profile, recorded.counts)
     }
 }
 
@@ -399,17 +391,6 @@ fn what(mode: Mode) -> &'static str {
 
 fn mib(pages: u64) -> u64 {
     (pages * PAGE_BYTES) >> 20
-}
-
-fn since_kernel_started() -> Duration {
-    let now = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0))
-}
-
-fn unix_s() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub mod background;
 pub mod block_device;
 pub mod cache;
 pub mod child;
+pub mod clock;
 mod descriptors;
 pub mod fanotify;
 pub mod fiemap;

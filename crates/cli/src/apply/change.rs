@@ -3,11 +3,11 @@
 //! was changed is in the journal.
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use foreread_device::{Advice, Applied, Device, Origin, Wish};
 use foreread_linux_sizing::knobs::SysfsKnobs;
+use foreread_sys::clock::now_unix_s;
 
 use super::journal_file::{self, JournalFile};
 use crate::device_state::DeviceState;
@@ -46,11 +46,4 @@ pub fn put_back_probed(state: &DeviceState) {
     for done in put_back_interrupted(state) {
         output::note(&done);
     }
-}
-
-/// Seconds since 1970.
-pub fn now_unix_s() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| time.as_secs())
 }

@@ -8,9 +8,10 @@ use anyhow::{Context, Result, bail};
 use foreread_device::{Entry, Journal, RolledBack, roll_back};
 use foreread_linux_sizing::devices;
 use foreread_linux_sizing::knobs::SysfsKnobs;
+use foreread_sys::clock::now_unix_s;
 
 use super::args::RollbackArguments;
-use super::change::{now_unix_s, put_back_probed};
+use super::change::put_back_probed;
 use super::journal_file::{self, JournalFile};
 use super::report::RollbackReport;
 use super::{human, json, persist};

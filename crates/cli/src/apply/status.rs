@@ -7,9 +7,9 @@ use anyhow::{Result, bail};
 use foreread_device::{Entry, Journal, Machine, Standing, look, recover};
 use foreread_linux_sizing::devices;
 use foreread_linux_sizing::knobs::SysfsKnobs;
+use foreread_sys::clock::now_unix_s;
 
 use super::args::StatusArguments;
-use super::change::now_unix_s;
 use super::report::StatusReport;
 use super::{human, journal_file, json, persist};
 use crate::device_state::DeviceState;

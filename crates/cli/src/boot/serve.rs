@@ -80,11 +80,11 @@ fn document(served: &Served) -> ServedJson {
         untypical: served.decision.untypical,
         target_ns: served.measured.map(|measured| measured.target_ns),
         stall_ns: served.measured.and_then(|measured| measured.stall_ns),
-        replay: served.replay.map(|report| ReplayJson {
-            planned_pages: report.planned_pages,
-            cached_pages: report.cached_pages,
-            arrived_pages: report.arrived_pages,
-            unmounted_file_systems: served.unmounted,
+        replay: served.replay.map(|brought| ReplayJson {
+            planned_pages: brought.planned_pages,
+            cached_pages: brought.cached_pages,
+            arrived_pages: brought.arrived_pages,
+            unmounted_file_systems: brought.unmounted,
         }),
         recording: served.counts.map(|counts| RecordingJson {
             accessed_pages: counts.accessed_pages,

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::process::ExitStatus;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use foreread_linux_prefetcher::warm;
 use foreread_linux_prefetcher::{Executor, Fetch, Guard, Options};
@@ -17,6 +17,7 @@ use foreread_prefetch::proof::Followed;
 use foreread_profile::benefit::{Verdict, is_wasteful};
 use foreread_profile::{PAGE_BYTES, Profile, Program, Recorder, Run, RunMode, Source};
 use foreread_sys::child::{self, Running, SpawnError};
+use foreread_sys::clock::now_unix_s;
 
 use super::measured::Measured;
 use super::timeline::Timeline;
@@ -571,10 +572,4 @@ fn cached_before(missed_pages: u64, read_pages: u64) -> u16 {
     let missed = missed_pages.min(read_pages);
     let permille = 1000 - (missed * 1000).checked_div(read_pages).unwrap_or(0);
     u16::try_from(permille).unwrap_or(1000)
-}
-
-fn now_unix_s() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
 }
