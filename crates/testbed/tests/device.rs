@@ -239,18 +239,17 @@ fn two_testbeds_on_one_thread_do_not_hold_each_other() {
     first.mount(FileSystem::Ext4, "").unwrap();
     let parameters = DiskParameters::preset("instant").unwrap();
     let second = Testbed::start(TestbedConfig::new(parameters, 64 << 20)).unwrap();
-    let bound = |device: &Path| {
-        let name = device.file_name().unwrap();
-        Path::new("/sys/block")
-            .join(name)
-            .join("loop/backing_file")
-            .exists()
-    };
     let device = first.device().to_owned();
-    assert!(bound(&device));
+    let file = backing_file(&device).unwrap();
     drop(first);
-    assert!(!bound(&device), "the first testbed's device is still bound");
-    assert!(bound(second.device()));
+    assert_ne!(backing_file(&device), Some(file), "it is still bound");
+    assert!(backing_file(second.device()).is_some());
+}
+
+/// The file that a loop device is bound to now. A free device is soon somebody else's.
+fn backing_file(device: &Path) -> Option<Vec<u8>> {
+    let name = device.file_name().unwrap();
+    fs::read(Path::new("/sys/block").join(name).join("loop/backing_file")).ok()
 }
 
 #[test]
@@ -267,16 +266,12 @@ fn another_thread_can_use_and_drop_it() {
         assert!(!directory.join("lost+found").exists());
         testbed.enter().unwrap();
         assert!(directory.join("lost+found").exists());
-        testbed.device().to_owned()
+        let device = testbed.device().to_owned();
+        let file = backing_file(&device).unwrap();
+        (device, file)
     });
-    let device = dropped.join().unwrap();
-    let name = device.file_name().unwrap();
-    assert!(
-        !Path::new("/sys/block")
-            .join(name)
-            .join("loop/backing_file")
-            .exists()
-    );
+    let (device, file) = dropped.join().unwrap();
+    assert_ne!(backing_file(&device), Some(file));
 }
 
 #[test]

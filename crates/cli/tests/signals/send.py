@@ -55,8 +55,9 @@ class Job:
         if self.pid == 0:
             os.setpgid(0, 0)
             self.to_front(os.getpid())
-            for number in (signal.SIGHUP, signal.SIGTTOU, signal.SIGPIPE, signal.SIGINT):
-                signal.signal(number, signal.SIG_DFL)
+            # A shell without job control starts its background jobs with INT and QUIT ignored.
+            for name in ("HUP", "INT", "QUIT", "PIPE", "TERM", "USR1", "TSTP", "TTOU", "WINCH"):
+                signal.signal(getattr(signal, "SIG" + name), signal.SIG_DFL)
             os.dup2(side, 0)
             os.dup2(self.output, 1)
             os.dup2(self.output, 2)
