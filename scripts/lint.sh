@@ -26,7 +26,7 @@ none() {
 }
 
 c_sources() {
-    for folder in bpf core fuzz; do
+    for folder in bpf core fuzz tests/guest; do
         # vmlinux*.h is a generated description of kernel types.
         [ ! -d "$folder" ] || find "$folder" -name '*.[ch]' ! -name 'vmlinux*.h'
     done | sort

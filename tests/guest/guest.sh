@@ -18,12 +18,22 @@ point() {
         # shellcheck disable=SC2046
         echo counters "$1" ${disk_name:-$kernel_name} $(cat "$stat") >/dev/ttyS2
     done
+    # Disks in virtual time: what the model counted.
+    models=/sys/module/foreread_disk/parameters/counters
+    [ ! -e "$models" ] || sed "s/^/model $1 /" "$models" >/dev/ttyS2
 }
 
 # Prints the device of the disk with this name.
 disk() {
     for link in "/dev/disk/by-id/virtio-$1" /dev/disk/by-id/nvme-*_"$1"; do
         [ ! -e "$link" ] || { readlink -f "$link"; return 0; }
+    done
+    for serial in /sys/block/fr*/serial; do
+        if [ -e "$serial" ] && [ "$(cat "$serial")" = "$1" ]; then
+            serial=${serial%/serial}
+            echo "/dev/${serial##*/}"
+            return 0
+        fi
     done
     echo "no disk $1" >&2
     return 1

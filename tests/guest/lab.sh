@@ -5,15 +5,18 @@
 #
 #   lab.sh build                      builds what is missing; without network when all is there
 #   lab.sh update                     the same, and takes newer package versions where there are any
+#   lab.sh virtual                    builds what guests in virtual time need besides: the driver of their disks
 #   lab.sh image FILE                 writes the image of the root disk to FILE, to compare it
 #   lab.sh ext4 FOLDER FILE MIB       writes an ext4 file system with what FOLDER holds to FILE
 #
-# build and update print the folder of the lab. `foreread-guests run` boots what was built.
+# build, update and virtual print the folder of the lab. `foreread-guests run` boots what was built.
 #
 # Everything lies in $FOREREAD_GUESTS (default ~/.cache/foreread-guests), cached by package version:
 #
 #   qemu/                  QEMU 10 or newer, unpacked, unless the machine has one
 #   kernels/NAME/          vmlinuz, config, vmlinux.btf, initrd.cpio, version, modules/
+#   kernels/NAME/virtual-KEY/  foreread_disk.ko and an initrd.cpio with it; KEY is made from the driver's source
+#   compiler/              a Debian 13 with a compiler and the headers of all kernels; builds their modules
 #   root-KEY.tar           the root file system; KEY is made from the versions of its packages
 #   root-KEY.ext4          the image: that and all kernels' modules; the same bytes each time it is built
 #   lab                    names what belongs together: written last, so that it marks a complete lab
@@ -31,8 +34,10 @@ lab=${FOREREAD_GUESTS:-${XDG_CACHE_HOME:-$HOME/.cache}/foreread-guests}
 mirror=${FOREREAD_MIRROR:-http://deb.debian.org}
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 epoch=1700000000
+uuid=7ad1cd9c-1a2b-4c3d-8e4f-5a6b7c8d9e0f
 work=""
 action=${1-}
+virtual_key=""
 
 say() { printf 'guests: %s\n' "$*" >&2; }
 
@@ -148,7 +153,7 @@ extract_vmlinux() {
 
 # One kernel of the list: packages, modules as files that busybox can load, BTF, initrd.
 build_kernel() {
-    local name=$1 path=$2 suite=$3 pattern=$4 kinds=$5 to=$lab/kernels/$1 version tree package module list number
+    local name=$1 path=$2 suite=$3 pattern=$4 kinds=$5 to=$lab/kernels/$1 version tree package list
     if [ -e "$to/done" ] && [ -z "${refresh-}" ]; then return 0; fi
     apt_directory "$suite" /dev/null "$path" "$suite"
     version=$(apt-cache "${apt[@]}" pkgnames linux-image- \
@@ -183,23 +188,33 @@ build_kernel() {
     objcopy --dump-section ".BTF=$to.new/vmlinux.btf" "$to.new/vmlinux" "$to.new/vmlinux.stripped"
     rm "$to.new/vmlinux" "$to.new/vmlinux.stripped"
 
-    local base=$to.new/initrd
+    echo "$version" >"$to.new/version"
+    echo "$version" >"$to.new/done"
+    mv "$to.new" "$to"
+}
+
+# The archive that a kernel starts from: busybox, the modules of the root disk, and our init.
+build_initrd() {
+    local to=$lab/kernels/$1 version key base module number
+    key=$(cat "$here/init" "$here/lab.sh" "$to/version" | sha256sum)
+    if [ -e "$to/initrd.cpio" ] && [ "$(cat "$to/initrd.key" 2>/dev/null)" = "$key" ]; then return 0; fi
+    version=$(cat "$to/version")
+    rm -rf "$to/initrd.new"
+    base=$to/initrd.new
     mkdir -p "$base/bin" "$base/dev" "$base/proc" "$base/r" "$base/modules"
     cp "$busybox" "$base/bin/busybox"
-    for applet in sh mount umount insmod sleep mkdir cp switch_root poweroff; do ln -s busybox "$base/bin/$applet"; done
+    for applet in sh cat mount umount insmod sleep mkdir cp switch_root poweroff; do ln -s busybox "$base/bin/$applet"; done
     install -m 755 "$here/init" "$base/init"
     number=10
     # In the order of their dependencies; what is built in brings no file.
-    for module in $(modprobe -d "$to.new/modules" -S "$version" --show-depends -a virtio_pci virtio_blk ext4 \
+    for module in $(modprobe -d "$to/modules" -S "$version" --show-depends -a virtio_pci virtio_blk ext4 \
         | sed -n 's/^insmod //p' | awk '!seen[$0]++'); do
         cp "$module" "$base/modules/$number-${module##*/}"
         number=$((number + 1))
     done
-    archive "$base" >"$to.new/initrd.cpio"
+    archive "$base" >"$to/initrd.cpio"
     rm -rf "$base"
-    echo "$version" >"$to.new/version"
-    echo "$version" >"$to.new/done"
-    mv "$to.new" "$to"
+    echo "$key" >"$to/initrd.key"
 }
 
 # Folder $1 as a cpio archive with owners, times and order that do not depend on the machine.
@@ -243,7 +258,7 @@ make_ext4() {
     local last
     find "$1" -exec touch -h -d "@$epoch" {} +
     rm -f "$2"
-    E2FSPROGS_FAKE_TIME=$epoch mke2fs -q -F -t ext4 -b 4096 -U 7ad1cd9c-1a2b-4c3d-8e4f-5a6b7c8d9e0f \
+    E2FSPROGS_FAKE_TIME=$epoch mke2fs -q -F -t ext4 -b 4096 -U "$uuid" \
         -E hash_seed=2b1cd9c0-1a2b-4c3d-8e4f-5a6b7c8d9e0f,lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0 \
         -d "$1" "$2" "$3M" >/dev/null || fail "mke2fs could not write $2"
     last=$(dumpe2fs -h "$2" 2>/dev/null | awk '/^Inode count/ { all = $3 } /^Free inodes/ { free = $3 } END { print all - free }')
@@ -289,7 +304,7 @@ UNIT
         ln -sf /dev/null "$unit/$name"
     done
     printf '[Journal]\nStorage=volatile\n' >"$tree/etc/systemd/journald.conf.d/guest.conf"
-    printf '/dev/vda / ext4 defaults 0 0\n' >"$tree/etc/fstab"
+    printf 'UUID=%s / ext4 defaults 0 0\n' "$uuid" >"$tree/etc/fstab"
     printf 'guest\n' >"$tree/etc/hostname"
     printf '0123456789abcdef0123456789abcdef\n' >"$tree/etc/machine-id"
     sed -i 's/^root:[^:]*:/root::/' "$tree/etc/shadow"
@@ -311,6 +326,77 @@ build_image() {
         find "$lab" -maxdepth 1 -name 'root-*.ext4' -delete
         mv "$image.new" "$image"
     fi
+}
+
+# A Debian 13 in which modules are compiled, for every kernel of the list: its compiler takes them all, and 7.x
+# needs its C library. Headers are unpacked beside each other.
+build_compiler() {
+    local to=$lab/compiler name path suite version packages package
+    if [ ! -e "$to/done" ]; then
+        [ "$(id -u)" -eq 0 ] || fail "the root file system with the compiler is made as root: run sudo tests/guest/lab.sh virtual"
+        say "building the root file system of the compiler"
+        rm -rf "$to" "$to.new"
+        mmdebstrap --quiet --variant=minbase --format=directory --mode=root --include=gcc-14,make,libc6-dev,libelf1t64,libssl3t64,pahole \
+            --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+            --dpkgopt='path-exclude=/usr/share/doc/*' trixie "$to.new" \
+            "deb [signed-by=$keyring] $mirror/debian trixie main" >&2 || fail "mmdebstrap could not make the root of the compiler"
+        mv "$to.new" "$to"
+        touch "$to/done"
+    fi
+    while read -r name path suite _; do
+        version=$(cat "$lab/kernels/$name/version")
+        [ ! -e "$to/headers-$version" ] || continue
+        apt_directory "$suite" /dev/null "$path" "$suite"
+        packages=$(apt-cache "${apt[@]}" depends "linux-headers-$version" \
+            | sed -n -E 's/^ *Depends: (linux-(headers|kbuild)-.*)/\1/p')
+        mkdir -p "$lab/debs"
+        for package in "linux-headers-$version" $packages; do
+            (cd "$lab/debs" && apt-get "${apt[@]}" download "$package" >&2) || fail "can't download $package"
+            # /lib is a link there, and stays one.
+            dpkg-deb --fsys-tarfile "$(find "$lab/debs" -name "${package}_*.deb" -print | sort -V | tail -n 1)" \
+                | tar -x -C "$to" --keep-directory-symlink
+        done
+        touch "$to/headers-$version"
+    done < <(lines "$here/kernels.list")
+}
+
+# Compiles the modules in folder $2 for kernel version $1; they are left in folder $3.
+compile_modules() {
+    local build=$lab/compiler/build
+    rm -rf "$build"
+    cp -r "$2" "$build"
+    # The mount of /proc, which objtool needs, ends with the namespace.
+    unshare --mount sh -c "mount -t proc proc '$lab/compiler/proc' && exec chroot '$lab/compiler' \
+        make -s -C '/usr/src/linux-headers-$1' M=/build CC=gcc-14 HOSTCC=gcc-14 modules" >"$lab/compile.log" 2>&1 \
+        || fail "the modules in $2 don't compile for $1: $(grep -m 1 -E 'error|Error' "$lab/compile.log")"
+    mkdir -p "$3"
+    find "$build" -name '*.ko' -exec cp {} "$3/" \;
+    find "$3" -name '*.ko' -exec strip -g {} +
+    rm -rf "$build"
+}
+
+# The driver of disks in virtual time, and an initrd with it, for each kernel.
+build_virtual() {
+    local name version key to base
+    key=$(cat "$here/disk"/* "$here/init" "$here/lab.sh" | sha256sum | cut -c 1-12)
+    for name in $(lines "$here/kernels.list" | awk '{ print $1 }'); do
+        to=$lab/kernels/$name/virtual-$key
+        [ ! -e "$to" ] || continue
+        build_compiler
+        version=$(cat "$lab/kernels/$name/version")
+        say "compiling the driver of disks in virtual time for $name"
+        rm -rf "$lab/kernels/$name"/virtual-*
+        compile_modules "$version" "$here/disk" "$to.new"
+        base=$to.new/initrd
+        mkdir "$base"
+        (cd "$base" && cpio --quiet -id <"$lab/kernels/$name/initrd.cpio")
+        rm -f "$base"/modules/*virtio*
+        cp "$to.new/foreread_disk.ko" "$base/modules/90-foreread_disk.ko"
+        archive "$base" >"$to.new/initrd.cpio"
+        rm -rf "$base"
+        mv "$to.new" "$to"
+    done
+    virtual_key=$key
 }
 
 # Where busybox is: its static build, since it runs before any library is there.
@@ -336,15 +422,18 @@ build() {
     local name path suite pattern kinds
     while read -r name path suite pattern kinds; do
         build_kernel "$name" "$path" "$suite" "$pattern" "$kinds" </dev/null
+        build_initrd "$name" </dev/null
     done < <(lines "$here/kernels.list")
     build_root
     build_image
+    [ "$action" != virtual ] || build_virtual
     {
         echo "qemu $qemu"
         echo "image ${image##*/}"
         while read -r name _; do
             echo "kernel $name $(cat "$lab/kernels/$name/version")"
         done < <(lines "$here/kernels.list")
+        [ -z "$virtual_key" ] || echo "virtual $virtual_key"
     } >"$lab/lab.new"
     mv "$lab/lab.new" "$lab/lab"
     # Whoever runs a guest holds one of these.
@@ -355,7 +444,7 @@ build() {
 }
 
 case ${1-} in
-build) build ;;
+build | virtual) build ;;
 update)
     refresh=1
     build
@@ -370,5 +459,5 @@ ext4)
     [ $# -eq 4 ] || fail "usage: lab.sh ext4 FOLDER FILE MIB"
     make_ext4 "$2" "$3" "$4"
     ;;
-*) fail "usage: lab.sh build|update|image FILE|ext4 FOLDER FILE MIB" ;;
+*) fail "usage: lab.sh build|update|virtual|image FILE|ext4 FOLDER FILE MIB" ;;
 esac

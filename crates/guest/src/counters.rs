@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::ops::Sub;
 
+use foreread_model::Counters as ModelCounters;
+
 /// Requests to a guest's disk since the guest started, or between two points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskCounters {
@@ -82,34 +84,62 @@ pub struct Point {
     pub name: String,
     /// The counters there.
     pub counters: Counters,
+    /// The counters of the models of disks in virtual time, by the name of the disk.
+    pub modelled: BTreeMap<String, ModelCounters>,
 }
 
-/// Reads the guest's control lines: `counters POINT DISK FIELD...`.
+/// Reads the guest's control lines: `counters POINT DISK FIELD...`, and
+/// `model POINT DISK REQUESTS BYTES BUSY_NS SEEKS GAPS`.
 pub(crate) fn points(lines: &str) -> Vec<Point> {
     let mut points: Vec<Point> = Vec::new();
     for line in lines.lines() {
         let mut words = line.split_whitespace();
-        if words.next() != Some("counters") {
-            continue;
-        }
-        let (Some(point), Some(disk)) = (words.next(), words.next()) else {
+        let (Some(kind), Some(point), Some(disk)) = (words.next(), words.next(), words.next())
+        else {
             continue;
         };
         let fields: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
-        let Some(counters) = DiskCounters::from_stat(&fields) else {
-            continue;
-        };
-        if points.last().is_none_or(|last| last.name != point) {
-            points.push(Point {
-                name: point.to_owned(),
-                counters: Counters::default(),
-            });
-        }
-        if let Some(last) = points.last_mut() {
-            last.counters.0.insert(disk.to_owned(), counters);
+        match kind {
+            "counters" => {
+                if let Some(counters) = DiskCounters::from_stat(&fields) {
+                    let point = point_named(&mut points, point);
+                    point.counters.0.insert(disk.to_owned(), counters);
+                }
+            }
+            "model" => {
+                if let [requests, bytes, busy_ns, seeks, gaps] = fields[..] {
+                    let counters = ModelCounters {
+                        requests,
+                        bytes,
+                        busy_ns,
+                        seeks,
+                        gaps,
+                        ..ModelCounters::default()
+                    };
+                    let point = point_named(&mut points, point);
+                    point.modelled.insert(disk.to_owned(), counters);
+                }
+            }
+            _ => {}
         }
     }
     points
+}
+
+/// The last point, if it has this name, or a new one.
+fn point_named<'a>(points: &'a mut Vec<Point>, name: &str) -> &'a mut Point {
+    let at = match points.iter().rposition(|point| point.name == name) {
+        Some(at) if at + 1 == points.len() => at,
+        _ => {
+            points.push(Point {
+                name: name.to_owned(),
+                counters: Counters::default(),
+                modelled: BTreeMap::new(),
+            });
+            points.len() - 1
+        }
+    };
+    &mut points[at]
 }
 
 #[cfg(test)]
@@ -122,7 +152,7 @@ mod tests {
         counters end root 12 0 96 5 1 0 8 1 0 1 6\n\
         counters end data-2 3 1 24 0 0 0 0 0 0 0 0\n\
         counters end data 100 7 1600 9 2 0 16 1 0 1 6\n\
-        counters end broken 1 2\nexit 0\n";
+        counters end broken 1 2\nmodel end root 12 49152 7000 3 1\nmodel end data 1 2\nexit 0\n";
 
     #[test]
     fn points_hold_the_counters_of_all_disks() {
@@ -139,5 +169,10 @@ mod tests {
         assert_eq!(between.disk("root").reads, 2);
         assert_eq!(between.reads_of("data"), 103);
         assert_eq!(between.disk("broken"), DiskCounters::default());
+        assert!(points[0].modelled.is_empty());
+        let modelled = &points[1].modelled;
+        assert_eq!(modelled.keys().collect::<Vec<_>>(), ["root"]);
+        let root = modelled["root"];
+        assert_eq!((root.requests, root.busy_ns, root.seeks), (12, 7000, 3));
     }
 }

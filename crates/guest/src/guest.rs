@@ -18,8 +18,8 @@ use crate::cpio::Archive;
 use crate::disk::{Bus, Content, Disk};
 use crate::error::GuestError;
 use crate::lab::{Kernel, Lab};
+use crate::machine::{Machine, ROOT};
 use crate::modelled::Modelled;
-use crate::root_disk::RootDisk;
 use crate::slots;
 
 /// The counters of a modelled disk.
@@ -32,18 +32,20 @@ const TIME_LIMIT: Duration = Duration::from_secs(300);
 /// A guest that is not up by then hangs. This happens once in some hundred boots: the emulated
 /// timer of the first processor stops ("Possible timer handling issue on cpu=0", kernel 6.1).
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
+/// The same in virtual time, where one processor is emulated and each of its instructions counted.
+const VIRTUAL_BOOT_LIMIT: Duration = Duration::from_secs(300);
 /// Attempts to boot a guest that hangs at boot.
 const BOOTS_MAX: u32 = 3;
 /// Size of the disk for `/run/out`, and so of the files that a script can leave. It is sparse.
 const OUT_BYTES: u64 = 512 << 20;
-/// The name of the root disk.
-const ROOT: &str = "root";
+/// PCI address of the first disk in virtual time.
+const FIRST_DISK_ADDRESS: usize = 0x10;
 const POLL: Duration = Duration::from_millis(50);
 /// Lines of the console and of the script that an error quotes.
 const QUOTED_LINES: usize = 25;
 
 // No multipath: Linux 6.1 counts no requests of an NVMe disk that may have several paths.
-const COMMAND_LINE: &str = "console=ttyS0 root=/dev/vda rw quiet loglevel=4 \
+const COMMAND_LINE: &str = "console=ttyS0 rw quiet loglevel=4 \
     systemd.show_status=0 mitigations=off nokaslr audit=0 no_timer_check ipv6.disable=1 \
     random.trust_cpu=on panic=-1 oops=panic nvme_core.multipath=0";
 
@@ -55,7 +57,7 @@ pub struct Guest<'lab> {
     script: String,
     files: Vec<(PathBuf, String)>,
     disks: Vec<Disk>,
-    root: Option<RootDisk>,
+    machine: Option<&'lab Machine>,
     memory_mib: u32,
     time_limit: Duration,
     is_while_idle: bool,
@@ -142,7 +144,7 @@ impl<'lab> Guest<'lab> {
             script: String::new(),
             files: Vec::new(),
             disks: Vec::new(),
-            root: None,
+            machine: None,
             memory_mib: MEMORY_MIB,
             time_limit: TIME_LIMIT,
             is_while_idle: false,
@@ -167,17 +169,17 @@ impl<'lab> Guest<'lab> {
         self
     }
 
-    /// One disk more.
+    /// One disk more. A guest with a [`Machine`] has only the disks of that.
     #[must_use]
     pub fn disk(mut self, disk: Disk) -> Self {
         self.disks.push(disk);
         self
     }
 
-    /// A root disk of its own, and not the lab's, whose content stays as it is.
+    /// The disks of a machine, and not the lab's root disk. The guest runs in virtual time.
     #[must_use]
-    pub fn root(mut self, root: &RootDisk) -> Self {
-        self.root = Some(root.clone());
+    pub fn machine(mut self, machine: &'lab Machine) -> Self {
+        self.machine = Some(machine);
         self
     }
 
@@ -281,12 +283,17 @@ impl<'lab> Guest<'lab> {
         let files = tempfile::tempdir()
             .map_err(GuestError::at("make a folder below", &std::env::temp_dir()))?;
         unpack(&out, files.path())?;
+        let points = points(&control);
         Ok(Outcome {
             output,
             status,
-            points: points(&control),
             console,
-            modelled,
+            modelled: match self.machine {
+                Some(_) => points.last().map(|last| last.modelled.clone()),
+                None => Some(modelled),
+            }
+            .unwrap_or_default(),
+            points,
             boot_s: word("up ")
                 .and_then(|word| word.parse().ok())
                 .unwrap_or(0.0),
@@ -304,9 +311,6 @@ impl<'lab> Guest<'lab> {
                 .map_err(GuestError::at("serve a disk at", &socket))?;
             Ok::<_, GuestError>((name.to_owned(), server, socket))
         };
-        if let Some(root) = &self.root {
-            servers.push(serve(ROOT, root.take(), &root.parameters)?);
-        }
         for disk in &self.disks {
             if let Content::Modelled(image, parameters) = &disk.content {
                 let content = fs::read(image).map_err(GuestError::at("read", image))?;
@@ -317,11 +321,8 @@ impl<'lab> Guest<'lab> {
         let modelled = servers
             .into_iter()
             .map(|(name, server, socket)| {
-                let (counters, content) = server.finish(&socket);
+                let counters = server.finish(&socket);
                 let _ = fs::remove_file(&socket);
-                if let Some(root) = self.root.as_ref().filter(|_| name == ROOT) {
-                    root.put_back(content);
-                }
                 (name, counters)
             })
             .collect();
@@ -331,7 +332,10 @@ impl<'lab> Guest<'lab> {
     /// Writes the kernel's initial archive, followed by one with the script and the files. The
     /// kernel unpacks both.
     fn write_archive(&self, path: &Path) -> Result<(), GuestError> {
-        let initrd = self.kernel.initrd();
+        let initrd = match self.machine {
+            Some(machine) => machine.initrd(self.kernel)?,
+            None => self.kernel.initrd(),
+        };
         let failed = || GuestError::at("write", path);
         let mut out = BufWriter::new(File::create(path).map_err(failed())?);
         let mut base = File::open(&initrd).map_err(GuestError::at("open", &initrd))?;
@@ -342,6 +346,12 @@ impl<'lab> Guest<'lab> {
         archive
             .file("x/script", script.as_bytes())
             .map_err(failed())?;
+        if let Some(machine) = self.machine {
+            let disks = machine.driver_parameters();
+            archive
+                .file("x/disks", disks.as_bytes())
+                .map_err(failed())?;
+        }
         for (host, name) in &self.files {
             let content = fs::read(host).map_err(GuestError::at("read", host))?;
             archive
@@ -380,7 +390,8 @@ impl<'lab> Guest<'lab> {
         let mut is_up = false;
         while started.elapsed() < self.time_limit {
             is_up = is_up || fs::read_to_string(&control).is_ok_and(|said| said.contains("up "));
-            if !is_up && started.elapsed() >= BOOT_LIMIT {
+            let boot_limit = self.machine.map_or(BOOT_LIMIT, |_| VIRTUAL_BOOT_LIMIT);
+            if !is_up && started.elapsed() >= boot_limit {
                 return Ok(Ended::HungAtBoot);
             }
             let ended = qemu.0.try_wait();
@@ -402,21 +413,31 @@ impl<'lab> Guest<'lab> {
     fn arguments(&self, place: &Path) -> Result<Vec<OsString>, GuestError> {
         let mut arguments = Arguments::default();
         arguments.words("-nodefaults -no-user-config -display none -no-reboot -machine pc");
-        // Without cmpxchg16b (`-cx16`) newer kernels can't allocate BPF task storage.
-        arguments.words("-cpu qemu64 -accel tcg,thread=multi,tb-size=512 -smp 2");
+        // Without cmpxchg16b (`-cx16`) newer kernels can't allocate BPF task storage. An
+        // instruction for random numbers takes the place of a device, which answers when it can.
+        arguments.words("-cpu qemu64,+rdrand");
+        arguments.words(match self.machine {
+            // One processor: more have no common count of instructions. Idle time is skipped.
+            Some(_) => "-accel tcg,thread=single,tb-size=512 -smp 1 -icount shift=0,sleep=off",
+            None => "-accel tcg,thread=multi,tb-size=512 -smp 2 -device virtio-rng-pci",
+        });
         arguments.pair("-m", &self.memory_mib.to_string());
         arguments.path("-kernel", "", &self.kernel.vmlinuz());
         arguments.path("-initrd", "", &place.join("all.cpio"));
-        arguments.pair("-append", &self.command_line);
-        arguments.words("-device virtio-rng-pci");
+        let root = self.machine.map_or("/dev/vda", |_| "/dev/fra");
+        arguments.pair("-append", &format!("root={root} {}", self.command_line));
         for port in ["console", "output", "control"] {
             arguments.path("-serial", "file:", &place.join(port));
         }
-        match &self.root {
-            Some(_) => arguments.served_disk(ROOT, &place.join(ROOT), Bus::Virtio),
-            None => arguments.disk(ROOT, self.lab.image(), Bus::Virtio, true),
+        let out = place.join("out.tar");
+        if let Some(machine) = self.machine {
+            for (number, file) in machine.files().chain([out.as_path()]).enumerate() {
+                arguments.memory_disk(number, file)?;
+            }
+            return Ok(arguments.0);
         }
-        arguments.disk("out", &place.join("out.tar"), Bus::Virtio, false);
+        arguments.disk(ROOT, self.lab.image(), Bus::Virtio, true);
+        arguments.disk("out", &out, Bus::Virtio, false);
         for disk in &self.disks {
             match &disk.content {
                 Content::Image(image) => arguments.disk(&disk.name, image, disk.bus, true),
@@ -462,6 +483,23 @@ impl Arguments {
         ));
         drive.push(path.as_os_str().to_string_lossy().replace(',', ",,"));
         self.drive(name, drive, bus);
+    }
+
+    /// A disk in virtual time, whose content is shown to the guest as memory.
+    fn memory_disk(&mut self, number: usize, file: &Path) -> Result<(), GuestError> {
+        let bytes = fs::metadata(file)
+            .map_err(GuestError::at("look at", file))?
+            .len();
+        let mut backend = OsString::from(format!(
+            "memory-backend-file,id=m{number},share=on,size={bytes},mem-path="
+        ));
+        backend.push(file.as_os_str().to_string_lossy().replace(',', ",,"));
+        self.0.extend(["-object".into(), backend]);
+        // The driver finds disks in the order of these addresses.
+        let address = FIRST_DISK_ADDRESS + number;
+        let device = format!("ivshmem-plain,memdev=m{number},addr={address:x}");
+        self.pair("-device", &device);
+        Ok(())
     }
 
     /// A disk that an NBD server has.

@@ -16,6 +16,8 @@ pub struct Kernel {
     /// Its release, as `uname -r` prints it.
     pub release: String,
     folder: PathBuf,
+    /// Names the folder with the driver of disks in virtual time.
+    virtual_key: Option<String>,
 }
 
 impl Kernel {
@@ -28,6 +30,19 @@ impl Kernel {
     /// The archive that finds and mounts the root disk.
     pub(crate) fn initrd(&self) -> PathBuf {
         self.folder.join("initrd.cpio")
+    }
+
+    /// The same for disks in virtual time, if the lab was built for them.
+    pub(crate) fn virtual_initrd(&self) -> Option<PathBuf> {
+        let key = self.virtual_key.as_ref()?;
+        Some(self.folder.join(format!("virtual-{key}/initrd.cpio")))
+    }
+
+    /// The driver of disks in virtual time, if the lab was built for them.
+    #[must_use]
+    pub fn disk_driver(&self) -> Option<PathBuf> {
+        let key = self.virtual_key.as_ref()?;
+        Some(self.folder.join(format!("virtual-{key}/foreread_disk.ko")))
     }
 
     /// Its type information, as in `/sys/kernel/btf/vmlinux`.
@@ -57,6 +72,16 @@ impl Lab {
         Self::open(Path::new(folder.trim()))
     }
 
+    /// The same with what guests in virtual time need besides: the driver of their disks. It is
+    /// compiled for each kernel, in a root file system of its own, which takes a minute more.
+    ///
+    /// # Errors
+    /// As [`Lab::build`].
+    pub fn build_virtual() -> Result<Self, GuestError> {
+        let folder = script(&["virtual".as_ref()], None)?;
+        Self::open(Path::new(folder.trim()))
+    }
+
     /// The lab in `folder`, as `lab.sh` left it.
     fn open(folder: &Path) -> Result<Self, GuestError> {
         let path = folder.join("lab");
@@ -70,7 +95,7 @@ impl Lab {
     }
 
     fn parse(folder: &Path, text: &str) -> Option<Self> {
-        let (mut qemu, mut image, mut kernels) = (None, None, Vec::new());
+        let (mut qemu, mut image, mut kernels) = (None, None, Vec::<Kernel>::new());
         for line in text.lines() {
             match line.split_whitespace().collect::<Vec<_>>()[..] {
                 // Without a slash it is a command of this machine.
@@ -81,7 +106,14 @@ impl Lab {
                     name: name.to_owned(),
                     release: release.to_owned(),
                     folder: folder.join("kernels").join(name),
+                    virtual_key: None,
                 }),
+                // It comes last.
+                ["virtual", key] => {
+                    for kernel in &mut kernels {
+                        kernel.virtual_key = Some(key.to_owned());
+                    }
+                }
                 _ => return None,
             }
         }
@@ -146,6 +178,19 @@ impl Lab {
     }
 }
 
+/// Copies a file, and leaves its holes.
+pub(crate) fn copy_sparse(from: &Path, to: &Path) -> Result<(), GuestError> {
+    let mut command = Command::new("cp");
+    let done = command.arg("--sparse=always").arg(from).arg(to).output();
+    let done = done.map_err(GuestError::at("copy", from))?;
+    match done.status.success() {
+        true => Ok(()),
+        false => Err(GuestError::Unexpected(
+            String::from_utf8_lossy(&done.stderr).trim().to_owned(),
+        )),
+    }
+}
+
 /// Writes an ext4 file system with the content of `folder` to `image`; sets the times of its files.
 pub(crate) fn write_ext4(folder: &Path, image: &Path, size_mib: u64) -> Result<(), GuestError> {
     let size = size_mib.to_string();
@@ -197,6 +242,12 @@ mod tests {
         assert_eq!(
             lab.kernel("6.1").unwrap().vmlinuz(),
             Path::new("/lab/kernels/6.1/vmlinuz")
+        );
+        assert_eq!(lab.kernel("6.1").unwrap().disk_driver(), None);
+        let lab = Lab::parse(Path::new("/lab"), &format!("{text}virtual 5e\n")).unwrap();
+        assert_eq!(
+            lab.kernel("6.1").unwrap().disk_driver().unwrap(),
+            Path::new("/lab/kernels/6.1/virtual-5e/foreread_disk.ko")
         );
         let unknown = lab.kernel("5.4").unwrap_err().to_string();
         assert_eq!(unknown, "no kernel 5.4; the lab has 6.1, 7.3");

@@ -43,6 +43,9 @@ pub struct MatrixArguments {
     #[arg(long = "by", value_name = "WAY", value_delimiter = ',', value_parser = WAYS,
           default_values = WAYS)]
     ways: Vec<String>,
+    /// Boots of each kind in `boot`; their medians count.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    boots: u32,
     /// The foreread to test; by default the one beside this program.
     #[arg(long, value_name = "FILE")]
     foreread: Option<PathBuf>,
@@ -62,7 +65,7 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
     let cases = chosen_cases(&arguments.cases)?;
     let known = Known::parse(KNOWN)?;
     let started = Instant::now();
-    let lab = Lab::build()?;
+    let lab = Lab::build_virtual()?;
     let kernels = chosen_kernels(&lab, &arguments.kernels)?;
     let scratch = tempfile::tempdir()
         .map_err(|error| GuestError::Unexpected(format!("no temporary folder: {error}")))?;
@@ -76,6 +79,7 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
         programs: arguments.programs,
         seed: arguments.seed,
         ways: arguments.ways.clone(),
+        boots: arguments.boots.max(1),
         package: package()?,
         stat_tests: stat_tests(scratch.path())?,
         verifier: Baseline::parse(&read(Path::new(VERIFIER))?)?,

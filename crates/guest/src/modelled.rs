@@ -96,17 +96,16 @@ impl Modelled {
         })
     }
 
-    /// Waits until the guest has closed the disk; returns the counters of the disk and its content.
+    /// Waits until the guest has closed the disk; returns the counters of the disk.
     /// Only for a guest that has connected: call it after QEMU's end.
-    pub(crate) fn finish(mut self, socket: &Path) -> (Counters, Vec<u8>) {
+    pub(crate) fn finish(mut self, socket: &Path) -> Counters {
         // A QEMU that died before it connected leaves the server waiting for a connection.
         drop(UnixStream::connect(socket));
         if let Some(receiver) = self.receiver.take() {
             // A thread that panicked has nothing to add to the counters.
             let _ = receiver.join();
         }
-        let mut state = self.shared.lock();
-        (state.disk.counters(), std::mem::take(&mut state.content))
+        self.shared.lock().disk.counters()
     }
 }
 
@@ -381,7 +380,7 @@ mod tests {
         client.request(READ, 1 << 20, 1, &[]);
         assert_eq!(client.reply(1), Err(INVALID), "behind the end");
         client.request(DISCONNECT, 0, 0, &[]);
-        let (counters, _) = disk.finish(&socket);
+        let counters = disk.finish(&socket);
         assert_eq!((counters.requests, counters.bytes), (3, 4096 + 512 + 1));
     }
 
@@ -391,6 +390,6 @@ mod tests {
         let socket = folder.path().join("nbd");
         let parameters = DiskParameters::preset("hdd").unwrap();
         let disk = Modelled::serve(&socket, vec![0; 4096], parameters).unwrap();
-        assert_eq!(disk.finish(&socket).0, Counters::default());
+        assert_eq!(disk.finish(&socket), Counters::default());
     }
 }

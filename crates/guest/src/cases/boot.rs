@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whole boots of one machine, whose root disk is a modelled hard disk: without a replay, recorded,
-//! and replayed.
+//! Whole boots of one machine in virtual time, whose root disk is a modelled hard disk: without a
+//! replay, recorded, and replayed.
 //!
 //! Every boot has the units that `foreread boot enable` makes. The kernel's command line says what
 //! it is given, so that boots with and without a replay come in turn.
@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use foreread_guest::{GuestError, RootDisk};
-use foreread_model::DiskParameters;
+use foreread_guest::{GuestError, Machine};
+use foreread_model::{Counters, DiskParameters};
 use serde_json::Value;
 
 use super::{Beside, Case};
@@ -18,16 +18,14 @@ use crate::context::{Context, Row, document, finished};
 
 pub const CASE: Case = Case {
     name: "boot",
-    about: "`boot`: systemd on a modelled hard disk, up to its default target",
-    beside: Beside::Nothing,
+    about: "`boot`: systemd on a modelled hard disk, up to its default target, in virtual time",
+    beside: Beside::Anything,
     run,
 };
 
-/// Boots of each kind; their medians count.
-const BOOTS: usize = 3;
 /// Of the time that a boot from an instant disk is faster, the share that a replay must gain.
 const GAIN_MIN: f64 = 0.75;
-const TIME_LIMIT: Duration = Duration::from_secs(600);
+const TIME_LIMIT: Duration = Duration::from_secs(900);
 
 /// Waits until the boot is over to `foreread`, and takes along what it says.
 const SCRIPT: &str = "
@@ -47,14 +45,37 @@ mount -o remount,ro / || true
 struct Booted {
     /// Until the machine was up, by its clock.
     up_s: f64,
-    /// Requests of the root disk until then.
-    reads: u64,
-    /// Seeks and time of the disk in all of the boot.
-    seeks: u64,
-    busy_s: f64,
+    /// The counters of the root disk's model until then.
+    disk: Counters,
     /// The last boot of `foreread boot status`.
     last: Value,
     output: String,
+}
+
+/// Several boots of one kind.
+struct Boots(Vec<Booted>);
+
+impl Boots {
+    fn median(&self, value: fn(&Booted) -> f64) -> f64 {
+        let mut values: Vec<f64> = self.0.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    }
+
+    fn times(&self) -> String {
+        let values = self.0.iter().map(|boot| format!("{:.2}", boot.up_s));
+        values.collect::<Vec<_>>().join(", ")
+    }
+
+    fn are(&self, mode: &str) -> bool {
+        self.0
+            .iter()
+            .all(|boot| boot.last["mode"] == mode && !boot.last["measured"].is_null())
+    }
+}
+
+fn up_s(boot: &Booted) -> f64 {
+    boot.up_s
 }
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
@@ -63,59 +84,44 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
             .ok_or_else(|| GuestError::Unexpected(format!("the model has no {name}")))
     };
     let (hdd, instant) = (preset("hdd")?, preset("instant")?);
-    let folder = tempfile::tempdir()
-        .map_err(|error| GuestError::Unexpected(format!("no temporary folder: {error}")))?;
-    let image = folder.path().join("root.ext4");
-    make_image(context, &image)?;
-    let root = RootDisk::of(&image, hdd)?;
-    let boot = |root: &RootDisk, word: &str| booted(context, kernel, root, word);
-    let recorded = boot(&root, "record")?;
-    let (mut plain, mut replayed) = (Vec::new(), Vec::new());
-    for _ in 0..BOOTS {
-        plain.push(boot(&root, "plain")?);
-        replayed.push(boot(&root, "replay")?);
-    }
-    let from_instant = boot(&root.at_speed(instant), "plain")?;
+    let mut machine = Machine::of(context.lab.image(), hdd.clone())?;
+    machine.while_mounted(|top| enable(context, top))?;
+    let several = |machine: &Machine, word: &str| {
+        let boots = (0..context.boots).map(|_| booted(context, kernel, machine, word));
+        boots.collect::<Result<Vec<_>, _>>().map(Boots)
+    };
+    let recorded = Boots(vec![booted(context, kernel, &machine, "record")?]);
+    let plain = several(&machine, "plain")?;
+    let replayed = several(&machine, "replay")?;
+    machine.set_speed(&instant);
+    let from_instant = several(&machine, "plain")?;
 
-    let median = |boots: &[Booted], value: fn(&Booted) -> f64| {
-        let mut values: Vec<f64> = boots.iter().map(value).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
+    let cold_s = plain.median(up_s);
+    let gain = (cold_s - replayed.median(up_s)) / (cold_s - from_instant.median(up_s));
+    let is_as_asked = recorded.are("recorded") && plain.are("plain") && replayed.are("replayed");
+    let last = replayed.0.last().map_or("", |boot| &boot.output);
+    let ratio = |name: &str, least: f64, value: fn(&Booted) -> f64| {
+        let (with, without) = (replayed.median(value), plain.median(value));
+        Row::asserted(
+            name,
+            format!("at most 1/{least}"),
+            format!("{with:.1} of {without:.1}"),
+            with * least <= without,
+        )
     };
-    let up_s = |boot: &Booted| boot.up_s;
-    let (cold_s, with_s) = (median(&plain, up_s), median(&replayed, up_s));
-    let gain = (cold_s - with_s) / (cold_s - from_instant.up_s);
-    let list = |boots: &[Booted], value: fn(&Booted) -> f64| {
-        let values: Vec<String> = boots
-            .iter()
-            .map(|boot| format!("{:.1}", value(boot)))
-            .collect();
-        values.join(", ")
-    };
-    let modes = replayed.iter().all(|boot| boot.last["mode"] == "replayed")
-        && recorded.last["mode"] == "recorded";
-    let confirmed = replayed
-        .iter()
-        .chain(&plain)
-        .all(|boot| !boot.last["measured"].is_null());
-    let last = replayed.last().map_or("", |boot| &boot.output);
     Ok(vec![
         Row::asserted(
             "boots are recorded, replayed and confirmed as asked for",
             "all",
-            if modes && confirmed { "all" } else { "not all" },
-            modes && confirmed,
+            if is_as_asked { "all" } else { "not all" },
+            is_as_asked,
         )
         .detail(last.to_owned()),
         Row::told(
-            "up, s of the guest's clock: without, recorded, replayed, instant disk",
-            format!(
-                "{}; {:.1}; {}; {:.1}",
-                list(&plain, up_s),
-                recorded.up_s,
-                list(&replayed, up_s),
-                from_instant.up_s
-            ),
+            "up, s of the guest's clock: without; recorded; replayed; instant disk",
+            [&plain, &recorded, &replayed, &from_instant]
+                .map(Boots::times)
+                .join("; "),
         ),
         Row::asserted(
             "share of what can be gained",
@@ -127,43 +133,26 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
             "requests until it is up: without, replayed",
             format!(
                 "{:.0}, {:.0}",
-                median(&plain, |boot| boot.reads as f64),
-                median(&replayed, |boot| boot.reads as f64)
+                plain.median(|boot| boot.disk.requests as f64),
+                replayed.median(|boot| boot.disk.requests as f64)
             ),
         ),
-        Row::asserted(
-            "seeks of the disk",
-            "at most 1/5",
-            format!(
-                "{:.0} of {:.0}",
-                median(&replayed, |boot| boot.seeks as f64),
-                median(&plain, |boot| boot.seeks as f64)
-            ),
-            median(&replayed, |boot| boot.seeks as f64) * 5.0
-                <= median(&plain, |boot| boot.seeks as f64),
-        ),
-        Row::asserted(
-            "time that the disk is busy, s",
-            "at most 1/2",
-            format!(
-                "{:.1} of {:.1}",
-                median(&replayed, |boot| boot.busy_s),
-                median(&plain, |boot| boot.busy_s)
-            ),
-            median(&replayed, |boot| boot.busy_s) * 2.0 <= median(&plain, |boot| boot.busy_s),
-        ),
+        ratio("seeks of the disk", 5.0, |boot| boot.disk.seeks as f64),
+        ratio("time that the disk is busy, s", 2.0, |boot| {
+            boot.disk.busy_ns as f64 / 1e9
+        }),
     ])
 }
 
 fn booted(
     context: &Context<'_>,
     kernel: &str,
-    root: &RootDisk,
+    machine: &Machine,
     word: &str,
 ) -> Result<Booted, GuestError> {
     let outcome = context
         .guest(kernel)?
-        .root(root)
+        .machine(machine)
         .command_line(&format!("foreread.boot={word}"))
         .time_limit(TIME_LIMIT)
         .script(SCRIPT)
@@ -171,12 +160,10 @@ fn booted(
     let status = document(&outcome, "status.json")?;
     let boots = status["boots"].as_array();
     let begun = outcome.points.iter().find(|point| point.name == "begin");
-    let disk = outcome.modelled.get("root").copied().unwrap_or_default();
+    let disk = begun.and_then(|point| point.modelled.get("root"));
     Ok(Booted {
         up_s: outcome.boot_s,
-        reads: begun.map_or(0, |point| point.counters.disk("root").reads),
-        seeks: disk.seeks,
-        busy_s: disk.busy_ns as f64 / 1e9,
+        disk: disk.copied().unwrap_or_default(),
         last: boots
             .and_then(|boots| boots.last())
             .cloned()
@@ -185,29 +172,10 @@ fn booted(
     })
 }
 
-/// The lab's root file system with foreread installed and its boot enabled.
-fn make_image(context: &Context<'_>, image: &Path) -> Result<(), GuestError> {
-    let lab = context.lab.image();
-    finished(
-        Command::new("cp")
-            .arg("--sparse=always")
-            .arg(lab)
-            .arg(image),
-    )?;
-    let top = image.with_extension("mnt");
-    finished(Command::new("mkdir").arg(&top))?;
-    finished(
-        Command::new("mount")
-            .args(["-o", "loop"])
-            .arg(image)
-            .arg(&top),
-    )?;
-    let made = (|| {
-        let program = top.join("usr/bin/foreread");
-        finished(Command::new("cp").arg(&context.foreread).arg(program))?;
-        let enable = ["boot", "enable", "--root"];
-        finished(Command::new(&context.foreread).args(enable).arg(&top))
-    })();
-    finished(Command::new("umount").arg(&top))?;
-    made
+/// Installs foreread in a root file system, and enables its boot there.
+fn enable(context: &Context<'_>, top: &Path) -> Result<(), GuestError> {
+    let program = top.join("usr/bin/foreread");
+    finished(Command::new("cp").arg(&context.foreread).arg(program))?;
+    let enable = ["boot", "enable", "--root"];
+    finished(Command::new(&context.foreread).args(enable).arg(top))
 }
