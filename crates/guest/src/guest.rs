@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -339,19 +339,17 @@ impl<'lab> Guest<'lab> {
         let failed = || GuestError::at("write", path);
         let mut out = BufWriter::new(File::create(path).map_err(failed())?);
         let mut base = File::open(&initrd).map_err(GuestError::at("open", &initrd))?;
-        io::copy(&mut base, &mut out).map_err(failed())?;
+        let bytes = io::copy(&mut base, &mut out).map_err(failed())?;
+        // An archive begins at a multiple of 4, also behind a compressed one.
+        let padding = [0; 4];
+        out.write_all(&padding[..(bytes.wrapping_neg() % 4) as usize])
+            .map_err(failed())?;
         let mut archive = Archive::new(out);
         archive.directory("x").map_err(failed())?;
         let script = format!("#!/bin/sh\n. /usr/local/lib/guest.sh\n{}\n", self.script);
         archive
             .file("x/script", script.as_bytes())
             .map_err(failed())?;
-        if let Some(machine) = self.machine {
-            let disks = machine.driver_parameters();
-            archive
-                .file("x/disks", disks.as_bytes())
-                .map_err(failed())?;
-        }
         for (host, name) in &self.files {
             let content = fs::read(host).map_err(GuestError::at("read", host))?;
             archive
@@ -424,8 +422,14 @@ impl<'lab> Guest<'lab> {
         arguments.pair("-m", &self.memory_mib.to_string());
         arguments.path("-kernel", "", &self.kernel.vmlinuz());
         arguments.path("-initrd", "", &place.join("all.cpio"));
-        let root = self.machine.map_or("/dev/vda", |_| "/dev/fra");
-        arguments.pair("-append", &format!("root={root} {}", self.command_line));
+        let disks = match self.machine {
+            Some(machine) => format!(
+                "root=/dev/fra foreread_disk.disks={}",
+                machine.driver_parameters()
+            ),
+            None => "root=/dev/vda".to_owned(),
+        };
+        arguments.pair("-append", &format!("{disks} {}", self.command_line));
         for port in ["console", "output", "control"] {
             arguments.path("-serial", "file:", &place.join(port));
         }

@@ -56,7 +56,9 @@ pub fn licence_line(path: &str, text: &str) -> Vec<Finding> {
     if !is_source(path, text) {
         return Vec::new();
     }
-    let in_kernel = path.starts_with("bpf/") || path.starts_with("core/");
+    let in_kernel = ["bpf/", "core/", "tests/guest/disk/"]
+        .iter()
+        .any(|folder| path.starts_with(folder));
     let licence = if in_kernel {
         "GPL-2.0-only OR BSD-2-Clause"
     } else {

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Disks with modelled speed inside a guest, for guests in virtual time.
  *
@@ -331,4 +331,4 @@ static int __init fr_init(void)
 module_init(fr_init);
 
 MODULE_DESCRIPTION("Disks with modelled speed, for guests in virtual time");
-MODULE_LICENSE("GPL");
+MODULE_LICENSE("Dual BSD/GPL");
