@@ -5,6 +5,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
@@ -15,6 +16,7 @@ use common::watched::{disk, make_cold, text};
 use common::{World, assert_fails_in_one_line, can_record, is_root, stderr, stdout};
 use foreread_testbed::workload::small_files;
 use foreread_testbed::{FileSystem, Testbed};
+use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
 const FILES: u64 = 300;
@@ -107,6 +109,67 @@ fn what_enable_makes_is_removed_to_the_last_file() {
     assert_eq!(contents(&root), before);
     assert_eq!(boot("disable", &[]).status.code(), Some(1));
     assert_eq!(boot("status", &[]).status.code(), Some(1));
+}
+
+#[test]
+fn hooks_of_the_initramfs_come_with_it_or_later_and_go_with_it() {
+    let world = World::new();
+    let root = image(&world);
+    let enable = |more: &[&str]| {
+        let words = [&["boot", "enable", "--root", text(&root)], more].concat();
+        world.output(&words)
+    };
+    let bare = contents(&root);
+    assert_fails_in_one_line(
+        &enable(&["--initramfs"]),
+        "neither initramfs-tools nor dracut is installed",
+    );
+    assert_eq!(contents(&root), bare);
+    for folder in ["usr/share/initramfs-tools", "usr/sbin"] {
+        fs::create_dir_all(root.join(folder)).expect("a directory");
+    }
+    fs::write(root.join("usr/sbin/update-initramfs"), "").expect("a file");
+    let before = contents(&root);
+    assert_eq!(enable(&[]).status.code(), Some(0));
+    let script = root.join("etc/initramfs-tools/scripts/local-bottom/foreread");
+    assert!(!script.exists());
+
+    let added = enable(&["--initramfs"]);
+    assert_eq!(added.status.code(), Some(0), "{}", stderr(&added));
+    let said = stdout(&added);
+    assert!(said.contains("Run `update-initramfs -u` in that"), "{said}");
+    let mode = fs::metadata(&script).expect("a script").mode();
+    assert_eq!(mode & 0o777, 0o755);
+    let hook = root.join("etc/initramfs-tools/hooks/foreread");
+    let hook = fs::read_to_string(hook).expect("a hook");
+    assert!(hook.contains("program=/usr/bin/foreread\n"), "{hook}");
+    let made = contents(&root);
+    // Without the word, what is there stays.
+    assert_eq!(stdout(&enable(&[])), "It is enabled already.\n");
+    assert_eq!(contents(&root), made);
+    let disabled = world.output(&["boot", "disable", "--root", text(&root)]);
+    assert_eq!(disabled.status.code(), Some(0), "{}", stderr(&disabled));
+    assert_eq!(contents(&root), before);
+}
+
+#[test]
+fn the_unit_waits_for_a_server_that_is_there_already() {
+    let world = World::new();
+    let lock = world.path("lock");
+    if !is_root() {
+        return;
+    }
+    let held = fs::File::create(&lock).expect("a file");
+    flock(&held, FlockOperation::LockExclusive).expect("it is free");
+    let mut serve = world.foreread(&["boot", "serve", "--lock"]);
+    serve.arg(&lock);
+    let serve = Service::start_as(&world, serve);
+    let said = "serves this boot from its initramfs on";
+    assert!(serve.stderr().contains(said), "{}", serve.stderr());
+    drop(held);
+    let output = serve.wait();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!world.state().join("boot").exists());
 }
 
 #[test]
@@ -222,7 +285,7 @@ impl<'a> Boot<'a> {
         // An earlier boot may have made it.
         let _ = fs::remove_file(&reached);
         let mut serve = world.foreread(&["boot", "serve", "--json", "--quiet", "0", "--reached"]);
-        serve.arg(&reached);
+        serve.arg(&reached).arg("--lock").arg(world.path("lock"));
         Self {
             world,
             serve: Service::start_as(world, serve),

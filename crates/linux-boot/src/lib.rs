@@ -6,6 +6,8 @@
 //! [`serve`] decides with [`foreread_boot::decide`]. It replays the part of each file system as
 //! soon as that is mounted, and records all processes until the boot is over. No process of the
 //! boot waits for it. Whatever fails is told and leaves the boot as it would have been.
+//!
+//! [`serve_from_initramfs`] does the same from a hook of the initramfs on.
 #![forbid(unsafe_code)]
 
 mod disks;
@@ -13,11 +15,12 @@ mod facts;
 mod keeper;
 mod replay;
 mod serve;
+mod server;
 mod state;
 mod systemd;
 
 pub use replay::Brought;
-pub use serve::{Limits, ServeError, Served, Settings, serve};
+pub use serve::{Limits, ServeError, Served, Settings, serve, serve_from_initramfs};
 pub use state::{
     HISTORY, PACKAGES_CHANGED, PROFILE, PROFILE_SET_ASIDE, StateDirectory, StateError,
 };

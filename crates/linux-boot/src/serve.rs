@@ -2,10 +2,12 @@
 //! One boot, from the start of our unit until the disks are quiet.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use foreread_boot::{Boot, Decision, Facts, Measured, Mode, Reason, decide};
+use foreread_boot::{
+    Boot, Decision, Facts, History, Measured, Mode, Reason, Stored, Wish, decide, wish,
+};
 use foreread_bpf::BpfError;
 use foreread_linux_recorder::{AnyRecorder, BpfRecorder, Counts, Watch};
 use foreread_profile::{
@@ -14,6 +16,7 @@ use foreread_profile::{
 use foreread_sys::clock::{now_unix_s, since_kernel_start};
 use foreread_sys::interrupt::{Interrupt, Told as Signalled};
 use foreread_sys::memory::memory;
+use foreread_sys::new_root::NewRoot;
 use foreread_sys::rights::{Capability, keep_only};
 use foreread_sys::service_manager::ServiceManager;
 use thiserror::Error;
@@ -22,6 +25,7 @@ use crate::disks::Quiet;
 use crate::facts::Machine;
 use crate::keeper::{Keeper, Reached, Told};
 use crate::replay::{Brought, Replay};
+use crate::server::Server;
 use crate::state::StateDirectory;
 use crate::systemd;
 
@@ -29,6 +33,11 @@ use crate::systemd;
 const DRAIN_EVERY: Duration = Duration::from_millis(20);
 /// How often it is looked whether a boot that takes long has reached its target.
 const WAIT_EVERY: Duration = Duration::from_millis(500);
+/// How often it is looked whether an initramfs has ended.
+const LOOK_FOR_ROOT_EVERY: Duration = Duration::from_millis(1);
+/// An initramfs that has mounted the root file system ends within a second. It may stop in a shell
+/// for somebody who repairs the system.
+const ROOT_WITHIN: Duration = Duration::from_secs(60);
 /// The profile's program: a boot has no executable.
 const KEY: &[u8] = b"boot";
 
@@ -60,6 +69,8 @@ pub struct Settings {
     pub state: StateDirectory,
     /// A file that is made when the boot reaches its target.
     pub reached: PathBuf,
+    /// A file whose lock is held by the process that goes beside this boot.
+    pub lock: PathBuf,
     /// When it is over.
     pub limits: Limits,
 }
@@ -69,7 +80,23 @@ pub struct Settings {
 pub enum ServeError {
     /// Signals can't be held back.
     #[error("cannot wait for signals: {0}")]
-    Signals(#[from] io::Error),
+    Signals(io::Error),
+    /// It can't be found out whether another process goes beside this boot.
+    #[error("cannot take the lock {}: {error}", path.display())]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's reason.
+        error: io::Error,
+    },
+    /// The root file system of an initramfs can't be used.
+    #[error("cannot go on from the initramfs at {}: {error}", path.display())]
+    NewRoot {
+        /// Where it is mounted.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
 }
 
 /// What was done beside a boot.
@@ -87,84 +114,190 @@ pub struct Served {
     pub kept: Option<(usize, u64)>,
 }
 
-/// Goes beside a boot until it is over. `tell` is called with lines for the journal.
+/// Goes beside a boot until it is over. `tell` is called with lines for the journal. Returns `None`
+/// if another process went beside it, from the initramfs on; then it has waited for that.
 ///
 /// # Errors
 /// [`ServeError`]; everything else is told, and leaves the boot as it is without us.
-pub fn serve(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Served, ServeError> {
+pub fn serve(
+    settings: &Settings,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Option<Served>, ServeError> {
     // Before the first thread, so that no other one is ended by a signal.
-    let interrupt = Interrupt::hold()?;
-    let mut manager = ServiceManager::of_environment();
-    let served_from = since_kernel_start();
-    let machine = Machine::look();
-    let state = &settings.state;
-    let history = state.history(tell);
-    let (profile, stored) = state.profile();
-    let decision = decide(
-        &history,
-        &Facts {
-            kernel: &machine.kernel,
-            wish: machine.wish.clone(),
-            profile: stored,
-            packages_changed: state.packages_changed(),
-            is_first_boot: machine.is_first_boot,
-            relabels: machine.relabels,
-        },
-    );
-    tell(&format!("{}: {}", what(decision.mode), decision.reason));
-    let mut served = Served {
-        decision: decision.clone(),
-        measured: None,
-        replay: None,
-        counts: None,
-        kept: None,
+    let interrupt = Interrupt::hold().map_err(ServeError::Signals)?;
+    let _lock = match find_server(settings)? {
+        Server::This(lock) => lock,
+        Server::Other(other) => {
+            let mut manager = ServiceManager::of_environment();
+            let pid = other
+                .pid()
+                .map_or("unknown".to_owned(), |pid| pid.to_string());
+            tell(&format!(
+                "process {pid} serves this boot from its initramfs on"
+            ));
+            if let Err(error) = other.adopt() {
+                tell(&format!("it stays outside of this unit's limits: {error}"));
+            }
+            manager.ready();
+            other.wait(&interrupt);
+            return Ok(None);
+        }
     };
-    if decision.mode == Mode::Idle {
-        manager.ready();
-        return Ok(served);
+    let begun = Begun::read(&settings.state, tell);
+    begun.serve(settings, &interrupt, tell).map(Some)
+}
+
+/// Goes beside a boot from its initramfs on, once the root file system is mounted at `new_root`.
+/// Goes on in that file system when the initramfs ends. Returns `None` if the boot is to be left
+/// alone, or left to the unit.
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_from_initramfs(
+    settings: &Settings,
+    new_root: &Path,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Option<Served>, ServeError> {
+    let interrupt = Interrupt::hold().map_err(ServeError::Signals)?;
+    let failed = |error| ServeError::NewRoot {
+        path: new_root.to_owned(),
+        error,
+    };
+    let root = NewRoot::open(new_root).map_err(failed)?;
+    let command_line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    if let Wish::Nothing(_) = wish(&command_line) {
+        return Ok(None);
     }
-    let boot = Boot {
-        id: machine.boot_id,
-        started_unix_s: now_unix_s(),
-        kernel: machine.kernel.clone(),
-        mode: decision.mode,
-        untypical: decision.untypical,
-        measured: None,
-    };
-    let sets_aside = decision.reason == Reason::Failed;
-    let Some(keeper) = Keeper::start(state.clone(), history, boot, sets_aside) else {
-        tell("no thread can be started; nothing is done");
-        manager.ready();
-        return Ok(served);
-    };
-    let replayed = profile.as_ref().filter(|_| decision.mode.replays());
-    let mut replay = replayed.map(|profile| Replay::start(profile, budget_bytes()));
-    let recorder = decision
-        .mode
-        .records()
-        .then(|| start_recorder(tell))
-        .flatten();
-    if let Some(replay) = &mut replay {
-        replay.release();
+    let state = settings.state.below(root.path());
+    if !state.exists() {
+        // It may be on another file system, which is not mounted yet.
+        return Ok(None);
     }
-    // To load programs isn't needed any more. Without the right to give rights up, they stay.
-    let _ = keep_only(&[Capability::DacReadSearch, Capability::Fowner]);
-    let mut session = Session {
-        settings,
-        begun: Instant::now(),
-        served_from,
-        keeper,
-        replay,
-        recorder,
-        reached: None,
-        measured: None,
+    let Server::This(_lock) = find_server(settings)? else {
+        return Ok(None);
     };
-    manager.ready();
-    session.follow(&interrupt, tell);
-    manager.stopping();
-    let known = profile.filter(|_| !sets_aside);
-    session.end(&machine.kernel, known, &mut served, tell);
-    Ok(served)
+    let begun = Begun::read(&state, tell);
+    let waited = Instant::now();
+    while !root.is_complete() {
+        let is_ended = interrupt.wait(LOOK_FOR_ROOT_EVERY).unwrap_or(false);
+        if is_ended || waited.elapsed() > ROOT_WITHIN {
+            return Ok(None);
+        }
+    }
+    root.enter().map_err(failed)?;
+    begun.serve(settings, &interrupt, tell).map(Some)
+}
+
+fn find_server(settings: &Settings) -> Result<Server, ServeError> {
+    Server::find(&settings.lock).map_err(|error| ServeError::Lock {
+        path: settings.lock.clone(),
+        error,
+    })
+}
+
+/// What is read before anything is done.
+struct Begun {
+    /// When we were started, since the kernel was.
+    served_from: Duration,
+    history: History,
+    profile: Option<Profile>,
+    stored: Stored,
+}
+
+impl Begun {
+    fn read(state: &StateDirectory, tell: &mut dyn FnMut(&str)) -> Self {
+        let served_from = since_kernel_start();
+        let history = state.history(tell);
+        let (profile, stored) = state.profile();
+        Self {
+            served_from,
+            history,
+            profile,
+            stored,
+        }
+    }
+
+    fn serve(
+        self,
+        settings: &Settings,
+        interrupt: &Interrupt,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Served, ServeError> {
+        let Self {
+            served_from,
+            history,
+            profile,
+            stored,
+        } = self;
+        let mut manager = ServiceManager::of_environment();
+        let machine = Machine::look();
+        let state = &settings.state;
+        let decision = decide(
+            &history,
+            &Facts {
+                kernel: &machine.kernel,
+                wish: machine.wish.clone(),
+                profile: stored,
+                packages_changed: state.packages_changed(),
+                is_first_boot: machine.is_first_boot,
+                relabels: machine.relabels,
+            },
+        );
+        tell(&format!("{}: {}", what(decision.mode), decision.reason));
+        let mut served = Served {
+            decision: decision.clone(),
+            measured: None,
+            replay: None,
+            counts: None,
+            kept: None,
+        };
+        if decision.mode == Mode::Idle {
+            manager.ready();
+            return Ok(served);
+        }
+        let boot = Boot {
+            id: machine.boot_id,
+            started_unix_s: now_unix_s(),
+            kernel: machine.kernel.clone(),
+            mode: decision.mode,
+            untypical: decision.untypical,
+            measured: None,
+        };
+        let sets_aside = decision.reason == Reason::Failed;
+        let Some(keeper) = Keeper::start(state.clone(), history, boot, sets_aside) else {
+            tell("no thread can be started; nothing is done");
+            manager.ready();
+            return Ok(served);
+        };
+        let replayed = profile.as_ref().filter(|_| decision.mode.replays());
+        let mut replay = replayed.map(|profile| Replay::start(profile, budget_bytes()));
+        let recorder = decision
+            .mode
+            .records()
+            .then(|| start_recorder(tell))
+            .flatten();
+        if let Some(replay) = &mut replay {
+            replay.release();
+        }
+        // To load programs isn't needed any more. Without the right to give rights up, they stay.
+        let _ = keep_only(&[Capability::DacReadSearch, Capability::Fowner]);
+        let mut session = Session {
+            settings,
+            begun: Instant::now(),
+            served_from,
+            keeper,
+            replay,
+            recorder,
+            reached: None,
+            measured: None,
+        };
+        manager.ready();
+        session.follow(interrupt, tell);
+        manager.stopping();
+        let known = profile.filter(|_| !sets_aside);
+        session.end(&machine.kernel, known, &mut served, tell);
+        Ok(served)
+    }
 }
 
 /// A boot that is under way.

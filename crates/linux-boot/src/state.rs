@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use foreread_boot::{History, Stored};
 use foreread_profile::{Profile, decode, encode};
@@ -58,6 +58,19 @@ impl StateDirectory {
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
+    }
+
+    /// The same directory of a system whose root is mounted at `root`.
+    #[must_use]
+    pub fn below(&self, root: &Path) -> Self {
+        let relative = self.path.strip_prefix("/").unwrap_or(&self.path);
+        Self::new(root.join(relative))
+    }
+
+    /// Whether it exists.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.path.is_dir()
     }
 
     /// The path of one of its files.
@@ -126,7 +139,7 @@ impl StateDirectory {
     fn keep(&self, name: &str, content: io::Result<Vec<u8>>) -> Result<(), StateError> {
         let path = self.file(name);
         let kept = content.and_then(|content| {
-            if !self.path.is_dir() {
+            if !self.exists() {
                 save::create_directory(&self.path)?;
             }
             save::replace(&path, &content)
@@ -172,6 +185,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let state = StateDirectory::new(directory.path().join("boot"));
         let mut told = Vec::new();
+        assert!(!state.exists());
+        assert_eq!(
+            state.below(Path::new("/root")).file(PROFILE),
+            Path::new("/root").join(state.file(PROFILE).strip_prefix("/").unwrap())
+        );
         assert_eq!(
             state.history(&mut |line| told.push(line.to_owned())),
             History::default()

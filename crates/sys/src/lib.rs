@@ -22,6 +22,7 @@ pub mod leases;
 pub mod mapping;
 pub mod memory;
 pub mod mounts;
+pub mod new_root;
 pub mod open_files;
 mod own_libm;
 pub mod paths;

@@ -11,6 +11,7 @@ use clap::{Args, Subcommand};
     subcommand_required = true,
     after_help = "Examples:\n  \
     sudo foreread boot enable     from the next boot on: it is recorded, later ones are replayed\n  \
+    sudo foreread boot enable --initramfs    the same, from before systemd starts\n  \
     sudo foreread boot status     what that was worth, from boots with it and without\n  \
     sudo foreread boot show       which unit needed what, and when\n  \
     sudo foreread boot disable    undo it, to the last file\n\n\
@@ -24,7 +25,7 @@ pub struct BootArguments {
 #[derive(Debug, Subcommand)]
 pub enum BootVerb {
     /// Record the next boot, and replay it ahead of later ones.
-    Enable(ChangeArguments),
+    Enable(EnableArguments),
     /// Undo what enable has changed.
     Disable(ChangeArguments),
     /// Show what earlier boots were given, and what that was worth.
@@ -34,6 +35,16 @@ pub enum BootVerb {
     /// Go beside a boot; the unit that enable writes does this.
     #[command(hide = true)]
     Serve(ServeArguments),
+}
+
+#[derive(Debug, Args)]
+pub struct EnableArguments {
+    /// Begin in the initramfs, before systemd starts. Installs hooks for initramfs-tools or dracut,
+    /// and builds the initramfs of this kernel anew.
+    #[arg(long)]
+    pub initramfs: bool,
+    #[command(flatten)]
+    pub change: ChangeArguments,
 }
 
 #[derive(Debug, Args)]
@@ -81,6 +92,12 @@ pub struct ServeArguments {
         default_value = "/run/foreread-boot-reached"
     )]
     pub reached: PathBuf,
+    /// A file whose lock is held by the process that goes beside this boot.
+    #[arg(long, value_name = "FILE", default_value = "/run/foreread-boot.lock")]
+    pub lock: PathBuf,
+    /// This is an initramfs, and it has mounted the root file system here.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub new_root: Option<PathBuf>,
     /// Seconds without reads of disks after which the boot is over.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub quiet: u64,

@@ -2,6 +2,7 @@
 //! `foreread boot enable` and `disable`.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -11,18 +12,12 @@ use foreread_sys::mounts::mounts_of_self;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::args::ChangeArguments;
+use super::args::{ChangeArguments, EnableArguments};
 use super::installed::{Installed, Item, Standing};
+use super::items::{Builder, units};
 use super::{EXIT_NOT_ENABLED, state_path};
 use crate::text::{self, escaped_path};
 use crate::{EXIT_PARTLY, output};
-
-/// Where an administrator's units are.
-const UNITS: &str = "etc/systemd/system";
-const SERVE: &str = include_str!("../../../../packaging/systemd/foreread-boot.service");
-const REACHED: &str = include_str!("../../../../packaging/systemd/foreread-boot-reached.service");
-/// The program in the unit.
-const PROGRAM: &str = "/usr/local/bin/foreread";
 
 /// `foreread.boot.enable/1` and `foreread.boot.disable/1`.
 #[derive(Serialize)]
@@ -42,8 +37,9 @@ struct ItemJson<'a> {
     standing: &'static str,
 }
 
-pub fn enable(arguments: &ChangeArguments) -> Result<ExitCode> {
-    let root = &arguments.root;
+pub fn enable(arguments: &EnableArguments) -> Result<ExitCode> {
+    let change = &arguments.change;
+    let root = &change.root;
     let is_here = root == Path::new("/");
     if is_here {
         check_this_system()?;
@@ -51,31 +47,44 @@ pub fn enable(arguments: &ChangeArguments) -> Result<ExitCode> {
         bail!("{} holds no system with systemd", escaped_path(root));
     }
     let state = state_below(root)?;
-    let is_there = |item: &Item| matches!(item.standing(root), Ok(Standing::Ours));
-    // One that lacks something is made whole again: the list has what is to be removed later.
-    let (list, changed) = match Installed::read(root, &state)? {
-        Some(list) => {
-            let is_whole = list.items.iter().all(is_there);
-            (list, !is_whole)
-        }
-        None => (Installed::plan(root, &state, items(&program(root)?)), true),
+    let builder = match arguments.initramfs {
+        true => Some(builder_of(root, &state)?),
+        false => None,
     };
-    let document = document("foreread.boot.enable/1", arguments, changed, &list);
-    if changed && !arguments.dry_run {
+    let is_there = |item: &Item| matches!(item.standing(root), Ok(Standing::Ours));
+    let program = program(root)?;
+    let mut items = units(&program);
+    items.extend(builder.iter().flat_map(|builder| builder.items(&program)));
+    // One that lacks something is made whole again: the list has what is to be removed later.
+    let list = match Installed::read(root, &state)? {
+        Some(list) => list.with(root, items),
+        None => Installed::plan(root, &state, items),
+    };
+    let changed = !list.items.iter().all(is_there);
+    let rebuilds = changed.then(|| builder_in(&list)).flatten();
+    let document = document("foreread.boot.enable/1", change, changed, &list);
+    if changed && !change.dry_run {
         list.make(root, &state)?;
         if is_here {
             reload_units();
+            if let Some(builder) = rebuilds {
+                rebuild(builder);
+            }
         }
     }
     match document {
         Some(document) => text::print_json(&document)?,
-        None if changed => text::print(&said_enabled(arguments, &list))?,
+        None if changed => text::print(&said_enabled(change, &list, rebuilds))?,
         None => text::print("It is enabled already.\n")?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn said_enabled(arguments: &ChangeArguments, list: &Installed) -> String {
+fn said_enabled(
+    arguments: &ChangeArguments,
+    list: &Installed,
+    rebuilds: Option<Builder>,
+) -> String {
     let mut said = String::from(match arguments.dry_run {
         true => "Would make:\n",
         false => "Made:\n",
@@ -83,8 +92,60 @@ fn said_enabled(arguments: &ChangeArguments, list: &Installed) -> String {
     for item in &list.items {
         said += &format!("  {}\n", described(item, &arguments.root));
     }
+    if let Some(builder) = rebuilds {
+        said += &about_initramfs(arguments, builder);
+    }
     said + "The next boot is recorded, later ones are replayed. `foreread boot status` tells what \
             that is worth; `foreread boot disable` undoes all of it.\n"
+}
+
+/// What has happened to the initramfs, or is to be done.
+fn about_initramfs(arguments: &ChangeArguments, builder: Builder) -> String {
+    let command = builder.command().join(" ");
+    if arguments.root != Path::new("/") {
+        return format!("Run `{command}` in that system, so that its initramfs is built anew.\n");
+    }
+    match arguments.dry_run {
+        true => format!("Would run `{command}`.\n"),
+        false => format!("Ran `{command}`.\n"),
+    }
+}
+
+/// What builds the initramfs, if hooks in it can be of use.
+fn builder_of(root: &Path, state: &Path) -> Result<Builder> {
+    let Some(builder) = Builder::of(root) else {
+        bail!(
+            "neither initramfs-tools nor dracut is installed; `foreread boot enable` without \
+             --initramfs needs none"
+        );
+    };
+    if root == Path::new("/") {
+        let mounts = mounts_of_self().context("cannot read the mounts")?;
+        let path = Path::new("/").join(state);
+        let at = mounts.mount_of(path.as_os_str().as_bytes());
+        let point = at.and_then(|at| mounts.points().get(at));
+        if let Some(point) = point.filter(|point| point.mount_point != b"/") {
+            bail!(
+                "an initramfs mounts the root file system only, and the profile lies on {}: use \
+                 `foreread boot enable` without --initramfs",
+                text::escaped(&point.mount_point)
+            );
+        }
+    }
+    Ok(builder)
+}
+
+/// The builder whose hooks are among what was made.
+fn builder_in(list: &Installed) -> Option<Builder> {
+    let builders = [Builder::InitramfsTools, Builder::Dracut];
+    builders
+        .into_iter()
+        .find(|builder| list.items.iter().any(|item| builder.owns(item)))
+}
+
+/// Builds the initramfs anew. The old one stays if that fails, and boots as before.
+fn rebuild(builder: Builder) {
+    run(builder.command());
 }
 
 pub fn disable(arguments: &ChangeArguments) -> Result<ExitCode> {
@@ -100,6 +161,7 @@ pub fn disable(arguments: &ChangeArguments) -> Result<ExitCode> {
         return Ok(ExitCode::from(EXIT_NOT_ENABLED));
     };
     let document = document(schema, arguments, true, &installed);
+    let rebuilds = builder_in(&installed);
     let mut foreign = Vec::new();
     if !arguments.dry_run {
         if root == Path::new("/") {
@@ -109,6 +171,9 @@ pub fn disable(arguments: &ChangeArguments) -> Result<ExitCode> {
         foreign = installed.remove(root, &state, &kept)?;
         if root == Path::new("/") {
             reload_units();
+            if let Some(builder) = rebuilds {
+                rebuild(builder);
+            }
         }
     }
     for item in &foreign {
@@ -128,6 +193,9 @@ pub fn disable(arguments: &ChangeArguments) -> Result<ExitCode> {
             .filter(|item| !foreign.contains(item))
         {
             said += &format!("  {}\n", described(item, root));
+        }
+        if let Some(builder) = rebuilds {
+            said += &about_initramfs(arguments, builder);
         }
         text::print(&said)?;
     }
@@ -181,25 +249,6 @@ fn state_below(root: &Path) -> Result<PathBuf> {
     let root = std::path::absolute(root).context("no current directory")?;
     let below = state.strip_prefix(&root);
     Ok(below.unwrap_or(&state).to_owned())
-}
-
-/// The units, and what has systemd start them.
-fn items(program: &str) -> Vec<Item> {
-    let unit = |name: &str, content: String| Item::File {
-        path: Path::new(UNITS).join(name),
-        content,
-    };
-    let wanted = |target: &str, name: &str| Item::Link {
-        path: Path::new(UNITS).join(format!("{target}.wants")).join(name),
-        target: Path::new("/").join(UNITS).join(name),
-    };
-    let (serve, reached) = ("foreread-boot.service", "foreread-boot-reached.service");
-    vec![
-        unit(serve, SERVE.replace(PROGRAM, program)),
-        unit(reached, REACHED.to_owned()),
-        wanted("sysinit.target", serve),
-        wanted("default.target", reached),
-    ]
 }
 
 /// The program that the unit starts, as the system will see its path.
@@ -264,10 +313,15 @@ fn reload_units() {
 }
 
 fn systemctl(arguments: &[&str]) {
-    let mut command = Command::new("systemctl");
-    command.args(arguments).stdin(Stdio::null());
+    run(&[&["systemctl"], arguments].concat());
+}
+
+/// Runs a command to its end, and says if it fails.
+fn run(words: &[&str]) {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).stdin(Stdio::null());
     let ended = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !ended.is_ok_and(|status| status.success()) {
-        output::note(&format!("`systemctl {}` failed", arguments.join(" ")));
+        output::note(&format!("`{}` failed", words.join(" ")));
     }
 }

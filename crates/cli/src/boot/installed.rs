@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -26,7 +26,13 @@ pub enum Item {
     /// A directory, for what is in it.
     Directory { path: PathBuf, mode: u32 },
     /// A file that everybody may read.
-    File { path: PathBuf, content: String },
+    File {
+        path: PathBuf,
+        content: String,
+        /// By everybody, as a script.
+        #[serde(default)]
+        is_executable: bool,
+    },
     /// A symbolic link.
     Link { path: PathBuf, target: PathBuf },
 }
@@ -77,7 +83,17 @@ impl Item {
         let path = root.join(self.path());
         match self {
             Self::Directory { mode, .. } => DirBuilder::new().mode(*mode).create(path),
-            Self::File { content, .. } => save::replace_for_all(&path, content.as_bytes()),
+            Self::File {
+                content,
+                is_executable,
+                ..
+            } => {
+                save::replace_for_all(&path, content.as_bytes())?;
+                match is_executable {
+                    true => fs::set_permissions(&path, fs::Permissions::from_mode(0o755)),
+                    false => Ok(()),
+                }
+            }
             Self::Link { target, .. } => symlink(target, path),
         }
     }
@@ -130,6 +146,21 @@ impl Installed {
             schema: SCHEMA.to_owned(),
             items: all,
         }
+    }
+
+    /// The same with items that it lacks, and their directories. What is in it stays.
+    pub fn with(mut self, root: &Path, items: Vec<Item>) -> Self {
+        let lacks = |item: &Item| self.items.iter().all(|had| had.path() != item.path());
+        let new: Vec<Item> = items.into_iter().filter(lacks).collect();
+        if !new.is_empty() {
+            // Its state directory is in the list.
+            let plan = Self::plan(root, Path::new(""), new);
+            let had: BTreeSet<PathBuf> = self.items.iter().map(|i| i.path().to_owned()).collect();
+            let new = plan.items.into_iter();
+            self.items
+                .extend(new.filter(|item| !had.contains(item.path())));
+        }
+        self
     }
 
     /// What was made on a system; `None` if nothing was.

@@ -4,6 +4,7 @@
 pub mod args;
 mod enable;
 mod installed;
+mod items;
 mod serve;
 mod show;
 mod status;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread boot serve`: one boot, beside it.
 
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
-use foreread_linux_boot::{Limits, Served, Settings, serve as go_beside};
+use anyhow::{Context, Result, bail};
+use foreread_linux_boot::{Limits, Served, Settings, serve as go_beside, serve_from_initramfs};
 use serde::Serialize;
 
 use super::args::ServeArguments;
@@ -60,16 +63,57 @@ pub fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let settings = Settings {
         state: state_of(Path::new("/")),
         reached: arguments.reached.clone(),
+        lock: arguments.lock.clone(),
         limits: Limits {
             quiet: Duration::from_secs(arguments.quiet),
             ..Limits::default()
         },
     };
-    let served = go_beside(&settings, &mut output::note)?;
-    if arguments.json {
+    let served = match &arguments.new_root {
+        None => go_beside(&settings, &mut output::note)?,
+        Some(new_root) => {
+            let mut log = KernelLog::open();
+            be_spared()?;
+            let served = serve_from_initramfs(&settings, new_root, &mut |line| log.say(line));
+            // Nobody reads what else is said in an initramfs.
+            served.inspect_err(|error| log.say(&error.to_string()))?
+        }
+    };
+    if let Some(served) = served.filter(|_| arguments.json) {
         text::print_json(&document(&served))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// When systemd leaves an initramfs, it kills what is left of it, but for processes whose first
+/// argument begins with `@`: <https://systemd.io/ROOT_STORAGE_DAEMONS>. So this process takes its own
+/// place under such a name.
+fn be_spared() -> Result<()> {
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_default();
+    if name.as_encoded_bytes().first() == Some(&b'@') {
+        return Ok(());
+    }
+    let mut command = Command::new("/proc/self/exe");
+    let error = command.arg0("@foreread").args(arguments).exec();
+    Err(error).context("cannot take a name that systemd spares")
+}
+
+/// Lines for the journal, which reads the kernel's log once it is there.
+struct KernelLog(Option<File>);
+
+impl KernelLog {
+    fn open() -> Self {
+        Self(File::options().write(true).open("/dev/kmsg").ok())
+    }
+
+    /// A log that takes no line takes none.
+    fn say(&mut self, line: &str) {
+        if let Some(log) = &mut self.0 {
+            // Severity "info"; a record is one write.
+            let _ = log.write_all(format!("<6>foreread: {}\n", text::printable(line)).as_bytes());
+        }
+    }
 }
 
 fn document(served: &Served) -> ServedJson {

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The files that `boot enable` makes: units, and hooks of what builds the initramfs.
+
+use std::path::{Path, PathBuf};
+
+use super::installed::Item;
+
+/// The program, as the files in `packaging/` name it.
+const PROGRAM: &str = "/usr/local/bin/foreread";
+/// Where an administrator's units are.
+const UNITS: &str = "etc/systemd/system";
+const SERVE: &str = include_str!("../../../../packaging/systemd/foreread-boot.service");
+const REACHED: &str = include_str!("../../../../packaging/systemd/foreread-boot-reached.service");
+const HOOK: &str = include_str!("../../../../packaging/initramfs-tools/hook");
+const LOCAL_BOTTOM: &str = include_str!("../../../../packaging/initramfs-tools/local-bottom");
+const MODULE_SETUP: &str = include_str!("../../../../packaging/dracut/module-setup.sh");
+const PRE_PIVOT: &str = include_str!("../../../../packaging/dracut/pre-pivot.sh");
+/// Among dracut's modules; it reads those of no other directory.
+const DRACUT_MODULE: &str = "usr/lib/dracut/modules.d/95foreread";
+
+/// What builds the initramfs of a system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Builder {
+    /// Of Debian and its relatives.
+    InitramfsTools,
+    /// Of Fedora, openSUSE and others.
+    Dracut,
+}
+
+impl Builder {
+    /// The one that a system has. Where both are installed, Debian's own is in use.
+    pub fn of(root: &Path) -> Option<Self> {
+        let has = |path: &str| root.join(path).exists();
+        if has("usr/sbin/update-initramfs") && has("usr/share/initramfs-tools") {
+            Some(Self::InitramfsTools)
+        } else if has("usr/lib/dracut/modules.d") {
+            Some(Self::Dracut)
+        } else {
+            None
+        }
+    }
+
+    /// Its hooks.
+    pub fn items(self, program: &str) -> Vec<Item> {
+        let hook = |path: &str, content: &str| Item::File {
+            path: PathBuf::from(path),
+            content: content.replace(PROGRAM, program),
+            is_executable: true,
+        };
+        match self {
+            Self::InitramfsTools => vec![
+                hook("etc/initramfs-tools/hooks/foreread", HOOK),
+                hook(
+                    "etc/initramfs-tools/scripts/local-bottom/foreread",
+                    LOCAL_BOTTOM,
+                ),
+            ],
+            Self::Dracut => vec![
+                hook(&format!("{DRACUT_MODULE}/module-setup.sh"), MODULE_SETUP),
+                hook(&format!("{DRACUT_MODULE}/pre-pivot.sh"), PRE_PIVOT),
+            ],
+        }
+    }
+
+    /// Whether an item is one of its hooks.
+    pub fn owns(self, item: &Item) -> bool {
+        let folder = match self {
+            Self::InitramfsTools => "etc/initramfs-tools",
+            Self::Dracut => "usr/lib/dracut",
+        };
+        item.path().starts_with(folder)
+    }
+
+    /// The command that builds the initramfs anew.
+    pub fn command(self) -> &'static [&'static str] {
+        match self {
+            Self::InitramfsTools => &["update-initramfs", "-u"],
+            Self::Dracut => &["dracut", "--force"],
+        }
+    }
+}
+
+/// The units, and what has systemd start them.
+pub fn units(program: &str) -> Vec<Item> {
+    let unit = |name: &str, content: String| Item::File {
+        path: Path::new(UNITS).join(name),
+        content,
+        is_executable: false,
+    };
+    let wanted = |target: &str, name: &str| Item::Link {
+        path: Path::new(UNITS).join(format!("{target}.wants")).join(name),
+        target: Path::new("/").join(UNITS).join(name),
+    };
+    let (serve, reached) = ("foreread-boot.service", "foreread-boot-reached.service");
+    vec![
+        unit(serve, SERVE.replace(PROGRAM, program)),
+        unit(reached, REACHED.to_owned()),
+        wanted("sysinit.target", serve),
+        wanted("default.target", reached),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_builder_in_use_is_found_and_its_hooks_name_the_program() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(Builder::of(root.path()), None);
+        fs::create_dir_all(root.path().join("usr/lib/dracut/modules.d")).unwrap();
+        assert_eq!(Builder::of(root.path()), Some(Builder::Dracut));
+        fs::create_dir_all(root.path().join("usr/share/initramfs-tools")).unwrap();
+        fs::create_dir_all(root.path().join("usr/sbin")).unwrap();
+        fs::write(root.path().join("usr/sbin/update-initramfs"), "").unwrap();
+        assert_eq!(Builder::of(root.path()), Some(Builder::InitramfsTools));
+        for builder in [Builder::InitramfsTools, Builder::Dracut] {
+            let items = builder.items("/opt/foreread");
+            assert!(items.iter().all(|item| builder.owns(item)));
+            let texts: String = items
+                .iter()
+                .map(|item| match item {
+                    Item::File { content, .. } => content.as_str(),
+                    _ => "",
+                })
+                .collect();
+            assert!(texts.contains("/opt/foreread") && !texts.contains(PROGRAM));
+        }
+    }
+}
