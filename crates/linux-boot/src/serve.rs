@@ -173,9 +173,6 @@ pub fn serve_from_initramfs(
         // It may be on another file system, which is not mounted yet.
         return Ok(None);
     }
-    let Server::This(_lock) = find_server(settings)? else {
-        return Ok(None);
-    };
     let begun = Begun::read(&state, tell);
     let waited = Instant::now();
     while !root.is_complete() {
@@ -185,6 +182,10 @@ pub fn serve_from_initramfs(
         }
     }
     root.enter().map_err(failed)?;
+    // Not before: `/run` is moved at some time, and the path then leads into the initramfs itself.
+    let Server::This(_lock) = find_server(settings)? else {
+        return Ok(None);
+    };
     begun.serve(settings, &interrupt, tell).map(Some)
 }
 

@@ -58,8 +58,8 @@ impl Other {
         self.pid.map(|pid| pid.as_raw_nonzero().get())
     }
 
-    /// Takes it into the control group of this process, so that it has the limits of the unit, and is
-    /// counted there.
+    /// Takes it into the control group of this process, so that it has the limits of the unit, and
+    /// is counted there.
     ///
     /// # Errors
     /// As the kernel says; there may be no unified hierarchy.

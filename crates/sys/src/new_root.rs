@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The root file system of a boot that is still in its initramfs.
 //!
-//! An initramfs mounts the root file system at a directory, such as `/root` or `/sysroot`. At its end
-//! it moves `/proc`, `/sys`, `/dev` and `/run` there, moves that mount over `/`, and starts init. A
-//! process of the initramfs lives on, but its root directory is the emptied initramfs. One that has
-//! made the mount its root before goes on as if it had been started by init: its root is that mount,
-//! wherever it is moved.
+//! An initramfs mounts the root file system at a directory, such as `/root` or `/sysroot`. At its
+//! end it moves `/proc`, `/sys`, `/dev` and `/run` there, moves that mount over `/`, and starts
+//! init. A process of the initramfs lives on, but its root directory is the emptied initramfs. One
+//! that has made the mount its root before goes on as if it had been started by init: its root is
+//! that mount, wherever it is moved.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
