@@ -58,13 +58,20 @@ fn report(events: Vec<Event>) -> Report {
     analysis.finish()
 }
 
+/// From now on both count the same requests. The kernel may still read for whoever has opened the
+/// device before: such a request is the disk's from its arrival, and the watcher's from its end.
+fn count_from_now(testbed: &Testbed, watcher: &BlockWatcher) {
+    testbed.wait_until_idle().expect("it is idle");
+    testbed.reset_counters();
+    watcher.drain();
+}
+
 #[test]
 fn as_many_requests_are_seen_as_the_disk_counted() {
     let Some((testbed, watcher)) = watched("nvme") else {
         return;
     };
-    testbed.reset_counters();
-    watcher.drain();
+    count_from_now(&testbed, &watcher);
     dd(testbed.device(), READS, &["iflag=direct"]);
     let report = report(watcher.drain());
     let counters = testbed.counters();
@@ -109,8 +116,7 @@ fn readahead_is_seen_in_its_plug_and_merged() {
         return;
     };
     testbed.set_read_ahead_kib(512).expect("a larger window");
-    testbed.reset_counters();
-    watcher.drain();
+    count_from_now(&testbed, &watcher);
     dd(testbed.device(), 64, &[]);
     let events = watcher.drain();
     let counted = |wanted: fn(&Action) -> bool| events.iter().filter(|e| wanted(&e.action)).count();
