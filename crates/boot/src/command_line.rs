@@ -35,6 +35,8 @@ pub enum Wish {
     Record,
     /// `foreread.boot=replay`: a replay, whatever its worth.
     Replay,
+    /// `foreread.boot=refresh`: the same, and a recording in full.
+    Refresh,
 }
 
 /// Reads `/proc/cmdline`. Of two words that contradict each other the later one counts, as it does
@@ -55,6 +57,7 @@ pub fn wish(command_line: &str) -> Wish {
             Some("plain") => wish = Wish::Plain,
             Some("record") => wish = Wish::Record,
             Some("replay") => wish = Wish::Replay,
+            Some("refresh") => wish = Wish::Refresh,
             // An unknown word may be a misspelt wish to be left alone.
             Some(_) => wish = Wish::Nothing(word),
             None => {}
@@ -119,6 +122,7 @@ mod tests {
             Wish::Record
         );
         assert_eq!(wish("foreread.boot=replay"), Wish::Replay);
+        assert_eq!(wish("foreread.boot=refresh"), Wish::Refresh);
         assert_eq!(wish("foreread.boot=of"), nothing("foreread.boot=of"));
     }
 

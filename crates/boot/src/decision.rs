@@ -9,6 +9,10 @@ use crate::worth::{Verdict, Worth, worth};
 
 /// Where a replay gains nothing, one boot in this many tries it again.
 pub const RETRY_EVERY: usize = 16;
+/// A profile is stale when a boot reads this much more by itself than just after a recording...
+const STALE_BYTES_MIN: u64 = 4 << 20;
+/// ... and this part of all that it reads. A boot for comparison renews the profile in any case.
+const STALE_SHARE: u64 = 10;
 /// Once its worth is known, one boot in this many goes without a replay.
 const WITHOUT_EVERY: usize = 8;
 /// Boots that failed with a replay, and not without, until there are no more replays.
@@ -64,6 +68,8 @@ pub enum Reason {
     Changed(Untypical),
     /// A boot with a foreign profile, which becomes the system's own.
     Foreign,
+    /// The last boot read more by itself than the first one after the last recording.
+    Stale,
     /// Boots are not clearly faster with a replay.
     NoGain(Worth),
     /// The same, and this boot tries again.
@@ -94,6 +100,7 @@ impl fmt::Display for Reason {
             Self::Foreign => {
                 f.write_str("the profile is another system's until this boot is added")
             }
+            Self::Stale => f.write_str("the last boot read more that is not in the profile"),
             Self::NoGain(worth) => no_gain(worth, f),
             Self::Retry => f.write_str("earlier boots gained nothing; this one tries again"),
             Self::Compared => f.write_str("some boots go without, for comparison"),
@@ -163,7 +170,7 @@ fn mode(history: &History, facts: &Facts, untypical: Option<Untypical>) -> (Mode
         Wish::Nothing(word) => return (Mode::Idle, Reason::CommandLine(word.clone())),
         Wish::Plain => return (Mode::Plain, asked_for("plain")),
         Wish::Record => return (Mode::Recorded, asked_for("record")),
-        Wish::Replay | Wish::Usual => {}
+        Wish::Replay | Wish::Refresh | Wish::Usual => {}
     }
     let boots = history.boots();
     // Not even when asked for: the word may stand in a boot loader's settings for good.
@@ -181,11 +188,13 @@ fn mode(history: &History, facts: &Facts, untypical: Option<Untypical>) -> (Mode
         Stored::Missing | Stored::Unusable(_) => return (Mode::Plain, Reason::NoGain(worth)),
         Stored::Own | Stored::Foreign => {}
     }
-    if facts.wish == Wish::Replay {
-        return (Mode::Replayed, asked_for("replay"));
+    match facts.wish {
+        Wish::Replay => return (Mode::Replayed, asked_for("replay")),
+        Wish::Refresh => return (Mode::Refreshed, asked_for("refresh")),
+        _ => {}
     }
     if facts.profile == Stored::Foreign {
-        return (Mode::Replayed, Reason::Foreign);
+        return (Mode::Refreshed, Reason::Foreign);
     }
     if !gains {
         let plain = boots.iter().rev().take_while(|boot| !boot.mode.replays());
@@ -195,7 +204,10 @@ fn mode(history: &History, facts: &Facts, untypical: Option<Untypical>) -> (Mode
         };
     }
     if let Some(what) = untypical {
-        return (Mode::Replayed, Reason::Changed(what));
+        return (Mode::Refreshed, Reason::Changed(what));
+    }
+    if is_stale(boots) {
+        return (Mode::Refreshed, Reason::Stale);
     }
     match is_due_without(boots, worth.verdict) {
         true => (Mode::Recorded, Reason::Compared),
@@ -245,6 +257,22 @@ fn failures(boots: &[Boot]) -> usize {
             && next.measured.is_some()
     };
     boots.windows(2).filter(failed).count()
+}
+
+/// Whether boots read more and more that is not in the profile. Some of it never is, such as logs:
+/// as much as the first replayed boot after a recording misses.
+fn is_stale(boots: &[Boot]) -> bool {
+    let since = boots.iter().rev().take_while(|boot| !boot.mode.records());
+    let reads = since.filter(|boot| boot.mode.replays());
+    let mut reads = reads.filter_map(|boot| boot.typical()?.reads);
+    let Some(last) = reads.next() else {
+        return false;
+    };
+    let Some(first) = reads.last() else {
+        return false;
+    };
+    let more_bytes = last.missed_bytes().saturating_sub(first.missed_bytes());
+    more_bytes > STALE_BYTES_MIN.max(last.disk_bytes / STALE_SHARE)
 }
 
 /// Whether it is time for a boot without a replay. After the recording, which is one, the fifth and

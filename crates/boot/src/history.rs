@@ -24,22 +24,24 @@ pub enum Mode {
     Plain,
     /// It is timed and recorded in full.
     Recorded,
-    /// It is timed and recorded in full, and the profile is replayed. Pages that only the replay
-    /// needs are not recorded.
+    /// It is timed, and the profile is replayed.
     Replayed,
+    /// The same, and it is recorded in full, which takes processor time. Pages that only the replay
+    /// needs are not recorded.
+    Refreshed,
 }
 
 impl Mode {
     /// Whether the profile is replayed.
     #[must_use]
     pub const fn replays(self) -> bool {
-        matches!(self, Self::Replayed)
+        matches!(self, Self::Replayed | Self::Refreshed)
     }
 
     /// Whether all reads are recorded.
     #[must_use]
     pub const fn records(self) -> bool {
-        matches!(self, Self::Recorded | Self::Replayed)
+        matches!(self, Self::Recorded | Self::Refreshed)
     }
 }
 
@@ -85,6 +87,26 @@ pub struct Measured {
     /// Sum of the times that processes waited for disks until then, in ns; `None` where nothing
     /// was recorded.
     pub stall_ns: Option<u64>,
+    /// What disks were read for until then; `None` where it isn't known.
+    #[serde(default)]
+    pub reads: Option<Reads>,
+}
+
+/// What all disks of a machine were read for, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reads {
+    /// In all.
+    pub disk_bytes: u64,
+    /// By the replay.
+    pub replay_bytes: u64,
+}
+
+impl Reads {
+    /// What the boot itself read, since it was not replayed, or not in time.
+    #[must_use]
+    pub const fn missed_bytes(self) -> u64 {
+        self.disk_bytes.saturating_sub(self.replay_bytes)
+    }
 }
 
 /// One boot.

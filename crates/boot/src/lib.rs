@@ -18,7 +18,7 @@ mod worth;
 pub use command_line::{Wish, wish};
 pub use decision::{Decision, Facts, RETRY_EVERY, Reason, Stored, decide};
 pub use history::{
-    BOOTS_MAX, Boot, History, HistoryError, Measured, Mode, TEXT_BYTES_MAX, Untypical,
+    BOOTS_MAX, Boot, History, HistoryError, Measured, Mode, Reads, TEXT_BYTES_MAX, Untypical,
 };
 pub use needs::{FileNeed, UnitNeeds, file_needs, unit_needs};
 pub use parts::{Part, parts};

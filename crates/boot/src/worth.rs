@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use serde::Serialize;
 
-use crate::history::{History, Mode};
+use crate::history::{Boot, History, Mode};
 
 /// Boots of each kind that are needed for a judgement.
 pub const JUDGED_MIN: usize = 3;
@@ -134,7 +134,12 @@ fn verdict(worth: &Worth) -> Verdict {
 
 fn latest(history: &History, replayed: bool) -> Vec<u64> {
     let boots = history.boots().iter().rev();
-    let of_kind = boots.filter(|boot| boot.counts() && boot.mode.replays() == replayed);
+    // A recorder beside a replay takes time that the replay is not to blame for.
+    let is_of_kind = |boot: &&Boot| match replayed {
+        true => boot.mode == Mode::Replayed,
+        false => !boot.mode.replays(),
+    };
+    let of_kind = boots.filter(|boot| boot.counts()).filter(is_of_kind);
     let times = of_kind.filter_map(|boot| boot.measured.map(|measured| measured.target_ns));
     times.take(JUDGED_MAX).collect()
 }

@@ -2,8 +2,8 @@
 //! Rows of boots of a machine that is made up: what each is given follows from those before it.
 
 use foreread_boot::{
-    BOOTS_MAX, Boot, Decision, Facts, History, JUDGED_MIN, Measured, Mode, RETRY_EVERY, Reason,
-    Stored, Untypical, Verdict, Wish, decide, worth,
+    BOOTS_MAX, Boot, Decision, Facts, History, JUDGED_MIN, Measured, Mode, RETRY_EVERY, Reads,
+    Reason, Stored, Untypical, Verdict, Wish, decide, worth,
 };
 use proptest::prelude::*;
 
@@ -20,6 +20,8 @@ struct Machine {
     warm_ns: u64,
     /// What is recorded of a boot without.
     stall_ns: u64,
+    /// What disks are read for.
+    reads: Reads,
 }
 
 impl Machine {
@@ -31,6 +33,7 @@ impl Machine {
             cold_ns,
             warm_ns,
             stall_ns: cold_ns / 2,
+            reads: Reads::default(),
         }
     }
 
@@ -79,6 +82,7 @@ impl Machine {
             let measured = Measured {
                 target_ns,
                 stall_ns,
+                reads: Some(self.reads),
             };
             assert!(self.history.confirm(&id, measured, None));
             self.has_profile |= decision.mode.records();
@@ -225,10 +229,31 @@ fn what_changes_is_recorded_beside_the_replay_and_its_time_does_not_count() {
     for (facts, untypical) in changes {
         let before = worth(&machine.history).with;
         let decision = machine.boot_with(&facts, 100 * SECOND_NS, |_| true);
-        assert_eq!(decision.mode, Mode::Replayed);
+        assert_eq!(decision.mode, Mode::Refreshed);
         assert_eq!(decision.reason, Reason::Changed(untypical));
         assert_eq!(worth(&machine.history).with, before);
     }
+}
+
+#[test]
+fn a_profile_that_misses_more_and_more_is_refreshed_once() {
+    let mut machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
+    machine.usual_boots(7);
+    let replayed = |disk_mib: u64, replay_mib: u64| Reads {
+        disk_bytes: disk_mib << 20,
+        replay_bytes: replay_mib << 20,
+    };
+    // Some of what a boot reads is never in the profile.
+    machine.reads = replayed(40, 30);
+    assert_eq!(machine.usual_boots(2), [Mode::Replayed; 2]);
+    machine.reads = replayed(45, 30);
+    assert_eq!(machine.usual_boots(1), [Mode::Replayed]);
+    let facts = machine.facts();
+    let decision = machine.boot(&facts, |_| true);
+    assert_eq!(decision.mode, Mode::Refreshed);
+    assert_eq!(decision.reason, Reason::Stale);
+    // From then on that is what is missed.
+    assert_eq!(machine.usual_boots(3), [Mode::Replayed; 3]);
 }
 
 #[test]
@@ -239,7 +264,7 @@ fn what_is_found_during_the_boot_makes_it_untypical_too() {
     let id = machine.history.boots().last().unwrap().id.clone();
     let measured = Measured {
         target_ns: SECOND_NS,
-        stall_ns: None,
+        ..Measured::default()
     };
     assert!(
         machine
@@ -290,6 +315,7 @@ fn the_command_line_has_the_last_word_but_not_against_safety() {
     assert_eq!(with(Wish::Record).mode, Mode::Recorded);
     assert_eq!(with(Wish::Usual).mode, Mode::Plain);
     assert_eq!(with(Wish::Replay).mode, Mode::Replayed);
+    assert_eq!(with(Wish::Refresh).mode, Mode::Refreshed);
     let facts = Facts {
         wish: Wish::Replay,
         ..machine.facts()
@@ -311,7 +337,7 @@ fn a_profile_of_another_machine_is_replayed_and_made_the_own_one() {
         )
     };
     let foreign = with(Stored::Foreign);
-    assert_eq!(foreign.mode, Mode::Replayed);
+    assert_eq!(foreign.mode, Mode::Refreshed);
     assert_eq!(foreign.reason, Reason::Foreign);
     let unusable = with(Stored::Unusable("it is cut off".to_owned()));
     assert_eq!(unusable.mode, Mode::Recorded);
@@ -338,13 +364,16 @@ prop_compose! {
         id in "\\PC{0,300}",
         mode in prop_oneof![
             Just(Mode::Idle), Just(Mode::Plain), Just(Mode::Recorded), Just(Mode::Replayed),
+            Just(Mode::Refreshed),
         ],
         untypical in proptest::option::weighted(0.2, Just(Untypical::Checked)),
         times in proptest::option::weighted(
             0.8, (any::<u64>(), proptest::option::of(any::<u64>())),
         ),
+        bytes in proptest::option::of(any::<(u64, u64)>()),
     ) -> Boot {
-        let measured = times.map(|(target_ns, stall_ns)| Measured { target_ns, stall_ns });
+        let reads = bytes.map(|(disk_bytes, replay_bytes)| Reads { disk_bytes, replay_bytes });
+        let measured = times.map(|(target_ns, stall_ns)| Measured { target_ns, stall_ns, reads });
         Boot { id, started_unix_s: 0, kernel: "k".repeat(300), mode, untypical, measured }
     }
 }

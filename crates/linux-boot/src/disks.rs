@@ -2,7 +2,10 @@
 //! Whether disks are read from.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+use foreread_boot::Reads;
 
 /// Reads of all disks in a second below which they count as quiet: the journal and timers read a
 /// little now and then.
@@ -41,6 +44,43 @@ impl Quiet {
     }
 }
 
+/// What disks were read for since the kernel started, and this process's part of that. `None` where
+/// the kernel doesn't count it.
+pub fn reads_so_far() -> Option<Reads> {
+    let sectors = disk_sectors(&fs::read_to_string("/proc/diskstats").ok()?, &is_disk);
+    Some(Reads {
+        disk_bytes: sectors.saturating_mul(512),
+        replay_bytes: own_bytes(&fs::read_to_string("/proc/self/io").ok()?)?,
+    })
+}
+
+/// Whether it is a disk, and no partition of one, no mapping of others, and nothing in memory.
+fn is_disk(name: &str) -> bool {
+    let path = Path::new("/sys/block").join(name);
+    let has = |what: &str| {
+        let entries = fs::read_dir(path.join(what));
+        entries.is_ok_and(|mut entries| entries.next().is_some())
+    };
+    // A partition has no entry there. Memory and loop devices belong to no bus.
+    path.join("device").exists() && !has("slaves")
+}
+
+/// Of `/proc/diskstats`: the sixth field is sectors read.
+fn disk_sectors(text: &str, is_disk: &dyn Fn(&str) -> bool) -> u64 {
+    let of_disks = text.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let sectors = fields.get(5)?.parse::<u64>().ok()?;
+        is_disk(fields.get(2)?).then_some(sectors)
+    });
+    of_disks.fold(0, u64::saturating_add)
+}
+
+/// Of `/proc/PID/io`: what was read from disks for a process.
+fn own_bytes(text: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    lines.find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())
+}
+
 /// Reads that all disks have completed.
 fn reads() -> u64 {
     of_text(&fs::read_to_string("/proc/diskstats").unwrap_or_default())
@@ -59,6 +99,19 @@ fn of_text(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sectors_of_disks_count_and_those_of_partitions_do_not() {
+        let text = "254 0 vda 10 2 800 5 1 0 8 1 0 1 6\n254 1 vda1 9 2 700 5 1 0 8 1 0 1 6\n\
+                    7 0 loop0 5 0 40 0\nbroken line\n";
+        assert_eq!(disk_sectors(text, &|name| name == "vda"), 800);
+        assert_eq!(disk_sectors("", &|_| true), 0);
+        assert_eq!(
+            own_bytes("rchar: 9\nread_bytes: 4096\nwrite_bytes: 1\n"),
+            Some(4096)
+        );
+        assert_eq!(own_bytes("read_bytes: much\n"), None);
+    }
 
     #[test]
     fn reads_of_all_disks_are_added_up() {

@@ -15,6 +15,10 @@ pub struct Machine {
     pub kernel: String,
     /// What the command line asks for.
     pub wish: Wish,
+}
+
+/// What files of the root file system tell of a boot.
+pub struct Signs {
     /// No machine-id is set yet: see machine-id(5), "First boot semantics".
     pub is_first_boot: bool,
     /// SELinux was told to label all files anew.
@@ -24,14 +28,20 @@ pub struct Machine {
 impl Machine {
     pub fn look() -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let machine_id = text("/etc/machine-id");
-        let machine_id = machine_id.trim();
         Self {
             boot_id: text("/proc/sys/kernel/random/boot_id").trim().to_owned(),
             kernel: kernel_release(),
             wish: wish(&text("/proc/cmdline")),
+        }
+    }
+}
+
+impl Signs {
+    pub fn look() -> Self {
+        let machine_id = fs::read_to_string("/etc/machine-id").unwrap_or_default();
+        Self {
             is_first_boot: Path::new("/run/systemd/first-boot").exists()
-                || machine_id == "uninitialized",
+                || machine_id.trim() == "uninitialized",
             relabels: Path::new("/.autorelabel").exists(),
         }
     }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use foreread_boot::{Boot, History, Measured};
+use foreread_boot::{Boot, History, Measured, Reads};
 
 use crate::state::{StateDirectory, StateError};
 use crate::systemd;
@@ -37,6 +37,8 @@ pub struct Reached {
     pub served_from: Duration,
     /// Sum of the times that processes waited for disks, in ns.
     pub stall_ns: Option<u64>,
+    /// What disks were read for, of a boot with a replay.
+    pub reads: Option<Reads>,
 }
 
 /// What has become of it.
@@ -187,5 +189,6 @@ fn measured(reached: Reached) -> Measured {
     Measured {
         target_ns: u64::try_from(target.as_nanos()).unwrap_or(u64::MAX),
         stall_ns: reached.stall_ns,
+        reads: reached.reads,
     }
 }

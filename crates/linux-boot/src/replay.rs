@@ -37,9 +37,9 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Starts the parts that are mounted: with metadata, and with data from [`Replay::release`] on,
-    /// or after 50 ms. All together bring in `budget_bytes` at most.
-    pub fn start(profile: &Profile, budget_bytes: u64) -> Self {
+    /// Starts the parts that are mounted. All together bring in `budget_bytes` at most. With
+    /// `is_held` that is metadata only, and data from [`Replay::release`] on, or after 50 ms.
+    pub fn start(profile: &Profile, budget_bytes: u64, is_held: bool) -> Self {
         let mut replay = Self {
             executor: Executor::default(),
             plan: ReadPlan::from(profile),
@@ -47,7 +47,7 @@ impl Replay {
             fetches: Vec::new(),
             mounts: MountTable::default(),
             left_bytes: budget_bytes,
-            is_held: true,
+            is_held,
         };
         replay.look();
         replay

@@ -21,8 +21,8 @@ use foreread_sys::rights::{Capability, keep_only};
 use foreread_sys::service_manager::ServiceManager;
 use thiserror::Error;
 
-use crate::disks::Quiet;
-use crate::facts::Machine;
+use crate::disks::{Quiet, reads_so_far};
+use crate::facts::{Machine, Signs};
 use crate::keeper::{Keeper, Reached, Told};
 use crate::replay::{Brought, Replay};
 use crate::server::Server;
@@ -233,17 +233,35 @@ impl Begun {
         let mut manager = ServiceManager::of_environment();
         let machine = Machine::look();
         let state = &settings.state;
+        let facts = Facts {
+            kernel: &machine.kernel,
+            wish: machine.wish.clone(),
+            profile: stored,
+            packages_changed: false,
+            is_first_boot: false,
+            relabels: false,
+        };
+        // Each look at the disk waits for seeks among those of the boot. So a replay that needs no
+        // further look begins at once.
+        let start_replay = |mode: Mode| {
+            let replayed = profile.as_ref().filter(|_| mode.replays());
+            replayed.map(|profile| Replay::start(profile, budget_bytes(), mode.records()))
+        };
+        let mut replay = start_replay(decide(&history, &facts).mode);
+        let signs = Signs::look();
         let decision = decide(
             &history,
             &Facts {
-                kernel: &machine.kernel,
-                wish: machine.wish.clone(),
-                profile: stored,
                 packages_changed: state.packages_changed(),
-                is_first_boot: machine.is_first_boot,
-                relabels: machine.relabels,
+                is_first_boot: signs.is_first_boot,
+                relabels: signs.relabels,
+                ..facts
             },
         );
+        match decision.mode.replays() {
+            true => replay = replay.or_else(|| start_replay(decision.mode)),
+            false => replay = None,
+        }
         tell(&format!("{}: {}", what(decision.mode), decision.reason));
         let mut served = Served {
             decision: decision.clone(),
@@ -270,8 +288,6 @@ impl Begun {
             manager.ready();
             return Ok(served);
         };
-        let replayed = profile.as_ref().filter(|_| decision.mode.replays());
-        let mut replay = replayed.map(|profile| Replay::start(profile, budget_bytes()));
         let recorder = decision
             .mode
             .records()
@@ -376,6 +392,7 @@ impl Session<'_> {
             at,
             served_from: self.served_from,
             stall_ns: recorder.map(|recorder| recorder.recorder.counts().stall_ns),
+            reads: self.replay.as_ref().and_then(|_| reads_so_far()),
         });
     }
 
@@ -520,6 +537,7 @@ fn what(mode: Mode) -> &'static str {
         Mode::Plain => "this boot is timed only",
         Mode::Recorded => "this boot is recorded",
         Mode::Replayed => "this boot is replayed",
+        Mode::Refreshed => "this boot is replayed and recorded",
     }
 }
 

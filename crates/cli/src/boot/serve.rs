@@ -26,6 +26,8 @@ struct ServedJson {
     /// Time from the start of init to the target; null if the boot did not get there.
     target_ns: Option<u64>,
     stall_ns: Option<u64>,
+    /// What disks were read for until then; null without a replay.
+    reads: Option<foreread_boot::Reads>,
     /// Null without a replay.
     replay: Option<ReplayJson>,
     /// Null without a recording.
@@ -124,6 +126,7 @@ fn document(served: &Served) -> ServedJson {
         untypical: served.decision.untypical,
         target_ns: served.measured.map(|measured| measured.target_ns),
         stall_ns: served.measured.and_then(|measured| measured.stall_ns),
+        reads: served.measured.and_then(|measured| measured.reads),
         replay: served.replay.map(|brought| ReplayJson {
             planned_pages: brought.planned_pages,
             cached_pages: brought.cached_pages,

@@ -166,6 +166,7 @@ fn boots(history: &History) -> String {
                 Mode::Plain => "timed",
                 Mode::Recorded => "recorded",
                 Mode::Replayed => "replayed",
+                Mode::Refreshed => "refreshed",
             }
             .to_owned(),
             time(boot.measured.map(|measured| measured.target_ns)),
