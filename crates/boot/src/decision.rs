@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::command_line::Wish;
 use crate::history::{Boot, History, Mode, Untypical};
-use crate::worth::{Verdict, Worth, worth};
+use crate::worth::{Verdict, Worth, comparable, worth};
 
 /// Where a replay gains nothing, one boot in this many tries it again.
 pub const RETRY_EVERY: usize = 16;
@@ -278,9 +278,7 @@ fn is_stale(boots: &[Boot]) -> bool {
 /// Whether it is time for a boot without a replay. After the recording, which is one, the fifth and
 /// the seventh boot are, so that there are three of each kind; then every eighth.
 fn is_due_without(boots: &[Boot], verdict: Verdict) -> bool {
-    let without = boots
-        .iter()
-        .filter(|boot| boot.counts() && !boot.mode.replays());
+    let without = comparable(boots).filter(|boot| !boot.mode.replays());
     let with_before = match (verdict, without.count()) {
         (Verdict::Unclear, _) => 1,
         (_, 0 | 1) => 3,

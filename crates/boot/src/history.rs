@@ -82,8 +82,12 @@ impl fmt::Display for Untypical {
 /// What was measured of a boot that has reached its target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
-    /// From the start of the init of the root file system to the default target, in ns.
+    /// To the default target, in ns: from the start of the init of the root file system, or from
+    /// when the initramfs had mounted that.
     pub target_ns: u64,
+    /// Whether it is from the initramfs on. A replay that begins there changes when init starts.
+    #[serde(default)]
+    pub from_initramfs: bool,
     /// Sum of the times that processes waited for disks until then, in ns; `None` where nothing
     /// was recorded.
     pub stall_ns: Option<u64>,

@@ -89,7 +89,8 @@ impl Worth {
     }
 }
 
-/// Judges from the latest [`JUDGED_MAX`] typical boots of each kind.
+/// Judges from the latest [`JUDGED_MAX`] typical boots of each kind. Times from the initramfs on
+/// and times from init on are not held against each other: those count that the latest boot has.
 #[must_use]
 pub fn worth(history: &History) -> Worth {
     let with = latest(history, true);
@@ -133,15 +134,22 @@ fn verdict(worth: &Worth) -> Verdict {
 }
 
 fn latest(history: &History, replayed: bool) -> Vec<u64> {
-    let boots = history.boots().iter().rev();
     // A recorder beside a replay takes time that the replay is not to blame for.
     let is_of_kind = |boot: &&Boot| match replayed {
         true => boot.mode == Mode::Replayed,
         false => !boot.mode.replays(),
     };
-    let of_kind = boots.filter(|boot| boot.counts()).filter(is_of_kind);
+    let of_kind = comparable(history.boots()).rev().filter(is_of_kind);
     let times = of_kind.filter_map(|boot| boot.measured.map(|measured| measured.target_ns));
     times.take(JUDGED_MAX).collect()
+}
+
+/// Typical boots whose times may be held against that of the latest one.
+pub(crate) fn comparable(boots: &[Boot]) -> impl DoubleEndedIterator<Item = &Boot> {
+    let begin = |boot: &Boot| boot.typical().map(|measured| measured.from_initramfs);
+    let typical = boots.iter().filter(|boot| boot.counts());
+    let latest = typical.clone().next_back().and_then(begin);
+    typical.filter(move |boot| begin(boot) == latest)
 }
 
 fn faster_pairs_permille(with: &[u64], without: &[u64]) -> Option<u64> {

@@ -22,6 +22,7 @@ struct Machine {
     stall_ns: u64,
     /// What disks are read for.
     reads: Reads,
+    from_initramfs: bool,
 }
 
 impl Machine {
@@ -34,6 +35,7 @@ impl Machine {
             warm_ns,
             stall_ns: cold_ns / 2,
             reads: Reads::default(),
+            from_initramfs: false,
         }
     }
 
@@ -81,6 +83,7 @@ impl Machine {
             let stall_ns = (decision.mode != Mode::Plain).then_some(self.stall_ns);
             let measured = Measured {
                 target_ns,
+                from_initramfs: self.from_initramfs,
                 stall_ns,
                 reads: Some(self.reads),
             };
@@ -257,6 +260,23 @@ fn a_profile_that_misses_more_and_more_is_refreshed_once() {
 }
 
 #[test]
+fn times_from_the_initramfs_on_are_not_held_against_those_from_init_on() {
+    let mut machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
+    machine.usual_boots(7);
+    assert_eq!(worth(&machine.history).verdict, Verdict::Gains);
+    machine.from_initramfs = true;
+    machine.usual_boots(1);
+    let judged = worth(&machine.history);
+    assert_eq!(judged.verdict, Verdict::TooFew);
+    let boots = judged.with.map_or(0, |s| s.boots) + judged.without.map_or(0, |s| s.boots);
+    assert_eq!(boots, 1);
+    // Three without a replay are needed again.
+    let modes = machine.usual_boots(9);
+    assert_eq!(modes.iter().filter(|mode| !mode.replays()).count(), 3);
+    assert_eq!(worth(&machine.history).verdict, Verdict::Gains);
+}
+
+#[test]
 fn what_is_found_during_the_boot_makes_it_untypical_too() {
     let mut machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
     machine.usual_boots(2);
@@ -373,7 +393,9 @@ prop_compose! {
         bytes in proptest::option::of(any::<(u64, u64)>()),
     ) -> Boot {
         let reads = bytes.map(|(disk_bytes, replay_bytes)| Reads { disk_bytes, replay_bytes });
-        let measured = times.map(|(target_ns, stall_ns)| Measured { target_ns, stall_ns, reads });
+        let measured = times.map(|(target_ns, stall_ns)| Measured {
+            target_ns, from_initramfs: target_ns % 2 == 0, stall_ns, reads,
+        });
         Boot { id, started_unix_s: 0, kernel: "k".repeat(300), mode, untypical, measured }
     }
 }

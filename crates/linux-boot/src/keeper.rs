@@ -35,6 +35,8 @@ pub struct Reached {
     pub at: Duration,
     /// When we were started, since the kernel was.
     pub served_from: Duration,
+    /// Whether that was in the initramfs.
+    pub from_initramfs: bool,
     /// Sum of the times that processes waited for disks, in ns.
     pub stall_ns: Option<u64>,
     /// What disks were read for, of a boot with a replay.
@@ -184,10 +186,14 @@ impl Keeper {
 }
 
 fn measured(reached: Reached) -> Measured {
-    let from = systemd::init_started().unwrap_or(reached.served_from);
+    let from = match reached.from_initramfs {
+        true => reached.served_from,
+        false => systemd::init_started().unwrap_or(reached.served_from),
+    };
     let target = reached.at.saturating_sub(from);
     Measured {
         target_ns: u64::try_from(target.as_nanos()).unwrap_or(u64::MAX),
+        from_initramfs: reached.from_initramfs,
         stall_ns: reached.stall_ns,
         reads: reached.reads,
     }

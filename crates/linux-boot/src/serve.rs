@@ -173,7 +173,10 @@ pub fn serve_from_initramfs(
         // It may be on another file system, which is not mounted yet.
         return Ok(None);
     }
-    let begun = Begun::read(&state, tell);
+    let begun = Begun {
+        from_initramfs: true,
+        ..Begun::read(&state, tell)
+    };
     let waited = Instant::now();
     while !root.is_complete() {
         let is_ended = interrupt.wait(LOOK_FOR_ROOT_EVERY).unwrap_or(false);
@@ -200,6 +203,7 @@ fn find_server(settings: &Settings) -> Result<Server, ServeError> {
 struct Begun {
     /// When we were started, since the kernel was.
     served_from: Duration,
+    from_initramfs: bool,
     history: History,
     profile: Option<Profile>,
     stored: Stored,
@@ -212,6 +216,7 @@ impl Begun {
         let (profile, stored) = state.profile();
         Self {
             served_from,
+            from_initramfs: false,
             history,
             profile,
             stored,
@@ -226,6 +231,7 @@ impl Begun {
     ) -> Result<Served, ServeError> {
         let Self {
             served_from,
+            from_initramfs,
             history,
             profile,
             stored,
@@ -302,6 +308,7 @@ impl Begun {
             settings,
             begun: Instant::now(),
             served_from,
+            from_initramfs,
             keeper,
             replay,
             recorder,
@@ -322,6 +329,7 @@ struct Session<'a> {
     settings: &'a Settings,
     begun: Instant,
     served_from: Duration,
+    from_initramfs: bool,
     keeper: Keeper,
     replay: Option<Replay>,
     recorder: Option<MachineRecorder>,
@@ -391,6 +399,7 @@ impl Session<'_> {
         self.keeper.reached(Reached {
             at,
             served_from: self.served_from,
+            from_initramfs: self.from_initramfs,
             stall_ns: recorder.map(|recorder| recorder.recorder.counts().stall_ns),
             reads: self.replay.as_ref().and_then(|_| reads_so_far()),
         });
