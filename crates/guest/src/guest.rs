@@ -329,21 +329,15 @@ impl<'lab> Guest<'lab> {
         Ok((ended?, modelled))
     }
 
-    /// Writes the kernel's initial archive, followed by one with the script and the files. The
-    /// kernel unpacks both.
+    /// Writes an archive with the script and the files, followed by the kernel's initial archive.
+    /// The kernel unpacks both.
     fn write_archive(&self, path: &Path) -> Result<(), GuestError> {
         let initrd = match self.machine {
             Some(machine) => machine.initrd(self.kernel)?,
             None => self.kernel.initrd(),
         };
         let failed = || GuestError::at("write", path);
-        let mut out = BufWriter::new(File::create(path).map_err(failed())?);
-        let mut base = File::open(&initrd).map_err(GuestError::at("open", &initrd))?;
-        let bytes = io::copy(&mut base, &mut out).map_err(failed())?;
-        // An archive begins at a multiple of 4, also behind a compressed one.
-        let padding = [0; 4];
-        out.write_all(&padding[..(bytes.wrapping_neg() % 4) as usize])
-            .map_err(failed())?;
+        let out = BufWriter::new(File::create(path).map_err(failed())?);
         let mut archive = Archive::new(out);
         archive.directory("x").map_err(failed())?;
         let script = format!("#!/bin/sh\n. /usr/local/lib/guest.sh\n{}\n", self.script);
@@ -356,8 +350,11 @@ impl<'lab> Guest<'lab> {
                 .file(&format!("x/{name}"), &content)
                 .map_err(failed())?;
         }
-        archive.finish().map_err(failed())?;
-        Ok(())
+        // Behind a compressed archive the kernel may find no other.
+        let mut out = archive.finish().map_err(failed())?;
+        let mut base = File::open(&initrd).map_err(GuestError::at("open", &initrd))?;
+        io::copy(&mut base, &mut out).map_err(failed())?;
+        out.flush().map_err(failed())
     }
 
     /// How QEMU ended, or why it was stopped.

@@ -27,6 +27,12 @@ impl Kernel {
         self.folder.join("vmlinuz")
     }
 
+    /// Its configuration.
+    #[must_use]
+    pub fn config(&self) -> PathBuf {
+        self.folder.join("config")
+    }
+
     /// The archive that finds and mounts the root disk.
     pub(crate) fn initrd(&self) -> PathBuf {
         self.folder.join("initrd.cpio")

@@ -8,7 +8,6 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use foreread_model::{DiskModel, DiskParameters};
 use tempfile::TempDir;
@@ -106,27 +105,15 @@ impl Machine {
         }
     }
 
-    /// From now on it starts from this archive, and not from the lab's.
+    /// From now on it starts from this archive of a kernel, and not from the lab's.
     pub fn set_initrd(&mut self, initrd: PathBuf) {
         self.initrd = Some(initrd);
     }
 
-    /// Mounts its root disk at a folder of this machine while `change` runs.
-    ///
-    /// # Errors
-    /// It can't be mounted or unmounted, and those of `change`.
-    pub fn while_mounted<R>(
-        &self,
-        change: impl FnOnce(&Path) -> Result<R, GuestError>,
-    ) -> Result<R, GuestError> {
-        let top = self.folder.path().join("top");
-        std::fs::create_dir_all(&top).map_err(GuestError::at("make", &top))?;
-        let mut mount = Command::new("mount");
-        mount.args(["-o", "loop"]).arg(self.disks[0].file.as_path());
-        run(mount.arg(&top))?;
-        let changed = change(&top);
-        run(Command::new("umount").arg(&top))?;
-        changed
+    /// The file with the content of its root disk, to be changed while no guest has the machine.
+    #[must_use]
+    pub fn root_image(&self) -> &Path {
+        &self.disks[0].file
     }
 
     /// The archive that a kernel starts from.
@@ -181,16 +168,4 @@ pub fn driver_numbers(parameters: &DiskParameters) -> String {
         parameters.gap_ns,
     ];
     numbers.map(|number| number.to_string()).join(",")
-}
-
-fn run(command: &mut Command) -> Result<(), GuestError> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let failed = |why: String| GuestError::Unexpected(format!("{name} failed: {why}"));
-    let done = command
-        .output()
-        .map_err(|error| failed(error.to_string()))?;
-    match done.status.success() {
-        true => Ok(()),
-        false => Err(failed(String::from_utf8_lossy(&done.stderr).trim().into())),
-    }
 }

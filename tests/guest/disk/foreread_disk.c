@@ -13,15 +13,20 @@
  * Parameters of the module:
  *   disks     NAME:NUMBER,NUMBER,...;NAME:... the numbers are those of fr_disk_parameters
  *   counters  read only; a line a disk: name, requests, bytes, busy ns, seeks, gaps
+ *
+ * The first reads of each disk are in /sys/kernel/debug/foreread_disk/NAME: a `struct fr_record`
+ * each, of which the last ones are zero.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/blk-mq.h>
+#include <linux/debugfs.h>
 #include <linux/hrtimer.h>
 #include <linux/io.h>
 #include <linux/module.h>
 #include <linux/pci.h>
 #include <linux/version.h>
+#include <linux/vmalloc.h>
 
 #include "model.h"
 
@@ -30,9 +35,21 @@
 #define FR_NUMBERS (sizeof(struct fr_disk_parameters) / sizeof(fr_u64))
 #define FR_DISKS_MAX 16
 
+#define FR_RECORDS_MAX 16384
+
 static char *disks;
 module_param(disks, charp, 0444);
 MODULE_PARM_DESC(disks, "NAME:NUMBER,...;... in the order of PCI addresses");
+
+/* A read, for who wants to know in which order a disk is asked. */
+struct fr_record {
+	u64 arrived_ns;
+	u64 done_ns;
+	u64 offset_bytes;
+	u32 length_bytes;
+	u32 is_ahead; /* by readahead of the kernel */
+	char command[TASK_COMM_LEN]; /* of the thread that has issued it */
+};
 
 struct fr_device {
 	char name[FR_NAME_MAX];
@@ -43,11 +60,16 @@ struct fr_device {
 	/* Of the model. Its ids are tags. */
 	spinlock_t lock;
 	struct fr_disk model;
+	/* Of requests by tag: their number in records. */
+	u32 record_of[FR_DISK_QUEUE_MAX];
+	u32 record_count;
+	struct debugfs_blob_wrapper records;
 };
 
 static struct fr_device *devices[FR_DISKS_MAX];
 static unsigned int device_count;
 static int major;
+static struct dentry *directory;
 
 /* Copies between the pages of a request and the content, as a disk would by itself. */
 static void fr_copy(struct fr_device *device, struct request *request)
@@ -79,8 +101,13 @@ static unsigned int fr_take_done(struct fr_device *device, unsigned int tags[FR_
 	unsigned int count = model->done_count, i;
 	fr_u64 next_ns;
 
-	for (i = 0; i < count; i++)
+	for (i = 0; i < count; i++) {
+		struct fr_record *records = device->records.data;
+
 		tags[i] = model->done[i].id;
+		if (device->record_of[tags[i]] < FR_RECORDS_MAX)
+			records[device->record_of[tags[i]]].done_ns = model->done[i].done_ns;
+	}
 	model->done_count = 0;
 	next_ns = fr_disk_next_ns(model);
 	if (next_ns != FR_DISK_NEVER)
@@ -94,6 +121,22 @@ static void fr_tell_done(struct fr_device *device, const unsigned int *tags, uns
 
 	for (i = 0; i < count; i++)
 		blk_mq_complete_request(blk_mq_tag_to_rq(device->tags.tags[0], tags[i]));
+}
+
+/* With the lock. */
+static void fr_note(struct fr_device *device, const struct request *request, u64 now_ns)
+{
+	struct fr_record *record = device->records.data;
+
+	device->record_of[request->tag] = device->record_count;
+	if (!record || device->record_count == FR_RECORDS_MAX)
+		return;
+	record += device->record_count++;
+	record->arrived_ns = now_ns;
+	record->offset_bytes = (u64)blk_rq_pos(request) << SECTOR_SHIFT;
+	record->length_bytes = blk_rq_bytes(request);
+	record->is_ahead = !!(request->cmd_flags & REQ_RAHEAD);
+	memcpy(record->command, current->comm, TASK_COMM_LEN);
 }
 
 static enum hrtimer_restart fr_timer(struct hrtimer *timer)
@@ -116,6 +159,7 @@ static blk_status_t fr_queue(struct blk_mq_hw_ctx *context, const struct blk_mq_
 	struct request *request = data->rq;
 	unsigned int tags[FR_DISK_QUEUE_MAX], count;
 	unsigned long flags;
+	u64 now_ns;
 
 	blk_mq_start_request(request);
 	if (req_op(request) != REQ_OP_READ) {
@@ -123,7 +167,9 @@ static blk_status_t fr_queue(struct blk_mq_hw_ctx *context, const struct blk_mq_
 		return BLK_STS_OK;
 	}
 	spin_lock_irqsave(&device->lock, flags);
-	fr_disk_submit(&device->model, ktime_get_ns(), request->tag,
+	now_ns = ktime_get_ns();
+	fr_note(device, request, now_ns);
+	fr_disk_submit(&device->model, now_ns, request->tag,
 		       (fr_u64)blk_rq_pos(request) << SECTOR_SHIFT, blk_rq_bytes(request));
 	count = fr_take_done(device, tags);
 	spin_unlock_irqrestore(&device->lock, flags);
@@ -246,6 +292,9 @@ static int fr_probe(struct pci_dev *pci, const struct pci_device_id *id)
 	if (!device->model.parameters.capacity_bytes)
 		device->model.parameters.capacity_bytes = size;
 	spin_lock_init(&device->lock);
+	device->records.data = vzalloc(FR_RECORDS_MAX * sizeof(struct fr_record));
+	if (device->records.data)
+		device->records.size = FR_RECORDS_MAX * sizeof(struct fr_record);
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
 	hrtimer_setup(&device->timer, fr_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
 #else
@@ -276,6 +325,7 @@ static int fr_probe(struct pci_dev *pci, const struct pci_device_id *id)
 	error = device_add_disk(&pci->dev, device->gendisk, fr_groups);
 	if (error)
 		goto free_disk;
+	debugfs_create_blob(device->name, 0400, directory, &device->records);
 	devices[device_count++] = device;
 	return 0;
 
@@ -283,6 +333,7 @@ free_disk:
 	put_disk(device->gendisk);
 free_tags:
 	blk_mq_free_tag_set(&device->tags);
+	vfree(device->records.data);
 	return error;
 }
 
@@ -323,6 +374,7 @@ static struct pci_driver fr_driver = {
 /* The disks of a guest stay until its end: there is no unloading. */
 static int __init fr_init(void)
 {
+	directory = debugfs_create_dir(KBUILD_MODNAME, NULL);
 	major = register_blkdev(0, KBUILD_MODNAME);
 	if (major < 0)
 		return major;
