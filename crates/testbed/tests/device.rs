@@ -248,7 +248,7 @@ fn two_testbeds_on_one_thread_do_not_hold_each_other() {
 
 /// The file that a loop device is bound to now. A free device is soon somebody else's.
 fn backing_file(device: &Path) -> Option<Vec<u8>> {
-    let name = device.file_name().unwrap();
+    let name = device.file_name().expect("a device");
     fs::read(Path::new("/sys/block").join(name).join("loop/backing_file")).ok()
 }
 
