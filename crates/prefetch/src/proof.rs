@@ -104,6 +104,8 @@ pub struct Seen {
     pub own_bytes: u64,
     /// How often a processor was given to the program. One that waits for a read is given none.
     pub slices: u64,
+    /// Time for which the program, ready to run, waited for a processor.
+    pub delayed: Duration,
     /// Entries of the profile that the program came to, and the replay did not.
     pub signs: u64,
     /// The same of entries that other programs come to as well, such as those of its interpreter.
@@ -136,7 +138,10 @@ pub struct Proof {
     signs_needed: u64,
     /// Those that the next pause adds.
     signs_next: u64,
-    /// When the program read last, or went on after that, or the level was raised.
+    /// The program's own time: without what it waited for a processor. A machine that is busy makes
+    /// no silence.
+    own_at: Duration,
+    /// When, in that time, it read last, or went on after that, or the level was raised.
     silent_since: Duration,
     /// Whether it may still wait for the last read of its own.
     waits: bool,
@@ -158,6 +163,7 @@ impl Proof {
             seen: Seen::default(),
             signs_needed: signs,
             signs_next: signs,
+            own_at: Duration::ZERO,
             silent_since: Duration::ZERO,
             waits: false,
             quiet: QUIET,
@@ -203,11 +209,17 @@ impl Proof {
         let is_shared = seen.shared > self.seen.shared;
         let is_sign = came || seen.used_pages > self.seen.used_pages;
         self.followed.signs = seen.signs;
+        // Several processes may wait at the same time, so that this is more than has passed.
+        let passed = seen.at.saturating_sub(self.seen.at);
+        let delayed = seen.delayed.saturating_sub(self.seen.delayed);
+        self.own_at += passed.saturating_sub(delayed);
         // What can't be told any more, such as of a process that has ended, takes nothing back.
         self.seen = Seen {
             at: seen.at,
             own_bytes: seen.own_bytes.max(self.seen.own_bytes),
             slices: seen.slices,
+            // Of processes that have ended it is not known any more.
+            delayed: seen.delayed,
             signs: seen.signs.max(self.seen.signs),
             shared: seen.shared.max(self.seen.shared),
             used_pages: seen.used_pages.max(self.seen.used_pages),
@@ -221,7 +233,7 @@ impl Proof {
         let is_silent = own_bytes == 0;
         if self.waits && is_silent && has_run {
             self.waits = false;
-            self.silent_since = seen.at;
+            self.silent_since = self.own_at;
         }
         self.waits |= !is_silent;
         match self.is_proven {
@@ -229,7 +241,7 @@ impl Proof {
             false => self.look_at_unproven(is_silent, is_shared),
         }
         if !is_silent {
-            self.silent_since = seen.at;
+            self.silent_since = self.own_at;
         }
         self.allowance()
     }
@@ -262,17 +274,17 @@ impl Proof {
     }
 
     fn is_silent_for(&self, time: Duration) -> bool {
-        self.seen.at.saturating_sub(self.silent_since) >= time
+        self.own_at.saturating_sub(self.silent_since) >= time
     }
 
     fn raise(&mut self, most: u8) {
         self.level = (self.level + 1).min(most.max(self.level));
-        self.silent_since = self.seen.at;
+        self.silent_since = self.own_at;
     }
 
     fn pause(&mut self) {
         self.level = 0;
-        self.silent_since = self.seen.at;
+        self.silent_since = self.own_at;
         self.paused_at = self.seen.at;
         self.followed.pauses += 1;
     }
@@ -414,6 +426,26 @@ mod tests {
             ..Seen::default()
         };
         assert_eq!(look_from(&mut proof, 1, 40, waits_for_ours), Allowance::ALL);
+    }
+
+    #[test]
+    fn a_program_that_waits_for_a_processor_proves_nothing() {
+        let mut proof = Proof::new(false);
+        // It has begun as recorded, and reads something else each 100 ms. Meanwhile it is given a
+        // processor now and then, for a little.
+        look_from(&mut proof, 1, 2000, |at| Seen {
+            own_bytes: 32768 * (at / 100),
+            slices: at / 25,
+            signs: 1,
+            delayed: ms(at * 99 / 100),
+            ..Seen::default()
+        });
+        assert_eq!(
+            proof.allowance(),
+            Allowance::NOTHING,
+            "{:?}",
+            proof.followed()
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
 
 /// Processes that are looked at. A program that has more of them is seen in part.
 const PROCESSES_MAX: usize = 64;
@@ -18,6 +19,8 @@ pub struct TreeReads {
     pub read_bytes: u64,
     /// How often their first threads were given a processor.
     pub slices: u64,
+    /// How long these threads, which were ready to run, waited for a processor.
+    pub delayed: Duration,
     /// Their numbers.
     pub pids: Vec<u32>,
 }
@@ -38,9 +41,15 @@ pub fn tree_reads(pid: u32) -> Option<TreeReads> {
             pids.extend(children(pid));
         }
     }
+    let (mut slices, mut delayed_ns) = (0, 0);
+    for (delay_ns, count) in pids.iter().filter_map(|pid| schedule(*pid)) {
+        slices += count;
+        delayed_ns += delay_ns;
+    }
     Some(TreeReads {
         read_bytes: sum,
-        slices: pids.iter().filter_map(|pid| slices(*pid)).sum(),
+        slices,
+        delayed: Duration::from_nanos(delayed_ns),
         pids,
     })
 }
@@ -58,10 +67,12 @@ pub fn open_paths(pid: u32) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The third number of `schedstat`; `None` where the kernel keeps none.
-fn slices(pid: u32) -> Option<u64> {
+/// The second and third number of `schedstat`: ns of waiting for a processor, and how often one was
+/// given. `None` where the kernel keeps none.
+fn schedule(pid: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
-    text.split_whitespace().nth(2)?.parse().ok()
+    let mut numbers = text.split_whitespace().skip(1).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 fn read_bytes(io: &[u8]) -> Option<u64> {
@@ -103,6 +114,14 @@ mod tests {
         let path = path.into_os_string().into_vec();
         assert!(open_paths(std::process::id()).contains(&path));
         assert!(open_paths(0).is_empty());
+    }
+
+    #[test]
+    fn a_process_that_runs_was_given_a_processor() {
+        if let Some((_, slices)) = schedule(std::process::id()) {
+            assert!(slices > 0);
+        }
+        assert_eq!(schedule(0), None);
     }
 
     #[test]

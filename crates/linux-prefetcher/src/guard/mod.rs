@@ -11,7 +11,7 @@ mod signs;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use foreread_prefetch::proof::{Allowance, Followed, Proof, Seen};
 use foreread_profile::Profile;
@@ -131,7 +131,7 @@ impl Shared {
         if !signs.can_tell() && !in_doubt {
             return;
         }
-        let (mut own_bytes, mut slices) = (0, 0);
+        let (mut own_bytes, mut slices, mut delayed) = (0, 0, Duration::ZERO);
         while !self.is_over.load(Ordering::Relaxed) {
             let reads = match self.pid.load(Ordering::Relaxed) {
                 0 => None,
@@ -141,6 +141,7 @@ impl Shared {
             if let Some(reads) = reads {
                 own_bytes = own_bytes.max(reads.read_bytes);
                 slices = reads.slices;
+                delayed = reads.delayed;
                 // A process that waits for a file has it open.
                 let open = reads.pids.iter().filter(|_| has_read);
                 signs.take_open(open.flat_map(|pid| open_paths(*pid)));
@@ -150,6 +151,7 @@ impl Shared {
                 at: began.elapsed(),
                 own_bytes,
                 slices,
+                delayed,
                 signs: count.signs,
                 shared: count.shared,
                 used_pages: self.used_pages.load(Ordering::Relaxed),
