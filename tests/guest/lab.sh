@@ -5,7 +5,8 @@
 #
 #   lab.sh build                      builds what is missing; without network when all is there
 #   lab.sh update                     the same, and takes newer package versions where there are any
-#   lab.sh virtual                    builds what guests in virtual time need besides: the driver of their disks
+#   lab.sh virtual                    builds what guests in virtual time need besides: the driver of their disks,
+#                                     and the system with many services
 #   lab.sh image FILE                 writes the image of the root disk to FILE, to compare it
 #   lab.sh ext4 FOLDER FILE MIB       writes an ext4 file system with what FOLDER holds to FILE
 #
@@ -17,8 +18,9 @@
 #   kernels/NAME/          vmlinuz, config, vmlinux.btf, initrd.cpio, version, modules/
 #   kernels/NAME/virtual-KEY/  foreread_disk.ko and an initrd.cpio with it; KEY is made from the driver's source
 #   compiler/              a Debian 13 with a compiler and the headers of all kernels; builds their modules
-#   root-KEY.tar           the root file system; KEY is made from the versions of its packages
-#   root-KEY.ext4          the image: that and all kernels' modules; the same bytes each time it is built
+#   KIND-KEY.tar           the root file system; KEY is made from the versions of its packages. KIND is root,
+#                          or services: a system with many services, for whole boots in virtual time
+#   KIND-KEY.ext4          the image: that and all kernels' modules; the same bytes each time it is built
 #   lab                    names what belongs together: written last, so that it marks a complete lab
 #
 # build needs root for the root file system. Exit status: 0 done; 2 it can't be built here, with the
@@ -223,31 +225,32 @@ archive() {
     (cd "$1" && find . -mindepth 1 | sort | cpio --quiet --reproducible -o -H newc -R 0:0)
 }
 
-# The root file system as a tar: the packages of root.list from bookworm, one root for all kernels.
+# The root file system of kind $1 as a tar: the packages of its list from bookworm, one root for all kernels.
+# Sets $root to its key.
 build_root() {
-    local packages key
-    packages=$(lines "$here/root.list" | tr '\n' ',' | sed 's/,$//')
-    if [ -e "$lab/root" ] && [ -z "${refresh-}" ]; then
-        key=$(cat "$lab/root")
-        if [ -e "$lab/root-$key.tar" ] && [ "$(cat "$lab/root-$key.packages")" = "$packages" ]; then root=$key; return 0; fi
+    local kind=$1 packages key
+    packages=$(lines "$here/$kind.list" | tr '\n' ',' | sed 's/,$//')
+    if [ -e "$lab/$kind" ] && [ -z "${refresh-}" ]; then
+        key=$(cat "$lab/$kind")
+        if [ -e "$lab/$kind-$key.tar" ] && [ "$(cat "$lab/$kind-$key.packages")" = "$packages" ]; then root=$key; return 0; fi
     fi
     apt_directory root /dev/null debian bookworm debian-security bookworm-security
     key=$( (echo "$packages"; apt-get "${apt[@]}" -s install '?essential' ${packages//,/ } | sed -n 's/^Inst \([^ ]*\) (\([^ ]*\) .*/\1=\2/p') \
         | sha256sum | cut -c 1-12)
-    if [ ! -e "$lab/root-$key.tar" ]; then
+    if [ ! -e "$lab/$kind-$key.tar" ]; then
         [ "$(id -u)" -eq 0 ] || fail "the root file system of the guests is made as root: run sudo tests/guest/lab.sh build"
-        say "building the root file system"
+        say "building the root file system of $(lines "$here/$kind.list" | wc -l) packages and those they need"
         SOURCE_DATE_EPOCH=$epoch mmdebstrap --quiet --variant=minbase --format=tar --mode=root --include="$packages" \
             --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
             --dpkgopt='path-exclude=/usr/share/doc/*' \
-            bookworm "$lab/root-$key.tar.new" \
+            bookworm "$lab/$kind-$key.tar.new" \
             "deb [signed-by=$keyring] $mirror/debian bookworm main" \
             "deb [signed-by=$keyring] $mirror/debian-security bookworm-security main" >&2 \
             || fail "mmdebstrap could not make the root file system"
-        mv "$lab/root-$key.tar.new" "$lab/root-$key.tar"
+        mv "$lab/$kind-$key.tar.new" "$lab/$kind-$key.tar"
     fi
-    echo "$packages" >"$lab/root-$key.packages"
-    echo "$key" >"$lab/root"
+    echo "$packages" >"$lab/$kind-$key.packages"
+    echo "$key" >"$lab/$kind"
     root=$key
 }
 
@@ -266,13 +269,13 @@ make_ext4() {
         | E2FSPROGS_FAKE_TIME=$epoch debugfs -w -f - "$2" >/dev/null 2>&1 || fail "debugfs could not set times in $2"
 }
 
-# The image: root file system, modules of all kernels, and the unit that runs the script.
+# The image of kind $1, to file $2: root file system, modules of all kernels, and the unit that runs the script.
 write_image() {
-    local to=$1 tree name version unit
+    local kind=$1 to=$2 tree name version unit
     work=$(mktemp -d "$lab/work.XXXXXX")
     tree=$work/root
     mkdir "$tree"
-    tar xpf "$lab/root-$root.tar" -C "$tree" --exclude='./dev/*' --numeric-owner
+    tar xpf "$lab/$kind-$root.tar" -C "$tree" --exclude='./dev/*' --numeric-owner
     for name in $(lines "$here/kernels.list" | awk '{ print $1 }'); do
         version=$(cat "$lab/kernels/$name/version")
         mkdir -p "$tree/usr/lib/modules"
@@ -308,22 +311,28 @@ UNIT
     printf 'guest\n' >"$tree/etc/hostname"
     printf '0123456789abcdef0123456789abcdef\n' >"$tree/etc/machine-id"
     sed -i 's/^root:[^:]*:/root::/' "$tree/etc/shadow"
-    rm -rf "$tree/var/cache/apt" "$tree/var/lib/apt/lists" "$tree/var/log" "$tree/var/cache/ldconfig"
-    mkdir -p "$tree/var/log" "$tree/var/cache/apt" "$tree/var/lib/apt/lists"
+    if [ -d "$here/$kind" ]; then cp -r --no-preserve=ownership "$here/$kind/." "$tree/"; fi
+    rm -rf "$tree/var/cache/apt" "$tree/var/lib/apt/lists" "$tree/var/cache/ldconfig"
+    # Services need their folders.
+    find "$tree/var/log" -type f -delete
+    mkdir -p "$tree/var/cache/apt" "$tree/var/lib/apt/lists"
     make_ext4 "$tree" "$to" "${FOREREAD_GUEST_IMAGE_MIB:-2048}"
     rm -rf "$work"
     work=""
 }
 
+# The image of kind $1. Sets $image to its file.
 build_image() {
-    local key
-    key=$( (echo "$root"; cat "$here/guest-run" "$here/guest.sh" "$here/lab.sh"; cat "$lab"/kernels/*/version) | sha256sum | cut -c 1-12)
-    image=$lab/root-$key.ext4
+    local kind=$1 key
+    build_root "$kind"
+    key=$( (echo "$root"; cat "$here/guest-run" "$here/guest.sh" "$here/lab.sh"; cat "$lab"/kernels/*/version
+        if [ -d "$here/$kind" ]; then find "$here/$kind" -type f -print0 | sort -z | xargs -0 cat; fi) | sha256sum | cut -c 1-12)
+    image=$lab/$kind-$key.ext4
     if [ ! -e "$image" ]; then
         [ "$(id -u)" -eq 0 ] || fail "the image of the guests is made as root: run sudo tests/guest/lab.sh build"
-        say "writing the image"
-        write_image "$image.new"
-        find "$lab" -maxdepth 1 -name 'root-*.ext4' -delete
+        say "writing the image of $kind"
+        write_image "$kind" "$image.new"
+        find "$lab" -maxdepth 1 -name "$kind-*.ext4" -delete
         mv "$image.new" "$image"
     fi
 }
@@ -424,12 +433,17 @@ build() {
         build_kernel "$name" "$path" "$suite" "$pattern" "$kinds" </dev/null
         build_initrd "$name" </dev/null
     done < <(lines "$here/kernels.list")
-    build_root
-    build_image
-    [ "$action" != virtual ] || build_virtual
+    local services=""
+    if [ "$action" = virtual ]; then
+        build_virtual
+        build_image services
+        services=${image##*/}
+    fi
+    build_image root
     {
         echo "qemu $qemu"
         echo "image ${image##*/}"
+        [ -z "$services" ] || echo "services $services"
         while read -r name _; do
             echo "kernel $name $(cat "$lab/kernels/$name/version")"
         done < <(lines "$here/kernels.list")
@@ -453,7 +467,7 @@ image)
     [ $# -eq 2 ] || fail "usage: lab.sh image FILE"
     [ -e "$lab/lab" ] || fail "there is no lab in $lab yet"
     root=$(cat "$lab/root")
-    write_image "$2"
+    write_image root "$2"
     ;;
 ext4)
     [ $# -eq 4 ] || fail "usage: lab.sh ext4 FOLDER FILE MIB"

@@ -63,6 +63,8 @@ impl Kernel {
 pub struct Lab {
     folder: PathBuf,
     image: PathBuf,
+    /// The image with many services, if the lab was built for virtual time.
+    services: Option<PathBuf>,
     qemu: PathBuf,
     kernels: Vec<Kernel>,
 }
@@ -79,7 +81,8 @@ impl Lab {
     }
 
     /// The same with what guests in virtual time need besides: the driver of their disks. It is
-    /// compiled for each kernel, in a root file system of its own, which takes a minute more.
+    /// compiled for each kernel, in a root file system of its own, which takes a minute more. And
+    /// the image with many services, which takes a few minutes.
     ///
     /// # Errors
     /// As [`Lab::build`].
@@ -101,13 +104,15 @@ impl Lab {
     }
 
     fn parse(folder: &Path, text: &str) -> Option<Self> {
-        let (mut qemu, mut image, mut kernels) = (None, None, Vec::<Kernel>::new());
+        let (mut qemu, mut image, mut services) = (None, None, None);
+        let mut kernels = Vec::<Kernel>::new();
         for line in text.lines() {
             match line.split_whitespace().collect::<Vec<_>>()[..] {
                 // Without a slash it is a command of this machine.
                 ["qemu", path] if path.contains('/') => qemu = Some(folder.join(path)),
                 ["qemu", command] => qemu = Some(PathBuf::from(command)),
                 ["image", path] => image = Some(folder.join(path)),
+                ["services", path] => services = Some(folder.join(path)),
                 ["kernel", name, release] => kernels.push(Kernel {
                     name: name.to_owned(),
                     release: release.to_owned(),
@@ -126,6 +131,7 @@ impl Lab {
         Some(Self {
             folder: folder.to_owned(),
             image: image?,
+            services,
             qemu: qemu?,
             kernels,
         })
@@ -162,6 +168,16 @@ impl Lab {
     #[must_use]
     pub fn image(&self) -> &Path {
         &self.image
+    }
+
+    /// The image of a root disk with many services.
+    ///
+    /// # Errors
+    /// The lab was not built for virtual time.
+    pub fn services_image(&self) -> Result<&Path, GuestError> {
+        self.services.as_deref().ok_or_else(|| {
+            GuestError::Unexpected("the lab has no image with many services".to_owned())
+        })
     }
 
     /// The folder for images that tests make once.

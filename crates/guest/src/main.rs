@@ -3,6 +3,8 @@
 //! table of what came of it.
 #![forbid(unsafe_code)]
 
+mod boot_machine;
+mod boots;
 mod cases;
 mod context;
 mod matrix;
@@ -38,6 +40,8 @@ enum Verb {
     Build,
     /// Run one shell script in one guest and print its output.
     Run(RunArguments),
+    /// Boot one machine several times in virtual time, and keep what each boot leaves.
+    Boots(boots::BootsArguments),
     /// Run every case under every kernel, print the table, and write it.
     Matrix(matrix::MatrixArguments),
 }
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().verb {
         Verb::Build => build(),
         Verb::Run(arguments) => run(&arguments),
+        Verb::Boots(arguments) => boots::boots(&arguments),
         Verb::Matrix(arguments) => matrix::matrix(&arguments),
     };
     done.unwrap_or_else(|error| {
@@ -172,4 +177,11 @@ fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A file in the folder of this program.
+fn beside_this_program(name: &str) -> Result<PathBuf, GuestError> {
+    let own = std::env::current_exe();
+    own.map(|path| path.with_file_name(name))
+        .map_err(|error| GuestError::Unexpected(format!("no path of this program: {error}")))
 }

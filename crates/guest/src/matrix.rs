@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use foreread_guest::{GuestError, Lab};
 
+use crate::beside_this_program;
 use crate::cases::check_kernel::WAYS;
 use crate::cases::{Beside, CASES, Case};
 use crate::context::{Context, installed, strip};
@@ -205,12 +206,6 @@ fn chosen_kernels(lab: &Lab, names: &[String]) -> Result<Vec<String>, GuestError
     }
     let name_of = |name: &String| lab.kernel(name).map(|kernel| kernel.name.clone());
     names.iter().map(name_of).collect()
-}
-
-fn beside_this_program(name: &str) -> Result<PathBuf, GuestError> {
-    let own = std::env::current_exe();
-    own.map(|path| path.with_file_name(name))
-        .map_err(|error| GuestError::Unexpected(format!("no path of this program: {error}")))
 }
 
 /// The package of `make deb` in the target directory of this program; `None` if there is none.

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A machine in virtual time with Foreread's units for boots, and its boots.
+//!
+//! Every boot has the units that `foreread boot enable` makes. The kernel's command line says what
+//! it is given, so that boots with and without a replay come in turn.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use foreread_guest::{Guest, GuestError, Lab, Machine, Outcome};
+use foreread_model::{Counters, DiskParameters};
+use serde_json::Value;
+
+use crate::context::{document, finished};
+
+/// Installs foreread on a machine and enables its boot.
+const PREPARE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../tests/guest/boot-machine.sh"
+);
+const TIME_LIMIT: Duration = Duration::from_secs(900);
+
+/// Waits until the boot is over to `foreread`, and takes along what it says, and the reads of the
+/// disks until the machine was up.
+const SCRIPT: &str = "
+mount -t debugfs debug /sys/kernel/debug 2>/dev/null
+for disk in /sys/kernel/debug/foreread_disk/*; do
+    [ ! -e \"$disk\" ] || cat \"$disk\" >\"/run/out/${disk##*/}.reads\"
+done
+tries=0
+# It is activating until its recorder is there.
+until [ \"$(systemctl is-active foreread-boot.service)\" = inactive ] || [ $tries -ge 60 ]; do
+    tries=$((tries + 1)); sleep 1
+done
+systemctl show --property=Result,ExecMainStatus foreread-boot.service
+journalctl --no-pager --output=cat --unit=foreread-boot.service
+foreread boot status --json >/run/out/status.json
+cp /var/lib/foreread/boot/boot.frp /run/out/ 2>/dev/null
+journalctl --no-pager --output=short-monotonic --boot >/run/out/journal
+sync
+mount -o remount,ro / || true
+";
+
+/// Where foreread begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Begin {
+    /// With a unit of systemd.
+    Unit,
+    /// In an initramfs of initramfs-tools.
+    Initramfs,
+}
+
+impl Begin {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unit => "unit",
+            Self::Initramfs => "initramfs",
+        }
+    }
+}
+
+/// The system on the root disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum System {
+    /// systemd, udev, dbus, logind.
+    Small,
+    /// Some 40 services more, see tests/guest/services.list.
+    Services,
+}
+
+/// One boot.
+pub struct Booted {
+    /// Until the machine was up, by its clock.
+    pub up_s: f64,
+    /// The counters of the root disk's model until then.
+    pub disk: Counters,
+    /// The last boot of `foreread boot status`.
+    pub last: Value,
+    pub outcome: Outcome,
+}
+
+/// See the [module](self).
+pub struct BootMachine<'lab> {
+    lab: &'lab Lab,
+    foreread: PathBuf,
+    kernel: String,
+    machine: Machine,
+}
+
+impl<'lab> BootMachine<'lab> {
+    /// A machine whose root disk has the speed `disk`, and which boots `kernel`. `foreread` is
+    /// installed.
+    pub fn new(
+        lab: &'lab Lab,
+        foreread: &Path,
+        kernel: &str,
+        system: System,
+        begin: Begin,
+        disk: &str,
+    ) -> Result<Self, GuestError> {
+        let image = match system {
+            System::Small => lab.image(),
+            System::Services => lab.services_image()?,
+        };
+        let mut machine = Self {
+            lab,
+            foreread: foreread.to_owned(),
+            kernel: kernel.to_owned(),
+            machine: Machine::of(image, preset(disk)?)?,
+        };
+        machine.prepare(begin)?;
+        Ok(machine)
+    }
+
+    /// Installs foreread on the root disk, and enables its boot.
+    fn prepare(&mut self, begin: Begin) -> Result<(), GuestError> {
+        let mut command = Command::new(PREPARE);
+        command.arg(self.machine.root_image()).arg(&self.foreread);
+        if begin == Begin::Unit {
+            return finished(&mut command);
+        }
+        let kernel = self.lab.kernel(&self.kernel)?;
+        let driver = kernel.disk_driver().ok_or_else(|| {
+            GuestError::Unexpected("the lab has no disks in virtual time".to_owned())
+        })?;
+        let initrd = self.machine.root_image().with_extension("initrd");
+        command
+            .arg(&kernel.release)
+            .arg(kernel.config())
+            .arg(driver);
+        finished(command.arg(&initrd))?;
+        self.machine.set_initrd(initrd);
+        Ok(())
+    }
+
+    /// From now on the root disk has this speed.
+    pub fn set_disk(&mut self, disk: &str) -> Result<(), GuestError> {
+        self.machine.set_speed(&preset(disk)?);
+        Ok(())
+    }
+
+    /// Boots it; `word` is the value of `foreread.boot` on the kernel's command line.
+    pub fn boot(&self, word: &str) -> Result<Booted, GuestError> {
+        let outcome = Guest::new(self.lab, &self.kernel)?
+            .file(&self.foreread, "foreread")
+            .machine(&self.machine)
+            .command_line(&format!("foreread.boot={word}"))
+            .time_limit(TIME_LIMIT)
+            .script(SCRIPT)
+            .run()?;
+        let status = document(&outcome, "status.json")?;
+        let boots = status["boots"].as_array();
+        let begun = outcome.points.iter().find(|point| point.name == "begin");
+        let disk = begun.and_then(|point| point.modelled.get("root"));
+        Ok(Booted {
+            up_s: outcome.boot_s,
+            disk: disk.copied().unwrap_or_default(),
+            last: boots
+                .and_then(|boots| boots.last())
+                .cloned()
+                .unwrap_or_default(),
+            outcome,
+        })
+    }
+}
+
+/// The parameters of a modelled disk.
+fn preset(name: &str) -> Result<DiskParameters, GuestError> {
+    DiskParameters::preset(name)
+        .ok_or_else(|| GuestError::Unexpected(format!("the model has no {name}")))
+}

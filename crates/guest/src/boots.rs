@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Boots one machine several times, and keeps what each boot leaves: for whoever wants to know why
+//! a boot takes as long as it does.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use foreread_guest::{GuestError, Lab};
+
+use crate::boot_machine::{Begin, BootMachine, System};
+use crate::context::installed;
+use crate::{beside_this_program, copy_files};
+
+/// Arguments of `boots`.
+#[derive(Debug, clap::Args)]
+pub struct BootsArguments {
+    /// The kernel, as in tests/guest/kernels.list.
+    #[arg(long)]
+    kernel: String,
+    /// The system on the root disk.
+    #[arg(long, value_enum, default_value = "services")]
+    system: System,
+    /// Where foreread begins.
+    #[arg(long, value_enum, default_value = "initramfs")]
+    begin: Begin,
+    /// The model of the root disk.
+    #[arg(long, value_name = "MODEL", default_value = "hdd")]
+    disk: String,
+    /// What each boot is given: values of `foreread.boot` on the kernel's command line. After
+    /// `/MODEL` the root disk has that speed.
+    #[arg(
+        value_name = "WORD[/MODEL]",
+        default_values = ["record", "plain", "replay", "plain/instant"]
+    )]
+    words: Vec<String>,
+    /// The foreread to test; by default the one beside this program.
+    #[arg(long, value_name = "FILE")]
+    foreread: Option<PathBuf>,
+    /// Where to put what boots leave: reads of the disk (for tests/guest/reads.py), the profile,
+    /// and the journal.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+/// Runs the boots, one after the other.
+pub fn boots(arguments: &BootsArguments) -> Result<ExitCode, GuestError> {
+    let lab = Lab::build_virtual()?;
+    let scratch = tempfile::tempdir()
+        .map_err(|error| GuestError::Unexpected(format!("no temporary folder: {error}")))?;
+    let foreread = match &arguments.foreread {
+        Some(path) => path.clone(),
+        None => beside_this_program("foreread")?,
+    };
+    let foreread = installed(&foreread, scratch.path())?;
+    let BootsArguments {
+        kernel,
+        system,
+        begin,
+        disk,
+        ..
+    } = arguments;
+    let mut machine = BootMachine::new(&lab, &foreread, kernel, *system, *begin, disk)?;
+    for (number, word) in arguments.words.iter().enumerate() {
+        let (word, disk) = word.split_once('/').unwrap_or((word, disk.as_str()));
+        machine.set_disk(disk)?;
+        let boot = machine.boot(word)?;
+        println!(
+            "{number} {word} {disk}: up after {:.2} s; {} seeks, {:.2} s busy",
+            boot.up_s,
+            boot.disk.seeks,
+            boot.disk.busy_ns as f64 / 1e9
+        );
+        if let Some(folder) = &arguments.out {
+            let folder = folder.join(format!("{number}-{word}-{disk}"));
+            copy_files(boot.outcome.files(), &folder).map_err(|error| {
+                GuestError::Unexpected(format!("cannot copy to {}: {error}", folder.display()))
+            })?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
