@@ -185,11 +185,23 @@ fn a_script_that_was_edited_a_little_keeps_its_profile() {
     assert_eq!(stick.known(), (FILES, 1));
 }
 
+/// Whoever watches the program needs a processor now and then while it runs, for a second. Where
+/// others take all of them, it may see too little of one run.
 #[test]
 fn a_program_that_goes_elsewhere_is_left_alone_and_recorded_next() {
-    let Some(stick) = Stick::new() else {
-        return;
-    };
+    const TRIES: usize = 4;
+    let mut reports = Vec::new();
+    while let Some(stick) = Stick::new() {
+        match goes_elsewhere(&stick) {
+            Ok(()) => return,
+            Err(report) => reports.push(report),
+        }
+        assert!(reports.len() < TRIES, "{reports:#?}");
+    }
+}
+
+/// The report of the run that was to be left alone, if it was not.
+fn goes_elsewhere(stick: &Stick) -> Result<(), Value> {
     let list = stick.world.path("list");
     let say = |directory: &str| {
         let path = |file: usize| stick.top.join(directory).join(format!("file-{file:02}"));
@@ -204,12 +216,15 @@ fn a_program_that_goes_elsewhere_is_left_alone_and_recorded_next() {
     let elsewhere = stick.run(&["sh", &script]);
     assert_eq!(elsewhere["mode"], "replayed");
     let following = &elsewhere["following"];
-    assert!(number(following, "/pauses") > 0, "{elsewhere:#}");
+    if number(following, "/pauses") == 0 {
+        return Err(elsewhere);
+    }
     assert_eq!(elsewhere["recorded_next"], true, "{elsewhere:#}");
     let next = stick.run(&["sh", &script]);
     assert_eq!(next["mode"], "replayed-recorded", "{next:#}");
     assert_eq!(stick.known(), (0, FILES));
     assert_eq!(stick.run(&["sh", &script])["mode"], "replayed");
+    Ok(())
 }
 
 #[test]
