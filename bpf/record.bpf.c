@@ -192,6 +192,8 @@ int BPF_PROG(fr_rec_page_added, struct folio *folio)
 		recent->brings_metadata = !is_replay;
 		if (!is_replay)
 			send_pages(inode, folio->index, folio->index + pages, ACCESS_METADATA);
+		if (!is_replay && records_machine)
+			send_device_pages(inode, folio->index, pages, c);
 		return 0;
 	}
 	if (mode != S_IFREG)

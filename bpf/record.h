@@ -66,6 +66,7 @@ enum record_type {
 	RECORD_PATH = 2,
 	RECORD_ACCESS = 3,
 	RECORD_GROUP = 4,
+	RECORD_DEVICE = 5,
 };
 
 /* An inode seen for the first time, with its name in its parent. */
@@ -102,6 +103,15 @@ struct group_record {
 	u32 parent; /* 0: the root of the hierarchy */
 	u32 name_length;
 	u8 name[NAME_BYTES_MAX + 1];
+};
+
+/* Pages of a block device that are brought in; of a recording of the machine only. */
+struct device_record {
+	u32 type;
+	u32 device; /* as in the kernel: 12 bits major, 20 bits minor */
+	u64 start_page;
+	u64 pages;
+	u64 need_ns;
 };
 
 /* How a file was accessed, of a trace. */

@@ -104,6 +104,25 @@ static __always_inline bool chunk_fetched(struct inode_value *inode, u64 page, b
 	return bits & (1ULL << (page & 63));
 }
 
+/* Sends pages of a block device that are brought in. */
+static __always_inline void send_device_pages(struct inode *inode, u64 start_page, u64 pages,
+					      struct counts *c)
+{
+	struct scratch *scratch = bpf_map_lookup_elem(&fr_rec_scratches, &ZERO);
+	struct device_record *record;
+
+	if (!scratch)
+		return;
+	record = &scratch->device;
+	record->type = RECORD_DEVICE;
+	record->device = BPF_CORE_READ(inode, i_rdev);
+	record->start_page = start_page;
+	record->pages = pages;
+	record->need_ns = since_start_ns();
+	if (bpf_ringbuf_output(&fr_rec_records, record, sizeof(*record), BPF_RB_NO_WAKEUP))
+		c->lost_records++;
+}
+
 /*
  * Chunks noted for one event. filemap_get_pages() returns at most 31 folios,
  * of 512 pages at most where a PMD maps 2 MiB: 248 chunks. A longer read makes

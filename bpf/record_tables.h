@@ -170,6 +170,7 @@ struct scratch {
 	struct access_record access;
 	struct inode_value inode;
 	struct group_record group;
+	struct device_record device;
 };
 
 struct {

@@ -6,11 +6,13 @@ use std::ops::Range;
 
 use foreread_bpf::field;
 use foreread_bpf::skeletons::record::types::{
-    access_record, chunk_key, chunk_value, counts, group_record, inode_key, inode_value,
-    node_record, path_record,
+    access_record, chunk_key, chunk_value, counts, device_record, group_record, inode_key,
+    inode_value, node_record, path_record,
 };
 use foreread_recorder::accesses::{AccessKind, AccessRecord, MappingBits};
-use foreread_recorder::{Chunk, Counts, GroupRecord, InodeEntry, NodeRecord, PathRecord, Record};
+use foreread_recorder::{
+    Chunk, Counts, DeviceRecord, GroupRecord, InodeEntry, NodeRecord, PathRecord, Record,
+};
 
 /// Reads `struct chunk_value`.
 pub(crate) fn chunk(bytes: &[u8]) -> Chunk {
@@ -123,6 +125,15 @@ fn group(bytes: &[u8]) -> Option<GroupRecord> {
     })
 }
 
+fn device(bytes: &[u8]) -> Option<DeviceRecord> {
+    Some(DeviceRecord {
+        device: field!(bytes, device_record, device)?,
+        start_page: field!(bytes, device_record, start_page)?,
+        pages: field!(bytes, device_record, pages)?,
+        need_ns: field!(bytes, device_record, need_ns)?,
+    })
+}
+
 /// Reads a record of the ring buffer.
 pub(crate) fn record(bytes: &[u8]) -> Option<Record> {
     // The type comes first in each of them.
@@ -131,6 +142,7 @@ pub(crate) fn record(bytes: &[u8]) -> Option<Record> {
         2 => path(bytes).map(Record::Path),
         3 => access(bytes).map(Record::Access),
         4 => group(bytes).map(Record::Group),
+        5 => device(bytes).map(Record::Device),
         _ => None,
     }
 }
@@ -209,7 +221,7 @@ mod tests {
         #[test]
         fn any_bytes_are_a_record_or_none(
             mut bytes in proptest::collection::vec(any::<u8>(), 0..400),
-            kind in 0u32..6,
+            kind in 0u32..7,
             access_kind in 0u32..12,
             path_length in 0u32..80,
         ) {
@@ -227,6 +239,9 @@ mod tests {
                     prop_assert_eq!(group.name.len(), path_length as usize)
                 }
                 Some(Record::Access(access)) => prop_assert!(!access.name.contains(&0)),
+                Some(Record::Device(_)) => {
+                    prop_assert!(bytes.len() >= size_of::<device_record>());
+                }
                 None => {}
             }
             let _ = (counts(&bytes), chunk_of(&bytes), inode(&bytes, &bytes));

@@ -7,6 +7,7 @@ use foreread_recorder::{Known, unused};
 use foreread_sys::mounts::mounts_of_self;
 use thiserror::Error;
 
+use super::device_pages;
 use super::live_residency::gone_pages;
 use super::tracefs::remove_abandoned;
 use super::{BpfRecorder, Counts, FanotifyError, FanotifyRecorder, TracefsError, TracefsRecorder};
@@ -136,7 +137,8 @@ impl AnyRecorder {
                 let recording = recorder.finish();
                 source.recorder = Recorder::Bpf;
                 source.events_lost = recording.counts.lost();
-                let (profile, unresolved) = resolve(&recording, &mounts, program, source, None);
+                let (mut profile, unresolved) = resolve(&recording, &mounts, program, source, None);
+                profile.devices = device_pages::of_recording(&recording.devices, &mounts);
                 return Recorded {
                     profile,
                     unresolved,

@@ -6,6 +6,7 @@
 mod abi;
 mod any;
 mod bpf;
+mod device_pages;
 mod fanotify;
 mod live_residency;
 mod live_tree;

@@ -405,6 +405,7 @@ impl ProfileBuilder {
             mounts: std::mem::take(&mut self.mounts),
             units: std::mem::take(&mut self.units).into_paths(),
             phases: std::mem::take(&mut self.phases),
+            devices: Vec::new(),
             nodes: Vec::with_capacity(order.len()),
             names: Vec::with_capacity(self.names.len()),
             ranges: Vec::with_capacity(ranges.len()),

@@ -9,6 +9,7 @@ use foreread_core::bytes::{Cursor, Fault, TOO_BIG};
 use thiserror::Error;
 
 use crate::access::id_of;
+use crate::devices;
 use crate::format::{
     HEADER_BYTES, MAGIC, MOUNT_BYTES_MIN, NODE_BYTES_MIN, PAYLOAD_BYTES_MAX, PHASE_BYTES_MIN,
     RANGE_BYTES_MIN, RATIO_MAX, RUN_BYTES_MIN, SCRIPT_BYTES_MIN, VERSION, method, run_has, section,
@@ -234,6 +235,12 @@ fn decode_payload(payload: &[u8]) -> Result<Profile, DecodeError> {
     if sections.has(section::BOOT) {
         sections.decode(section::BOOT, |cursor| boot(cursor, &mut profile))?;
     }
+    if sections.has(section::DEVICES) {
+        sections.decode(section::DEVICES, |cursor| {
+            profile.devices = devices::decode(cursor)?;
+            Ok(())
+        })?;
+    }
     profile.validate()?;
     Ok(profile)
 }
@@ -241,13 +248,14 @@ fn decode_payload(payload: &[u8]) -> Result<Profile, DecodeError> {
 /// The content of each section by its tag.
 struct Sections<'a>([Option<&'a [u8]>; SECTIONS]);
 
-/// The last three places are those of optional sections, whose tags are far from the others.
-const SECTIONS: usize = section::RUNS as usize + 4;
+/// The last four places are those of optional sections, whose tags are far from the others.
+const SECTIONS: usize = section::RUNS as usize + 5;
 
 /// The place of a section; `None` for unknown tags.
 fn place(tag: u8) -> Option<usize> {
     match tag {
         section::PROGRAM..=section::RUNS => Some(tag.into()),
+        section::DEVICES => Some(SECTIONS - 4),
         section::SCRIPTS => Some(SECTIONS - 3),
         section::ASTRAY => Some(SECTIONS - 2),
         section::BOOT => Some(SECTIONS - 1),

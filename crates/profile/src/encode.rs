@@ -3,6 +3,7 @@
 
 use foreread_core::bytes::{put_difference, put_text, put_varint};
 
+use crate::devices;
 use crate::format::{HEADER_BYTES, MAGIC, RATIO_MAX, VERSION, method, run_has, section};
 use crate::limits::TEXT_BYTES_MAX;
 use crate::types::{Profile, RUNS_MAX, Run};
@@ -66,6 +67,13 @@ pub(crate) fn payload(profile: &Profile) -> Vec<u8> {
     }
     if !profile.units.is_empty() || !profile.phases.is_empty() {
         put_section(&mut out, section::BOOT, &boot(profile));
+    }
+    if !profile.devices.is_empty() {
+        put_section(
+            &mut out,
+            section::DEVICES,
+            &devices::encode(&profile.devices),
+        );
     }
     if profile.is_astray {
         put_section(&mut out, section::ASTRAY, &[]);

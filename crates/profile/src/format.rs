@@ -50,6 +50,8 @@ pub mod section {
     pub const ASTRAY: u8 = OPTIONAL | 2;
     /// Phases and control groups, of a boot.
     pub const BOOT: u8 = OPTIONAL | 3;
+    /// Pages of block devices, if there are any.
+    pub const DEVICES: u8 = OPTIONAL | 4;
 }
 
 /// Fewest bytes that a node takes in its section: one in each of its eleven columns.

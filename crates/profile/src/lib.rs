@@ -13,6 +13,7 @@ pub mod access;
 pub mod benefit;
 pub mod builder;
 pub mod decode;
+pub mod devices;
 pub mod dump;
 pub mod encode;
 mod format;

@@ -30,6 +30,12 @@ pub const PHASES_MAX: usize = 4;
 /// Most control groups in a profile.
 pub const UNITS_MAX: usize = 4096;
 
+/// Most block devices in a profile.
+pub const DEVICES_MAX: usize = 64;
+
+/// Most ranges of all its block devices together.
+pub const DEVICE_RANGES_MAX: usize = 1 << 16;
+
 /// Longest string about the program, the machine or a mount, in bytes.
 pub const TEXT_BYTES_MAX: usize = 4096;
 

@@ -10,6 +10,7 @@
 use std::cmp::{Ordering, Reverse};
 
 use crate::access::id_of;
+use crate::devices::joined;
 use crate::limits::{MOUNTS_MAX, NAMES_BYTES_MAX, NODES_MAX, RANGES_MAX};
 use crate::ranges::{earlier, push_joined};
 use crate::types::{
@@ -63,6 +64,7 @@ pub fn merge(old: &Profile, new: &Profile, seen: Observation) -> Profile {
     merged.program = describing.program.clone().bounded();
     merged.source = describing.source.clone().bounded();
     merged.phases = describing.phases.clone();
+    merged.devices = joined(&old.devices, &new.devices);
     for run in old.runs.iter().chain(&new.runs) {
         merged.push_run(run.clone());
     }
@@ -84,6 +86,7 @@ pub fn merge_profiles(a: &Profile, b: &Profile) -> Profile {
     merged.program = new.program.clone().bounded();
     merged.source = new.source.clone().bounded();
     merged.phases = new.phases.clone();
+    merged.devices = joined(&old.devices, &new.devices);
     let mut runs = old.runs.clone();
     runs.extend(
         new.runs
@@ -505,6 +508,7 @@ impl<'a> Union<'a> {
         let mut profile = Profile {
             mounts: self.mounts,
             units: self.units,
+            devices: Vec::new(),
             ..Profile::default()
         };
         let mut places = vec![NodeId(0); self.entries.len()];

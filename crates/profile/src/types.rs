@@ -31,6 +31,8 @@ pub struct Profile {
     pub units: Vec<Vec<u8>>,
     /// Parts of a boot, in their order; none for a program.
     pub phases: Vec<Phase>,
+    /// Pages of block devices that a boot read.
+    pub devices: Vec<DevicePages>,
     /// Everything that was looked at, parents first.
     pub nodes: Vec<Node>,
     /// Names of all nodes, one after another; see [`Node::name`].
@@ -41,6 +43,36 @@ pub struct Profile {
     pub runs: Vec<Run>,
     /// Whether the program went elsewhere in the last replayed run: the next one records it.
     pub is_astray: bool,
+}
+
+/// Pages of a block device: metadata of a file system, labels, a partition table.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct DevicePages {
+    /// Mount point of a file system on the device.
+    pub mount_point: Vec<u8>,
+    /// Whether the device is a whole disk, and the file system is on a partition of it.
+    pub is_whole_disk: bool,
+    /// In the order of the device, without overlaps.
+    pub ranges: Vec<DeviceRange>,
+}
+
+/// Pages of a block device that lie together and are needed at about the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct DeviceRange {
+    /// First page of 4 KiB.
+    pub start_page: u64,
+    /// Number of pages, at least one.
+    pub pages: u64,
+    /// When the first of them was needed, from the start of the recording.
+    pub need_ns: u64,
+}
+
+impl DeviceRange {
+    /// The page after the last.
+    #[must_use]
+    pub const fn end_page(&self) -> u64 {
+        self.start_page.saturating_add(self.pages)
+    }
 }
 
 /// Runs remembered in a profile.

@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use crate::access::id_of;
 use crate::builder::check_name;
+use crate::devices;
 use crate::limits::{
     ARGUMENTS_BYTES_MAX, ARGUMENTS_MAX, MOUNTS_MAX, NAMES_BYTES_MAX, NODES_MAX, PAGE_END_MAX,
     PATH_BYTES_MAX, PHASES_MAX, RANGES_MAX, SCRIPTS_MAX, TEXT_BYTES_MAX, UNITS_MAX,
@@ -48,6 +49,9 @@ pub enum Invalid {
     /// The parts of a boot are out of order.
     #[error("the parts of its boot are not in their order")]
     Phases,
+    /// Pages of block devices are out of place.
+    #[error("its pages of block devices are out of order, or too many")]
+    Devices,
     /// Something is wrong with one of the remembered runs.
     #[error("its run number {run} has a share of more than 1000 thousandths")]
     Run {
@@ -146,6 +150,9 @@ impl Profile {
             |pair: &[Phase]| pair[0].kind < pair[1].kind && pair[0].start_ns <= pair[1].start_ns;
         if !self.phases.windows(2).all(in_order) {
             return Err(Invalid::Phases);
+        }
+        if !devices::are_valid(&self.devices) {
+            return Err(Invalid::Devices);
         }
         let share = |run: &crate::Run| run.cached_before_permille.unwrap_or(0);
         match self.runs.iter().position(|run| share(run) > 1000) {

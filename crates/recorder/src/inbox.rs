@@ -5,7 +5,9 @@ use std::collections::HashMap;
 
 use crate::accesses::AccessRecord;
 use crate::counts::Counts;
-use crate::recording::{Chunk, GroupRecord, InodeEntry, NodeRecord, PathRecord, Recording};
+use crate::recording::{
+    Chunk, DeviceRecord, GroupRecord, InodeEntry, NodeRecord, PathRecord, Recording,
+};
 
 /// One record of the ring buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub enum Record {
     Access(AccessRecord),
     /// A control group that is seen for the first time; of a recording of the machine only.
     Group(GroupRecord),
+    /// Pages of a block device; of a recording of the machine only.
+    Device(DeviceRecord),
 }
 
 /// Records that have come.
@@ -27,6 +31,7 @@ pub struct Inbox {
     paths: HashMap<(u32, Vec<u8>), PathRecord>,
     accesses: Vec<AccessRecord>,
     groups: HashMap<u32, GroupRecord>,
+    devices: Vec<DeviceRecord>,
 }
 
 impl Inbox {
@@ -50,6 +55,7 @@ impl Inbox {
             Record::Group(group) => {
                 self.groups.insert(group.number, group);
             }
+            Record::Device(device) => self.devices.push(device),
         }
     }
 
@@ -76,6 +82,7 @@ impl Inbox {
         Recording {
             nodes: self.nodes,
             groups: self.groups,
+            devices: self.devices,
             paths,
             inodes,
             chunks,

@@ -41,7 +41,7 @@ pub use names::{Name, Names, OpenFile};
 pub use pages::Pages;
 pub use process_tree::{Ancestry, Family};
 pub use recording::{
-    CHUNK_PAGES, Chunk, GroupRecord, InodeEntry, NodeRecord, PathRecord, Recording,
+    CHUNK_PAGES, Chunk, DeviceRecord, GroupRecord, InodeEntry, NodeRecord, PathRecord, Recording,
 };
 pub use resolve::{Unresolved, resolve};
 pub use seen::{Seen, device_of, opened, resident};

@@ -130,6 +130,19 @@ pub struct PathRecord {
     pub group: u32,
 }
 
+/// Pages of a block device that were brought in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceRecord {
+    /// The device, as in the kernel: 12 bits major, 20 bits minor.
+    pub device: u32,
+    /// First page.
+    pub start_page: u64,
+    /// Number of pages.
+    pub pages: u64,
+    /// When, from the start of the program.
+    pub need_ns: u64,
+}
+
 /// All that a recording saw; `resolve` makes absolute paths of it.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
@@ -141,6 +154,8 @@ pub struct Recording {
     pub paths: Vec<PathRecord>,
     /// Inodes with their uses and first chunk.
     pub inodes: Vec<InodeEntry>,
+    /// Pages of block devices; of a recording of the machine only.
+    pub devices: Vec<DeviceRecord>,
     /// Further chunks: number of the inode, number of the chunk.
     pub chunks: Vec<(u32, u32, Chunk)>,
     /// Sums.

@@ -99,6 +99,17 @@ pub fn has_head(major: u32, minor: u32) -> bool {
     Disk::of(&sys(major, minor)).is_some_and(|disk| disk.has_head(DEPTH_MAX))
 }
 
+/// The disk that a device is a partition of; `None` of a whole disk.
+#[must_use]
+pub fn disk_of_partition(device: Device) -> Option<Device> {
+    let directory = sys(device.major, device.minor).canonicalize().ok()?;
+    if !directory.join("partition").exists() {
+        return None;
+    }
+    let number = fs::read_to_string(directory.parent()?.join("dev")).ok()?;
+    number.trim().parse().ok()
+}
+
 /// Each disk of the machine, with whether it has a head, see [`has_head`].
 #[must_use]
 pub fn heads() -> Vec<(Device, bool)> {

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Pages of block devices in a recording, as a profile has them: by the file systems on them.
+
+use std::collections::BTreeMap;
+
+use foreread_core::Device;
+use foreread_core::mounts::Mounts;
+use foreread_profile::DevicePages;
+use foreread_profile::devices::{DevicePage, joined};
+use foreread_recorder::DeviceRecord;
+use foreread_sys::block_device::disk_of_partition;
+
+/// A device that is read as a whole, such as by a check, is no device that a boot needs.
+const PAGES_MAX: u64 = 1 << 16;
+
+/// Those of devices with a mounted file system, and of disks of which such a device is a partition.
+pub(crate) fn of_recording(records: &[DeviceRecord], mounts: &Mounts) -> Vec<DevicePages> {
+    named(records, mounts, &disk_of_partition)
+}
+
+fn named(
+    records: &[DeviceRecord],
+    mounts: &Mounts,
+    disk_of: &dyn Fn(Device) -> Option<Device>,
+) -> Vec<DevicePages> {
+    let mut pages_of: BTreeMap<u32, Vec<DevicePage>> = BTreeMap::new();
+    for record in records {
+        let pages = pages_of.entry(record.device).or_default();
+        let last = record
+            .start_page
+            .saturating_add(record.pages.min(PAGES_MAX));
+        pages.extend((record.start_page..last).map(|page| (page, record.need_ns)));
+    }
+    let mut devices = Vec::new();
+    for (number, pages) in pages_of {
+        let device = Device::from_kernel(number);
+        let points = mounts.points().iter().filter(|point| !point.is_virtual());
+        let on = |wanted: &dyn Fn(Device) -> bool| {
+            let found = points.clone().find(|point| wanted(point.device()));
+            found.map(|point| point.mount_point.clone())
+        };
+        let own = on(&|mounted| mounted == device);
+        let is_whole_disk = own.is_none();
+        let mount_point = own.or_else(|| on(&|mounted| disk_of(mounted) == Some(device)));
+        if let Some(mount_point) = mount_point
+            && pages.len() as u64 <= PAGES_MAX
+        {
+            devices.push(DevicePages::new(mount_point, is_whole_disk, pages));
+        }
+    }
+    joined(&[], &devices)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_known_by_a_file_system_on_it_or_on_a_partition() {
+        let mounts = Mounts::parse(
+            b"20 1 8:1 / / rw - ext4 /dev/sda1 rw\n21 20 8:17 / /data rw - xfs /dev/sdb1 rw\n\
+             22 20 0:5 / /dev rw - devtmpfs dev rw\n",
+        );
+        let record = |major, minor, start_page, pages| DeviceRecord {
+            device: Device { major, minor }.to_kernel(),
+            start_page,
+            pages,
+            need_ns: 7,
+        };
+        let records = [
+            record(8, 1, 10, 2),
+            record(8, 1, 12, 1),
+            record(8, 16, 0, 1),
+            record(8, 32, 0, 1),
+            record(8, 17, 0, PAGES_MAX + 1),
+        ];
+        let disk_of = |device: Device| {
+            let is_partition = device.minor & 15 != 0;
+            is_partition.then_some(Device {
+                minor: device.minor & !15,
+                ..device
+            })
+        };
+        let found = named(&records, &mounts, &disk_of);
+        let told: Vec<_> = found
+            .iter()
+            .map(|device| {
+                let pages: u64 = device.ranges.iter().map(|range| range.pages).sum();
+                (device.mount_point.as_slice(), device.is_whole_disk, pages)
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (&b"/"[..], false, 3),
+                (b"/data", true, 1),
+                (b"/data", false, PAGES_MAX)
+            ]
+        );
+    }
+}
