@@ -40,8 +40,10 @@ pub struct Facts<'a> {
     pub wish: Wish,
     /// The profile.
     pub profile: Stored,
-    /// Whether packages were changed since the last boot began.
+    /// Whether somebody noted that packages were changed since the last boot began.
     pub packages_changed: bool,
+    /// State of the package managers' databases; `None` where there is none, or it isn't known yet.
+    pub packages: Option<&'a str>,
     /// Whether the system boots for the first time.
     pub is_first_boot: bool,
     /// Whether all files will be labelled anew.
@@ -154,10 +156,19 @@ pub fn decide(history: &History, facts: &Facts) -> Decision {
 fn untypical(history: &History, facts: &Facts) -> Option<Untypical> {
     let last = history.boots().last();
     let other_kernel = last.is_some_and(|last| last.kernel != facts.kernel);
+    // The profile knows what was there when a boot was recorded last.
+    let recorded = |boot: &&Boot| boot.mode.records() && boot.measured.is_some();
+    let recorded = history.boots().iter().rev().find(recorded);
+    let known = recorded.and_then(|boot| boot.packages.as_deref());
+    let other_packages =
+        matches!((known, facts.packages), (Some(known), Some(now)) if known != now);
     let signs = [
         (facts.is_first_boot, Untypical::FirstBoot),
         (facts.relabels, Untypical::Relabelled),
-        (facts.packages_changed, Untypical::PackagesChanged),
+        (
+            facts.packages_changed || other_packages,
+            Untypical::PackagesChanged,
+        ),
         (other_kernel, Untypical::OtherKernel),
     ];
     signs

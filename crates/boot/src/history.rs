@@ -126,6 +126,9 @@ pub struct Boot {
     pub mode: Mode,
     /// Why its time doesn't count; `None` for one that counts.
     pub untypical: Option<Untypical>,
+    /// State of the package managers' databases at its start; `None` where there is none.
+    #[serde(default)]
+    pub packages: Option<String>,
     /// `None` until it has reached its target.
     pub measured: Option<Measured>,
 }
@@ -233,7 +236,8 @@ impl History {
     }
 
     fn push(&mut self, mut boot: Boot) {
-        for text in [&mut boot.id, &mut boot.kernel] {
+        let packages = boot.packages.as_mut();
+        for text in [&mut boot.id, &mut boot.kernel].into_iter().chain(packages) {
             let mut end = text.len().min(TEXT_BYTES_MAX);
             while !text.is_char_boundary(end) {
                 end -= 1;

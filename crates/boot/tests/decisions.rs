@@ -48,6 +48,7 @@ impl Machine {
                 false => Stored::Missing,
             },
             packages_changed: false,
+            packages: Some("dpkg 1"),
             is_first_boot: false,
             relabels: false,
         }
@@ -73,6 +74,7 @@ impl Machine {
             kernel: facts.kernel.to_owned(),
             mode: decision.mode,
             untypical: decision.untypical,
+            packages: facts.packages.map(str::to_owned),
             measured: None,
         });
         if reaches(decision.mode) {
@@ -197,7 +199,14 @@ fn a_machine_that_fails_with_and_without_is_not_our_fault() {
 fn what_changes_is_recorded_beside_the_replay_and_its_time_does_not_count() {
     let mut machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
     machine.usual_boots(2);
-    let changes: [(Facts, Untypical); 4] = [
+    let changes: [(Facts, Untypical); 5] = [
+        (
+            Facts {
+                packages: Some("dpkg 2"),
+                ..machine.facts()
+            },
+            Untypical::PackagesChanged,
+        ),
         (
             Facts {
                 packages_changed: true,
@@ -396,7 +405,7 @@ prop_compose! {
         let measured = times.map(|(target_ns, stall_ns)| Measured {
             target_ns, from_initramfs: target_ns % 2 == 0, stall_ns, reads,
         });
-        Boot { id, started_unix_s: 0, kernel: "k".repeat(300), mode, untypical, measured }
+        Boot { id, started_unix_s: 0, kernel: "k".repeat(300), packages: None, mode, untypical, measured }
     }
 }
 
@@ -406,6 +415,7 @@ fn facts_of(wish: Wish, profile: Stored, packages_changed: bool) -> Facts<'stati
         wish,
         profile,
         packages_changed,
+        packages: None,
         is_first_boot: false,
         relabels: false,
     }

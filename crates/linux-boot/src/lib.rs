@@ -13,6 +13,7 @@
 mod disks;
 mod facts;
 mod keeper;
+mod packages;
 mod replay;
 mod serve;
 mod server;

@@ -9,6 +9,11 @@ use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::{PAGE_BYTES, Profile};
 use foreread_sys::mounts::MountTable;
 
+/// Files and page ranges of the first stage. systemd waits for what it needs to start its first
+/// units, about as many. With 64, 256 and 1,024 a boot of 40 services from a hard disk took 13.9,
+/// 13.7 and 14.5 s, with 712, 644 and 593 seeks; in one stage 16.2 s and 478.
+const FIRST_STAGE_ITEMS: usize = 256;
+
 /// What a replay did. Pages are of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Brought {
@@ -81,6 +86,7 @@ impl Replay {
                 // By then the recorder is attached, and counts the use.
                 hold_data: self.is_held,
                 stops_when_overtaken: true,
+                first_stage_items: Some(FIRST_STAGE_ITEMS),
                 ..Options::default()
             };
             self.left_bytes = self.left_bytes.saturating_sub(plan_bytes);

@@ -24,6 +24,7 @@ use thiserror::Error;
 use crate::disks::{Quiet, reads_so_far};
 use crate::facts::{Machine, Signs};
 use crate::keeper::{Keeper, Reached, Told};
+use crate::packages::packages;
 use crate::replay::{Brought, Replay};
 use crate::server::Server;
 use crate::state::StateDirectory;
@@ -244,6 +245,7 @@ impl Begun {
             wish: machine.wish.clone(),
             profile: stored,
             packages_changed: false,
+            packages: None,
             is_first_boot: false,
             relabels: false,
         };
@@ -255,10 +257,12 @@ impl Begun {
         };
         let mut replay = start_replay(decide(&history, &facts).mode);
         let signs = Signs::look();
+        let packages = packages(Path::new("/"));
         let decision = decide(
             &history,
             &Facts {
                 packages_changed: state.packages_changed(),
+                packages: packages.as_deref(),
                 is_first_boot: signs.is_first_boot,
                 relabels: signs.relabels,
                 ..facts
@@ -286,6 +290,7 @@ impl Begun {
             kernel: machine.kernel.clone(),
             mode: decision.mode,
             untypical: decision.untypical,
+            packages,
             measured: None,
         };
         let sets_aside = decision.reason == Reason::Failed;
@@ -318,7 +323,16 @@ impl Begun {
         manager.ready();
         session.follow(interrupt, tell);
         manager.stopping();
-        let known = profile.filter(|_| !sets_aside);
+        let known = profile
+            .filter(|_| !sets_aside)
+            .map(|known| match decision.mode {
+                // All that the boot reads of devices is in its recording.
+                Mode::Recorded => Profile {
+                    devices: Vec::new(),
+                    ..known
+                },
+                _ => known,
+            });
         session.end(&machine.kernel, known, &mut served, tell);
         Ok(served)
     }

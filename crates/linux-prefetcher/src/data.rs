@@ -99,7 +99,7 @@ pub(super) fn read(
     let bytes = queue.rest().map(|piece| piece.pages * PAGE_BYTES).sum();
     if bytes > 0 {
         shared.wait_for_release();
-        if let Err(error) = read_pieces(plan, target, queue, shared, kept) {
+        if let Err(error) = read_pieces(plan, target, queue, service, shared, kept) {
             shared.count_failed_file_system(&error);
         }
     }
@@ -110,11 +110,12 @@ fn read_pieces(
     plan: &ReadPlan,
     target: &Target,
     queue: Queue,
+    service: Service,
     shared: &Shared,
     kept: &mut Option<pump::Reader<Token>>,
 ) -> io::Result<()> {
     let mut pump = Pump::new(shared, kept)?;
-    let mut reader = Reader::new(plan, Ask::of(&target.fs_type), shared);
+    let mut reader = Reader::new(plan, Ask::of(&target.fs_type), shared, service.has_head());
     let going_on = reader
         .read_all(queue, &mut pump)
         .and_then(|going_on| Ok(going_on && pump.finish(|finished| done(finished, shared))?));
@@ -146,10 +147,12 @@ struct Reader<'a> {
     seen: Vec<bool>,
     /// Whether the pump knows what reads on this file system are like.
     has_learned: bool,
+    /// Whether the head is to be moved before the first of many reads is asked for.
+    places_head: bool,
 }
 
 impl<'a> Reader<'a> {
-    fn new(plan: &'a ReadPlan, ask: Ask, shared: &'a Shared) -> Self {
+    fn new(plan: &'a ReadPlan, ask: Ask, shared: &'a Shared, places_head: bool) -> Self {
         Self {
             plan,
             shared,
@@ -159,6 +162,7 @@ impl<'a> Reader<'a> {
             last: None,
             seen: vec![false; plan.len()],
             has_learned: false,
+            places_head,
         }
     }
 
@@ -189,6 +193,13 @@ impl<'a> Reader<'a> {
             for &(start, pages) in &missing {
                 shared.note_asked(piece.node, start, pages);
                 if !read_range(&file, start, pages, pump, shared)? {
+                    return Ok(false);
+                }
+                // A disk that serves the nearest request first may come from behind all of them. It
+                // would go back piece by piece, with half a turn for each.
+                if std::mem::take(&mut self.places_head)
+                    && !pump.finish(|finished| done(finished, shared))?
+                {
                     return Ok(false);
                 }
             }

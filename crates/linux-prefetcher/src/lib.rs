@@ -14,6 +14,7 @@
 mod beside;
 mod crew;
 mod data;
+mod device_pages;
 mod executor;
 mod fetcher;
 mod foreign;
@@ -61,6 +62,9 @@ pub struct Options {
     pub with_neighbours: Option<Neighbours>,
     /// End when a program has overtaken it, and everything that is left is cached.
     pub stops_when_overtaken: bool,
+    /// Carry it out in [stages](foreread_prefetch::stages), the first with so many items: for a
+    /// program that waits for what it needs first. In one stage where there is none.
+    pub first_stage_items: Option<usize>,
     /// Remember which pages arrived; see [`Fetch::fetched`].
     pub keeps_fetched: bool,
     /// Ask before each read, and note what is touched; see [`Guard`].

@@ -6,8 +6,11 @@ use std::time::Instant;
 
 use foreread_linux_helper::{is_enabled, local_failed};
 use foreread_prefetch::helper::HelperLimits;
+use foreread_prefetch::order::Service;
 use foreread_prefetch::plan::ReadPlan;
+use foreread_prefetch::stages::{Stage, stages};
 
+use super::device_pages::DeviceExtents;
 use super::means::Means;
 use super::targets::Target;
 use super::under_way::{Shared, Working};
@@ -81,31 +84,47 @@ impl Part {
             shared,
             working: _,
         } = self;
+        let stages = match shared.first_stage_items {
+            Some(items) => stages(plan, &target.nodes, items),
+            None => vec![Stage::whole(&target.nodes)],
+        };
         let mut budget_bytes = *budget_bytes;
-        let mut rest = target.nodes.as_slice();
-        let unplaced;
-        if target.fs_type.starts_with(b"ext")
-            && !shared.no_raw
-            && let Ok(mut found) = raw::metadata(plan, target, shared, &mut means.metadata)
-        {
-            shared.tally.add(|t| &t.raw_file_systems, 1);
-            let pieces = std::mem::take(&mut found.pieces);
+        let mut rest = Vec::new();
+        // The slowest: a later stage may find all of its metadata in memory.
+        let mut service = Service::default();
+        let mut is_raw = false;
+        for stage in stages {
+            if !target.fs_type.starts_with(b"ext") || shared.no_raw || shared.stopped() {
+                DeviceExtents::of(plan, target, &stage).ask_for_all(target);
+                rest.extend(stage.nodes);
+                continue;
+            }
+            let Ok(found) = raw::metadata(plan, target, &stage, shared, &mut means.metadata) else {
+                rest.extend(stage.nodes);
+                continue;
+            };
+            is_raw = true;
+            service = service.max(found.service);
             budget_bytes -= data::read(
                 plan,
                 target,
-                pieces,
-                found.service,
+                found.pieces,
+                service,
                 budget_bytes,
                 shared,
                 &mut means.data,
             );
-            unplaced = found.unplaced;
-            rest = &unplaced;
-        } else {
-            shared.tally.add(|t| &t.looked_file_systems, 1);
+            rest.extend(found.unplaced);
         }
+        match is_raw {
+            true => shared.tally.add(|t| &t.raw_file_systems, 1),
+            false => shared.tally.add(|t| &t.looked_file_systems, 1),
+        }
+        // A file may be in several stages.
+        rest.sort_unstable();
+        rest.dedup();
         if !rest.is_empty() && !shared.stopped() {
-            looks::replay(plan, target, rest, budget_bytes, shared, means);
+            looks::replay(plan, target, &rest, budget_bytes, shared, means);
         }
     }
 }

@@ -13,15 +13,17 @@ use foreread_prefetch::ext4::{
 };
 use foreread_prefetch::order::{Piece, Service};
 use foreread_prefetch::plan::ReadPlan;
+use foreread_prefetch::stages::Stage;
 use foreread_profile::{Identity, NodeId, NodeKind, Uses};
 use foreread_sys::block_device::{BlockDevice, has_head};
 
+use super::beside;
 use super::beside::DIRECTORY_BYTES_MAX;
+use super::device_pages::DeviceExtents;
 use super::fetcher::Fetcher;
 use super::pump;
 use super::targets::Target;
 use super::under_way::Shared;
-use super::{beside, pages_of};
 
 /// The location of the data, from the layout.
 pub(super) struct Found {
@@ -32,10 +34,11 @@ pub(super) struct Found {
     pub service: Service,
 }
 
-/// Reads the metadata of a target's nodes into memory and returns where their data lie.
+/// Reads the metadata of a stage's nodes into memory and returns where the stage's data lie.
 pub(super) fn metadata(
     plan: &ReadPlan,
     target: &Target,
+    stage: &Stage,
     shared: &Shared,
     kept: &mut Option<pump::Reader<Extent>>,
 ) -> io::Result<Found> {
@@ -50,23 +53,28 @@ pub(super) fn metadata(
             fetcher.read_all_at_once();
         }
     }
+    if shared.first_stage_items.is_some() && has_head(target.major, target.minor) {
+        fetcher.has_head();
+    }
     let failed = |error: foreread_prefetch::ext4::Ext4Error| io::Error::other(error.to_string());
     let mut geometry = Geometry::read(&mut &device).map_err(failed)?;
     let numbers = || {
-        target
-            .nodes
-            .iter()
-            .filter_map(|id| Some(plan.node(*id)?.identity.inode))
+        let nodes = stage.nodes.iter();
+        nodes.filter_map(|id| Some(plan.node(*id)?.identity.inode))
     };
-    fetcher.fetch(&geometry.descriptor_extents(numbers()))?;
+    let device_extents = DeviceExtents::of(plan, target, stage);
+    device_extents.ask_for_whole_disk(target);
+    let mut first = geometry.descriptor_extents(numbers());
+    first.extend(device_extents.own);
+    fetcher.fetch(&first)?;
     geometry
         .load_groups(&mut &device, numbers())
         .map_err(failed)?;
     if let Some(known) = &shared.with_neighbours {
-        let nodes = &target.nodes;
+        let nodes = &stage.nodes;
         beside::fetch(plan, nodes, &geometry, &device, &mut fetcher, known)?;
     }
-    let wanted = target.nodes.iter().filter_map(|id| wanted(plan, *id));
+    let wanted = stage.nodes.iter().filter_map(|id| wanted(plan, stage, *id));
     let mut survey = Survey::new(&geometry, wanted, Limits::default());
     while !survey.is_finished() && !shared.stopped() {
         fetcher.fetch(&survey.next_extents())?;
@@ -82,7 +90,7 @@ pub(super) fn metadata(
         return Ok(found);
     }
     let mut blocks = Vec::new();
-    for (id, surveyed) in target.nodes.iter().zip(survey.finish()) {
+    for (id, surveyed) in stage.nodes.iter().zip(survey.finish()) {
         let Some(node) = plan.node(*id) else {
             continue;
         };
@@ -92,8 +100,9 @@ pub(super) fn metadata(
             continue;
         };
         blocks.extend(inode.metadata_extents(&geometry));
-        if node.kind == NodeKind::File && node.range_count > 0 {
-            let placed = pieces(plan, *id, &inode, &geometry);
+        let stage_pages: u64 = stage.ranges(plan, *id).map(|range| range.pages).sum();
+        if node.kind == NodeKind::File && stage_pages > 0 {
+            let placed = pieces(plan, stage, *id, &inode, &geometry);
             if placed.is_empty() {
                 // The file would not be opened, so it would not be checked whether it's still the
                 // one that was recorded.
@@ -101,7 +110,7 @@ pub(super) fn metadata(
                 continue;
             }
             let pages = placed.iter().map(|piece| piece.pages).sum();
-            let skipped = pages_of(plan, &[*id]).saturating_sub(pages);
+            let skipped = stage_pages.saturating_sub(pages);
             shared.tally.add(|t| &t.skipped_pages, skipped);
             found.pieces.extend(placed);
         }
@@ -112,12 +121,11 @@ pub(super) fn metadata(
     Ok(found)
 }
 
-fn wanted(plan: &ReadPlan, id: NodeId) -> Option<Wanted> {
+fn wanted(plan: &ReadPlan, stage: &Stage, id: NodeId) -> Option<Wanted> {
     let node = plan.node(id)?;
     let pages = match node.kind {
-        NodeKind::File => plan
-            .ranges(id)
-            .iter()
+        NodeKind::File => stage
+            .ranges(plan, id)
             .map(|range| range.start_page..range.end_page())
             .collect(),
         NodeKind::Directory
@@ -146,10 +154,15 @@ fn is_same(kind: NodeKind, identity: &Identity, inode: &Inode) -> bool {
     kind_matches && generation_matches && inode.links > 0
 }
 
-fn pieces(plan: &ReadPlan, id: NodeId, inode: &Inode, geometry: &Geometry) -> Vec<Piece> {
-    let ranges = plan.ranges(id);
-    let mut pieces = Vec::with_capacity(ranges.len());
-    for range in ranges {
+fn pieces(
+    plan: &ReadPlan,
+    stage: &Stage,
+    id: NodeId,
+    inode: &Inode,
+    geometry: &Geometry,
+) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for range in stage.ranges(plan, id) {
         let pages = std::slice::from_ref(&(range.start_page..range.end_page())).to_vec();
         for place in inode.physical_ranges(geometry, &pages) {
             pieces.push(Piece {

@@ -39,6 +39,7 @@ pub(super) struct Shared {
     pub no_ring: bool,
     pub with_neighbours: Option<Neighbours>,
     pub stops_when_overtaken: bool,
+    pub first_stage_items: Option<usize>,
     /// Pages that arrived, where that is asked for.
     pub fetched: Option<Mutex<Vec<PagesOf>>>,
     pub gate: Option<Arc<Gate>>,
@@ -86,6 +87,7 @@ impl Shared {
             no_ring: options.no_ring,
             with_neighbours: options.with_neighbours.clone(),
             stops_when_overtaken: options.stops_when_overtaken,
+            first_stage_items: options.first_stage_items,
             fetched: options.keeps_fetched.then(Mutex::default),
             gate: options.gate.clone(),
         }

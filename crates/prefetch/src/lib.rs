@@ -8,3 +8,4 @@ pub mod helper;
 pub mod order;
 pub mod plan;
 pub mod proof;
+pub mod stages;

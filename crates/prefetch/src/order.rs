@@ -27,7 +27,7 @@ pub struct Piece {
 }
 
 /// The speed at which a device read metadata, which shows whether it is rotational.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Service {
     /// Mean time for each separate piece, requests under way at once.
     pub piece_ns: u64,

@@ -14,7 +14,9 @@ use std::collections::HashMap;
 use foreread_profile::limits::{
     NAMES_BYTES_MAX, NODES_MAX, PAGE_END_MAX, PATH_BYTES_MAX, RANGES_MAX,
 };
-use foreread_profile::{Identity, Node, NodeId, NodeKind, PageRange, PathTree, Profile, Uses};
+use foreread_profile::{
+    DevicePages, Identity, Node, NodeId, NodeKind, PageRange, PathTree, Profile, Uses,
+};
 
 /// See the [module](self). A node is a path with an action: find it, list it, or read pages of it.
 /// A node with inode 0 is only a part of the path to others. Weights and mounts of a profile mean
@@ -24,6 +26,7 @@ pub struct ReadPlan {
     nodes: Vec<Node>,
     names: Vec<u8>,
     ranges: Vec<PageRange>,
+    devices: Vec<DevicePages>,
 }
 
 /// A directory that is only a part of the path to others.
@@ -54,6 +57,7 @@ impl From<&Profile> for ReadPlan {
             nodes: profile.nodes.clone(),
             names: profile.names.clone(),
             ranges: profile.ranges.clone(),
+            devices: profile.devices.clone(),
         }
     }
 }
@@ -96,6 +100,13 @@ impl ReadPlan {
         self.node(id).map_or(&[], |node| node.ranges(&self.ranges))
     }
 
+    /// Pages of the block device of the file system at `mount_point`, and of the disk that it is a
+    /// partition of.
+    pub fn devices(&self, mount_point: &[u8]) -> impl Iterator<Item = &DevicePages> {
+        let is_there = move |device: &&DevicePages| device.mount_point == mount_point;
+        self.devices.iter().filter(is_there)
+    }
+
     /// Pages of all ranges together.
     #[must_use]
     pub fn total_pages(&self) -> u64 {
@@ -117,7 +128,10 @@ impl ReadPlan {
                 above = self.parent(id);
             }
         }
-        let mut part = Self::default();
+        let mut part = Self {
+            devices: self.devices.clone(),
+            ..Self::default()
+        };
         let mut of_whole = Vec::new();
         let mut number_in_part = vec![None; self.nodes.len()];
         for (id, node) in self.iter().filter(|(id, _)| is_on_the_way[id.0 as usize]) {
@@ -230,6 +244,7 @@ impl ReadPlan {
             nodes,
             names: self.names.clone(),
             ranges: Vec::new(),
+            devices: Vec::new(),
         }
     }
 

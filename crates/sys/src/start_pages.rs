@@ -53,6 +53,10 @@ static mut START_PAGES: StartPages = StartPages {
     at_all: [0; BITMAP_BYTES],
 };
 
+/// Its lock is held by the process that goes beside this boot. If it is there, that process runs
+/// since the initramfs, and another one only waits for it.
+pub const BOOT_LOCK: &CStr = c"/run/foreread-boot.lock";
+
 /// Whether this process is a `foreread run` whose first pages were requested.
 static IS_RUN: AtomicBool = AtomicBool::new(false);
 
@@ -80,7 +84,13 @@ extern "C" fn construct(count: c_int, arguments: *const *const c_char) {
     };
     match word(1) {
         Some(b"run") => {}
-        Some(b"boot") if word(2) == Some(b"serve") => return request_all(),
+        Some(b"boot") if word(2) == Some(b"serve") => {
+            // SAFETY: a string that ends with 0.
+            if unsafe { libc::access(BOOT_LOCK.as_ptr(), libc::F_OK) } != 0 {
+                request_all();
+            }
+            return;
+        }
         _ => return,
     }
     // SAFETY: a valid place in a static that is never written to.

@@ -105,3 +105,23 @@ pub struct ServeArguments {
     #[arg(long)]
     pub json: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use std::os::unix::ffi::OsStrExt;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        serve: ServeArguments,
+    }
+
+    #[test]
+    fn a_start_finds_the_lock_of_another_process() {
+        let alone = Alone::parse_from(["serve"]);
+        let lock = foreread_sys::start_pages::BOOT_LOCK.to_bytes();
+        assert_eq!(alone.serve.lock.as_os_str().as_bytes(), lock);
+    }
+}
