@@ -3,10 +3,11 @@
 #
 # Installs foreread on the root disk of a machine, and enables its boot.
 #
-#   boot-machine.sh IMAGE FOREREAD                              begins with a unit
-#   boot-machine.sh IMAGE FOREREAD RELEASE CONFIG DRIVER INITRD begins in the initramfs
+#   boot-machine.sh IMAGE FOREREAD                                      begins with a unit
+#   boot-machine.sh IMAGE FOREREAD BUILDER RELEASE CONFIG DRIVER INITRD begins in the initramfs
 #
-# With the latter, the initramfs of kernel RELEASE is built by initramfs-tools, and left in INITRD.
+# With the latter, the initramfs of kernel RELEASE is built by BUILDER, initramfs-tools or dracut, and
+# left in INITRD.
 # Needs root. The mount is seen by nobody else, so that nobody else can keep it busy.
 
 set -eu
@@ -27,19 +28,37 @@ if [ $# -eq 2 ]; then
     exit 0
 fi
 
-release=$3 config=$4 driver=$5 initrd=$6
+builder=$3 release=$4 config=$5 driver=$6 initrd=$7
 cp "$config" "$top/boot/config-$release"
 cp "$driver" "$top/usr/lib/modules/$release/kernel/drivers/block/"
 depmod -b "$top" "$release"
-scripts=$top/etc/initramfs-tools
-install -m 755 "$here/initramfs/hook" "$scripts/hooks/guest"
-mkdir -p "$scripts/scripts/init-bottom"
-install -m 755 "$here/initramfs/init-bottom" "$scripts/scripts/init-bottom/guest"
+case $builder in
+initramfs-tools)
+    scripts=$top/etc/initramfs-tools
+    install -m 755 "$here/initramfs/hook" "$scripts/hooks/guest"
+    mkdir -p "$scripts/scripts/init-bottom"
+    install -m 755 "$here/initramfs/init-bottom" "$scripts/scripts/init-bottom/guest"
+    ;;
+dracut)
+    # Where both are installed, Debian's own is in use.
+    rm -f "$top/usr/sbin/update-initramfs"
+    module=$top/usr/lib/dracut/modules.d/96guest
+    mkdir -p "$module"
+    install -m 755 "$here/dracut/module-setup.sh" "$here/dracut/pre-pivot.sh" "$module/"
+    ;;
+esac
 "$foreread" boot enable --initramfs --root "$top" >/dev/null
 mount -t proc proc "$top/proc"
 mount --bind /dev "$top/dev"
 mount -t tmpfs tmp "$top/tmp"
+made=/boot/initrd.img-$release
+case $builder in
 # It complains of a root file system that it can't look at.
-chroot "$top" mkinitramfs -o "/boot/initrd.img-$release" "$release" >/dev/null 2>&1
+initramfs-tools) chroot "$top" mkinitramfs -o "$made" "$release" >/dev/null 2>&1 ;;
+dracut)
+    chroot "$top" dracut --quiet --force --no-hostonly --no-hostonly-cmdline --no-early-microcode \
+        --force-drivers "foreread_disk ext4" --omit "plymouth network" "$made" "$release" >&2
+    ;;
+esac
 umount "$top/tmp" "$top/dev" "$top/proc"
-mv "$top/boot/initrd.img-$release" "$initrd"
+mv "$top$made" "$initrd"

@@ -49,6 +49,8 @@ pub enum Begin {
     Unit,
     /// In an initramfs of initramfs-tools.
     Initramfs,
+    /// In one of dracut, which the system `small` has.
+    Dracut,
 }
 
 impl Begin {
@@ -56,6 +58,7 @@ impl Begin {
         match self {
             Self::Unit => "unit",
             Self::Initramfs => "initramfs",
+            Self::Dracut => "dracut",
         }
     }
 }
@@ -126,6 +129,10 @@ impl<'lab> BootMachine<'lab> {
         })?;
         let initrd = self.machine.root_image().with_extension("initrd");
         command
+            .arg(match begin {
+                Begin::Dracut => "dracut",
+                _ => "initramfs-tools",
+            })
             .arg(&kernel.release)
             .arg(kernel.config())
             .arg(driver);

@@ -302,7 +302,7 @@ impl Begun {
         let recorder = decision
             .mode
             .records()
-            .then(|| start_recorder(tell))
+            .then(|| start_recorder(replay.is_some(), tell))
             .flatten();
         if let Some(replay) = &mut replay {
             replay.release();
@@ -495,9 +495,13 @@ impl Session<'_> {
 }
 
 impl MachineRecorder {
-    fn start() -> Result<Self, BpfError> {
+    /// Beside a replay, what is in memory by now may be the replay's.
+    fn start(beside_replay: bool) -> Result<Self, BpfError> {
         let mut recorder = BpfRecorder::load(Watch::Machine)?;
         recorder.attach_to_machine()?;
+        if !beside_replay {
+            recorder.note_resident_device_pages();
+        }
         recorder.count_own_reads(true);
         recorder.note_helpers();
         Ok(Self {
@@ -526,8 +530,8 @@ impl MachineRecorder {
     }
 }
 
-fn start_recorder(tell: &mut dyn FnMut(&str)) -> Option<MachineRecorder> {
-    let started = MachineRecorder::start();
+fn start_recorder(beside_replay: bool, tell: &mut dyn FnMut(&str)) -> Option<MachineRecorder> {
+    let started = MachineRecorder::start(beside_replay);
     let tell = |error: BpfError| tell(&format!("the boot can't be recorded: {error}"));
     started.map_err(tell).ok()
 }

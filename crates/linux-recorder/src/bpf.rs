@@ -12,12 +12,14 @@ use foreread_bpf::system_calls;
 use foreread_bpf::{BpfError, MissingHook, Served, Wanted, likes, needs, refused};
 use foreread_profile::BlindSpots;
 use foreread_recorder::accesses::AccessRecord;
-use foreread_recorder::{Counts, Inbox, NodeRecord, Recording};
+use foreread_recorder::{Counts, Inbox, NodeRecord, Record, Recording};
+use foreread_sys::mounts::mounts_of_self;
 use foreread_sys::process_stat::parent_of;
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, RingBuffer};
 
 use super::abi;
+use super::device_pages;
 
 /// How much to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,6 +258,16 @@ impl BpfRecorder {
         let object = self.skel.object();
         self.links = self.served.attach(object, &hooks.concat())?;
         self.watch_hits(true)
+    }
+
+    /// Notes pages of block devices that are in memory by now, as needed from the start: for one
+    /// that was attached to the machine early in its boot.
+    pub fn note_resident_device_pages(&self) {
+        let mounts = mounts_of_self().unwrap_or_default();
+        let mut inbox = self.inbox.borrow_mut();
+        for record in device_pages::resident(&mounts) {
+            inbox.take(Record::Device(record));
+        }
     }
 
     /// Counts reads of this process into the page cache as the replay's, or no longer.

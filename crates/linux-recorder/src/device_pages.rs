@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use foreread_core::Device;
 use foreread_core::mounts::Mounts;
-use foreread_profile::DevicePages;
 use foreread_profile::devices::{DevicePage, joined};
+use foreread_profile::{DevicePages, PAGE_BYTES};
 use foreread_recorder::DeviceRecord;
-use foreread_sys::block_device::disk_of_partition;
+use foreread_sys::block_device::{BlockDevice, disk_of_partition};
+use foreread_sys::cache::cached_ranges;
 
 /// A device that is read as a whole, such as by a check, is no device that a boot needs.
 const PAGES_MAX: u64 = 1 << 16;
@@ -16,6 +17,35 @@ const PAGES_MAX: u64 = 1 << 16;
 /// Those of devices with a mounted file system, and of disks of which such a device is a partition.
 pub(crate) fn of_recording(records: &[DeviceRecord], mounts: &Mounts) -> Vec<DevicePages> {
     named(records, mounts, &disk_of_partition)
+}
+
+/// Pages of the devices of mounted file systems that are in memory by now. In a boot from a cold
+/// disk that is what was read before the recorder was there.
+pub(crate) fn resident(mounts: &Mounts) -> Vec<DeviceRecord> {
+    let mut devices: Vec<Device> = Vec::new();
+    for point in mounts.points().iter().filter(|point| !point.is_virtual()) {
+        let device = point.device();
+        let disk = disk_of_partition(device);
+        devices.extend([device].into_iter().chain(disk));
+    }
+    devices.sort_unstable();
+    devices.dedup();
+    let mut records = Vec::new();
+    for device in devices {
+        // One that can't be opened has no device, or is asked by others than us.
+        let Ok(opened) = BlockDevice::open(device.major, device.minor) else {
+            continue;
+        };
+        let bytes = opened.bytes().unwrap_or(0);
+        let cached = cached_ranges(opened.file(), bytes / PAGE_BYTES).unwrap_or_default();
+        records.extend(cached.into_iter().map(|(start_page, pages)| DeviceRecord {
+            device: device.to_kernel(),
+            start_page,
+            pages,
+            need_ns: 0,
+        }));
+    }
+    records
 }
 
 fn named(

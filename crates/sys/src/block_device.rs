@@ -2,7 +2,7 @@
 //! Block devices under mounted file systems, opened for reading through their page cache.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Seek};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -50,6 +50,14 @@ impl BlockDevice {
                 .and_then(|disk| disk.request_bytes_max(DEPTH_MAX))
                 .unwrap_or(REQUEST_BYTES_MAX_UNKNOWN),
         })
+    }
+
+    /// Its size in bytes.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn bytes(&self) -> io::Result<u64> {
+        (&self.file).seek(io::SeekFrom::End(0))
     }
 
     /// The open device.

@@ -189,6 +189,42 @@ pub fn missing_ranges(
     missing_ranges(file, start_page + half, pages - half, missing);
 }
 
+/// The cached ones of the first `pages` pages of a file, as runs. Before Linux 6.5 each page is
+/// asked about, so there the answer for more than 16 GiB is empty: it would take too long.
+///
+/// # Errors
+/// When the file can't be mapped, where that is needed; see [`missing_by_map`].
+pub fn cached_ranges(file: impl AsFd + Copy, pages: u64) -> io::Result<Vec<(u64, u64)>> {
+    const MAPPED_PAGES_MAX: u64 = (16 << 30) / PAGE_BYTES;
+    let mut cached = Vec::new();
+    if cached_pages(file, 0, 1).is_ok() {
+        push_cached(file, 0, pages, &mut cached);
+    } else if pages <= MAPPED_PAGES_MAX {
+        let mut missing = Vec::new();
+        missing_by_map(file, 0, pages, &mut missing)?;
+        let mut at = 0;
+        for (start, length) in missing.into_iter().chain([(pages, 0)]) {
+            if start > at {
+                cached.push((at, start - at));
+            }
+            at = start + length;
+        }
+    }
+    Ok(cached)
+}
+
+/// By halving. A run may come in several parts.
+fn push_cached(file: impl AsFd + Copy, start: u64, pages: u64, cached: &mut Vec<(u64, u64)>) {
+    let count = cached_pages(file, start, pages).unwrap_or(0);
+    if count == pages && pages > 0 {
+        cached.push((start, pages));
+    } else if count > 0 {
+        let half = pages / 2;
+        push_cached(file, start, half, cached);
+        push_cached(file, start + half, pages - half, cached);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;
@@ -206,6 +242,18 @@ mod tests {
         file.write_all_at(&[1; 20 * PAGE_BYTES as usize], 0)?;
         file.write_all_at(&[1; 16 * PAGE_BYTES as usize], 64 * PAGE_BYTES)?;
         Ok(Some(file))
+    }
+
+    #[test]
+    fn cached_runs_are_found() -> io::Result<()> {
+        let Some(file) = file_with_a_hole()? else {
+            return Ok(());
+        };
+        let found = cached_ranges(&file, 80)?;
+        let pages: Vec<u64> = found.iter().flat_map(|(at, n)| *at..*at + *n).collect();
+        assert_eq!(pages, (0..20).chain(64..80).collect::<Vec<_>>());
+        assert_eq!(cached_ranges(&file, 0)?, []);
+        Ok(())
     }
 
     #[test]

@@ -23,7 +23,7 @@ const INSTANT_MORE_MAX: f64 = 1.0;
 const fn gain_min(begin: Begin) -> f64 {
     match begin {
         Begin::Unit => 0.75,
-        Begin::Initramfs => 0.85,
+        Begin::Initramfs | Begin::Dracut => 0.85,
     }
 }
 
