@@ -8,6 +8,8 @@
 #
 # With the latter, the initramfs of kernel RELEASE is built by BUILDER, initramfs-tools or dracut, and
 # left in INITRD.
+# The file named by BOOT_MACHINE_PROFILE, if any, is a profile that came with the image.
+#
 # Needs root. The mount is seen by nobody else, so that nobody else can keep it busy.
 
 set -eu
@@ -23,6 +25,9 @@ top=$(mktemp -d)
 trap 'umount -R "$top" 2>/dev/null || :; rmdir "$top" 2>/dev/null || :' EXIT
 mount -o loop "$image" "$top"
 cp "$foreread" "$top/usr/bin/foreread"
+if [ -n "${BOOT_MACHINE_PROFILE-}" ]; then
+    install -D -m 644 "$BOOT_MACHINE_PROFILE" "$top/usr/lib/foreread/boot.d/guest.profile"
+fi
 if [ $# -eq 2 ]; then
     "$foreread" boot enable --root "$top" >/dev/null
     exit 0

@@ -13,6 +13,7 @@ mod decision;
 mod history;
 mod needs;
 mod parts;
+pub mod portable;
 mod worth;
 
 pub use command_line::{Wish, wish};

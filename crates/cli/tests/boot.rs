@@ -537,3 +537,113 @@ fn a_state_that_cannot_be_kept_ends_the_replay_and_not_the_boot() {
     );
     make_cold(&testbed);
 }
+
+/// A small profile of a boot of the system at `root`: two programs.
+fn recorded_boot(root: &Path) -> foreread_profile::Profile {
+    use foreread_profile::{Identity, NodeKind, ProfileBuilder, Program, Source, Uses};
+    let program = Program {
+        key: b"boot".to_vec(),
+        ..Program::default()
+    };
+    let mut builder = ProfileBuilder::new(program, Source::default());
+    for name in ["usr/bin/one", "usr/bin/two", "home/ann/notes"] {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(&path, [7u8; 8192]).expect("a file");
+        let metadata = fs::metadata(&path).expect("it is there");
+        let id = builder.node(format!("/{name}").as_bytes()).expect("a path");
+        builder.set_kind(id, NodeKind::File);
+        builder.set_identity(
+            id,
+            Identity {
+                inode: metadata.ino(),
+                generation: 0,
+                size_bytes: metadata.size(),
+                mtime_ns: metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec(),
+            },
+        );
+        builder.used(id, Uses::LOOKED_UP, 5);
+        builder.pages(id, 0, 2, 5);
+    }
+    builder.finish()
+}
+
+#[test]
+fn a_profile_goes_to_another_system_with_the_same_packages() {
+    let world = World::new();
+    let (here, there) = (image(&world), world.path("other"));
+    fs::create_dir_all(there.join("usr/bin")).expect("a directory");
+    fs::create_dir_all(there.join("usr/lib/systemd")).expect("a directory");
+    let profile = recorded_boot(&here);
+    let state = here.join("var/lib/foreread/boot");
+    let portable = world.path("web.profile");
+    let fails = |output: &std::process::Output, says: &str| {
+        assert_fails_in_one_line(output, says);
+        assert!(stderr(output).contains(says), "{}", stderr(output));
+    };
+    let export = |more: &[&str]| {
+        let words = [&["boot", "export", "--root", text(&here)], more].concat();
+        world.output(&[&words[..], &[text(&portable)]].concat())
+    };
+    fails(&export(&["--portable"]), "no boot was recorded yet");
+    fs::create_dir_all(&state).expect("a directory");
+    fs::write(state.join("boot.frp"), foreread_profile::encode(&profile)).expect("a profile");
+    let told = document(&export(&["--portable", "--json"]));
+    assert_eq!(
+        (&told["schema"], &told["files"]),
+        (&"foreread.boot.export/1".into(), &2.into())
+    );
+    assert_eq!(
+        fs::metadata(&portable).expect("a file").mode() & 0o777,
+        0o600
+    );
+    let bytes = fs::read(&portable).expect("a file");
+    let read = foreread_profile::decode(&bytes).expect("a profile");
+    assert!(read.find(b"/home/ann/notes").is_none());
+
+    let import = |root: &Path, more: &[&str]| {
+        let words = [&["boot", "import", "--root", text(root)], more].concat();
+        world.output(&[&words[..], &[text(&portable)]].concat())
+    };
+    fails(&import(&there, &[]), "nothing of");
+    // A copy that keeps times, as packages do, and another version.
+    let copy = |name: &str| {
+        let done = Command::new("cp")
+            .arg("-p")
+            .args([here.join(name), there.join(name)])
+            .status();
+        assert!(done.expect("cp runs").success());
+    };
+    copy("usr/bin/one");
+    fs::write(there.join("usr/bin/two"), "another version").expect("a file");
+    let before = contents(&there);
+    let dry = document(&import(&there, &["--dry-run", "--json"]));
+    assert_eq!(
+        (&dry["files"], &dry["others"]),
+        (&1.into(), &1.into()),
+        "{dry}"
+    );
+    fails(&import(&there, &[]), "`foreread boot enable` makes it");
+    assert_eq!(contents(&there), before);
+    fs::write(there.join("usr/bin/foreread"), "").expect("a file");
+    let enabled = world.output(&["boot", "enable", "--root", text(&there)]);
+    assert_eq!(enabled.status.code(), Some(0), "{}", stderr(&enabled));
+    let imported = import(&there, &[]);
+    assert_eq!(imported.status.code(), Some(0), "{}", stderr(&imported));
+    assert!(
+        stdout(&imported).starts_with("Imported 1 file"),
+        "{}",
+        stdout(&imported)
+    );
+    let kept = fs::read(there.join("var/lib/foreread/boot/boot.frp")).expect("a profile");
+    let kept = foreread_profile::decode(&kept).expect("a profile");
+    let id = kept.find(b"/usr/bin/one").expect("it fits");
+    let inode = fs::metadata(there.join("usr/bin/one"))
+        .expect("it is there")
+        .ino();
+    assert_eq!(kept.node(id).expect("a node").identity.inode, inode);
+    // A profile of its own boots is worth more.
+    fails(&import(&here, &[]), "--replace replaces it");
+    fs::write(&portable, "FRPROFIL").expect("a file");
+    fails(&import(&there, &[]), "cut short");
+}

@@ -36,6 +36,7 @@ done
 systemctl show --property=Result,ExecMainStatus foreread-boot.service
 journalctl --no-pager --output=cat --unit=foreread-boot.service
 foreread boot status --json >/run/out/status.json
+foreread boot export --portable /run/out/portable.profile >/dev/null 2>&1
 cp /var/lib/foreread/boot/boot.frp /run/out/ 2>/dev/null
 journalctl --no-pager --output=short-monotonic --boot >/run/out/journal
 sync
@@ -93,7 +94,7 @@ pub struct BootMachine<'lab> {
 
 impl<'lab> BootMachine<'lab> {
     /// A machine whose root disk has the speed `disk`, and which boots `kernel`. `foreread` is
-    /// installed.
+    /// installed, and `profile`, if there is one, as one that came with the image.
     pub fn new(
         lab: &'lab Lab,
         foreread: &Path,
@@ -101,6 +102,7 @@ impl<'lab> BootMachine<'lab> {
         system: System,
         begin: Begin,
         disk: &str,
+        profile: Option<&Path>,
     ) -> Result<Self, GuestError> {
         let image = match system {
             System::Small => lab.image(),
@@ -112,13 +114,16 @@ impl<'lab> BootMachine<'lab> {
             kernel: kernel.to_owned(),
             machine: Machine::of(image, preset(disk)?)?,
         };
-        machine.prepare(begin)?;
+        machine.prepare(begin, profile)?;
         Ok(machine)
     }
 
     /// Installs foreread on the root disk, and enables its boot.
-    fn prepare(&mut self, begin: Begin) -> Result<(), GuestError> {
+    fn prepare(&mut self, begin: Begin, profile: Option<&Path>) -> Result<(), GuestError> {
         let mut command = Command::new(PREPARE);
+        if let Some(profile) = profile {
+            command.env("BOOT_MACHINE_PROFILE", profile);
+        }
         command.arg(self.machine.root_image()).arg(&self.foreread);
         if begin == Begin::Unit {
             return finished(&mut command);
@@ -147,12 +152,16 @@ impl<'lab> BootMachine<'lab> {
         Ok(())
     }
 
-    /// Boots it; `word` is the value of `foreread.boot` on the kernel's command line.
+    /// Boots it; `word` is the value of `foreread.boot` on the kernel's command line, or `usual`
+    /// for none.
     pub fn boot(&self, word: &str) -> Result<Booted, GuestError> {
         let outcome = Guest::new(self.lab, &self.kernel)?
             .file(&self.foreread, "foreread")
             .machine(&self.machine)
-            .command_line(&format!("foreread.boot={word}"))
+            .command_line(&match word {
+                "usual" => String::new(),
+                word => format!("foreread.boot={word}"),
+            })
             .time_limit(TIME_LIMIT)
             .script(SCRIPT)
             .run()?;

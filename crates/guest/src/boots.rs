@@ -26,8 +26,11 @@ pub struct BootsArguments {
     /// The model of the root disk.
     #[arg(long, value_name = "MODEL", default_value = "hdd")]
     disk: String,
-    /// What each boot is given: values of `foreread.boot` on the kernel's command line. After
-    /// `/MODEL` the root disk has that speed.
+    /// A profile that comes with the image, for its first boot.
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// What each boot is given: values of `foreread.boot` on the kernel's command line, or `usual`
+    /// for none. After `/MODEL` the root disk has that speed.
     #[arg(
         value_name = "WORD[/MODEL]",
         default_values = ["record", "plain", "replay", "plain/instant"]
@@ -59,7 +62,15 @@ pub fn boots(arguments: &BootsArguments) -> Result<ExitCode, GuestError> {
         disk,
         ..
     } = arguments;
-    let mut machine = BootMachine::new(&lab, &foreread, kernel, *system, *begin, disk)?;
+    let mut machine = BootMachine::new(
+        &lab,
+        &foreread,
+        kernel,
+        *system,
+        *begin,
+        disk,
+        arguments.profile.as_deref(),
+    )?;
     for (number, word) in arguments.words.iter().enumerate() {
         let (word, disk) = word.split_once('/').unwrap_or((word, disk.as_str()));
         machine.set_disk(disk)?;

@@ -14,12 +14,14 @@ mod disks;
 mod facts;
 mod keeper;
 mod packages;
+mod placing;
 mod replay;
 mod serve;
 mod server;
 mod state;
 mod systemd;
 
+pub use placing::{SHIPPED, place};
 pub use replay::Brought;
 pub use serve::{Limits, ServeError, Served, Settings, serve, serve_from_initramfs};
 pub use state::{

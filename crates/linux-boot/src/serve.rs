@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use foreread_boot::portable::OWN_KEY;
 use foreread_boot::{
     Boot, Decision, Facts, History, Measured, Mode, Reason, Stored, Wish, decide, wish,
 };
@@ -25,6 +26,7 @@ use crate::disks::{Quiet, reads_so_far};
 use crate::facts::{Machine, Signs};
 use crate::keeper::{Keeper, Reached, Told};
 use crate::packages::packages;
+use crate::placing::{place, shipped};
 use crate::replay::{Brought, Replay};
 use crate::server::Server;
 use crate::state::StateDirectory;
@@ -39,8 +41,6 @@ const LOOK_FOR_ROOT_EVERY: Duration = Duration::from_millis(1);
 /// An initramfs that has mounted the root file system ends within a second. It may stop in a shell
 /// for somebody who repairs the system.
 const ROOT_WITHIN: Duration = Duration::from_secs(60);
-/// The profile's program: a boot has no executable.
-const KEY: &[u8] = b"boot";
 
 /// When a boot is over.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +144,7 @@ pub fn serve(
             return Ok(None);
         }
     };
-    let begun = Begun::read(&settings.state, tell);
+    let begun = Begun::read(&settings.state, Path::new("/"), tell);
     begun.serve(settings, &interrupt, tell).map(Some)
 }
 
@@ -176,7 +176,7 @@ pub fn serve_from_initramfs(
     }
     let begun = Begun {
         from_initramfs: true,
-        ..Begun::read(&state, tell)
+        ..Begun::read(&state, root.path(), tell)
     };
     let waited = Instant::now();
     while !root.is_complete() {
@@ -211,10 +211,22 @@ struct Begun {
 }
 
 impl Begun {
-    fn read(state: &StateDirectory, tell: &mut dyn FnMut(&str)) -> Self {
+    /// Of the system at `root`.
+    fn read(state: &StateDirectory, root: &Path, tell: &mut dyn FnMut(&str)) -> Self {
         let served_from = since_kernel_start();
         let history = state.history(tell);
-        let (profile, stored) = state.profile();
+        let (mut profile, mut stored) = state.profile();
+        if stored == Stored::Missing
+            && let Some(shipped) = shipped(root, tell)
+        {
+            let (fitting, fit) = place(&shipped, root);
+            tell(&format!(
+                "of the profile that came with this system {} paths are the same, {} are other \
+                 versions, and {} are missing",
+                fit.same, fit.others, fit.missing
+            ));
+            (profile, stored) = (Some(fitting), Stored::Foreign);
+        }
         Self {
             served_from,
             from_initramfs: false,
@@ -518,7 +530,8 @@ impl MachineRecorder {
             ..Source::default()
         };
         let program = Program {
-            key: KEY.to_vec(),
+            // A boot has no executable.
+            key: OWN_KEY.to_vec(),
             ..Program::default()
         };
         let recorded = AnyRecorder::Bpf(Box::new(self.recorder)).finish(program, source, None);

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use foreread_boot::portable::is_own;
 use foreread_boot::{History, Stored};
 use foreread_profile::{Profile, decode, encode};
 use foreread_sys::read_whole::read_whole;
@@ -23,7 +24,7 @@ pub const PROFILE_SET_ASIDE: &str = "boot.failed";
 /// The largest history that is read: 64 boots take less than 32 KiB.
 const HISTORY_BYTES_MAX: u64 = 1 << 20;
 /// Above what the format of profiles can hold (96 MiB).
-const PROFILE_BYTES_MAX: u64 = 128 << 20;
+pub(crate) const PROFILE_BYTES_MAX: u64 = 128 << 20;
 
 /// A directory with these files. Only root may write to it.
 #[derive(Clone, Debug)]
@@ -114,7 +115,13 @@ impl StateDirectory {
             Err(error) => return said(&error),
         };
         match decode(&bytes) {
-            Ok(profile) => (Some(profile), Stored::Own),
+            Ok(profile) => {
+                let stored = match is_own(&profile) {
+                    true => Stored::Own,
+                    false => Stored::Foreign,
+                };
+                (Some(profile), stored)
+            }
             Err(error) => said(&error),
         }
     }
@@ -178,6 +185,7 @@ impl StateDirectory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foreread_boot::portable::OWN_KEY;
     use foreread_profile::{ProfileBuilder, Program, Source};
 
     #[test]
@@ -197,7 +205,10 @@ mod tests {
         assert_eq!(state.profile().1, Stored::Missing);
         state.set_profile_aside().unwrap();
         state.keep_history(&History::default()).unwrap();
-        let profile = ProfileBuilder::new(Program::default(), Source::default()).finish();
+        let mut profile = ProfileBuilder::new(Program::default(), Source::default()).finish();
+        state.keep_profile(&profile).unwrap();
+        assert_eq!(state.profile().1, Stored::Foreign);
+        profile.program.key = OWN_KEY.to_vec();
         state.keep_profile(&profile).unwrap();
         assert_eq!(state.profile().1, Stored::Own);
         assert!(told.is_empty());

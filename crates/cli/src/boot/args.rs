@@ -14,6 +14,8 @@ use clap::{Args, Subcommand};
     sudo foreread boot enable --initramfs    the same, from before systemd starts\n  \
     sudo foreread boot status     what that was worth, from boots with it and without\n  \
     sudo foreread boot show       which unit needed what, and when\n  \
+    sudo foreread boot export --portable web.profile    for the first boot of others\n  \
+    sudo foreread boot import web.profile    what fits of it is replayed at the next boot\n  \
     sudo foreread boot disable    undo it, to the last file\n\n\
     Exit status: 0 done, 1 when it is not enabled, 2 usage or failure."
 )]
@@ -32,6 +34,10 @@ pub enum BootVerb {
     Status(StatusArguments),
     /// Show who needs what of the boot, and when.
     Show(ShowArguments),
+    /// Write the profile of the boot to a file, for this system or for others.
+    Export(ExportArguments),
+    /// Take a profile from another system, for the first boot.
+    Import(ImportArguments),
     /// Go beside a boot; the unit that enable writes does this.
     #[command(hide = true)]
     Serve(ServeArguments),
@@ -81,6 +87,43 @@ pub struct ShowArguments {
     /// Print one JSON document.
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportArguments {
+    /// For systems with the same packages: files are known by path, size and time of change, and
+    /// those of persons are left out.
+    #[arg(long)]
+    pub portable: bool,
+    /// The root of another system.
+    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
+    pub root: PathBuf,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+    /// The file. In /usr/lib/foreread/boot.d, under a name that ends in .profile, it is used for
+    /// the first boot of an image.
+    #[arg(value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct ImportArguments {
+    /// Say how much of it fits, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Replace the profile of this system's own boots.
+    #[arg(long)]
+    pub replace: bool,
+    /// The root of another system, such as an image that is being built.
+    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
+    pub root: PathBuf,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+    /// The profile, as `boot export` writes it.
+    #[arg(value_name = "FILE")]
+    pub profile: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 
 pub mod args;
 mod enable;
+mod exchange;
 mod installed;
 mod items;
 mod serve;
@@ -28,6 +29,8 @@ pub fn boot(arguments: &BootArguments) -> Result<ExitCode> {
         BootVerb::Disable(arguments) => enable::disable(arguments),
         BootVerb::Status(arguments) => status::status(arguments),
         BootVerb::Show(arguments) => show::show(arguments),
+        BootVerb::Export(arguments) => exchange::export(arguments),
+        BootVerb::Import(arguments) => exchange::import(arguments),
         BootVerb::Serve(arguments) => serve::serve(arguments),
     }
 }

@@ -68,6 +68,7 @@ fn of_machine(context: &Context<'_>, kernel: &str, begin: Begin) -> Result<Vec<R
         System::Services,
         begin,
         "hdd",
+        None,
     )?;
     let several = |machine: &BootMachine<'_>, word: &str| {
         let boots = (0..context.boots).map(|_| machine.boot(word));
