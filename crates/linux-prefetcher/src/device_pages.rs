@@ -6,13 +6,14 @@ use foreread_core::Device;
 use foreread_prefetch::ext4::Extent;
 use foreread_prefetch::plan::ReadPlan;
 use foreread_prefetch::stages::Stage;
-use foreread_profile::PAGE_BYTES;
+use foreread_profile::{DeviceRange, PAGE_BYTES};
 use foreread_sys::block_device::{BlockDevice, disk_of_partition};
 
 use super::fetcher::ask_for;
 use super::targets::Target;
 
 /// The pages of a stage.
+#[derive(Default)]
 pub(super) struct DeviceExtents {
     /// Of the device itself.
     pub own: Vec<Extent>,
@@ -21,7 +22,8 @@ pub(super) struct DeviceExtents {
 }
 
 impl DeviceExtents {
-    pub fn of(plan: &ReadPlan, target: &Target, stage: &Stage) -> Self {
+    /// Takes what they need of the budget. Nothing where that is more than is left.
+    pub fn of(plan: &ReadPlan, target: &Target, stage: &Stage, budget_bytes: &mut u64) -> Self {
         let superblock = target.superblock();
         let extents = |is_whole_disk| {
             let devices = plan.devices(&superblock.mount_point);
@@ -29,26 +31,30 @@ impl DeviceExtents {
                 .filter(|device| device.is_whole_disk == is_whole_disk)
                 .flat_map(|device| &device.ranges)
                 .filter(|range| stage.needs_ns.contains(&range.need_ns));
-            let extent = |range: &foreread_profile::DeviceRange| Extent {
+            let extent = |range: &DeviceRange| Extent {
                 offset_bytes: range.start_page.saturating_mul(PAGE_BYTES),
                 length_bytes: range.pages.saturating_mul(PAGE_BYTES),
             };
-            ranges.map(extent).collect()
+            ranges.map(extent).collect::<Vec<_>>()
         };
-        Self {
-            own: extents(false),
-            whole_disk: extents(true),
+        let (own, whole_disk) = (extents(false), extents(true));
+        let bytes = own.iter().chain(&whole_disk).map(|one| one.length_bytes);
+        match budget_bytes.checked_sub(bytes.fold(0, u64::saturating_add)) {
+            Some(left_bytes) => {
+                *budget_bytes = left_bytes;
+                Self { own, whole_disk }
+            }
+            None => Self::default(),
         }
     }
 
     /// Asks for those of the whole disk, and doesn't wait. What can't be read is left out: whoever
     /// needs it reads it.
     pub fn ask_for_whole_disk(&self, target: &Target) {
-        let device = Device {
-            major: target.major,
-            minor: target.minor,
-        };
-        if let Some(disk) = disk_of_partition(device).filter(|_| !self.whole_disk.is_empty()) {
+        let disk = || disk_of_partition(target.superblock().device);
+        if !self.whole_disk.is_empty()
+            && let Some(disk) = disk()
+        {
             ask(disk, &self.whole_disk);
         }
     }
@@ -56,19 +62,15 @@ impl DeviceExtents {
     /// Asks for all, where no metadata is read from the device.
     pub fn ask_for_all(&self, target: &Target) {
         self.ask_for_whole_disk(target);
-        let device = Device {
-            major: target.major,
-            minor: target.minor,
-        };
-        ask(device, &self.own);
+        ask(target.superblock().device, &self.own);
     }
 }
 
 fn ask(device: Device, extents: &[Extent]) {
-    if let (false, Ok(device)) = (
-        extents.is_empty(),
-        BlockDevice::open(device.major, device.minor),
-    ) {
+    if extents.is_empty() {
+        return;
+    }
+    if let Ok(device) = BlockDevice::open(device.major, device.minor) {
         let _ = ask_for(&device, extents);
     }
 }

@@ -94,12 +94,23 @@ impl Part {
         let mut service = Service::default();
         let mut is_raw = false;
         for stage in stages {
-            if !target.fs_type.starts_with(b"ext") || shared.no_raw || shared.stopped() {
-                DeviceExtents::of(plan, target, &stage).ask_for_all(target);
+            if is_raw && shared.stopped() {
+                break;
+            }
+            let on_device = DeviceExtents::of(plan, target, &stage, &mut budget_bytes);
+            if !target.fs_type.starts_with(b"ext") || shared.no_raw {
+                on_device.ask_for_all(target);
                 rest.extend(stage.nodes);
                 continue;
             }
-            let Ok(found) = raw::metadata(plan, target, &stage, shared, &mut means.metadata) else {
+            let Ok(found) = raw::metadata(
+                plan,
+                target,
+                &stage,
+                &on_device,
+                shared,
+                &mut means.metadata,
+            ) else {
                 rest.extend(stage.nodes);
                 continue;
             };

@@ -39,6 +39,7 @@ pub(super) fn metadata(
     plan: &ReadPlan,
     target: &Target,
     stage: &Stage,
+    on_device: &DeviceExtents,
     shared: &Shared,
     kept: &mut Option<pump::Reader<Extent>>,
 ) -> io::Result<Found> {
@@ -62,10 +63,9 @@ pub(super) fn metadata(
         let nodes = stage.nodes.iter();
         nodes.filter_map(|id| Some(plan.node(*id)?.identity.inode))
     };
-    let device_extents = DeviceExtents::of(plan, target, stage);
-    device_extents.ask_for_whole_disk(target);
+    on_device.ask_for_whole_disk(target);
     let mut first = geometry.descriptor_extents(numbers());
-    first.extend(device_extents.own);
+    first.extend_from_slice(&on_device.own);
     fetcher.fetch(&first)?;
     geometry
         .load_groups(&mut &device, numbers())

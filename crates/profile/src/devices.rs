@@ -5,7 +5,9 @@
 
 use foreread_core::bytes::{Cursor, Fault, TOO_BIG, put_difference, put_text, put_varint};
 
-use crate::limits::{DEVICE_RANGES_MAX, DEVICES_MAX, PAGE_END_MAX, TEXT_BYTES_MAX};
+use crate::limits::{
+    DEVICE_PAGES_MAX, DEVICE_RANGES_MAX, DEVICES_MAX, PAGE_END_MAX, TEXT_BYTES_MAX,
+};
 use crate::types::{DevicePages, DeviceRange};
 
 /// Fewest bytes that a device takes in its section, and a range.
@@ -78,15 +80,18 @@ pub fn joined(old: &[DevicePages], new: &[DevicePages]) -> Vec<DevicePages> {
 fn bounded(mut devices: Vec<DevicePages>) -> Vec<DevicePages> {
     devices.retain(|device| is_mount_point(&device.mount_point));
     devices.truncate(DEVICES_MAX);
-    let mut needs: Vec<u64> = devices
-        .iter()
-        .flat_map(|device| device.ranges.iter().map(|range| range.need_ns))
-        .collect();
-    if needs.len() > DEVICE_RANGES_MAX {
-        let (_, last, _) = needs.select_nth_unstable(DEVICE_RANGES_MAX);
-        let last = *last;
+    let ranges = devices.iter().flat_map(|device| &device.ranges);
+    let mut needs: Vec<(u64, u64)> = ranges.map(|range| (range.need_ns, range.pages)).collect();
+    needs.sort_unstable();
+    let mut pages = 0u64;
+    let over = needs.iter().enumerate().position(|(at, (_, more))| {
+        pages = pages.saturating_add(*more);
+        at >= DEVICE_RANGES_MAX || pages > DEVICE_PAGES_MAX
+    });
+    if let Some(over) = over {
+        let (left_out_ns, _) = needs[over];
         for device in &mut devices {
-            device.ranges.retain(|range| range.need_ns < last);
+            device.ranges.retain(|range| range.need_ns < left_out_ns);
         }
     }
     devices.retain(|device| !device.ranges.is_empty());
@@ -100,6 +105,8 @@ fn is_mount_point(path: &[u8]) -> bool {
 /// Whether they are as [`DevicePages`] promises, and within the limits.
 pub(crate) fn are_valid(devices: &[DevicePages]) -> bool {
     let ranges: usize = devices.iter().map(|device| device.ranges.len()).sum();
+    let all = devices.iter().flat_map(|device| &device.ranges);
+    let pages = all.fold(0u64, |sum, range| sum.saturating_add(range.pages));
     let is_valid = |device: &DevicePages| {
         let mut end_page = 0;
         is_mount_point(&device.mount_point)
@@ -110,7 +117,10 @@ pub(crate) fn are_valid(devices: &[DevicePages]) -> bool {
                 is_placed && end_page <= PAGE_END_MAX
             })
     };
-    devices.len() <= DEVICES_MAX && ranges <= DEVICE_RANGES_MAX && devices.iter().all(is_valid)
+    devices.len() <= DEVICES_MAX
+        && ranges <= DEVICE_RANGES_MAX
+        && pages <= DEVICE_PAGES_MAX
+        && devices.iter().all(is_valid)
 }
 
 /// The stored form.
@@ -202,6 +212,19 @@ mod tests {
         let kept = bounded(vec![device(&pages)]);
         assert!(are_valid(&kept));
         assert_eq!(kept[0].ranges.len(), DEVICE_RANGES_MAX);
+        // Half of the limit each, and the last one is needed last.
+        let half = |start_page, need_ns| DeviceRange {
+            start_page,
+            pages: DEVICE_PAGES_MAX / 2,
+            need_ns,
+        };
+        let large = DevicePages {
+            ranges: vec![half(0, 9), half(1 << 20, 1), half(1 << 30, 2)],
+            ..device(&[])
+        };
+        assert!(!are_valid(std::slice::from_ref(&large)));
+        let kept = bounded(vec![large]);
+        assert_eq!(kept[0].ranges, [half(1 << 20, 1), half(1 << 30, 2)]);
         let nowhere = DevicePages::new(b"sda".to_vec(), true, vec![(1, 1)]);
         assert_eq!(bounded(vec![nowhere, device(&[])]), []);
     }

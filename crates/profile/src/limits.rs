@@ -36,6 +36,9 @@ pub const DEVICES_MAX: usize = 64;
 /// Most ranges of all its block devices together.
 pub const DEVICE_RANGES_MAX: usize = 1 << 16;
 
+/// Most pages of all its block devices together: 256 MiB.
+pub const DEVICE_PAGES_MAX: u64 = 1 << 16;
+
 /// Longest string about the program, the machine or a mount, in bytes.
 pub const TEXT_BYTES_MAX: usize = 4096;
 
