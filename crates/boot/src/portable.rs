@@ -83,7 +83,8 @@ pub fn placed(profile: &Profile, mut look: impl FnMut(&[u8]) -> Option<Found>) -
         number += 1;
         let above = node.parent.is_none_or(|parent| is_there[parent.0 as usize]);
         let Some(found) = (if above { look(path) } else { None }) else {
-            fit.missing += 1;
+            // A name that was looked for in vain is missing on both.
+            fit.missing += usize::from(node.kind != NodeKind::Absent);
             return None;
         };
         is_there[at] = true;

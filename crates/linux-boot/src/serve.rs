@@ -169,14 +169,16 @@ pub fn serve_from_initramfs(
     if let Wish::Nothing(_) = wish(&command_line) {
         return Ok(None);
     }
-    let state = settings.state.below(root.path());
+    root.make_working_directory().map_err(failed)?;
+    let here = Path::new(".");
+    let state = settings.state.below(here);
     if !state.exists() {
         // It may be on another file system, which is not mounted yet.
         return Ok(None);
     }
     let begun = Begun {
         from_initramfs: true,
-        ..Begun::read(&state, root.path(), tell)
+        ..Begun::read(&state, here, tell)
     };
     let waited = Instant::now();
     while !root.is_complete() {

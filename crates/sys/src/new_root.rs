@@ -9,7 +9,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat, open};
 use rustix::process::{chroot, fchdir};
@@ -17,7 +17,6 @@ use rustix::process::{chroot, fchdir};
 /// The mounted root file system.
 #[derive(Debug)]
 pub struct NewRoot {
-    path: PathBuf,
     directory: OwnedFd,
 }
 
@@ -29,15 +28,18 @@ impl NewRoot {
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self {
-            path: path.to_owned(),
             directory: open(path, flags, Mode::empty())?,
         })
     }
 
-    /// Where it is mounted until the initramfs ends.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Makes it the working directory of this process, with all its threads. The path that it was
+    /// mounted at leads nowhere once it is moved over `/`, which may be at any time; relative paths
+    /// lead into it before and after.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn make_working_directory(&self) -> io::Result<()> {
+        Ok(fchdir(&self.directory)?)
     }
 
     /// Whether `/proc`, which is moved last, has been moved there.
@@ -75,7 +77,6 @@ mod tests {
     fn it_is_complete_with_its_last_mount() {
         let directory = tempfile::tempdir().unwrap();
         let root = NewRoot::open(directory.path()).unwrap();
-        assert_eq!(root.path(), directory.path());
         for name in ["dev/null", "sys/kernel", "proc/self"] {
             assert!(!root.is_complete(), "{name}");
             fs::create_dir_all(directory.path().join(name)).unwrap();
