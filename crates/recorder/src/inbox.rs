@@ -9,6 +9,9 @@ use crate::recording::{
     Chunk, DeviceRecord, GroupRecord, InodeEntry, NodeRecord, PathRecord, Recording,
 };
 
+/// Records of pages of devices that are kept: more than a profile may have ranges.
+const DEVICES_MAX: usize = 1 << 17;
+
 /// One record of the ring buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
@@ -55,7 +58,11 @@ impl Inbox {
             Record::Group(group) => {
                 self.groups.insert(group.number, group);
             }
-            Record::Device(device) => self.devices.push(device),
+            Record::Device(device) if self.devices.len() < DEVICES_MAX => {
+                self.devices.push(device);
+            }
+            // A boot that reads so much of devices is no typical one.
+            Record::Device(_) => {}
         }
     }
 
