@@ -6,6 +6,7 @@
 //! inode numbers, or one with those of that system, of the entries that are the same there. Package
 //! managers keep size and time of change of a file, so by these a file is known.
 
+use foreread_core::mounts::below;
 use foreread_profile::{
     Identity, Mount, Node, NodeId, NodeKind, Profile, ProfileBuilder, Program, Source,
 };
@@ -28,7 +29,7 @@ const OF_ONE_SYSTEM: [&[u8]; 9] = [
     b"/var/tmp",
 ];
 
-/// What is found at a path.
+/// A file, directory or link that is found at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Its kind.
@@ -58,12 +59,9 @@ pub fn is_own(profile: &Profile) -> bool {
 /// and the names of files of persons.
 #[must_use]
 pub fn portable(profile: &Profile) -> Profile {
-    chosen(profile, |path, node| {
-        let is_below = |top: &&[u8]| {
-            let rest = path.strip_prefix(*top);
-            rest.is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
-        };
-        (!OF_ONE_SYSTEM.iter().any(is_below)).then_some(Identity {
+    chosen(profile, |_, path, node| {
+        let is_left_out = OF_ONE_SYSTEM.iter().any(|top| below(top, path).is_some());
+        (!is_left_out).then_some(Identity {
             inode: 0,
             generation: 0,
             ..node.identity
@@ -77,17 +75,14 @@ pub fn placed(profile: &Profile, mut look: impl FnMut(&[u8]) -> Option<Found>) -
     const SECOND_NS: i64 = 1_000_000_000;
     let mut fit = Fit::default();
     let mut is_there = vec![false; profile.nodes.len()];
-    let mut number = 0;
-    let fitting = chosen(profile, |path, node| {
-        let at = number;
-        number += 1;
+    let fitting = chosen(profile, |id, path, node| {
         let above = node.parent.is_none_or(|parent| is_there[parent.0 as usize]);
         let Some(found) = (if above { look(path) } else { None }) else {
             // A name that was looked for in vain is missing on both.
             fit.missing += usize::from(node.kind != NodeKind::Absent);
             return None;
         };
-        is_there[at] = true;
+        is_there[id.0 as usize] = true;
         // Packages keep seconds.
         let seconds = |identity: &Identity| identity.mtime_ns.div_euclid(SECOND_NS);
         let is_same_version = found.identity.size_bytes == node.identity.size_bytes
@@ -103,7 +98,10 @@ pub fn placed(profile: &Profile, mut look: impl FnMut(&[u8]) -> Option<Found>) -
 }
 
 /// The nodes for which `choose` gives an identity, in a profile of another system.
-fn chosen(profile: &Profile, mut choose: impl FnMut(&[u8], &Node) -> Option<Identity>) -> Profile {
+fn chosen(
+    profile: &Profile,
+    mut choose: impl FnMut(NodeId, &[u8], &Node) -> Option<Identity>,
+) -> Profile {
     let program = Program {
         key: FOREIGN_KEY.to_vec(),
         ..Program::default()
@@ -131,7 +129,7 @@ fn chosen(profile: &Profile, mut choose: impl FnMut(&[u8], &Node) -> Option<Iden
     for (id, node) in profile.iter() {
         path.clear();
         profile.path_into(id, &mut path);
-        let Some(identity) = choose(&path, node) else {
+        let Some(identity) = choose(id, &path, node) else {
             continue;
         };
         // A path that can't be in a profile is not in this one either.

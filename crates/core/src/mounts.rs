@@ -258,7 +258,8 @@ impl MountPoint {
 }
 
 /// The part of `path` below the directory `top`: empty or starting with a slash.
-fn below<'a>(top: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
+#[must_use]
+pub fn below<'a>(top: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
     if top == b"/" {
         return Some(if path == b"/" { b"" } else { path });
     }

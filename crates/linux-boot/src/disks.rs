@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use foreread_boot::Reads;
+use foreread_sys::tree_reads::read_bytes;
 
 /// Reads of all disks in a second below which they count as quiet: the journal and timers read a
 /// little now and then.
@@ -50,7 +51,7 @@ pub fn reads_so_far() -> Option<Reads> {
     let sectors = disk_sectors(&fs::read_to_string("/proc/diskstats").ok()?, &is_disk);
     Some(Reads {
         disk_bytes: sectors.saturating_mul(512),
-        replay_bytes: own_bytes(&fs::read_to_string("/proc/self/io").ok()?)?,
+        replay_bytes: read_bytes(&fs::read("/proc/self/io").ok()?)?,
     })
 }
 
@@ -73,12 +74,6 @@ fn disk_sectors(text: &str, is_disk: &dyn Fn(&str) -> bool) -> u64 {
         is_disk(fields.get(2)?).then_some(sectors)
     });
     of_disks.fold(0, u64::saturating_add)
-}
-
-/// Of `/proc/PID/io`: what was read from disks for a process.
-fn own_bytes(text: &str) -> Option<u64> {
-    let mut lines = text.lines();
-    lines.find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())
 }
 
 /// Reads that all disks have completed.
@@ -107,10 +102,10 @@ mod tests {
         assert_eq!(disk_sectors(text, &|name| name == "vda"), 800);
         assert_eq!(disk_sectors("", &|_| true), 0);
         assert_eq!(
-            own_bytes("rchar: 9\nread_bytes: 4096\nwrite_bytes: 1\n"),
+            read_bytes(b"rchar: 9\nread_bytes: 4096\nwrite_bytes: 1\n"),
             Some(4096)
         );
-        assert_eq!(own_bytes("read_bytes: much\n"), None);
+        assert_eq!(read_bytes(b"read_bytes: much\n"), None);
     }
 
     #[test]

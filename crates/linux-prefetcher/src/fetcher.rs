@@ -66,8 +66,8 @@ pub(super) struct Fetcher<'a> {
     quick_reads: u32,
     /// Whether a head was moved for the last one; `None` before.
     has_head: Option<bool>,
-    /// Whether the device is known to have one.
-    is_known_to_have_head: bool,
+    /// Whether the head is moved before each batch, however quick some reads are.
+    always_places_head: bool,
 }
 
 /// With wider gaps read through, where that isn't too much.
@@ -114,14 +114,14 @@ impl<'a> Fetcher<'a> {
             elapsed_ns: 0,
             quick_reads: 0,
             has_head: None,
-            is_known_to_have_head: false,
+            always_places_head: false,
         })
     }
 
     /// Moves the head before each batch, however quick some reads are: beside other programs the
     /// head may have been in place by chance.
-    pub fn has_head(&mut self) {
-        self.is_known_to_have_head = true;
+    pub fn always_place_head(&mut self) {
+        self.always_places_head = true;
     }
 
     /// Asks for everything before it waits for anything, from now on.
@@ -211,7 +211,7 @@ impl<'a> Fetcher<'a> {
     /// by piece, with half a turn for each. Moving the head first costs nothing, since it must
     /// cover this distance in any case.
     fn place_head(&mut self, extents: &[Extent]) -> io::Result<()> {
-        if self.quick_reads >= QUICK_READS && !self.is_known_to_have_head {
+        if self.quick_reads >= QUICK_READS && !self.always_places_head {
             return Ok(());
         }
         let mut missing = Vec::new();

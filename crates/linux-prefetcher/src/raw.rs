@@ -55,7 +55,7 @@ pub(super) fn metadata(
         }
     }
     if shared.first_stage_items.is_some() && has_head(target.major, target.minor) {
-        fetcher.has_head();
+        fetcher.always_place_head();
     }
     let failed = |error: foreread_prefetch::ext4::Ext4Error| io::Error::other(error.to_string());
     let mut geometry = Geometry::read(&mut &device).map_err(failed)?;

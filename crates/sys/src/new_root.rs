@@ -32,9 +32,9 @@ impl NewRoot {
         })
     }
 
-    /// Makes it the working directory of this process, with all its threads. The path that it was
-    /// mounted at leads nowhere once it is moved over `/`, which may be at any time; relative paths
-    /// lead into it before and after.
+    /// Makes it the working directory of this process, with all its threads. It may be
+    /// moved over `/` at any time. The path that it was mounted at leads nowhere then. Relative
+    /// paths lead into it before and after.
     ///
     /// # Errors
     /// The kernel's.

@@ -75,7 +75,9 @@ fn schedule(pid: u32) -> Option<(u64, u64)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-fn read_bytes(io: &[u8]) -> Option<u64> {
+/// What a process had disks read, of its `/proc/PID/io`.
+#[must_use]
+pub fn read_bytes(io: &[u8]) -> Option<u64> {
     let io = std::str::from_utf8(io).ok()?;
     let line = io.lines().find_map(|line| line.strip_prefix("read_bytes:"));
     line?.trim().parse().ok()
