@@ -42,6 +42,11 @@ skips() {
     ' "$log" | sort -u
 }
 
+# Prints which tests ran again, since a watcher lost a race on busy processors (`testbed::race`).
+races() {
+    sed -n 's/^\(test .* \.\.\. \)\{0,1\}raced again: /  /p' "$log" | sort | uniq -c
+}
+
 # Prints what failed tests said, with the program before it. The results of a whole suite are long,
 # and who reads a log from its end, or is shown its end only, sees the cause.
 failures() {
@@ -97,6 +102,11 @@ if [ -n "$skipped" ]; then
     echo "$skipped"
 else
     echo "test: none skipped"
+fi
+raced=$(races)
+if [ -n "$raced" ]; then
+    echo "test: ran again on busy processors, so often:"
+    echo "$raced"
 fi
 unlisted=
 if [ -n "${TEST_SKIPS-}" ] && [ -n "$skipped" ]; then

@@ -13,6 +13,7 @@ use std::process::{Command, Output, Stdio};
 use common::service::{Service, until};
 use common::watched::{can_watch, cold_tree, count, disk, grep, make_cold, text};
 use common::{World, assert_fails_in_one_line, binary_for_all, stderr, stdout};
+use foreread_testbed::race;
 use serde_json::{Value, json};
 
 /// Pages of a file that is read backward, 64 KiB at a time.
@@ -136,143 +137,147 @@ fn what_is_told_of_streams_is_said_or_why_nothing_is() {
 
 #[test]
 fn who_watches_the_machine_tells_of_streams() {
-    let world = World::new();
-    let Some((testbed, root)) = disk(&world, "cloud", 128 << 20) else {
-        return;
-    };
-    let file = root.join("large");
-    testbed
-        .instantly(|| fs::write(&file, vec![1u8; PAGES as usize * 4096]))
-        .expect("a file");
-    let service = Service::start(&world, &[]);
-    make_cold(&testbed);
-    let output = explain(&world, text(&file));
-    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
-    let mut reader = Command::new("python3")
-        .args(["-c", BACKWARD])
-        .arg(&file)
-        .arg(PAGES.to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("python3 starts");
-    let mut done = [0; 5];
-    let mut said = reader.stdout.take().expect("a pipe");
-    std::io::Read::read_exact(&mut said, &mut done).expect("it is done");
-    let process = reader.id().to_string();
+    race(|| {
+        let world = World::new();
+        let Some((testbed, root)) = disk(&world, "cloud", 128 << 20) else {
+            return;
+        };
+        let file = root.join("large");
+        testbed
+            .instantly(|| fs::write(&file, vec![1u8; PAGES as usize * 4096]))
+            .expect("a file");
+        let service = Service::start(&world, &[]);
+        make_cold(&testbed);
+        let output = explain(&world, text(&file));
+        assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+        let mut reader = Command::new("python3")
+            .args(["-c", BACKWARD])
+            .arg(&file)
+            .arg(PAGES.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python3 starts");
+        let mut done = [0; 5];
+        let mut said = reader.stdout.take().expect("a pipe");
+        std::io::Read::read_exact(&mut said, &mut done).expect("it is done");
+        let process = reader.id().to_string();
 
-    let inode = file.metadata().expect("it is there").ino();
-    // The reader reads files of its own, too, and its libraries' pages come in any order.
-    // Hits are seen some time after the first miss. If the reader has passed the first window by
-    // then, its next miss begins another stream, and the first one stays where it was.
-    let backward = |what: &str| {
-        let document = document_of(&explain(&world, what));
-        let streams = document["streams"].as_array().expect("streams").clone();
-        let of_file = streams.iter().filter(|one| one["inode"] == inode);
-        let backward = of_file.filter(|one| one["direction"] == "backward");
-        let last = backward.min_by_key(|one| one["idle_ns"].as_u64());
-        last.unwrap_or_else(|| panic!("{what}: {document}")).clone()
-    };
-    // The last accesses may still be in the ring buffer, where the watcher waits for a CPU.
-    until("the stream is seen at the start of the file", || {
-        count(&backward(text(&file)), "page") == 0
+        let inode = file.metadata().expect("it is there").ino();
+        // The reader reads files of its own, too, and its libraries' pages come in any order.
+        // Hits are seen some time after the first miss. If the reader has passed the first window
+        // by then, its next miss begins another stream, and the first one stays where it was.
+        let backward = |what: &str| {
+            let document = document_of(&explain(&world, what));
+            let streams = document["streams"].as_array().expect("streams").clone();
+            let of_file = streams.iter().filter(|one| one["inode"] == inode);
+            let backward = of_file.filter(|one| one["direction"] == "backward");
+            let last = backward.min_by_key(|one| one["idle_ns"].as_u64());
+            last.unwrap_or_else(|| panic!("{what}: {document}")).clone()
+        };
+        // The last accesses may still be in the ring buffer, where the watcher waits for a CPU.
+        until("the stream is seen at the start of the file", || {
+            count(&backward(text(&file)), "page") == 0
+        });
+        let stream = backward(text(&file));
+        assert_eq!(stream["process"], reader.id(), "{stream}");
+        assert_eq!(stream["file"], text(&file), "{stream}");
+        // On busy processors it may be the second or third stream of this reader.
+        let window_pages = count(&stream, "window_pages");
+        assert!(
+            window_pages > 0 && count(&stream, "run_pages") >= window_pages,
+            "{stream}"
+        );
+        assert!(count(&stream, "distance_pages") > 0, "{stream}");
+        assert_eq!(backward(&process)["page"], 0);
+        let people = stdout(&world.output(&["explain", text(&file)]));
+        assert!(
+            people.contains(&format!("of process {process} began in {} (", text(&file))),
+            "{people}"
+        );
+
+        // Its number was that of its only thread.
+        drop(reader.stdin.take());
+        assert!(reader.wait().expect("it ends").success());
+        let stream = backward(&process);
+        assert_eq!(stream["process"], Value::Null, "{stream}");
+        assert_eq!(explain(&world, "4194305").status.code(), Some(1));
+        assert_eq!(service.end().status.code(), Some(0));
     });
-    let stream = backward(text(&file));
-    assert_eq!(stream["process"], reader.id(), "{stream}");
-    assert_eq!(stream["file"], text(&file), "{stream}");
-    // On busy processors it may be the second or third stream of this reader.
-    let window_pages = count(&stream, "window_pages");
-    assert!(
-        window_pages > 0 && count(&stream, "run_pages") >= window_pages,
-        "{stream}"
-    );
-    assert!(count(&stream, "distance_pages") > 0, "{stream}");
-    assert_eq!(backward(&process)["page"], 0);
-    let people = stdout(&world.output(&["explain", text(&file)]));
-    assert!(
-        people.contains(&format!("of process {process} began in {} (", text(&file))),
-        "{people}"
-    );
-
-    // Its number was that of its only thread.
-    drop(reader.stdin.take());
-    assert!(reader.wait().expect("it ends").success());
-    let stream = backward(&process);
-    assert_eq!(stream["process"], Value::Null, "{stream}");
-    assert_eq!(explain(&world, "4194305").status.code(), Some(1));
-    assert_eq!(service.end().status.code(), Some(0));
 }
 
 #[test]
 fn who_watches_the_machine_tells_of_walks() {
-    let world = World::new();
-    let Some((testbed, tree)) = cold_tree(&world) else {
-        return;
-    };
-    let service = Service::start(&world, &[]);
-    make_cold(&testbed);
-    let mut grep = grep(&tree).spawn().expect("grep starts");
-    let process = grep.id().to_string();
-    grep.wait().expect("it ends");
-    let ended = || {
-        let output = explain(&world, &process);
-        output.status.code() == Some(0) && {
-            let walks = document_of(&output)["walks"].clone();
-            walks.as_array().is_some_and(|walks| {
-                !walks.is_empty() && walks.iter().all(|walk| walk["ended"].is_string())
-            })
-        }
-    };
-    until("its walks have ended", ended);
-    let document = document_of(&explain(&world, &process));
-    let walks = document["walks"].as_array().expect("walks");
-    let sum = |name: &str| walks.iter().map(|walk| count(walk, name)).sum::<u64>();
-    assert!(sum("fetched_files") > 0, "{document}");
-    assert!(sum("used_files") <= sum("fetched_files"), "{document}");
-    let is_there = |walk: &&Value| {
-        let top = walk["top"].as_str().unwrap_or_default();
-        Path::new(top).starts_with(&tree) || tree.starts_with(top)
-    };
-    assert_eq!(walks.iter().filter(is_there).count(), walks.len());
+    race(|| {
+        let world = World::new();
+        let Some((testbed, tree)) = cold_tree(&world) else {
+            return;
+        };
+        let service = Service::start(&world, &[]);
+        make_cold(&testbed);
+        let mut grep = grep(&tree).spawn().expect("grep starts");
+        let process = grep.id().to_string();
+        grep.wait().expect("it ends");
+        let ended = || {
+            let output = explain(&world, &process);
+            output.status.code() == Some(0) && {
+                let walks = document_of(&output)["walks"].clone();
+                walks.as_array().is_some_and(|walks| {
+                    !walks.is_empty() && walks.iter().all(|walk| walk["ended"].is_string())
+                })
+            }
+        };
+        until("its walks have ended", ended);
+        let document = document_of(&explain(&world, &process));
+        let walks = document["walks"].as_array().expect("walks");
+        let sum = |name: &str| walks.iter().map(|walk| count(walk, name)).sum::<u64>();
+        assert!(sum("fetched_files") > 0, "{document}");
+        assert!(sum("used_files") <= sum("fetched_files"), "{document}");
+        let is_there = |walk: &&Value| {
+            let top = walk["top"].as_str().unwrap_or_default();
+            Path::new(top).starts_with(&tree) || tree.starts_with(top)
+        };
+        assert_eq!(walks.iter().filter(is_there).count(), walks.len());
 
-    let found = Command::new("find")
-        .arg(&tree)
-        .args(["-name", "*.c"])
-        .output();
-    let found = stdout(&found.expect("find runs"));
-    let file = found.lines().next().expect("a file");
-    let said = stdout(&world.output(&["explain", file]));
-    assert!(
-        said.contains(&format!("Process {process} walks below ")),
-        "{said}"
-    );
-    assert!(said.contains("is in a log only"), "{said}");
-    let output = explain(&world, "4194305");
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let found = Command::new("find")
+            .arg(&tree)
+            .args(["-name", "*.c"])
+            .output();
+        let found = stdout(&found.expect("find runs"));
+        let file = found.lines().next().expect("a file");
+        let said = stdout(&world.output(&["explain", file]));
+        assert!(
+            said.contains(&format!("Process {process} walks below ")),
+            "{said}"
+        );
+        assert!(said.contains("is in a log only"), "{said}");
+        let output = explain(&world, "4194305");
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
 
-    // Each of these programs goes through a part of it.
-    make_cold(&testbed);
-    let each = format!("find {} -type f -print0 | xargs -0 -n 8 cat", text(&tree));
-    let mut shell = Command::new("sh");
-    let shell = shell.args(["-c", &each]).stdout(Stdio::null());
-    assert!(shell.status().expect("sh starts").success());
-    let member = || {
-        let document = document_of(&explain(&world, text(&tree)));
-        let walks = document["walks"].as_array()?;
-        let mut shared = walks.iter().filter_map(|walk| walk["shared_by"].as_array());
-        let process = &shared.find_map(|by| by.last())?["process"];
-        Some(process.to_string())
-    };
-    until("a walk is shared", || member().is_some());
-    let member = member().expect("one that shares it");
-    let said = stdout(&world.output(&["explain", &member]));
-    assert!(
-        said.contains(&format!("Process {member} shares it since ")),
-        "{said}"
-    );
+        // Each of these programs goes through a part of it.
+        make_cold(&testbed);
+        let each = format!("find {} -type f -print0 | xargs -0 -n 8 cat", text(&tree));
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", &each]).stdout(Stdio::null());
+        assert!(shell.status().expect("sh starts").success());
+        let member = || {
+            let document = document_of(&explain(&world, text(&tree)));
+            let walks = document["walks"].as_array()?;
+            let mut shared = walks.iter().filter_map(|walk| walk["shared_by"].as_array());
+            let process = &shared.find_map(|by| by.last())?["process"];
+            Some(process.to_string())
+        };
+        until("a walk is shared", || member().is_some());
+        let member = member().expect("one that shares it");
+        let said = stdout(&world.output(&["explain", &member]));
+        assert!(
+            said.contains(&format!("Process {member} shares it since ")),
+            "{said}"
+        );
 
-    assert_eq!(service.end().status.code(), Some(0));
-    assert!(!world.path("state").join("watch.sock").exists());
+        assert_eq!(service.end().status.code(), Some(0));
+        assert!(!world.path("state").join("watch.sock").exists());
+    });
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::time::Duration;
 use common::{World, assert_fails_in_one_line, binary_for_all, stderr, stdout};
 use foreread_model::DiskParameters;
 use foreread_sys::cache::cached_pages;
-use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
+use foreread_testbed::{FileSystem, Testbed, TestbedConfig, race};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -111,51 +111,53 @@ fn send(child: &Child, signal: Signal) {
 
 #[test]
 fn the_plateau_is_found_kept_and_nothing_stays_changed() {
-    let Some(testbed) = disk() else { return };
-    let world = World::new();
-    // Open throughout: the last to close a device drops its pages.
-    let file = File::open(testbed.device()).unwrap();
-    let mut bytes = vec![0; 64 << 10];
-    testbed
-        .instantly(|| file.read_exact_at(&mut bytes, 1 << 20))
-        .unwrap();
-    let before = cached_pages(&file, 0, CAPACITY_BYTES / 4096).unwrap();
-    let arguments = ["--sizes", "64K,128K,256K", "--json", device(&testbed)];
-    let output = probe(&world, &testbed, &arguments);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let document = document(&output);
-    assert_eq!(document["schema"], "foreread.probe/1");
-    assert_eq!(document["plateau_kib"], 128, "{document}");
-    assert_eq!(document["sweep"].as_array().unwrap().len(), 3);
-    assert_eq!(document["read_ahead_kib_before"], READ_AHEAD_KIB);
-    assert!(document["latency"]["latency_ns"].as_f64() > Some(100_000.0));
-    assert_eq!(read_ahead_kib(&testbed), READ_AHEAD_KIB);
-    assert!(before >= 16);
-    // A probe drops whole regions. Single pages may go by themselves: a kernel with DAMON reclaims
-    // what has not been read for a while, without need for memory.
-    let left = cached_pages(&file, 256, 16).unwrap();
-    assert!(left >= 4, "what was cached stays: {left} of 16 pages");
-    let after = cached_pages(&file, 0, CAPACITY_BYTES / 4096).unwrap();
-    assert!(after <= before + 64, "what was read goes: {before} {after}");
-    let kept = fs::read_to_string(world.state().join("devices/measured.json")).unwrap();
-    assert!(kept.contains("\"plateau_kib\": 128"), "{kept}");
-    // Three sizes leave open whether a smaller one would do.
-    assert_eq!(document["complete"], false, "{document}");
-    assert!(kept.contains("\"certain\": false"), "{kept}");
-    let said = stderr(&output);
-    assert!(said.contains("don't use this measurement"), "{said}");
-    assert!(
-        !world
-            .state()
-            .join("devices")
-            .read_dir()
-            .unwrap()
-            .flatten()
-            .any(|entry| {
-                let name = entry.file_name().into_string().unwrap();
-                name.starts_with("probing-") && name.ends_with(".json")
-            })
-    );
+    race(|| {
+        let Some(testbed) = disk() else { return };
+        let world = World::new();
+        // Open throughout: the last to close a device drops its pages.
+        let file = File::open(testbed.device()).unwrap();
+        let mut bytes = vec![0; 64 << 10];
+        testbed
+            .instantly(|| file.read_exact_at(&mut bytes, 1 << 20))
+            .unwrap();
+        let before = cached_pages(&file, 0, CAPACITY_BYTES / 4096).unwrap();
+        let arguments = ["--sizes", "64K,128K,256K", "--json", device(&testbed)];
+        let output = probe(&world, &testbed, &arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let document = document(&output);
+        assert_eq!(document["schema"], "foreread.probe/1");
+        assert_eq!(document["plateau_kib"], 128, "{document}");
+        assert_eq!(document["sweep"].as_array().unwrap().len(), 3);
+        assert_eq!(document["read_ahead_kib_before"], READ_AHEAD_KIB);
+        assert!(document["latency"]["latency_ns"].as_f64() > Some(100_000.0));
+        assert_eq!(read_ahead_kib(&testbed), READ_AHEAD_KIB);
+        assert!(before >= 16);
+        // A probe drops whole regions. Single pages may go by themselves: a kernel with DAMON
+        // reclaims what has not been read for a while, without need for memory.
+        let left = cached_pages(&file, 256, 16).unwrap();
+        assert!(left >= 4, "what was cached stays: {left} of 16 pages");
+        let after = cached_pages(&file, 0, CAPACITY_BYTES / 4096).unwrap();
+        assert!(after <= before + 64, "what was read goes: {before} {after}");
+        let kept = fs::read_to_string(world.state().join("devices/measured.json")).unwrap();
+        assert!(kept.contains("\"plateau_kib\": 128"), "{kept}");
+        // Three sizes leave open whether a smaller one would do.
+        assert_eq!(document["complete"], false, "{document}");
+        assert!(kept.contains("\"certain\": false"), "{kept}");
+        let said = stderr(&output);
+        assert!(said.contains("don't use this measurement"), "{said}");
+        assert!(
+            !world
+                .state()
+                .join("devices")
+                .read_dir()
+                .unwrap()
+                .flatten()
+                .any(|entry| {
+                    let name = entry.file_name().into_string().unwrap();
+                    name.starts_with("probing-") && name.ends_with(".json")
+                })
+        );
+    });
 }
 
 #[test]
@@ -258,20 +260,22 @@ fn two_at_once_are_refused_and_a_setting_of_somebody_else_is_left() {
 
 #[test]
 fn what_cannot_be_read_is_passed_over() {
-    let Some(testbed) = disk() else { return };
-    let world = World::new();
-    testbed.fail_reads(1 << 20..2 << 20);
-    let arguments = ["--sizes", "64K,128K,256K", "--json", device(&testbed)];
-    let output = probe(&world, &testbed, &arguments);
-    assert_eq!(output.status.code(), Some(64), "{}", stderr(&output));
-    let found = document(&output);
-    assert_eq!(found["plateau_kib"], 128, "{found}");
-    assert!(found["read_errors"].as_u64() >= Some(1), "{found}");
-    assert_eq!(read_ahead_kib(&testbed), READ_AHEAD_KIB);
-    testbed.fail_reads(0..CAPACITY_BYTES);
-    let output = probe(&world, &testbed, &arguments);
-    assert_fails_in_one_line(&output, "a device that can't be read");
-    assert_eq!(read_ahead_kib(&testbed), READ_AHEAD_KIB);
+    race(|| {
+        let Some(testbed) = disk() else { return };
+        let world = World::new();
+        testbed.fail_reads(1 << 20..2 << 20);
+        let arguments = ["--sizes", "64K,128K,256K", "--json", device(&testbed)];
+        let output = probe(&world, &testbed, &arguments);
+        assert_eq!(output.status.code(), Some(64), "{}", stderr(&output));
+        let found = document(&output);
+        assert_eq!(found["plateau_kib"], 128, "{found}");
+        assert!(found["read_errors"].as_u64() >= Some(1), "{found}");
+        assert_eq!(read_ahead_kib(&testbed), READ_AHEAD_KIB);
+        testbed.fail_reads(0..CAPACITY_BYTES);
+        let output = probe(&world, &testbed, &arguments);
+        assert_fails_in_one_line(&output, "a device that can't be read");
+        assert_eq!(read_ahead_kib(&testbed), READ_AHEAD_KIB);
+    });
 }
 
 #[test]
@@ -286,52 +290,54 @@ fn a_device_that_disappears_ends_the_probe() {
 
 #[test]
 fn a_mounted_file_system_is_probed_through_a_file() {
-    let Some(testbed) = disk() else { return };
-    let world = World::new();
-    testbed.make_file_system(FileSystem::Ext4, &[]).unwrap();
-    let point = testbed.mount(FileSystem::Ext4, "noatime").unwrap();
-    let arguments = |path: &str| {
-        ["--sizes", "64K,128K,256K", "--json", path]
-            .map(str::to_owned)
-            .to_vec()
-    };
-    let run = |path: &str| {
-        let arguments = arguments(path);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let output = probe(&world, &testbed, &arguments);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        assert_eq!(read_ahead_kib(&testbed), READ_AHEAD_KIB);
-        document(&output)
-    };
-    let made = run(point.to_str().unwrap());
-    assert_eq!(made["read"]["kind"], "own-file");
-    assert_eq!(made["plateau_kib"], 128, "{made}");
-    let lost = point.join("lost+found");
-    assert_eq!(
-        fs::read_dir(&point)
-            .unwrap()
-            .flatten()
-            .map(|e| e.path())
-            .next(),
-        Some(lost)
-    );
-    let large = point.join("large");
-    testbed.instantly(|| {
-        let mut file = File::create(&large).unwrap();
-        let block = vec![7; 1 << 20];
-        for _ in 0..72 {
-            file.write_all(&block).unwrap();
-        }
-        file.sync_all().unwrap();
+    race(|| {
+        let Some(testbed) = disk() else { return };
+        let world = World::new();
+        testbed.make_file_system(FileSystem::Ext4, &[]).unwrap();
+        let point = testbed.mount(FileSystem::Ext4, "noatime").unwrap();
+        let arguments = |path: &str| {
+            ["--sizes", "64K,128K,256K", "--json", path]
+                .map(str::to_owned)
+                .to_vec()
+        };
+        let run = |path: &str| {
+            let arguments = arguments(path);
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let output = probe(&world, &testbed, &arguments);
+            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+            assert_eq!(read_ahead_kib(&testbed), READ_AHEAD_KIB);
+            document(&output)
+        };
+        let made = run(point.to_str().unwrap());
+        assert_eq!(made["read"]["kind"], "own-file");
+        assert_eq!(made["plateau_kib"], 128, "{made}");
+        let lost = point.join("lost+found");
+        assert_eq!(
+            fs::read_dir(&point)
+                .unwrap()
+                .flatten()
+                .map(|e| e.path())
+                .next(),
+            Some(lost)
+        );
+        let large = point.join("large");
+        testbed.instantly(|| {
+            let mut file = File::create(&large).unwrap();
+            let block = vec![7; 1 << 20];
+            for _ in 0..72 {
+                file.write_all(&block).unwrap();
+            }
+            file.sync_all().unwrap();
+        });
+        testbed.drop_caches().unwrap();
+        let found = run(point.to_str().unwrap());
+        assert_eq!(found["read"]["kind"], "found-file");
+        assert_eq!(found["read"]["path"], large.to_str().unwrap());
+        assert_eq!(found["plateau_kib"], 128, "{found}");
+        let named = run(large.to_str().unwrap());
+        assert_eq!(named["read"]["kind"], "file");
+        assert_eq!(named["plateau_kib"], 128, "{named}");
     });
-    testbed.drop_caches().unwrap();
-    let found = run(point.to_str().unwrap());
-    assert_eq!(found["read"]["kind"], "found-file");
-    assert_eq!(found["read"]["path"], large.to_str().unwrap());
-    assert_eq!(found["plateau_kib"], 128, "{found}");
-    let named = run(large.to_str().unwrap());
-    assert_eq!(named["read"]["kind"], "file");
-    assert_eq!(named["plateau_kib"], 128, "{named}");
 }
 
 #[test]

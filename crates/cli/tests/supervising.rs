@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use common::watched::{cold_tree, disk, make_cold, text};
 use common::{World, can_record, is_root, stderr, stdout};
 use foreread_model::DiskParameters;
-use foreread_testbed::Testbed;
+use foreread_testbed::{Testbed, race};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Reads all files where it is told so; else waits for a signal, or for its end.
@@ -51,45 +51,47 @@ fn ready(child: &mut Child) {
 
 #[test]
 fn signals_during_a_replay_reach_the_command() {
-    let world = World::new();
-    if !can_record() {
-        return;
-    }
-    let Some((testbed, root)) = disk(&world, "usb", 512 << 20) else {
-        return;
-    };
-    // Its threads are there while the command is.
-    let make = || -> std::io::Result<()> {
-        fs::create_dir(root.join("files"))?;
-        fs::write(root.join("read"), "")?;
-        (0..40).try_for_each(|n| fs::write(root.join(format!("files/{n}")), vec![n; 4 << 20]))
-    };
-    testbed.instantly(make).expect("files");
-    let at = text(&root);
-    let arguments = ["run", "--", "sh", "-c", SCRIPT, "sh", at];
-    make_cold(&testbed);
-    let recorded = world.output(&arguments);
-    assert!(recorded.status.success(), "{}", stderr(&recorded));
-    testbed
-        .instantly(|| fs::remove_file(root.join("read")))
-        .expect("it was there");
-    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::USR1] {
+    race(|| {
+        let world = World::new();
+        if !can_record() {
+            return;
+        }
+        let Some((testbed, root)) = disk(&world, "usb", 512 << 20) else {
+            return;
+        };
+        // Its threads are there while the command is.
+        let make = || -> std::io::Result<()> {
+            fs::create_dir(root.join("files"))?;
+            fs::write(root.join("read"), "")?;
+            (0..40).try_for_each(|n| fs::write(root.join(format!("files/{n}")), vec![n; 4 << 20]))
+        };
+        testbed.instantly(make).expect("files");
+        let at = text(&root);
+        let arguments = ["run", "--", "sh", "-c", SCRIPT, "sh", at];
         make_cold(&testbed);
-        let mut command = with_default_signals(&world.foreread(&arguments));
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        ready(&mut child);
-        let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).expect("threads");
-        assert!(tasks.count() > 1, "nothing is replayed");
-        kill_process(Pid::from_child(&child), signal).expect("it lives");
-        let output = child.wait_with_output().expect("it ends");
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(7), "{signal:?}: {said}");
-        assert!(said.contains("replay"), "{signal:?}: {said}");
-    }
+        let recorded = world.output(&arguments);
+        assert!(recorded.status.success(), "{}", stderr(&recorded));
+        testbed
+            .instantly(|| fs::remove_file(root.join("read")))
+            .expect("it was there");
+        for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::USR1] {
+            make_cold(&testbed);
+            let mut command = with_default_signals(&world.foreread(&arguments));
+            let mut child = command
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("it starts");
+            ready(&mut child);
+            let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).expect("threads");
+            assert!(tasks.count() > 1, "nothing is replayed");
+            kill_process(Pid::from_child(&child), signal).expect("it lives");
+            let output = child.wait_with_output().expect("it ends");
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(7), "{signal:?}: {said}");
+            assert!(said.contains("replay"), "{signal:?}: {said}");
+        }
+    });
 }
 
 /// A command that needs some time, leaves a file at its end, and fails in its own way.

@@ -12,74 +12,79 @@ use common::watched::{
     FILES, cold_tree, count, grep, grep_words, make_cold, shuffled_files, text, watched,
 };
 use common::{World, assert_fails_in_one_line, binary_for_all, is_root, stderr, stdout};
+use foreread_testbed::race;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 #[test]
 fn a_program_that_walks_finds_its_files_in_memory() {
-    let world = World::new();
-    let Some((testbed, tree)) = cold_tree(&world) else {
-        return;
-    };
-    let copy = world.path("copy");
-    let archive = world.path("archive");
-    let commands: [&[&str]; 3] = [
-        &grep_words(&tree),
-        &["tar", "cf", text(&archive), "-C", text(&tree), "."],
-        &["cp", "-r", text(&tree), text(&copy)],
-    ];
-    for command in commands {
-        make_cold(&testbed);
-        let (document, log) = watched(&world, &[], command);
-        assert_eq!(document["schema"], "foreread.watch/1");
-        let missed = count(&document, "missed_files");
-        let used = count(&document, "used_files");
-        let what = format!("{command:?}: {document} {log:#?}");
-        // 5 in 6 on an idle machine; where others use all processors, it learns later of the walk.
-        assert!(used > FILES as u64 / 2, "{what}");
-        assert!(missed < FILES as u64 / 3, "{what}");
-        assert!(
-            // Files that the program read before it was known may be fetched once more, unread.
-            count(&document, "wasted_files") < FILES as u64 / 6,
-            "{what}"
-        );
-        assert_eq!(count(&document, "lost"), 0, "{what}");
-        let whats: Vec<&str> = log
-            .iter()
-            .filter_map(|line| line["what"].as_str())
-            .collect();
-        for expected in ["begun", "listed", "fetched", "ended"] {
-            assert!(whats.contains(&expected), "{command:?}: {whats:?}");
+    race(|| {
+        let world = World::new();
+        let Some((testbed, tree)) = cold_tree(&world) else {
+            return;
+        };
+        let copy = world.path("copy");
+        let archive = world.path("archive");
+        let commands: [&[&str]; 3] = [
+            &grep_words(&tree),
+            &["tar", "cf", text(&archive), "-C", text(&tree), "."],
+            &["cp", "-r", text(&tree), text(&copy)],
+        ];
+        for command in commands {
+            make_cold(&testbed);
+            let (document, log) = watched(&world, &[], command);
+            assert_eq!(document["schema"], "foreread.watch/1");
+            let missed = count(&document, "missed_files");
+            let used = count(&document, "used_files");
+            let what = format!("{command:?}: {document} {log:#?}");
+            // 5 in 6 on an idle machine. If others use all processors, it learns later of the walk.
+            assert!(used > FILES as u64 / 2, "{what}");
+            assert!(missed < FILES as u64 / 3, "{what}");
+            assert!(
+                // Files that the program read before it was known may be fetched once more, unread.
+                count(&document, "wasted_files") < FILES as u64 / 6,
+                "{what}"
+            );
+            assert_eq!(count(&document, "lost"), 0, "{what}");
+            let whats: Vec<&str> = log
+                .iter()
+                .filter_map(|line| line["what"].as_str())
+                .collect();
+            for expected in ["begun", "listed", "fetched", "ended"] {
+                assert!(whats.contains(&expected), "{command:?}: {whats:?}");
+            }
+            // Nothing is held open: what it has just read can be unmounted, which this does.
+            make_cold(&testbed);
         }
-        // Nothing is held open: what it has just read can be unmounted, which this does.
-        make_cold(&testbed);
-    }
+    });
 }
 
 #[test]
 fn a_program_that_only_looks_finds_inodes_in_memory_and_no_data_are_read() {
-    let world = World::new();
-    let Some((testbed, tree)) = cold_tree(&world) else {
-        return;
-    };
-    make_cold(&testbed);
-    testbed.reset_counters();
-    let find = ["find", text(&tree), "-size", "+1G"];
-    let (document, log) = watched(&world, &[], &find);
-    let what = format!("{document} {log:#?}");
-    let begun = log.iter().find(|line| line["what"] == "begun");
-    let begun = begun.unwrap_or_else(|| panic!("{what}"));
-    assert_eq!(
-        (&begun["reads"], &begun["order"]),
-        (&false.into(), &"listed".into()),
-        "{what}"
-    );
-    assert!(count(&document, "looks") >= 5, "{what}");
-    assert!(count(&document, "listed_directories") >= 1, "{what}");
-    assert!(!log.iter().any(|line| line["what"] == "reads"), "{what}");
-    // The files have 6 MB.
-    assert!(testbed.counters().bytes < 3_000_000, "{what}");
-    make_cold(&testbed);
+    race(|| {
+        let world = World::new();
+        let Some((testbed, tree)) = cold_tree(&world) else {
+            return;
+        };
+        make_cold(&testbed);
+        testbed.reset_counters();
+        let find = ["find", text(&tree), "-size", "+1G"];
+        let (document, log) = watched(&world, &[], &find);
+        let what = format!("{document} {log:#?}");
+        let begun = log.iter().find(|line| line["what"] == "begun");
+        let begun = begun.unwrap_or_else(|| panic!("{what}"));
+        assert_eq!(
+            (&begun["reads"], &begun["order"]),
+            (&false.into(), &"listed".into()),
+            "{what}"
+        );
+        assert!(count(&document, "looks") >= 5, "{what}");
+        assert!(count(&document, "listed_directories") >= 1, "{what}");
+        assert!(!log.iter().any(|line| line["what"] == "reads"), "{what}");
+        // The files have 6 MB.
+        assert!(testbed.counters().bytes < 3_000_000, "{what}");
+        make_cold(&testbed);
+    });
 }
 
 #[test]
@@ -99,27 +104,29 @@ fn a_program_that_looks_here_and_there_is_not_walked_ahead_of() {
 
 #[test]
 fn programs_of_one_parent_share_a_walk() {
-    let world = World::new();
-    let Some((testbed, tree)) = cold_tree(&world) else {
-        return;
-    };
-    // Each goes through a part of the list.
-    let list = world.path("list");
-    let find = format!("find {} -type f -print0 > {}", text(&tree), text(&list));
-    let found = Command::new("sh").args(["-c", &find]).status();
-    assert!(found.expect("find runs").success());
-    make_cold(&testbed);
-    let cats = ["xargs", "-0", "-n", "8", "-a", text(&list), "cat"];
-    let (document, log) = watched(&world, &[], &cats);
-    let what = format!("{document} {log:#?}");
-    let used = count(&document, "used_files");
-    assert!(used > FILES as u64 / 2, "{what}");
-    // There are 75 of them.
-    assert!(count(&document, "walks") <= 20, "{what}");
-    assert!(
-        count(&document, "fetched_files") < FILES as u64 * 5 / 4,
-        "{what}"
-    );
+    race(|| {
+        let world = World::new();
+        let Some((testbed, tree)) = cold_tree(&world) else {
+            return;
+        };
+        // Each goes through a part of the list.
+        let list = world.path("list");
+        let find = format!("find {} -type f -print0 > {}", text(&tree), text(&list));
+        let found = Command::new("sh").args(["-c", &find]).status();
+        assert!(found.expect("find runs").success());
+        make_cold(&testbed);
+        let cats = ["xargs", "-0", "-n", "8", "-a", text(&list), "cat"];
+        let (document, log) = watched(&world, &[], &cats);
+        let what = format!("{document} {log:#?}");
+        let used = count(&document, "used_files");
+        assert!(used > FILES as u64 / 2, "{what}");
+        // There are 75 of them.
+        assert!(count(&document, "walks") <= 20, "{what}");
+        assert!(
+            count(&document, "fetched_files") < FILES as u64 * 5 / 4,
+            "{what}"
+        );
+    });
 }
 
 #[test]
@@ -145,73 +152,79 @@ fn a_program_that_reads_here_and_there_is_not_walked_ahead_of() {
 
 #[test]
 fn a_dry_run_says_who_walks_and_fetches_nothing() {
-    let world = World::new();
-    let Some((testbed, tree)) = cold_tree(&world) else {
-        return;
-    };
-    make_cold(&testbed);
-    let grep = grep_words(&tree);
-    let (document, log) = watched(&world, &["--dry-run"], &grep);
-    assert!(count(&document, "walks") >= 1, "{document}");
-    assert_eq!(count(&document, "fetched_files"), 0, "{document}");
-    assert_eq!(count(&document, "listed_directories"), 0, "{document}");
-    assert!(count(&document, "misses") >= FILES as u64, "{document}");
-    let begun = log.iter().find(|line| line["what"] == "begun");
-    assert!(
-        begun.is_some_and(|line| line["order"] == "listed"),
-        "{log:?}"
-    );
-    assert!(!log.iter().any(|line| line["what"] == "fetched"), "{log:?}");
+    race(|| {
+        let world = World::new();
+        let Some((testbed, tree)) = cold_tree(&world) else {
+            return;
+        };
+        make_cold(&testbed);
+        let grep = grep_words(&tree);
+        let (document, log) = watched(&world, &["--dry-run"], &grep);
+        assert!(count(&document, "walks") >= 1, "{document}");
+        assert_eq!(count(&document, "fetched_files"), 0, "{document}");
+        assert_eq!(count(&document, "listed_directories"), 0, "{document}");
+        assert!(count(&document, "misses") >= FILES as u64, "{document}");
+        let begun = log.iter().find(|line| line["what"] == "begun");
+        assert!(
+            begun.is_some_and(|line| line["order"] == "listed"),
+            "{log:?}"
+        );
+        assert!(!log.iter().any(|line| line["what"] == "fetched"), "{log:?}");
+    });
 }
 
 #[test]
 fn a_budget_bounds_what_is_fetched_ahead() {
-    let world = World::new();
-    let Some((testbed, tree)) = cold_tree(&world) else {
-        return;
-    };
-    make_cold(&testbed);
-    let grep = grep_words(&tree);
-    let (document, log) = watched(&world, &["--budget", "256K"], &grep);
-    let fetched: Vec<u64> = log
-        .iter()
-        .filter(|line| line["what"] == "fetched")
-        .map(|line| count(line, "pages"))
-        .collect();
-    assert!(fetched.iter().all(|pages| *pages <= 64), "{fetched:?}");
-    assert!(fetched.len() > 4, "{document}");
+    race(|| {
+        let world = World::new();
+        let Some((testbed, tree)) = cold_tree(&world) else {
+            return;
+        };
+        make_cold(&testbed);
+        let grep = grep_words(&tree);
+        let (document, log) = watched(&world, &["--budget", "256K"], &grep);
+        let fetched: Vec<u64> = log
+            .iter()
+            .filter(|line| line["what"] == "fetched")
+            .map(|line| count(line, "pages"))
+            .collect();
+        assert!(fetched.iter().all(|pages| *pages <= 64), "{fetched:?}");
+        assert!(fetched.len() > 4, "{document}");
+    });
 }
 
 #[test]
 fn programs_and_directories_that_are_excluded_are_left_alone() {
-    let world = World::new();
-    let Some((testbed, tree)) = cold_tree(&world) else {
-        return;
-    };
-    let file = world.path("watch.toml");
-    let grep = grep_words(&tree);
-    for (content, is_walked) in [
-        (
-            "exclude_programs = [\"rsync\", \"grep\"]\n".to_owned(),
-            false,
-        ),
-        (format!("exclude_paths = [{:?}]\n", text(&tree)), false),
-        (
-            "exclude_programs = [\"egrep\"]\nexclude_paths = [\"/no/such\"]\n".to_owned(),
-            true,
-        ),
-    ] {
-        fs::write(&file, &content).expect("a file");
-        make_cold(&testbed);
-        let (document, log) = watched(&world, &["--config", text(&file)], &grep);
-        assert_eq!(
-            count(&document, "walks") > 0,
-            is_walked,
-            "{content}{document} {log:?}"
-        );
-        let misses = count(&document, "misses");
-        assert!(is_walked || misses >= FILES as u64, "{content}{document}");
-    }
+    race(|| {
+        let world = World::new();
+        let Some((testbed, tree)) = cold_tree(&world) else {
+            return;
+        };
+        let file = world.path("watch.toml");
+        let grep = grep_words(&tree);
+        for (content, is_walked) in [
+            (
+                "exclude_programs = [\"rsync\", \"grep\"]\n".to_owned(),
+                false,
+            ),
+            (format!("exclude_paths = [{:?}]\n", text(&tree)), false),
+            (
+                "exclude_programs = [\"egrep\"]\nexclude_paths = [\"/no/such\"]\n".to_owned(),
+                true,
+            ),
+        ] {
+            fs::write(&file, &content).expect("a file");
+            make_cold(&testbed);
+            let (document, log) = watched(&world, &["--config", text(&file)], &grep);
+            assert_eq!(
+                count(&document, "walks") > 0,
+                is_walked,
+                "{content}{document} {log:?}"
+            );
+            let misses = count(&document, "misses");
+            assert!(is_walked || misses >= FILES as u64, "{content}{document}");
+        }
+    });
 }
 
 /// `foreread watch` without a command, until it is told to end.

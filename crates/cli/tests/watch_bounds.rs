@@ -18,6 +18,7 @@ use common::watched::{
 };
 use common::{World, stdout};
 use foreread_sys::cache::cached_pages;
+use foreread_testbed::race;
 use rustix::fs::{major, minor};
 use serde_json::Value;
 
@@ -56,60 +57,62 @@ fn cached(path: &Path) -> u64 {
 
 #[test]
 fn nothing_is_fetched_for_a_user_that_it_may_not_read_itself() {
-    let world = World::new();
-    let Some((testbed, tree)) = cold_tree(&world) else {
-        return;
-    };
-    let files: Vec<PathBuf> = shuffled_files(&tree)
-        .into_iter()
-        .map(PathBuf::from)
-        .collect();
-    // Every third file, and all of one directory in which the others are open.
-    let shut = files[0].parent().expect("a directory").to_owned();
-    testbed.instantly(|| {
-        for (number, file) in files.iter().enumerate() {
-            close(file, if number % 3 == 0 { 0o600 } else { 0o644 });
-        }
-        close(&shut, 0o711);
-    });
-    let (open, secret): (Vec<&PathBuf>, Vec<&PathBuf>) = files
-        .iter()
-        .enumerate()
-        .map(|(number, file)| (number % 3 != 0 && file.parent() != Some(&shut), file))
-        .fold(
-            Default::default(),
-            |(mut open, mut secret): (Vec<&PathBuf>, Vec<&PathBuf>), (is_open, file)| {
-                if is_open {
-                    open.push(file)
-                } else {
-                    secret.push(file)
-                }
-                (open, secret)
-            },
+    race(|| {
+        let world = World::new();
+        let Some((testbed, tree)) = cold_tree(&world) else {
+            return;
+        };
+        let files: Vec<PathBuf> = shuffled_files(&tree)
+            .into_iter()
+            .map(PathBuf::from)
+            .collect();
+        // Every third file, and all of one directory in which the others are open.
+        let shut = files[0].parent().expect("a directory").to_owned();
+        testbed.instantly(|| {
+            for (number, file) in files.iter().enumerate() {
+                close(file, if number % 3 == 0 { 0o600 } else { 0o644 });
+            }
+            close(&shut, 0o711);
+        });
+        let (open, secret): (Vec<&PathBuf>, Vec<&PathBuf>) = files
+            .iter()
+            .enumerate()
+            .map(|(number, file)| (number % 3 != 0 && file.parent() != Some(&shut), file))
+            .fold(
+                Default::default(),
+                |(mut open, mut secret): (Vec<&PathBuf>, Vec<&PathBuf>), (is_open, file)| {
+                    if is_open {
+                        open.push(file)
+                    } else {
+                        secret.push(file)
+                    }
+                    (open, secret)
+                },
+            );
+        assert!(may_read(open[0]), "the tree is closed to others");
+        make_cold(&testbed);
+        let words = grep_words(&tree);
+        let grep = [&AS_USER[..], &["grep", "-rsq"], &words[2..]].concat();
+        let (document, log) = watched(&world, &[], &grep);
+        let what = format!("{document} {log:#?}");
+        assert!(
+            count(&document, "used_files") > open.len() as u64 / 3,
+            "{what}"
         );
-    assert!(may_read(open[0]), "the tree is closed to others");
-    make_cold(&testbed);
-    let words = grep_words(&tree);
-    let grep = [&AS_USER[..], &["grep", "-rsq"], &words[2..]].concat();
-    let (document, log) = watched(&world, &[], &grep);
-    let what = format!("{document} {log:#?}");
-    assert!(
-        count(&document, "used_files") > open.len() as u64 / 3,
-        "{what}"
-    );
-    assert!(count(&document, "withheld") > 0, "{what}");
-    assert!(log.iter().any(|line| line["what"] == "withheld"), "{what}");
-    // The same file behind a directory that can't be listed isn't known to the reader either.
-    let found: Vec<&&PathBuf> = secret.iter().filter(|file| cached(file) > 0).collect();
-    assert!(found.is_empty(), "{found:?} {what}");
-    // Root may read all of it.
-    make_cold(&testbed);
-    let (document, _) = watched(&world, &[], &words);
-    assert_eq!(count(&document, "withheld"), 0, "{document}");
-    assert!(
-        count(&document, "used_files") > FILES as u64 / 2,
-        "{document}"
-    );
+        assert!(count(&document, "withheld") > 0, "{what}");
+        assert!(log.iter().any(|line| line["what"] == "withheld"), "{what}");
+        // The same file behind a directory that can't be listed isn't known to the reader either.
+        let found: Vec<&&PathBuf> = secret.iter().filter(|file| cached(file) > 0).collect();
+        assert!(found.is_empty(), "{found:?} {what}");
+        // Root may read all of it.
+        make_cold(&testbed);
+        let (document, _) = watched(&world, &[], &words);
+        assert_eq!(count(&document, "withheld"), 0, "{document}");
+        assert!(
+            count(&document, "used_files") > FILES as u64 / 2,
+            "{document}"
+        );
+    });
 }
 
 /// A cgroup that limits the reads of a device, removed at the end.

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use common::watched::{disk, make_cold};
 use common::{World, assert_fails_in_one_line, stderr, stdout};
-use foreread_testbed::Testbed;
+use foreread_testbed::{Testbed, race};
 use serde_json::Value;
 
 /// So large that reads here and there are seldom near each other.
@@ -96,16 +96,18 @@ impl Cold {
 
 #[test]
 fn a_backward_reader_finds_its_pages_in_memory() {
-    let Some(cold) = Cold::file() else {
-        return;
-    };
-    let (alone, document, requests) = cold.alone_and_watched(&cold.reader(BACKWARD, CHUNKS));
-    let fetched = document["streams"]["fetched_pages"].as_u64();
-    assert!(fetched > Some(CHUNKS * CHUNK_PAGES / 4), "{document}");
-    assert!(requests < alone, "{requests} {alone} {document}");
-    assert_eq!(document["lost"], 0, "{document}");
-    // Nothing is held open: it can be unmounted, which this does.
-    cold.run(&mut Command::new("true"));
+    race(|| {
+        let Some(cold) = Cold::file() else {
+            return;
+        };
+        let (alone, document, requests) = cold.alone_and_watched(&cold.reader(BACKWARD, CHUNKS));
+        let fetched = document["streams"]["fetched_pages"].as_u64();
+        assert!(fetched > Some(CHUNKS * CHUNK_PAGES / 4), "{document}");
+        assert!(requests < alone, "{requests} {alone} {document}");
+        assert_eq!(document["lost"], 0, "{document}");
+        // Nothing is held open: it can be unmounted, which this does.
+        cold.run(&mut Command::new("true"));
+    });
 }
 
 #[test]
@@ -124,51 +126,54 @@ fn nothing_is_fetched_for_a_reader_that_reads_here_and_there() {
 
 #[test]
 fn the_decisions_of_a_log_are_made_again_bit_for_bit() {
-    let Some(cold) = Cold::file() else {
-        return;
-    };
-    let log = cold.logged();
-    let log_text = log.to_str().expect("text");
-    let replay = |log: &str| cold.world.output(&["sim", "--replay", log, "--json"]);
-    let output = replay(log_text);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
-    assert_eq!(document["schema"], "foreread.sim.replay/1");
-    assert!(document["decisions"].as_u64() > Some(100), "{document}");
-    assert!(document["windows"].as_u64() > Some(10), "{document}");
+    race(|| {
+        let Some(cold) = Cold::file() else {
+            return;
+        };
+        let log = cold.logged();
+        let log_text = log.to_str().expect("text");
+        let replay = |log: &str| cold.world.output(&["sim", "--replay", log, "--json"]);
+        let output = replay(log_text);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
+        assert_eq!(document["schema"], "foreread.sim.replay/1");
+        assert!(document["decisions"].as_u64() > Some(100), "{document}");
+        assert!(document["windows"].as_u64() > Some(10), "{document}");
 
-    let lines = fs::read_to_string(&log).expect("a log");
-    let lines: Vec<&str> = lines.lines().collect();
-    let asks = |line: &&&str| line.contains("\"what\":\"access\"") && line.contains("\"reverse\"");
-    let place = lines.iter().position(|line| asks(&line)).expect("an ask");
-    let other = cold.world.path("other");
-    let other_text = other.to_str().expect("text");
-    let without: Vec<&str> = [&lines[..place], &lines[place + 1..]].concat();
-    fs::write(&other, without.join("\n")).expect("it is written");
-    let output = replay(other_text);
-    assert_eq!(output.status.code(), Some(64), "{}", stdout(&output));
-    let mut value: Value = serde_json::from_str(lines[place]).expect("a line");
-    let decision = value["decision"].as_str().expect("bytes");
-    let first = if decision.starts_with('0') { "1" } else { "0" };
-    value["decision"] = format!("{first}{}", &decision[1..]).into();
-    let changed = value.to_string();
-    let mut with: Vec<&str> = lines.clone();
-    with[place] = &changed;
-    fs::write(&other, with.join("\n")).expect("it is written");
-    let output = replay(other_text);
-    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
-    for (wrong, said) in [
-        ("", "has no calls"),
-        ("{}", "line 1"),
-        (
-            "{\"schema\":\"foreread.watch.log/1\",\"what\":\"done\"}",
-            "line 1",
-        ),
-    ] {
-        fs::write(&other, wrong).expect("it is written");
-        assert_fails_in_one_line(&replay(other_text), said);
-    }
-    assert_fails_in_one_line(&replay("/nowhere"), "/nowhere");
+        let lines = fs::read_to_string(&log).expect("a log");
+        let lines: Vec<&str> = lines.lines().collect();
+        let asks =
+            |line: &&&str| line.contains("\"what\":\"access\"") && line.contains("\"reverse\"");
+        let place = lines.iter().position(|line| asks(&line)).expect("an ask");
+        let other = cold.world.path("other");
+        let other_text = other.to_str().expect("text");
+        let without: Vec<&str> = [&lines[..place], &lines[place + 1..]].concat();
+        fs::write(&other, without.join("\n")).expect("it is written");
+        let output = replay(other_text);
+        assert_eq!(output.status.code(), Some(64), "{}", stdout(&output));
+        let mut value: Value = serde_json::from_str(lines[place]).expect("a line");
+        let decision = value["decision"].as_str().expect("bytes");
+        let first = if decision.starts_with('0') { "1" } else { "0" };
+        value["decision"] = format!("{first}{}", &decision[1..]).into();
+        let changed = value.to_string();
+        let mut with: Vec<&str> = lines.clone();
+        with[place] = &changed;
+        fs::write(&other, with.join("\n")).expect("it is written");
+        let output = replay(other_text);
+        assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+        for (wrong, said) in [
+            ("", "has no calls"),
+            ("{}", "line 1"),
+            (
+                "{\"schema\":\"foreread.watch.log/1\",\"what\":\"done\"}",
+                "line 1",
+            ),
+        ] {
+            fs::write(&other, wrong).expect("it is written");
+            assert_fails_in_one_line(&replay(other_text), said);
+        }
+        assert_fails_in_one_line(&replay("/nowhere"), "/nowhere");
+    });
 }
 
 /// Reads two files from their ends to their starts at once, each on its disk.
@@ -183,71 +188,75 @@ threads = [threading.Thread(target=read, args=[path]) for path in sys.argv[1:3]]
 
 #[test]
 fn decisions_about_two_disks_at_once_are_made_again_disk_by_disk() {
-    let (Some(one), Some(other)) = (Cold::file(), Cold::file()) else {
-        return;
-    };
-    let log = one.world.path("log");
-    let log_text = log.to_str().expect("text");
-    let mut reader = one.reader(TWO_BACKWARD, CHUNKS);
-    reader.insert(4, other.file.to_str().expect("text").to_owned());
-    make_cold(&other.testbed);
-    let mut watch = one.world.foreread(&["watch", "--log", log_text, "--"]);
-    one.run(watch.args(reader));
+    race(|| {
+        let (Some(one), Some(other)) = (Cold::file(), Cold::file()) else {
+            return;
+        };
+        let log = one.world.path("log");
+        let log_text = log.to_str().expect("text");
+        let mut reader = one.reader(TWO_BACKWARD, CHUNKS);
+        reader.insert(4, other.file.to_str().expect("text").to_owned());
+        make_cold(&other.testbed);
+        let mut watch = one.world.foreread(&["watch", "--log", log_text, "--"]);
+        one.run(watch.args(reader));
 
-    let replay = |log: &str| {
-        let output = one.world.output(&["sim", "--replay", log, "--json"]);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
-        document["decisions"].as_u64().expect("a count")
-    };
-    let lines = common::watched::lines(&log);
-    let calls = lines.iter().filter(|line| line["disk"].is_string());
-    let disks: BTreeSet<&str> = calls.filter_map(|line| line["disk"].as_str()).collect();
-    let of_disk = |disk: &&str| {
-        let of_it = lines.iter().filter(|line| line["disk"] == **disk);
-        let text: Vec<String> = of_it.map(Value::to_string).collect();
-        let path = one.world.path("of-disk");
-        fs::write(&path, text.join("\n")).expect("it is written");
-        replay(path.to_str().expect("text"))
-    };
-    let decisions: Vec<u64> = disks.iter().map(of_disk).collect();
-    assert_eq!(decisions.iter().sum::<u64>(), replay(log_text));
-    let followed = decisions.iter().filter(|decisions| **decisions > 100);
-    // The disk of the programs may be a third one.
-    assert!(followed.count() >= 2, "{disks:?}: {decisions:?}");
+        let replay = |log: &str| {
+            let output = one.world.output(&["sim", "--replay", log, "--json"]);
+            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+            let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
+            document["decisions"].as_u64().expect("a count")
+        };
+        let lines = common::watched::lines(&log);
+        let calls = lines.iter().filter(|line| line["disk"].is_string());
+        let disks: BTreeSet<&str> = calls.filter_map(|line| line["disk"].as_str()).collect();
+        let of_disk = |disk: &&str| {
+            let of_it = lines.iter().filter(|line| line["disk"] == **disk);
+            let text: Vec<String> = of_it.map(Value::to_string).collect();
+            let path = one.world.path("of-disk");
+            fs::write(&path, text.join("\n")).expect("it is written");
+            replay(path.to_str().expect("text"))
+        };
+        let decisions: Vec<u64> = disks.iter().map(of_disk).collect();
+        assert_eq!(decisions.iter().sum::<u64>(), replay(log_text));
+        let followed = decisions.iter().filter(|decisions| **decisions > 100);
+        // The disk of the programs may be a third one.
+        assert!(followed.count() >= 2, "{disks:?}: {decisions:?}");
+    });
 }
 
 #[test]
 fn what_is_done_for_a_backward_reader_is_explained() {
-    let Some(cold) = Cold::file() else {
-        return;
-    };
-    let log = cold.logged();
-    let log_text = log.to_str().expect("text");
-    let file = cold.file.to_str().expect("text");
-    let output = cold.world.output(&["explain", file, "--log", log_text]);
-    let said = stdout(&output);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(
-        said.contains(" backward: ") && said.contains("reads backward and needs"),
-        "{said}"
-    );
-    let output = cold
-        .world
-        .output(&["explain", file, "--json", "--log", log_text]);
-    let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
-    let stream = &document["streams"][0];
-    let number = |name: &str| {
-        stream[name]
-            .as_u64()
-            .unwrap_or_else(|| panic!("{name}: {stream}"))
-    };
-    assert!(number("used_pages") > CHUNKS * CHUNK_PAGES / 2, "{stream}");
-    assert!(number("used_pages") <= number("asked_pages"), "{stream}");
-    let process = number("process").to_string();
-    let output = cold
-        .world
-        .output(&["explain", &process, "--json", "--log", log_text]);
-    let of_process: Value = serde_json::from_str(&stdout(&output)).expect("a document");
-    assert_eq!(&of_process["streams"][0], stream);
+    race(|| {
+        let Some(cold) = Cold::file() else {
+            return;
+        };
+        let log = cold.logged();
+        let log_text = log.to_str().expect("text");
+        let file = cold.file.to_str().expect("text");
+        let output = cold.world.output(&["explain", file, "--log", log_text]);
+        let said = stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(
+            said.contains(" backward: ") && said.contains("reads backward and needs"),
+            "{said}"
+        );
+        let output = cold
+            .world
+            .output(&["explain", file, "--json", "--log", log_text]);
+        let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
+        let stream = &document["streams"][0];
+        let number = |name: &str| {
+            stream[name]
+                .as_u64()
+                .unwrap_or_else(|| panic!("{name}: {stream}"))
+        };
+        assert!(number("used_pages") > CHUNKS * CHUNK_PAGES / 2, "{stream}");
+        assert!(number("used_pages") <= number("asked_pages"), "{stream}");
+        let process = number("process").to_string();
+        let output = cold
+            .world
+            .output(&["explain", &process, "--json", "--log", log_text]);
+        let of_process: Value = serde_json::from_str(&stdout(&output)).expect("a document");
+        assert_eq!(&of_process["streams"][0], stream);
+    });
 }

@@ -12,7 +12,7 @@ use common::service::{Service, until};
 use common::watched::{disk, mount_again, shuffled_files};
 use common::{World, can_record, stderr, stdout};
 use foreread_testbed::workload::{python_tree, small_files};
-use foreread_testbed::{FileSystem, Testbed};
+use foreread_testbed::{FileSystem, Testbed, race};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -144,99 +144,105 @@ fn line<'a>(log: &'a [Value], what: &str) -> &'a Value {
 
 #[test]
 fn a_program_that_begins_as_recorded_finds_the_rest_in_memory() {
-    let Some(bed) = Bed::new() else { return };
-    let profile = bed.world.profiles().remove(0);
-    for (name, read) in [
-        ("program", "read -r line < \"$file\""),
-        // A different process reads each file.
-        ("children", "cat \"$file\" > /dev/null"),
-    ] {
-        let command = bed.script(name, read, &bed.files[..READ]);
-        mount_again(&bed.testbed);
-        let (document, log, _) = bed.watched(&[], &command);
-        let what = format!("{name}: {document} {log:#?}");
-        println!("{name}: {}", document["profiles"]);
-        assert_eq!(count(&document, "known"), 1, "{what}");
-        assert_eq!(count(&document, "matched"), 1, "{what}");
-        let matched = line(&log, "matched");
-        assert_eq!(matched["profile"], text_of(&profile), "{what}");
-        let by: Vec<&str> = matched["files"]
-            .as_array()
-            .expect("a list")
-            .iter()
-            .flat_map(Value::as_str)
-            .collect();
-        assert!((2..=8).contains(&by.len()), "{what}");
-        // Its script may have been missed, too.
-        let mut on_disk = by.iter().filter(|path| path.contains("/tree/"));
-        let first = &bed.files[..12];
-        assert!(
-            on_disk.all(|path| first.iter().any(|file| file == path)),
-            "{what}"
-        );
-        assert!(count(&document, "used_files") > READ as u64 / 2, "{what}");
-        assert!(count(&document, "missed_files") < READ as u64 / 2, "{what}");
-        let wasted = count(&document, "wasted_files");
-        assert!(wasted < READ as u64 / 10, "{what}");
-        // Nothing is held open.
-        mount_again(&bed.testbed);
-        bed.check_replayed(&log);
-    }
+    race(|| {
+        let Some(bed) = Bed::new() else { return };
+        let profile = bed.world.profiles().remove(0);
+        for (name, read) in [
+            ("program", "read -r line < \"$file\""),
+            // A different process reads each file.
+            ("children", "cat \"$file\" > /dev/null"),
+        ] {
+            let command = bed.script(name, read, &bed.files[..READ]);
+            mount_again(&bed.testbed);
+            let (document, log, _) = bed.watched(&[], &command);
+            let what = format!("{name}: {document} {log:#?}");
+            println!("{name}: {}", document["profiles"]);
+            assert_eq!(count(&document, "known"), 1, "{what}");
+            assert_eq!(count(&document, "matched"), 1, "{what}");
+            let matched = line(&log, "matched");
+            assert_eq!(matched["profile"], text_of(&profile), "{what}");
+            let by: Vec<&str> = matched["files"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .flat_map(Value::as_str)
+                .collect();
+            assert!((2..=8).contains(&by.len()), "{what}");
+            // Its script may have been missed, too.
+            let mut on_disk = by.iter().filter(|path| path.contains("/tree/"));
+            let first = &bed.files[..12];
+            assert!(
+                on_disk.all(|path| first.iter().any(|file| file == path)),
+                "{what}"
+            );
+            assert!(count(&document, "used_files") > READ as u64 / 2, "{what}");
+            assert!(count(&document, "missed_files") < READ as u64 / 2, "{what}");
+            let wasted = count(&document, "wasted_files");
+            assert!(wasted < READ as u64 / 10, "{what}");
+            // Nothing is held open.
+            mount_again(&bed.testbed);
+            bed.check_replayed(&log);
+        }
+    });
 }
 
 #[test]
 fn a_python_is_known_by_the_first_modules_that_it_imports() {
-    let world = World::new();
-    if !can_record() {
-        return;
-    }
-    let Some((testbed, root)) = disk(&world, "cloud", 512 << 20) else {
-        return;
-    };
-    let tree = match testbed.instantly(|| python_tree(&root.join("python"))) {
-        Ok(tree) => tree,
-        Err(lacking) => return println!("skipped: {lacking}"),
-    };
-    let python = |verb: &[&str], arguments: &[String]| {
-        mount_again(&testbed);
-        let mut command = world.foreread(verb);
-        tree.set_environment(&mut command);
-        command.arg("--").arg(&tree.binary).args(arguments);
-        let output = command.output().expect("it starts");
-        assert!(output.status.success(), "{}", stderr(&output));
-        stderr(&output)
-    };
-    let watched = |arguments: &[String]| {
-        let said = python(&["watch", "--json"], arguments);
-        let document: Value = serde_json::from_str(said.trim_end()).expect("a document");
-        println!("python: {}", document["profiles"]);
-        document
-    };
-    let imports = tree.import_arguments();
-    python(&["run", "-q"], &imports);
-    let document = watched(&imports);
-    assert_eq!(count(&document, "matched"), 1, "{document}");
-    let used = count(&document, "used_files");
-    assert!(used > count(&document, "missed_files"), "{document}");
-    assert!(count(&document, "wasted_files") < used, "{document}");
-    // Another program in the same language begins alike.
-    let others = "import json, sqlite3, wave, xml.dom.minidom, zipapp";
-    let document = watched(&["-S", "-c", others].map(str::to_owned));
-    assert!(count(&document, "wasted_files") <= 64, "{document}");
+    race(|| {
+        let world = World::new();
+        if !can_record() {
+            return;
+        }
+        let Some((testbed, root)) = disk(&world, "cloud", 512 << 20) else {
+            return;
+        };
+        let tree = match testbed.instantly(|| python_tree(&root.join("python"))) {
+            Ok(tree) => tree,
+            Err(lacking) => return println!("skipped: {lacking}"),
+        };
+        let python = |verb: &[&str], arguments: &[String]| {
+            mount_again(&testbed);
+            let mut command = world.foreread(verb);
+            tree.set_environment(&mut command);
+            command.arg("--").arg(&tree.binary).args(arguments);
+            let output = command.output().expect("it starts");
+            assert!(output.status.success(), "{}", stderr(&output));
+            stderr(&output)
+        };
+        let watched = |arguments: &[String]| {
+            let said = python(&["watch", "--json"], arguments);
+            let document: Value = serde_json::from_str(said.trim_end()).expect("a document");
+            println!("python: {}", document["profiles"]);
+            document
+        };
+        let imports = tree.import_arguments();
+        python(&["run", "-q"], &imports);
+        let document = watched(&imports);
+        assert_eq!(count(&document, "matched"), 1, "{document}");
+        let used = count(&document, "used_files");
+        assert!(used > count(&document, "missed_files"), "{document}");
+        assert!(count(&document, "wasted_files") < used, "{document}");
+        // Another program in the same language begins alike.
+        let others = "import json, sqlite3, wave, xml.dom.minidom, zipapp";
+        let document = watched(&["-S", "-c", others].map(str::to_owned));
+        assert!(count(&document, "wasted_files") <= 64, "{document}");
+    });
 }
 
 #[test]
 fn a_program_that_only_begins_alike_costs_little() {
-    let Some(bed) = Bed::new() else { return };
-    let mut files = bed.files[..8].to_vec();
-    files.extend_from_slice(&bed.files[READ..READ + 150]);
-    let command = bed.reads("other", &files);
-    let (document, log, _) = bed.watched(&[], &command);
-    let what = format!("{document} {log:#?}");
-    println!("{}", document["profiles"]);
-    assert_eq!(count(&document, "matched"), 1, "{what}");
-    assert!(count(&document, "wasted_files") <= 64, "{what}");
-    assert_eq!(line(&log, "left")["why"], "unused", "{what}");
+    race(|| {
+        let Some(bed) = Bed::new() else { return };
+        let mut files = bed.files[..8].to_vec();
+        files.extend_from_slice(&bed.files[READ..READ + 150]);
+        let command = bed.reads("other", &files);
+        let (document, log, _) = bed.watched(&[], &command);
+        let what = format!("{document} {log:#?}");
+        println!("{}", document["profiles"]);
+        assert_eq!(count(&document, "matched"), 1, "{what}");
+        assert!(count(&document, "wasted_files") <= 64, "{what}");
+        assert_eq!(line(&log, "left")["why"], "unused", "{what}");
+    });
 }
 
 #[test]
@@ -269,44 +275,48 @@ fn without_profiles_nothing_is_matched() {
 
 #[test]
 fn who_is_excluded_or_only_looked_at_is_left_alone() {
-    let Some(bed) = Bed::new() else { return };
-    let command = bed.reads("program", &bed.files[..READ]);
-    let settings = bed.world.path("watch.toml");
-    let with = |content: &str, options: &[&str]| {
-        fs::write(&settings, content).expect("a file");
-        mount_again(&bed.testbed);
-        let options = [&["--config", text_of(&settings)], options].concat();
-        let (document, log, _) = bed.watched(&options, &command);
-        let fetched = document["profiles"]["fetched_pages"].as_u64();
-        assert!(
-            !matches!(fetched, Some(1..)),
-            "{content}: {document} {log:#?}"
-        );
-        (document, log)
-    };
-    let (document, _) = with("profiles = false\n", &[]);
-    assert_eq!(document["profiles"], Value::Null);
-    let (document, log) = with("exclude_programs = [\"sh\"]\n", &[]);
-    assert_eq!(count(&document, "matched"), 0, "{log:#?}");
-    assert_eq!(line(&log, "unmatched")["why"], "it is excluded");
-    let tree = Path::new(&bed.files[0])
-        .ancestors()
-        .find(|path| path.ends_with("tree"));
-    let tree = tree.expect("a tree");
-    with(&format!("exclude_paths = [{:?}]\n", text_of(tree)), &[]);
-    let (document, log) = with("", &["--dry-run"]);
-    assert_eq!(count(&document, "matched"), 1, "{log:#?}");
+    race(|| {
+        let Some(bed) = Bed::new() else { return };
+        let command = bed.reads("program", &bed.files[..READ]);
+        let settings = bed.world.path("watch.toml");
+        let with = |content: &str, options: &[&str]| {
+            fs::write(&settings, content).expect("a file");
+            mount_again(&bed.testbed);
+            let options = [&["--config", text_of(&settings)], options].concat();
+            let (document, log, _) = bed.watched(&options, &command);
+            let fetched = document["profiles"]["fetched_pages"].as_u64();
+            assert!(
+                !matches!(fetched, Some(1..)),
+                "{content}: {document} {log:#?}"
+            );
+            (document, log)
+        };
+        let (document, _) = with("profiles = false\n", &[]);
+        assert_eq!(document["profiles"], Value::Null);
+        let (document, log) = with("exclude_programs = [\"sh\"]\n", &[]);
+        assert_eq!(count(&document, "matched"), 0, "{log:#?}");
+        assert_eq!(line(&log, "unmatched")["why"], "it is excluded");
+        let tree = Path::new(&bed.files[0])
+            .ancestors()
+            .find(|path| path.ends_with("tree"));
+        let tree = tree.expect("a tree");
+        with(&format!("exclude_paths = [{:?}]\n", text_of(tree)), &[]);
+        let (document, log) = with("", &["--dry-run"]);
+        assert_eq!(count(&document, "matched"), 1, "{log:#?}");
+    });
 }
 
 #[test]
 fn a_budget_bounds_what_is_in_memory_ahead() {
-    let Some(bed) = Bed::new() else { return };
-    let command = bed.reads("program", &bed.files[..READ]);
-    let (document, log, _) = bed.watched(&["--budget", "256K"], &command);
-    let replayed = log.iter().filter(|line| line["what"] == "replayed");
-    let pages: Vec<u64> = replayed.filter_map(|line| line["pages"].as_u64()).collect();
-    assert!(pages.len() >= 3, "{document} {log:#?}");
-    assert!(pages.iter().all(|pages| *pages <= 64), "{pages:?}");
+    race(|| {
+        let Some(bed) = Bed::new() else { return };
+        let command = bed.reads("program", &bed.files[..READ]);
+        let (document, log, _) = bed.watched(&["--budget", "256K"], &command);
+        let replayed = log.iter().filter(|line| line["what"] == "replayed");
+        let pages: Vec<u64> = replayed.filter_map(|line| line["pages"].as_u64()).collect();
+        assert!(pages.len() >= 3, "{document} {log:#?}");
+        assert!(pages.iter().all(|pages| *pages <= 64), "{pages:?}");
+    });
 }
 
 #[test]
@@ -333,23 +343,25 @@ fn damage(world: &World) -> [PathBuf; 2] {
 
 #[test]
 fn damaged_profiles_are_told_once_and_others_are_used() {
-    let Some(bed) = Bed::new() else { return };
-    let files = damage(&bed.world);
-    let command = bed.reads("program", &bed.files[..READ]);
-    let (document, log, said) = bed.watched(&[], &command);
-    assert_eq!(count(&document, "known"), 1, "{document}");
-    assert_eq!(count(&document, "matched"), 1, "{document} {log:#?}");
-    assert_eq!(said.lines().count(), files.len(), "{said}");
-    for file in &files {
-        assert!(said.contains(text_of(file)), "{said}");
-    }
-    let service = Service::start(&bed.world, &["--dry-run"]);
-    service.signal(Signal::HUP);
-    until("the settings are read again", || {
-        service.stderr().contains("were read again")
+    race(|| {
+        let Some(bed) = Bed::new() else { return };
+        let files = damage(&bed.world);
+        let command = bed.reads("program", &bed.files[..READ]);
+        let (document, log, said) = bed.watched(&[], &command);
+        assert_eq!(count(&document, "known"), 1, "{document}");
+        assert_eq!(count(&document, "matched"), 1, "{document} {log:#?}");
+        assert_eq!(said.lines().count(), files.len(), "{said}");
+        for file in &files {
+            assert!(said.contains(text_of(file)), "{said}");
+        }
+        let service = Service::start(&bed.world, &["--dry-run"]);
+        service.signal(Signal::HUP);
+        until("the settings are read again", || {
+            service.stderr().contains("were read again")
+        });
+        let said = stderr(&service.end());
+        assert_eq!(said.lines().count(), files.len() + 1, "{said}");
     });
-    let said = stderr(&service.end());
-    assert_eq!(said.lines().count(), files.len() + 1, "{said}");
 }
 
 #[test]

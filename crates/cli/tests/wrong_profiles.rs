@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{World, can_record, is_root};
-use foreread_testbed::{FileSystem, Testbed, TestbedConfig};
+use foreread_testbed::{FileSystem, Testbed, TestbedConfig, race};
 use serde_json::Value;
 
 const FILES: usize = 60;
@@ -140,91 +140,84 @@ const PAGES: u64 = (FILES * FILE_BYTES / 4096) as u64;
 
 #[test]
 fn a_script_that_was_changed_altogether_is_recorded_afresh() {
-    let Some(stick) = Stick::new() else {
-        return;
-    };
-    let script = stick.script("cat TOP/old/* >/dev/null\n");
-    assert_eq!(stick.run(&["sh", &script])["mode"], "recorded");
-    assert_eq!(stick.known(), (FILES, 0));
-    let replayed = stick.run(&["sh", &script]);
-    assert_eq!(replayed["mode"], "replayed");
-    assert!(
-        number(&replayed, "/replay/arrived_pages") > 0,
-        "{replayed:#}"
-    );
-    stick.script("cat TOP/new/* >/dev/null\n");
-    let changed = stick.run(&["sh", &script]);
-    assert_eq!(changed["mode"], "replayed-recorded", "{changed:#}");
-    assert_eq!(changed["following"]["proven"], false, "{changed:#}");
-    assert!(
-        number(&changed, "/replay/arrived_pages") < PAGES / 4,
-        "{changed:#}"
-    );
-    assert_eq!(stick.known(), (0, FILES));
-    let after = stick.run(&["sh", &script]);
-    assert_eq!(after["mode"], "replayed", "{after:#}");
-    assert!(number(&after, "/replay/arrived_pages") > 0, "{after:#}");
+    race(|| {
+        let Some(stick) = Stick::new() else {
+            return;
+        };
+        let script = stick.script("cat TOP/old/* >/dev/null\n");
+        assert_eq!(stick.run(&["sh", &script])["mode"], "recorded");
+        assert_eq!(stick.known(), (FILES, 0));
+        let replayed = stick.run(&["sh", &script]);
+        assert_eq!(replayed["mode"], "replayed");
+        assert!(
+            number(&replayed, "/replay/arrived_pages") > 0,
+            "{replayed:#}"
+        );
+        stick.script("cat TOP/new/* >/dev/null\n");
+        let changed = stick.run(&["sh", &script]);
+        assert_eq!(changed["mode"], "replayed-recorded", "{changed:#}");
+        assert_eq!(changed["following"]["proven"], false, "{changed:#}");
+        assert!(
+            number(&changed, "/replay/arrived_pages") < PAGES / 4,
+            "{changed:#}"
+        );
+        assert_eq!(stick.known(), (0, FILES));
+        let after = stick.run(&["sh", &script]);
+        assert_eq!(after["mode"], "replayed", "{after:#}");
+        assert!(number(&after, "/replay/arrived_pages") > 0, "{after:#}");
+    });
 }
 
 #[test]
 fn a_script_that_was_edited_a_little_keeps_its_profile() {
-    let Some(stick) = Stick::new() else {
-        return;
-    };
-    let script = stick.script("#!/bin/sh\ncat TOP/old/* >/dev/null\n");
-    let words = ["sh", script.as_str()];
-    assert_eq!(stick.run(&words)["mode"], "recorded");
-    stick.script("#!/bin/sh\n# Reads all.\ncat TOP/old/* TOP/new/file-00 >/dev/null\n");
-    let edited = stick.run(&words);
-    assert_eq!(edited["mode"], "replayed-recorded", "{edited:#}");
-    assert_eq!(edited["following"]["proven"], true, "{edited:#}");
-    assert_eq!(stick.known(), (FILES, 1));
-    // An edit that ends it early loses nothing.
-    stick.script("#!/bin/sh\nexit 0\n");
-    stick.run(&words);
-    assert_eq!(stick.known(), (FILES, 1));
+    race(|| {
+        let Some(stick) = Stick::new() else {
+            return;
+        };
+        let script = stick.script("#!/bin/sh\ncat TOP/old/* >/dev/null\n");
+        let words = ["sh", script.as_str()];
+        assert_eq!(stick.run(&words)["mode"], "recorded");
+        stick.script("#!/bin/sh\n# Reads all.\ncat TOP/old/* TOP/new/file-00 >/dev/null\n");
+        let edited = stick.run(&words);
+        assert_eq!(edited["mode"], "replayed-recorded", "{edited:#}");
+        assert_eq!(edited["following"]["proven"], true, "{edited:#}");
+        assert_eq!(stick.known(), (FILES, 1));
+        // An edit that ends it early loses nothing.
+        stick.script("#!/bin/sh\nexit 0\n");
+        stick.run(&words);
+        assert_eq!(stick.known(), (FILES, 1));
+    });
 }
 
 /// Whoever watches the program needs a processor now and then while it runs, for a second. Where
 /// others take all of them, it may see too little of one run.
 #[test]
 fn a_program_that_goes_elsewhere_is_left_alone_and_recorded_next() {
-    const TRIES: usize = 4;
-    let mut reports = Vec::new();
-    while let Some(stick) = Stick::new() {
-        match goes_elsewhere(&stick) {
-            Ok(()) => return,
-            Err(report) => reports.push(report),
-        }
-        assert!(reports.len() < TRIES, "{reports:#?}");
-    }
-}
-
-/// The report of the run that was to be left alone, if it was not.
-fn goes_elsewhere(stick: &Stick) -> Result<(), Value> {
-    let list = stick.world.path("list");
-    let say = |directory: &str| {
-        let path = |file: usize| stick.top.join(directory).join(format!("file-{file:02}"));
-        let line = |file| format!("{}\n", Path::display(&path(file)));
-        fs::write(&list, (0..FILES).map(line).collect::<String>()).expect("a list");
-    };
-    let script = stick.script("while read -r path; do cat \"$path\"; done <list >/dev/null\n");
-    say("old");
-    assert_eq!(stick.run(&["sh", &script])["mode"], "recorded");
-    assert_eq!(stick.known(), (FILES, 0));
-    say("new");
-    let elsewhere = stick.run(&["sh", &script]);
-    assert_eq!(elsewhere["mode"], "replayed");
-    let following = &elsewhere["following"];
-    if number(following, "/pauses") == 0 {
-        return Err(elsewhere);
-    }
-    assert_eq!(elsewhere["recorded_next"], true, "{elsewhere:#}");
-    let next = stick.run(&["sh", &script]);
-    assert_eq!(next["mode"], "replayed-recorded", "{next:#}");
-    assert_eq!(stick.known(), (0, FILES));
-    assert_eq!(stick.run(&["sh", &script])["mode"], "replayed");
-    Ok(())
+    race(|| {
+        let Some(stick) = Stick::new() else {
+            return;
+        };
+        let list = stick.world.path("list");
+        let say = |directory: &str| {
+            let path = |file: usize| stick.top.join(directory).join(format!("file-{file:02}"));
+            let line = |file| format!("{}\n", Path::display(&path(file)));
+            fs::write(&list, (0..FILES).map(line).collect::<String>()).expect("a list");
+        };
+        let script = stick.script("while read -r path; do cat \"$path\"; done <list >/dev/null\n");
+        say("old");
+        assert_eq!(stick.run(&["sh", &script])["mode"], "recorded");
+        assert_eq!(stick.known(), (FILES, 0));
+        say("new");
+        let elsewhere = stick.run(&["sh", &script]);
+        assert_eq!(elsewhere["mode"], "replayed");
+        let following = &elsewhere["following"];
+        assert!(number(following, "/pauses") > 0, "{elsewhere:#}");
+        assert_eq!(elsewhere["recorded_next"], true, "{elsewhere:#}");
+        let next = stick.run(&["sh", &script]);
+        assert_eq!(next["mode"], "replayed-recorded", "{next:#}");
+        assert_eq!(stick.known(), (0, FILES));
+        assert_eq!(stick.run(&["sh", &script])["mode"], "replayed");
+    });
 }
 
 #[test]

@@ -32,6 +32,7 @@ mod loop_device;
 pub mod mapped;
 mod namespace;
 pub mod needed;
+mod race;
 mod runtime;
 mod server;
 mod set_at_end;
@@ -41,6 +42,7 @@ pub mod workload;
 
 pub use error::{Lacking, TestbedError};
 pub use file_system::FileSystem;
+pub use race::race;
 pub use server::{ServerCounters, TraceEntry};
 pub use set_at_end::SetAtEnd;
 pub use testbed::{READ_AHEAD_KIB_DEFAULT, Testbed, TestbedConfig};
