@@ -89,7 +89,7 @@ pub struct Point {
 }
 
 /// Reads the guest's control lines: `counters POINT DISK FIELD...`, and
-/// `model POINT DISK REQUESTS BYTES BUSY_NS SEEKS GAPS`.
+/// `model POINT DISK REQUESTS BYTES BUSY_NS SEEKS GAPS FIRST_TOUCHES`.
 pub(crate) fn points(lines: &str) -> Vec<Point> {
     let mut points: Vec<Point> = Vec::new();
     for line in lines.lines() {
@@ -107,13 +107,14 @@ pub(crate) fn points(lines: &str) -> Vec<Point> {
                 }
             }
             "model" => {
-                if let [requests, bytes, busy_ns, seeks, gaps] = fields[..] {
+                if let [requests, bytes, busy_ns, seeks, gaps, first_touches] = fields[..] {
                     let counters = ModelCounters {
                         requests,
                         bytes,
                         busy_ns,
                         seeks,
                         gaps,
+                        first_touches,
                         ..ModelCounters::default()
                     };
                     let point = point_named(&mut points, point);
@@ -152,7 +153,7 @@ mod tests {
         counters end root 12 0 96 5 1 0 8 1 0 1 6\n\
         counters end data-2 3 1 24 0 0 0 0 0 0 0 0\n\
         counters end data 100 7 1600 9 2 0 16 1 0 1 6\n\
-        counters end broken 1 2\nmodel end root 12 49152 7000 3 1\nmodel end data 1 2\nexit 0\n";
+        counters end broken 1 2\nmodel end root 12 49152 7000 3 1 5\nmodel end data 1 2\nexit 0\n";
 
     #[test]
     fn points_hold_the_counters_of_all_disks() {
@@ -173,6 +174,9 @@ mod tests {
         let modelled = &points[1].modelled;
         assert_eq!(modelled.keys().collect::<Vec<_>>(), ["root"]);
         let root = modelled["root"];
-        assert_eq!((root.requests, root.busy_ns, root.seeks), (12, 7000, 3));
+        assert_eq!(
+            (root.requests, root.busy_ns, root.seeks, root.first_touches),
+            (12, 7000, 3, 5)
+        );
     }
 }

@@ -166,6 +166,10 @@ pub fn driver_numbers(parameters: &DiskParameters) -> String {
         parameters.half_turn_ns,
         parameters.gap_limit_bytes,
         parameters.gap_ns,
+        parameters.first_touch_bytes,
+        parameters.first_touch_ns,
+        parameters.first_touch_parallel_requests,
+        parameters.first_touch_rate_requests_per_s,
     ];
     numbers.map(|number| number.to_string()).join(",")
 }

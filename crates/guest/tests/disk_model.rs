@@ -74,8 +74,13 @@ fn by_rust(parameters: &DiskParameters, requests: &[(u64, u64, u64)]) -> String 
     let counters = disk.counters();
     writeln!(
         said,
-        "counters {} {} {} {} {}",
-        counters.requests, counters.bytes, counters.busy_ns, counters.seeks, counters.gaps
+        "counters {} {} {} {} {} {}",
+        counters.requests,
+        counters.bytes,
+        counters.busy_ns,
+        counters.seeks,
+        counters.gaps,
+        counters.first_touches
     )
     .expect("memory");
     said
@@ -92,14 +97,27 @@ fn some_parameters() -> impl Strategy<Value = DiskParameters> {
         Just(DiskModel::Parallel),
         Just(DiskModel::Instant)
     ];
-    let drawn = (model, any::<[u64; 4]>(), 1_u64..200, 0_u32..64).prop_map(
-        |(model, [capacity, bandwidth, span, gap], parallel, shift)| DiskParameters {
+    let numbers = (any::<[u64; 4]>(), 1_u64..200, 0_u32..64);
+    // Blocks of no, less than one, and many pages.
+    let touches = (
+        0_u64..2_000_000,
+        0_u64..20_000_000,
+        1_u64..=128,
+        0_u64..1000,
+    );
+    let touches = prop_oneof![Just((0, 0, 1, 0)), touches];
+    let drawn = (model, numbers, touches).prop_map(
+        |(model, ([capacity, bandwidth, span, gap], parallel, shift), touches)| DiskParameters {
             model,
             capacity_bytes: capacity >> shift,
             bandwidth_bytes_per_s: (bandwidth >> shift).max(1),
             seek_span_ns: span >> shift,
             gap_limit_bytes: gap >> shift,
             parallel_requests: parallel,
+            first_touch_bytes: touches.0,
+            first_touch_ns: touches.1,
+            first_touch_parallel_requests: touches.2,
+            first_touch_rate_requests_per_s: touches.3,
             ..DiskParameters::preset("cloud").expect("a preset")
         },
     );

@@ -243,6 +243,7 @@ fn start(
 ) -> Result<Start, MeasureError> {
     let testbed = cold.disk.testbed();
     testbed.drop_caches()?;
+    testbed.forget_touches();
     cold.host.read();
     warm_up()?;
     testbed.reset_counters();

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::arithmetic::{interval_ns, seek_span_ns, transfer_ns};
+use crate::first_touch::FirstTouches;
 use crate::parameters::{DiskModel, DiskParameters};
 
 /// One request to a disk.
@@ -49,6 +50,8 @@ pub struct Counters {
     pub seeks: u64,
     /// Forward gaps the head read over instead of seeking.
     pub gaps: u64,
+    /// Blocks that were fetched from elsewhere since they were touched for the first time.
+    pub first_touches: u64,
     /// The most requests that were with the disk at one time, waiting or being served.
     pub queue_depth_max: u64,
 }
@@ -64,6 +67,16 @@ struct InService {
     id: u64,
     arrived_ns: u64,
     started_ns: u64,
+    stage: Stage,
+}
+
+/// The part of its service that a request is in.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// Its bytes are on their way to the pipe, which they need for so long.
+    Coming { transfer_ns: u64 },
+    /// It is done at the end of this part.
+    Last,
 }
 
 /// A disk with its queue. The caller passes the time, which never goes back: a call with an earlier
@@ -85,6 +98,7 @@ pub struct Disk {
     head_bytes: u64,
     pipe_free_ns: u64,
     start_allowed_ns: u64,
+    touches: FirstTouches,
     busy_since_ns: u64,
     counters: Counters,
 }
@@ -103,6 +117,7 @@ impl Disk {
             head_bytes: 0,
             pipe_free_ns: 0,
             start_allowed_ns: 0,
+            touches: FirstTouches::default(),
             busy_since_ns: 0,
             counters: Counters::default(),
         }
@@ -114,14 +129,23 @@ impl Disk {
     }
 
     /// Makes it another disk from `now_ns` on. Requests being served end as they began; those that
-    /// wait are served by the new parameters.
+    /// wait are served by the new parameters. If first touches differ, all blocks are untouched.
     pub fn set_parameters(&mut self, now_ns: u64, parameters: DiskParameters) {
         self.run_until(now_ns);
+        if !FirstTouches::are_alike(&parameters, &self.parameters) {
+            self.touches = FirstTouches::default();
+        }
         self.parameters = parameters;
         // A backlog of the old pace or pipe is not the new disk's.
         self.start_allowed_ns = self.clock_ns;
         self.pipe_free_ns = self.clock_ns;
         self.run_until(now_ns);
+    }
+
+    /// Makes all blocks untouched. Fetches that are under way are not waited for.
+    pub fn forget_touches(&mut self, now_ns: u64) {
+        self.run_until(now_ns);
+        self.touches = FirstTouches::default();
     }
 
     /// Hands the disk a request at `now_ns`.
@@ -234,13 +258,14 @@ impl Disk {
             if self.in_service.is_empty() {
                 self.busy_since_ns = self.clock_ns;
             }
-            let done_ns = self.serve(&queued.request);
+            let (until_ns, stage) = self.serve(&queued.request);
             self.in_service.insert(
-                (done_ns, sequence),
+                (until_ns, sequence),
                 InService {
                     id: queued.request.id,
                     arrived_ns: queued.arrived_ns,
                     started_ns: self.clock_ns,
+                    stage,
                 },
             );
         }
@@ -248,15 +273,24 @@ impl Disk {
 
     fn finish_what_is_done(&mut self) {
         while let Some(entry) = self.in_service.first_entry() {
-            let done_ns = entry.key().0;
+            let (done_ns, sequence) = *entry.key();
             if done_ns > self.clock_ns {
                 break;
+            }
+            let served = entry.remove();
+            if let Stage::Coming { transfer_ns } = served.stage {
+                let stage = Stage::Last;
+                self.pipe_free_ns = done_ns.max(self.pipe_free_ns).saturating_add(transfer_ns);
+                let key = (self.pipe_free_ns, sequence);
+                self.in_service.insert(key, InService { stage, ..served });
+                continue;
             }
             let InService {
                 id,
                 arrived_ns,
                 started_ns,
-            } = entry.remove();
+                ..
+            } = served;
             self.finished.push(Completion {
                 id,
                 arrived_ns,
@@ -295,9 +329,10 @@ impl Disk {
         }
     }
 
-    /// Takes a request into service now; returns when it will be done.
-    fn serve(&mut self, request: &Request) -> u64 {
-        match self.parameters.model {
+    /// Takes a request into service now. Returns when the first part of that ends, and which it is.
+    fn serve(&mut self, request: &Request) -> (u64, Stage) {
+        let is_fetched = FirstTouches::are_modelled(&self.parameters);
+        let done_ns = match self.parameters.model {
             DiskModel::Head => {
                 let position_ns = self.position_head(request.offset_bytes);
                 self.head_bytes = request.offset_bytes.saturating_add(request.length_bytes);
@@ -310,11 +345,30 @@ impl Disk {
                 self.start_allowed_ns = self.clock_ns.saturating_add(pace_ns);
                 let ready_ns = self.clock_ns.saturating_add(self.parameters.latency_ns);
                 let transfer_ns = self.transfer_ns(request.length_bytes);
+                if is_fetched {
+                    let there_ns = self.touch(request);
+                    return (ready_ns.max(there_ns), Stage::Coming { transfer_ns });
+                }
+                // All take as long until they are ready, so that they come to the pipe in the order
+                // of their starts: no event is needed for that.
                 self.pipe_free_ns = ready_ns.max(self.pipe_free_ns).saturating_add(transfer_ns);
                 self.pipe_free_ns
             }
             DiskModel::Instant => self.clock_ns,
-        }
+        };
+        (done_ns, Stage::Last)
+    }
+
+    /// Returns when the blocks of a request are with the disk.
+    fn touch(&mut self, request: &Request) -> u64 {
+        let (there_ns, fetched) = self.touches.touch(
+            &self.parameters,
+            self.clock_ns,
+            request.offset_bytes,
+            request.length_bytes,
+        );
+        self.counters.first_touches += fetched;
+        there_ns
     }
 
     /// Moves the head to `offset_bytes`; returns how long that takes.

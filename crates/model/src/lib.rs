@@ -21,6 +21,7 @@
 
 mod arithmetic;
 mod disk;
+mod first_touch;
 mod limit;
 mod parameters;
 mod quantity;

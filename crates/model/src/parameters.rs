@@ -5,7 +5,7 @@ use crate::quantity::{self, COUNT, SIZE, TIME};
 use crate::transfer::TransferTimes;
 
 /// The names [`DiskParameters::preset`] knows.
-pub const PRESET_NAMES: &[&str] = &["hdd", "usb", "cloud", "nvme", "nfs", "instant"];
+pub const PRESET_NAMES: &[&str] = &["hdd", "usb", "cloud", "nvme", "nfs", "lazy", "instant"];
 
 /// The keys of [`DiskParameters::set`], one a line, for a help text.
 pub const PARAMETER_HELP: &str = "\
@@ -21,9 +21,20 @@ seek_span_ns=TIME            head: times sqrt(distance / capacity), on top of th
 half_turn_ns=TIME            head: the mean wait for the sector, on every seek
 gap_limit_bytes=SIZE         head: a forward gap below this is read over, not sought over
 gap_ns=TIME                  head: what such a gap costs besides its transfer
+first_touch_bytes=SIZE       parallel: blocks that are fetched when they are first read; 0: none
+first_touch_ns=TIME          parallel: how long the fetch of such a block takes
+first_touch_parallel_requests=COUNT  parallel: fetches at once
+first_touch_rate_requests_per_s=COUNT  parallel: starts of fetches per second at most; 0: no cap
 SIZE: a number of bytes, or with K, M, G, T (binary) or KB, MB, GB, TB (decimal)
 TABLE: SIZE:TIME,SIZE:TIME,... with sizes that grow, or nothing
 TIME: a number of nanoseconds, or with ns, us, ms, s";
+
+/// The keys whose value is at least 1: the disk would stop without.
+const NEEDS_ONE: [&str; 3] = [
+    "bandwidth_bytes_per_s",
+    "parallel_requests",
+    "first_touch_parallel_requests",
+];
 
 /// How a disk serves its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +75,15 @@ pub struct DiskParameters {
     pub gap_limit_bytes: u64,
     /// Cost of reading over a gap besides the gap's transfer.
     pub gap_ns: u64,
+    /// Size of blocks that the disk fetches from elsewhere when a request first touches them; 0 if
+    /// it has all of them. Used by [`DiskModel::Parallel`], like all below.
+    pub first_touch_bytes: u64,
+    /// How long such a fetch takes.
+    pub first_touch_ns: u64,
+    /// Fetches at once, at least 1.
+    pub first_touch_parallel_requests: u64,
+    /// Starts of fetches per second at most, evenly paced; 0 is no cap.
+    pub first_touch_rate_requests_per_s: u64,
 }
 
 /// Why a parameter could not be set.
@@ -104,6 +124,14 @@ impl DiskParameters {
                 rate_requests_per_s: 3_000,
                 ..parallel(700_000, 64, 125_000_000)
             },
+            // A cloud volume that was restored from a snapshot, and that nobody has read yet.
+            "lazy" => Self {
+                first_touch_bytes: 512 << 10,
+                first_touch_ns: 10_000_000,
+                first_touch_parallel_requests: 64,
+                first_touch_rate_requests_per_s: 300,
+                ..Self::preset("cloud")?
+            },
             "nvme" => parallel(90_000, 64, 1_500_000_000),
             "nfs" => parallel(1_000_000, 64, 1_000_000_000),
             "instant" => Self {
@@ -130,6 +158,10 @@ impl DiskParameters {
             half_turn_ns: 4_170_000,
             gap_limit_bytes: 256 << 10,
             gap_ns: 100_000,
+            first_touch_bytes: 0,
+            first_touch_ns: 0,
+            first_touch_parallel_requests: 64,
+            first_touch_rate_requests_per_s: 0,
         }
     }
 
@@ -157,7 +189,7 @@ impl DiskParameters {
         let kind = Kind::of(key).ok_or_else(|| unknown_key(key))?;
         let number = quantity::parse(value, kind.units()).ok_or_else(|| bad(kind.wanted()))?;
         let field = self.field_mut(key).ok_or_else(|| unknown_key(key))?;
-        if number == 0 && matches!(key, "bandwidth_bytes_per_s" | "parallel_requests") {
+        if number == 0 && NEEDS_ONE.contains(&key) {
             return Err(bad("at least 1"));
         }
         *field = number;
@@ -196,6 +228,10 @@ impl DiskParameters {
             "half_turn_ns" => &mut self.half_turn_ns,
             "gap_limit_bytes" => &mut self.gap_limit_bytes,
             "gap_ns" => &mut self.gap_ns,
+            "first_touch_bytes" => &mut self.first_touch_bytes,
+            "first_touch_ns" => &mut self.first_touch_ns,
+            "first_touch_parallel_requests" => &mut self.first_touch_parallel_requests,
+            "first_touch_rate_requests_per_s" => &mut self.first_touch_rate_requests_per_s,
             _ => return None,
         })
     }

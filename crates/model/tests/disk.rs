@@ -142,6 +142,68 @@ fn cloud_paces_its_starts() {
 }
 
 #[test]
+fn lazy_fetches_a_block_before_its_first_read_and_then_is_a_cloud() {
+    let mut disk = Disk::new(preset("lazy"));
+    // Two reads of one block wait for the same fetch, and share the pipe after it.
+    disk.submit(0, read(1, 0, 125_000));
+    disk.submit(0, read(2, 250_000, 125_000));
+    let done: Vec<_> = drain(&mut disk).iter().map(|c| (c.id, c.done_ns)).collect();
+    assert_eq!(done, [(1, 11_000_000), (2, 12_000_000)]);
+    assert_eq!(disk.counters().first_touches, 1);
+    // Now 0.7 ms and 1 ms for each, and a third of a millisecond between their starts.
+    let now_ns = 20_000_000;
+    disk.submit(now_ns, read(3, 0, 125_000));
+    disk.submit(now_ns, read(4, 250_000, 125_000));
+    let done: Vec<_> = drain(&mut disk)
+        .iter()
+        .map(|c| (c.id, c.done_ns - now_ns))
+        .collect();
+    assert_eq!(done, [(3, 1_700_000), (4, 2_700_000)]);
+    assert_eq!(disk.counters().first_touches, 1);
+}
+
+#[test]
+fn a_read_that_waits_for_its_fetch_holds_no_other_up() {
+    let mut disk = Disk::new(preset("lazy"));
+    disk.submit(0, read(1, 0, 4096));
+    drain(&mut disk);
+    let now_ns = 50_000_000;
+    // 524,288 bytes is where the next block begins.
+    disk.submit(now_ns, read(2, 524_288, 125_000));
+    disk.submit(now_ns, read(3, 4096, 125_000));
+    let done: Vec<_> = drain(&mut disk)
+        .iter()
+        .map(|c| (c.id, c.done_ns - now_ns))
+        .collect();
+    assert_eq!(done, [(3, 333_334 + 1_700_000), (2, 11_000_000)]);
+}
+
+#[test]
+fn what_was_touched_is_forgotten_on_demand_and_with_other_parameters() {
+    let mut disk = Disk::new(preset("lazy"));
+    let mut touch = |disk: &mut Disk, at_ns| {
+        disk.submit(at_ns, read(0, 0, 4096));
+        drain(disk);
+        disk.counters().first_touches
+    };
+    assert_eq!(touch(&mut disk, 0), 1);
+    // To fill it, it is made another model, and what was touched stays so.
+    let instant = DiskParameters {
+        model: DiskModel::Instant,
+        ..preset("lazy")
+    };
+    disk.set_parameters(20_000_000, instant);
+    assert_eq!(touch(&mut disk, 20_000_000), 1);
+    disk.set_parameters(30_000_000, preset("lazy"));
+    assert_eq!(touch(&mut disk, 30_000_000), 1);
+    disk.forget_touches(40_000_000);
+    assert_eq!(touch(&mut disk, 40_000_000), 2);
+    disk.set_parameters(60_000_000, preset("cloud"));
+    disk.set_parameters(60_000_000, preset("lazy"));
+    assert_eq!(touch(&mut disk, 60_000_000), 3);
+}
+
+#[test]
 fn instant_is_done_on_arrival() {
     let mut disk = Disk::new(preset("instant"));
     disk.submit(77, read(1, 5, u64::MAX));
@@ -210,7 +272,7 @@ fn any_parameters() -> impl Strategy<Value = DiskParameters> {
         Just(DiskModel::Parallel),
         Just(DiskModel::Instant)
     ];
-    (model, proptest::collection::vec(number(), 10)).prop_map(|(model, n)| DiskParameters {
+    (model, proptest::collection::vec(number(), 14)).prop_map(|(model, n)| DiskParameters {
         model,
         capacity_bytes: n[0],
         bandwidth_bytes_per_s: n[1],
@@ -223,6 +285,10 @@ fn any_parameters() -> impl Strategy<Value = DiskParameters> {
         half_turn_ns: n[7],
         gap_limit_bytes: n[8],
         gap_ns: n[9],
+        first_touch_bytes: n[10],
+        first_touch_ns: n[11],
+        first_touch_parallel_requests: n[12],
+        first_touch_rate_requests_per_s: n[13],
     })
 }
 
@@ -232,7 +298,8 @@ fn realistic() -> impl Strategy<Value = DiskParameters> {
         Just("usb"),
         Just("cloud"),
         Just("nvme"),
-        Just("nfs")
+        Just("nfs"),
+        Just("lazy")
     ]
     .prop_map(preset)
 }

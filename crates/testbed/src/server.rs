@@ -233,6 +233,10 @@ impl Server {
         core.disk.reset_counters();
     }
 
+    pub(crate) fn forget_touches(&self) {
+        self.lock().disk.forget_touches(now_ns());
+    }
+
     pub(crate) fn trace_start(&self) {
         self.lock().trace = Some(Vec::new());
     }

@@ -225,6 +225,11 @@ impl Testbed {
         self.server.reset_counters();
     }
 
+    /// Makes all blocks of the disk untouched, if it fetches blocks at their first touch.
+    pub fn forget_touches(&self) {
+        self.server.forget_touches();
+    }
+
     /// Waits until no request is in flight: readahead may still be in flight when the reader has
     /// its pages.
     ///

@@ -12,7 +12,7 @@
  *
  * Parameters of the module:
  *   disks     NAME:NUMBER,NUMBER,...;NAME:... the numbers are those of fr_disk_parameters
- *   counters  read only; a line a disk: name, requests, bytes, busy ns, seeks, gaps
+ *   counters  read only; a line a disk: name, requests, bytes, busy ns, seeks, gaps, first touches
  *
  * The first reads of each disk are in /sys/kernel/debug/foreread_disk/NAME: a `struct fr_record`
  * each, of which the last ones are zero.
@@ -265,6 +265,16 @@ static int fr_allocate(struct fr_device *device, bool is_rotational)
 	return 0;
 }
 
+/* They stay until the end, as the disk does. */
+static int fr_allocate_touches(struct fr_disk *model, fr_u64 size_bytes)
+{
+	model->touches.block_count = fr_disk_block_count(model, size_bytes);
+	if (!model->touches.block_count)
+		return 0;
+	model->touches.there_ns = vzalloc(model->touches.block_count * sizeof(fr_u64));
+	return model->touches.there_ns ? 0 : -ENOMEM;
+}
+
 static int fr_probe(struct pci_dev *pci, const struct pci_device_id *id)
 {
 	struct fr_device *device;
@@ -291,6 +301,9 @@ static int fr_probe(struct pci_dev *pci, const struct pci_device_id *id)
 		return PTR_ERR(device->content);
 	if (!device->model.parameters.capacity_bytes)
 		device->model.parameters.capacity_bytes = size;
+	error = fr_allocate_touches(&device->model, size);
+	if (error)
+		return error;
 	spin_lock_init(&device->lock);
 	device->records.data = vzalloc(FR_RECORDS_MAX * sizeof(struct fr_record));
 	if (device->records.data)
@@ -351,16 +364,17 @@ static int counters_get(char *buffer, const struct kernel_param *parameter)
 		counters = device->model.counters;
 		spin_unlock_irqrestore(&device->lock, flags);
 		length += scnprintf(buffer + length, PAGE_SIZE - length,
-				    "%s %llu %llu %llu %llu %llu\n", device->name,
+				    "%s %llu %llu %llu %llu %llu %llu\n", device->name,
 				    counters.requests, counters.bytes, counters.busy_ns,
-				    counters.seeks, counters.gaps);
+				    counters.seeks, counters.gaps, counters.first_touches);
 	}
 	return length;
 }
 
 static const struct kernel_param_ops counters_operations = { .get = counters_get };
 module_param_cb(counters, &counters_operations, NULL, 0444);
-MODULE_PARM_DESC(counters, "a line a disk: name, requests, bytes, busy ns, seeks, gaps");
+MODULE_PARM_DESC(counters,
+		 "a line a disk: name, requests, bytes, busy ns, seeks, gaps, first touches");
 
 static const struct pci_device_id fr_ids[] = { { PCI_DEVICE(0x1af4, 0x1110) }, {} };
 MODULE_DEVICE_TABLE(pci, fr_ids);

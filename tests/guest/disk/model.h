@@ -36,6 +36,11 @@ struct fr_disk_parameters {
 	fr_u64 half_turn_ns;
 	fr_u64 gap_limit_bytes;
 	fr_u64 gap_ns;
+	fr_u64 first_touch_bytes;
+	fr_u64 first_touch_ns;
+	/* At most FR_DISK_QUEUE_MAX of these. */
+	fr_u64 first_touch_parallel_requests;
+	fr_u64 first_touch_rate_requests_per_s;
 };
 
 struct fr_disk_request {
@@ -43,7 +48,11 @@ struct fr_disk_request {
 	fr_u64 offset_bytes;
 	fr_u64 length_bytes;
 	fr_u64 sequence;
+	/* The end of this part of its service. */
 	fr_u64 done_ns;
+	/* Its bytes are on their way to the pipe, which they need for transfer_ns. */
+	fr_u64 is_coming;
+	fr_u64 transfer_ns;
 };
 
 struct fr_disk_counters {
@@ -52,6 +61,23 @@ struct fr_disk_counters {
 	fr_u64 busy_ns;
 	fr_u64 seeks;
 	fr_u64 gaps;
+	fr_u64 first_touches;
+};
+
+/*
+ * Blocks that are fetched from elsewhere when they are first read.
+ *
+ * @there_ns: of each block, 1 and when it is there; 0 if it was not touched. From the caller, all 0
+ * @block_count: numbers in there_ns, for all blocks of the disk
+ */
+struct fr_disk_touches {
+	fr_u64 *there_ns;
+	fr_u64 block_count;
+	fr_u64 allowed_ns;
+	/* Ends of the last fetches, as many as run at once, from first_end on. */
+	fr_u64 ends_ns[FR_DISK_QUEUE_MAX];
+	unsigned int first_end;
+	unsigned int end_count;
 };
 
 struct fr_disk {
@@ -63,6 +89,7 @@ struct fr_disk {
 	fr_u64 pipe_free_ns;
 	fr_u64 start_allowed_ns;
 	fr_u64 busy_since_ns;
+	struct fr_disk_touches touches;
 	unsigned int waiting_count;
 	unsigned int served_count;
 	unsigned int done_count;
@@ -72,6 +99,10 @@ struct fr_disk {
 };
 
 #define FR_DISK_NEVER (~0ULL)
+
+/* Limits of blocks: as in crates/model/src/first_touch.rs. */
+#define FR_DISK_BLOCK_BYTES_MIN 4096ULL
+#define FR_DISK_BLOCKS_MAX 1024
 
 static inline fr_u64 fr_disk_add(fr_u64 a, fr_u64 b)
 {
@@ -151,11 +182,81 @@ static inline fr_u64 fr_disk_position(struct fr_disk *disk, fr_u64 offset_bytes)
 	return fr_disk_seek_ns(disk, fr_disk_distance(offset_bytes, disk->head_bytes));
 }
 
-/* Takes a request into service; returns when it will be done. */
-static inline fr_u64 fr_disk_serve(struct fr_disk *disk, const struct fr_disk_request *request)
+/* The time between two starts at so many a second; 0 is no cap. */
+static inline fr_u64 fr_disk_pace_ns(fr_u64 per_s)
+{
+	return per_s ? (fr_u64)fr_disk_divide((fr_u128)1000000000ULL + (per_s - 1), per_s) : 0;
+}
+
+/* Size of the blocks that are fetched. */
+static inline fr_u64 fr_disk_block_bytes(const struct fr_disk_parameters *parameters)
+{
+	fr_u64 bytes = parameters->first_touch_bytes;
+
+	return bytes < FR_DISK_BLOCK_BYTES_MIN ? FR_DISK_BLOCK_BYTES_MIN : bytes;
+}
+
+/* Begins a fetch now or as soon as the others allow it; returns its end. */
+static inline fr_u64 fr_disk_fetch(struct fr_disk *disk)
 {
 	const struct fr_disk_parameters *parameters = &disk->parameters;
-	fr_u64 transfer_ns, position_ns, ready_ns, pace;
+	struct fr_disk_touches *touches = &disk->touches;
+	fr_u64 at_once = parameters->first_touch_parallel_requests;
+	fr_u64 start_ns = disk->clock_ns, end_ns;
+
+	if (start_ns < touches->allowed_ns)
+		start_ns = touches->allowed_ns;
+	at_once = at_once ? at_once : 1;
+	if (touches->end_count >= at_once || touches->end_count == FR_DISK_QUEUE_MAX) {
+		if (start_ns < touches->ends_ns[touches->first_end])
+			start_ns = touches->ends_ns[touches->first_end];
+		touches->first_end = (touches->first_end + 1) % FR_DISK_QUEUE_MAX;
+		touches->end_count--;
+	}
+	touches->allowed_ns =
+		fr_disk_add(start_ns, fr_disk_pace_ns(parameters->first_touch_rate_requests_per_s));
+	end_ns = fr_disk_add(start_ns, parameters->first_touch_ns);
+	touches->ends_ns[(touches->first_end + touches->end_count++) % FR_DISK_QUEUE_MAX] = end_ns;
+	return end_ns;
+}
+
+/* Returns when the blocks of a request are there. */
+static inline fr_u64 fr_disk_touch(struct fr_disk *disk, const struct fr_disk_request *request)
+{
+	struct fr_disk_touches *touches = &disk->touches;
+	fr_u64 block_bytes = fr_disk_block_bytes(&disk->parameters);
+	fr_u64 length_bytes = request->length_bytes ? request->length_bytes : 1;
+	fr_u64 block = request->offset_bytes / block_bytes;
+	fr_u64 last = fr_disk_add(request->offset_bytes, length_bytes - 1) / block_bytes;
+	fr_u64 there_ns = disk->clock_ns;
+	unsigned int i;
+
+	for (i = 0; i < FR_DISK_BLOCKS_MAX && block <= last && block < touches->block_count;
+	     i++, block++) {
+		if (!touches->there_ns[block]) {
+			touches->there_ns[block] = fr_disk_add(1, fr_disk_fetch(disk));
+			disk->counters.first_touches++;
+		}
+		if (there_ns < touches->there_ns[block] - 1)
+			there_ns = touches->there_ns[block] - 1;
+	}
+	return there_ns;
+}
+
+/* Sends bytes that are ready at `ready_ns` through the pipe; returns when they are out of it. */
+static inline fr_u64 fr_disk_pipe(struct fr_disk *disk, fr_u64 ready_ns, fr_u64 transfer_ns)
+{
+	if (disk->pipe_free_ns < ready_ns)
+		disk->pipe_free_ns = ready_ns;
+	disk->pipe_free_ns = fr_disk_add(disk->pipe_free_ns, transfer_ns);
+	return disk->pipe_free_ns;
+}
+
+/* Takes a request into service; returns when the first part of that ends. */
+static inline fr_u64 fr_disk_serve(struct fr_disk *disk, struct fr_disk_request *request)
+{
+	const struct fr_disk_parameters *parameters = &disk->parameters;
+	fr_u64 transfer_ns, position_ns, ready_ns, there_ns;
 
 	if (parameters->kind == FR_DISK_INSTANT)
 		return disk->clock_ns;
@@ -165,15 +266,15 @@ static inline fr_u64 fr_disk_serve(struct fr_disk *disk, const struct fr_disk_re
 		disk->head_bytes = fr_disk_add(request->offset_bytes, request->length_bytes);
 		return fr_disk_add(fr_disk_add(disk->clock_ns, position_ns), transfer_ns);
 	}
-	pace = parameters->rate_requests_per_s;
-	if (pace)
-		pace = (fr_u64)fr_disk_divide((fr_u128)1000000000ULL + (pace - 1), pace);
-	disk->start_allowed_ns = fr_disk_add(disk->clock_ns, pace);
+	disk->start_allowed_ns =
+		fr_disk_add(disk->clock_ns, fr_disk_pace_ns(parameters->rate_requests_per_s));
 	ready_ns = fr_disk_add(disk->clock_ns, parameters->latency_ns);
-	if (disk->pipe_free_ns < ready_ns)
-		disk->pipe_free_ns = ready_ns;
-	disk->pipe_free_ns = fr_disk_add(disk->pipe_free_ns, transfer_ns);
-	return disk->pipe_free_ns;
+	if (!parameters->first_touch_bytes)
+		return fr_disk_pipe(disk, ready_ns, transfer_ns);
+	there_ns = fr_disk_touch(disk, request);
+	request->is_coming = 1;
+	request->transfer_ns = transfer_ns;
+	return ready_ns < there_ns ? there_ns : ready_ns;
 }
 
 static inline int fr_disk_has_slot(const struct fr_disk *disk)
@@ -245,6 +346,12 @@ static inline void fr_disk_finish(struct fr_disk *disk)
 
 		if (request.done_ns > disk->clock_ns)
 			return;
+		if (request.is_coming) {
+			disk->served[at].is_coming = 0;
+			disk->served[at].done_ns =
+				fr_disk_pipe(disk, request.done_ns, request.transfer_ns);
+			continue;
+		}
 		disk->served[at] = disk->served[--disk->served_count];
 		disk->done[disk->done_count++] = request;
 		if (!disk->served_count)
@@ -298,9 +405,19 @@ static inline void fr_disk_submit(struct fr_disk *disk, fr_u64 now_ns, fr_u64 id
 	request->length_bytes = length_bytes;
 	request->sequence = disk->sequence++;
 	request->done_ns = 0;
+	request->is_coming = 0;
+	request->transfer_ns = 0;
 	disk->counters.requests++;
 	disk->counters.bytes = fr_disk_add(disk->counters.bytes, length_bytes);
 	fr_disk_run(disk, now_ns);
+}
+
+/* Numbers that a disk of this size needs in touches.there_ns. */
+static inline fr_u64 fr_disk_block_count(const struct fr_disk *disk, fr_u64 size_bytes)
+{
+	if (disk->parameters.kind != FR_DISK_PARALLEL || !disk->parameters.first_touch_bytes)
+		return 0;
+	return size_bytes / fr_disk_block_bytes(&disk->parameters) + 1;
 }
 
 /* When the disk next does something by itself; FR_DISK_NEVER when it has nothing to do. */
