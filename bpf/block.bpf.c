@@ -67,6 +67,7 @@ static __always_inline int tell(u32 action, const struct subject *subject, u64 v
 	u32 major = BPF_CORE_READ(disk, major);
 	u32 minor = BPF_CORE_READ(disk, first_minor);
 	struct block_event *event;
+	u64 thread;
 
 	if (!is_watched(major, minor))
 		return 0;
@@ -79,11 +80,15 @@ static __always_inline int tell(u32 action, const struct subject *subject, u64 v
 	event->value = value;
 	event->major = major;
 	event->minor = minor;
-	event->pid = bpf_get_current_pid_tgid();
+	event->group = bpf_get_current_cgroup_id();
+	thread = bpf_get_current_pid_tgid();
+	event->pid = thread;
+	event->process = thread >> 32;
 	event->cpu = bpf_get_smp_processor_id();
 	event->action = action;
 	event->operation = subject->opf & REQ_OP_MASK;
 	event->flags = flags_of(subject->opf);
+	event->padding = 0;
 	event->sectors = has_sectors(subject->opf) ? subject->bytes >> SECTOR_SHIFT : 0;
 	event->sector = event->sectors ? subject->sector : 0;
 	if (bpf_get_current_comm(event->comm, sizeof(event->comm)))

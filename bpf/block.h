@@ -38,10 +38,12 @@ enum block_action {
  * @time_ns: CLOCK_MONOTONIC
  * @sector: where
  * @value: requests of an unplug, status of a completion, where a split is
+ * @group: control group of the thread, in the unified hierarchy
  * @sectors: how much
  * @major: of the disk
  * @minor: of the disk
  * @pid: of the thread
+ * @process: of the thread's process
  * @cpu: on which it happened
  * @action: enum block_action
  * @operation: enum req_op of the kernel
@@ -52,14 +54,17 @@ struct block_event {
 	__u64 time_ns;
 	__u64 sector;
 	__u64 value;
+	__u64 group;
 	__u32 sectors;
 	__u32 major;
 	__u32 minor;
 	__u32 pid;
+	__u32 process;
 	__u32 cpu;
 	__u32 action;
 	__u32 operation;
 	__u32 flags;
+	__u32 padding;
 	__u8 comm[BLOCK_COMM_BYTES];
 };
 

@@ -66,6 +66,14 @@ pub fn wish(command_line: &str) -> Wish {
     target.map_or(wish, Wish::Nothing)
 }
 
+/// Whether the boot is to be traced for a chart: `foreread.boot.chart`.
+#[must_use]
+pub fn asks_for_trace(command_line: &str) -> bool {
+    words(command_line)
+        .iter()
+        .any(|word| word == "foreread.boot.chart")
+}
+
 /// The words, at blanks that are not in double quotes, as the kernel separates them.
 fn words(command_line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
@@ -124,6 +132,13 @@ mod tests {
         assert_eq!(wish("foreread.boot=replay"), Wish::Replay);
         assert_eq!(wish("foreread.boot=refresh"), Wish::Refresh);
         assert_eq!(wish("foreread.boot=of"), nothing("foreread.boot=of"));
+    }
+
+    #[test]
+    fn a_trace_is_asked_for_beside_any_wish() {
+        let line = "ro foreread.boot.chart foreread.boot=plain";
+        assert_eq!((asks_for_trace(line), wish(line)), (true, Wish::Plain));
+        assert!(!asks_for_trace("foreread.boot=plain foreread.boot.charts"));
     }
 
     #[test]

@@ -8,15 +8,18 @@
 //! are no more replays. Some boots go without a replay, so that its worth stays known.
 #![forbid(unsafe_code)]
 
+pub mod chart;
 mod command_line;
 mod decision;
 mod history;
 mod needs;
 mod parts;
 pub mod portable;
+pub mod trace;
+pub mod tracer;
 mod worth;
 
-pub use command_line::{Wish, wish};
+pub use command_line::{Wish, asks_for_trace, wish};
 pub use decision::{Decision, Facts, RETRY_EVERY, Reason, Stored, decide};
 pub use history::{
     BOOTS_MAX, Boot, History, HistoryError, Measured, Mode, Reads, TEXT_BYTES_MAX, Untypical,

@@ -98,6 +98,13 @@ impl Svg {
     }
 }
 
+/// Foreign text as XML, and as HTML.
+pub fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    push_escaped(&mut escaped, text);
+    escaped
+}
+
 /// XML allows no control characters but these three, not even escaped.
 fn push_escaped(text: &mut String, from: &str) {
     for c in from.chars() {

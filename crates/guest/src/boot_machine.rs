@@ -38,6 +38,8 @@ journalctl --no-pager --output=cat --unit=foreread-boot.service
 foreread boot status --json >/run/out/status.json
 foreread boot export --portable /run/out/portable.profile >/dev/null 2>&1
 cp /var/lib/foreread/boot/boot.frp /run/out/ 2>/dev/null
+id=$(cat /proc/sys/kernel/random/boot_id)
+cp \"/var/lib/foreread/boot/traces/$id.json\" /run/out/trace.json 2>/dev/null
 journalctl --no-pager --output=short-monotonic --boot >/run/out/journal
 sync
 mount -o remount,ro / || true
@@ -90,6 +92,7 @@ pub struct BootMachine<'lab> {
     foreread: PathBuf,
     kernel: String,
     machine: Machine,
+    is_traced: bool,
 }
 
 impl<'lab> BootMachine<'lab> {
@@ -113,6 +116,7 @@ impl<'lab> BootMachine<'lab> {
             foreread: foreread.to_owned(),
             kernel: kernel.to_owned(),
             machine: Machine::of(image, preset(disk)?)?,
+            is_traced: false,
         };
         machine.prepare(begin, profile)?;
         Ok(machine)
@@ -152,16 +156,18 @@ impl<'lab> BootMachine<'lab> {
         Ok(())
     }
 
+    /// Whether its boots are traced from now on. The traces are among the files that boots leave.
+    pub fn set_traced(&mut self, is_traced: bool) {
+        self.is_traced = is_traced;
+    }
+
     /// Boots it; `word` is the value of `foreread.boot` on the kernel's command line, or `usual`
     /// for none.
     pub fn boot(&self, word: &str) -> Result<Booted, GuestError> {
         let outcome = Guest::new(self.lab, &self.kernel)?
             .file(&self.foreread, "foreread")
             .machine(&self.machine)
-            .command_line(&match word {
-                "usual" => String::new(),
-                word => format!("foreread.boot={word}"),
-            })
+            .command_line(&self.command_line(word))
             .time_limit(TIME_LIMIT)
             .script(SCRIPT)
             .run()?;
@@ -178,6 +184,19 @@ impl<'lab> BootMachine<'lab> {
                 .unwrap_or_default(),
             outcome,
         })
+    }
+}
+
+impl BootMachine<'_> {
+    fn command_line(&self, word: &str) -> String {
+        let mut line = match word {
+            "usual" => String::new(),
+            word => format!("foreread.boot={word}"),
+        };
+        if self.is_traced {
+            line += " foreread.boot.chart";
+        }
+        line
     }
 }
 

@@ -39,6 +39,9 @@ pub struct BootsArguments {
     /// The foreread to test; by default the one beside this program.
     #[arg(long, value_name = "FILE")]
     foreread: Option<PathBuf>,
+    /// Trace each boot, for `foreread boot chart`. That takes time of the boot.
+    #[arg(long)]
+    trace: bool,
     /// Where to put what boots leave: reads of the disk (for tests/guest/reads.py), the profile,
     /// and the journal.
     #[arg(long, value_name = "FOLDER")]
@@ -71,14 +74,19 @@ pub fn boots(arguments: &BootsArguments) -> Result<ExitCode, GuestError> {
         disk,
         arguments.profile.as_deref(),
     )?;
+    machine.set_traced(arguments.trace);
     for (number, word) in arguments.words.iter().enumerate() {
         let (word, disk) = word.split_once('/').unwrap_or((word, disk.as_str()));
         machine.set_disk(disk)?;
         let boot = machine.boot(word)?;
         println!(
-            "{number} {word} {disk}: up after {:.2} s; {} seeks, {:.2} s busy",
+            "{number} {word} {disk}: up after {:.2} s; {} requests, {} MiB, {} seeks, {} first \
+             touches, {:.2} s busy",
             boot.up_s,
+            boot.disk.requests,
+            boot.disk.bytes >> 20,
             boot.disk.seeks,
+            boot.disk.first_touches,
             boot.disk.busy_ns as f64 / 1e9
         );
         if let Some(folder) = &arguments.out {

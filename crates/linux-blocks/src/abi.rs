@@ -5,8 +5,18 @@ use foreread_blocktrace::{Action, Device, Event, Letters, Rwbs};
 use foreread_bpf::field;
 use foreread_bpf::skeletons::block::types::block_event;
 
-/// `struct block_event` as an event; `None` when the bytes aren't one.
-pub(super) fn event(bytes: &[u8]) -> Option<Event> {
+use crate::Seen;
+
+/// `struct block_event` as an event, and whose it is; `None` when the bytes aren't one.
+pub(super) fn seen(bytes: &[u8]) -> Option<Seen> {
+    Some(Seen {
+        event: event(bytes)?,
+        process: field!(bytes, block_event, process)?,
+        group: field!(bytes, block_event, group)?,
+    })
+}
+
+fn event(bytes: &[u8]) -> Option<Event> {
     let comm = field!(bytes, block_event, comm)?;
     let value = field!(bytes, block_event, value)?;
     let action = u8::try_from(field!(bytes, block_event, action)?).ok()?;
@@ -114,20 +124,25 @@ mod tests {
     #[test]
     fn an_event_is_read_from_its_bytes() {
         let mut bytes = Vec::new();
-        for long in [5_000_000_000_u64, 4096, 3] {
+        for long in [5_000_000_000_u64, 4096, 3, 77] {
             bytes.extend(long.to_ne_bytes());
         }
-        for int in [8_u32, 7, 1, 4242, 1, u32::from(b'U'), 0, 1 | 4] {
+        for int in [8_u32, 7, 1, 4242, 4200, 1, u32::from(b'U'), 0, 1 | 4, 0] {
             bytes.extend(int.to_ne_bytes());
         }
         bytes.extend(*b"a b\0............");
-        let read = event(&bytes).unwrap();
+        let Seen {
+            event: read,
+            process,
+            group,
+        } = seen(&bytes).unwrap();
+        assert_eq!((process, group), (4200, 77));
         assert_eq!(
             read.to_string().trim_end(),
             "  7,1    1        0     5.000000000  4242  U   N [a b] 3"
         );
         assert_eq!(event(&bytes[..bytes.len() - 1]), None);
-        bytes[44] = b'?';
+        bytes[56] = b'?';
         assert_eq!(event(&bytes), None);
     }
 

@@ -89,6 +89,21 @@ pub fn find(path: &Path) -> Result<Disk, DiskError> {
     })
 }
 
+/// All disks of this machine that have requests and a size.
+#[must_use]
+pub fn disks() -> Vec<Disk> {
+    let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let has_size = |name: &str| {
+        let size = fs::read_to_string(format!("/sys/block/{name}/size"));
+        size.is_ok_and(|size| size.trim() != "0")
+    };
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| has_size(name)).collect();
+    names.sort();
+    let disks = names.iter().map(|name| find(Path::new(name)));
+    disks.filter_map(Result::ok).collect()
+}
+
 fn below(sys: &Path) -> String {
     let entries = fs::read_dir(sys.join("slaves"))
         .into_iter()

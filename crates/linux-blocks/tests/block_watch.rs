@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use foreread_blocktrace::{Action, Analysis, Event, Leg, Options, Release, Report};
-use foreread_linux_blocks::{BlockWatcher, DiskError, find};
+use foreread_linux_blocks::{BlockWatcher, DiskError, Steps, find};
 use foreread_model::DiskParameters;
 use foreread_testbed::{Testbed, TestbedConfig};
 
@@ -153,7 +153,7 @@ fn what_finds_no_room_is_counted() {
     };
     let disk = find(testbed.device()).expect("it has requests");
     // Room for 40 events.
-    let watcher = BlockWatcher::start_with(&[disk], 4096).expect("a second one");
+    let watcher = BlockWatcher::start_with(&[disk], Steps::All, 4096).expect("a second one");
     whole.drain();
     dd(testbed.device(), READS, &["iflag=direct"]);
     let (all, some) = (whole.drain().len() as u64, watcher.drain().len() as u64);

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use foreread_boot::{Wish, wish};
+use foreread_boot::{Wish, asks_for_trace, wish};
 use foreread_sys::kernel::kernel_release;
 
 /// See [`foreread_boot::Facts`].
@@ -15,6 +15,8 @@ pub struct Machine {
     pub kernel: String,
     /// What the command line asks for.
     pub wish: Wish,
+    /// Whether it asks for a trace.
+    pub asks_for_trace: bool,
 }
 
 /// What files of the root file system tell of a boot.
@@ -28,10 +30,12 @@ pub struct Signs {
 impl Machine {
     pub fn look() -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let command_line = text("/proc/cmdline");
         Self {
             boot_id: text("/proc/sys/kernel/random/boot_id").trim().to_owned(),
             kernel: kernel_release(),
-            wish: wish(&text("/proc/cmdline")),
+            wish: wish(&command_line),
+            asks_for_trace: asks_for_trace(&command_line),
         }
     }
 }

@@ -20,10 +20,12 @@ mod serve;
 mod server;
 mod state;
 mod systemd;
+mod tracing;
 
 pub use placing::{SHIPPED, place};
 pub use replay::Brought;
 pub use serve::{Limits, ServeError, Served, Settings, serve, serve_from_initramfs};
 pub use state::{
-    HISTORY, PACKAGES_CHANGED, PROFILE, PROFILE_SET_ASIDE, StateDirectory, StateError,
+    HISTORY, PACKAGES_CHANGED, PROFILE, PROFILE_SET_ASIDE, StateDirectory, StateError, StoredTrace,
+    StoredTraceError, TRACE_NEXT,
 };

@@ -31,6 +31,7 @@ use crate::replay::{Brought, Replay};
 use crate::server::Server;
 use crate::state::StateDirectory;
 use crate::systemd;
+use crate::tracing::BootTracer;
 
 /// How often the recorder's ring buffer is emptied.
 const DRAIN_EVERY: Duration = Duration::from_millis(20);
@@ -113,6 +114,8 @@ pub struct Served {
     pub counts: Option<Counts>,
     /// Paths and pages of the profile as it is now; `None` if it stayed as it was.
     pub kept: Option<(usize, u64)>,
+    /// Where the trace of the boot is kept; `None` if it was not traced.
+    pub trace: Option<PathBuf>,
 }
 
 /// Goes beside a boot until it is over. `tell` is called with lines for the journal. Returns `None`
@@ -263,11 +266,14 @@ impl Begun {
             is_first_boot: false,
             relabels: false,
         };
+        let is_traced = machine.asks_for_trace || state.is_trace_wanted();
         // Each look at the disk waits for seeks among those of the boot. So a replay that needs no
         // further look begins at once.
         let start_replay = |mode: Mode| {
             let replayed = profile.as_ref().filter(|_| mode.replays());
-            replayed.map(|profile| Replay::start(profile, budget_bytes(), mode.records()))
+            // Its reads wait for those who watch them.
+            let is_watched = mode.records() || is_traced;
+            replayed.map(|profile| Replay::start(profile, budget_bytes(), is_watched))
         };
         let mut replay = start_replay(decide(&history, &facts).mode);
         let signs = Signs::look();
@@ -293,13 +299,14 @@ impl Begun {
             replay: None,
             counts: None,
             kept: None,
+            trace: None,
         };
         if decision.mode == Mode::Idle {
             manager.ready();
             return Ok(served);
         }
         let boot = Boot {
-            id: machine.boot_id,
+            id: machine.boot_id.clone(),
             started_unix_s: now_unix_s(),
             kernel: machine.kernel.clone(),
             mode: decision.mode,
@@ -318,6 +325,7 @@ impl Begun {
             .records()
             .then(|| start_recorder(replay.is_some(), tell))
             .flatten();
+        let tracer = is_traced.then(|| start_tracer(tell)).flatten();
         if let Some(replay) = &mut replay {
             replay.release();
         }
@@ -331,6 +339,7 @@ impl Begun {
             keeper,
             replay,
             recorder,
+            tracer,
             reached: None,
             measured: None,
         };
@@ -347,6 +356,7 @@ impl Begun {
                 },
                 _ => known,
             });
+        session.keep_trace(&machine, &mut served, tell);
         session.end(&machine.kernel, known, &mut served, tell);
         Ok(served)
     }
@@ -361,6 +371,7 @@ struct Session<'a> {
     keeper: Keeper,
     replay: Option<Replay>,
     recorder: Option<MachineRecorder>,
+    tracer: Option<BootTracer>,
     /// When it has reached its target, since the kernel started.
     reached: Option<Duration>,
     measured: Option<Measured>,
@@ -399,6 +410,9 @@ impl Session<'_> {
             if let Some(MachineRecorder { recorder, .. }) = &mut self.recorder {
                 recorder.note_helpers();
                 recorder.drain();
+            }
+            if let Some(tracer) = &mut self.tracer {
+                tracer.drain();
             }
             if let Some(replay) = &mut self.replay {
                 match self.begun.elapsed() < limits.recorded {
@@ -462,6 +476,22 @@ impl Session<'_> {
                 tell(&format!("the boot reached its target after {seconds:.2} s"));
                 self.measured = Some(measured);
             }
+        }
+    }
+
+    fn keep_trace(&mut self, machine: &Machine, served: &mut Served, tell: &mut dyn FnMut(&str)) {
+        let Some(tracer) = self.tracer.take() else {
+            return;
+        };
+        let (boot, kernel) = (machine.boot_id.clone(), machine.kernel.clone());
+        let trace = tracer.finish(boot, kernel, served.decision.mode, self.reached);
+        match self.settings.state.keep_trace(&trace) {
+            Ok(path) => {
+                self.settings.state.forget_trace_wish();
+                tell("the trace of this boot is kept; `foreread boot chart` draws it");
+                served.trace = Some(path);
+            }
+            Err(error) => tell(&error.to_string()),
         }
     }
 
@@ -549,6 +579,11 @@ fn start_recorder(beside_replay: bool, tell: &mut dyn FnMut(&str)) -> Option<Mac
     let started = MachineRecorder::start(beside_replay);
     let tell = |error: BpfError| tell(&format!("the boot can't be recorded: {error}"));
     started.map_err(tell).ok()
+}
+
+fn start_tracer(tell: &mut dyn FnMut(&str)) -> Option<BootTracer> {
+    let tell = |error: BpfError| tell(&format!("the boot can't be traced: {error}"));
+    BootTracer::start().map_err(tell).ok()
 }
 
 /// The parts of a boot, from the start of the recording.

@@ -4,8 +4,10 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use foreread_boot::portable::is_own;
+use foreread_boot::trace::{BootTrace, TraceError};
 use foreread_boot::{History, Stored};
 use foreread_profile::{Profile, decode, encode};
 use foreread_sys::read_whole::read_whole;
@@ -21,6 +23,14 @@ pub const PROFILE: &str = "boot.frp";
 pub const PACKAGES_CHANGED: &str = "packages-changed";
 /// A profile with which a boot failed, kept for whoever looks into that.
 pub const PROFILE_SET_ASIDE: &str = "boot.failed";
+/// Is there when the next boot is to be traced.
+pub const TRACE_NEXT: &str = "trace-next";
+/// The directory of traces, each named by the number of its boot.
+const TRACES: &str = "traces";
+/// Traces that are kept.
+const TRACES_MAX: usize = 4;
+/// Above what a trace of `READS_MAX` reads takes.
+const TRACE_BYTES_MAX: u64 = 64 << 20;
 /// The largest history that is read: 64 boots take less than 32 KiB.
 const HISTORY_BYTES_MAX: u64 = 1 << 20;
 /// Above what the format of profiles can hold (96 MiB).
@@ -143,6 +153,75 @@ impl StateDirectory {
         self.keep(PROFILE, Ok(encode(profile)))
     }
 
+    /// Whether the next boot is to be traced.
+    #[must_use]
+    pub fn is_trace_wanted(&self) -> bool {
+        self.file(TRACE_NEXT).exists()
+    }
+
+    /// Asks for a trace of the next boot.
+    ///
+    /// # Errors
+    /// As [`StateDirectory::keep_history`].
+    pub fn want_trace(&self) -> Result<(), StateError> {
+        self.keep(TRACE_NEXT, Ok(Vec::new()))
+    }
+
+    /// Forgets that a trace was asked for.
+    pub fn forget_trace_wish(&self) {
+        // If it can't be removed, the next boot is traced, too.
+        let _ = fs::remove_file(self.file(TRACE_NEXT));
+    }
+
+    /// Keeps the trace of a boot, and no more than four in all. Returns its path.
+    ///
+    /// # Errors
+    /// As [`StateDirectory::keep_history`].
+    pub fn keep_trace(&self, trace: &BootTrace) -> Result<PathBuf, StateError> {
+        // The kernel's number of a boot is plain text; anything else is no name of a file.
+        let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
+        let boot: String = trace.boot.chars().filter(is_plain).take(64).collect();
+        let name = format!("{TRACES}/{boot}.json");
+        let traces = self.file(TRACES);
+        let path = self.file(&name);
+        let made = save::create_directory(&traces);
+        made.map_err(|error| StateError::Keep {
+            path: traces,
+            error,
+        })?;
+        self.keep(&name, trace.to_json().map_err(io::Error::from))?;
+        for old in self.traces().into_iter().skip(TRACES_MAX) {
+            // One that can't be removed now is removed after the next boot.
+            let _ = fs::remove_file(old.path);
+        }
+        Ok(path)
+    }
+
+    /// The kept traces, the newest first.
+    #[must_use]
+    pub fn traces(&self) -> Vec<StoredTrace> {
+        let entries = fs::read_dir(self.file(TRACES))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut traces: Vec<(SystemTime, StoredTrace)> = entries
+            .filter_map(|entry| {
+                let path = entry.path();
+                let boot = path
+                    .file_name()?
+                    .to_str()?
+                    .strip_suffix(".json")?
+                    .to_owned();
+                Some((
+                    entry.metadata().ok()?.modified().ok()?,
+                    StoredTrace { boot, path },
+                ))
+            })
+            .collect();
+        traces.sort_by(|(one, _), (other, _)| other.cmp(one));
+        traces.into_iter().map(|(_, trace)| trace).collect()
+    }
+
     fn keep(&self, name: &str, content: io::Result<Vec<u8>>) -> Result<(), StateError> {
         let path = self.file(name);
         let kept = content.and_then(|content| {
@@ -182,9 +261,60 @@ impl StateDirectory {
     }
 }
 
+/// A trace that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTrace {
+    /// The kernel's random name of the boot.
+    pub boot: String,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// Why a stored trace can't be read.
+#[derive(Debug, Error)]
+pub enum StoredTraceError {
+    /// The kernel says why.
+    #[error("cannot read {}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's reason.
+        error: io::Error,
+    },
+    /// It holds something else.
+    #[error("{}: {error}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: TraceError,
+    },
+}
+
+impl StoredTrace {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// [`StoredTraceError`]: it can't be read, or is damaged.
+    pub fn read(&self) -> Result<BootTrace, StoredTraceError> {
+        let path = || self.path.clone();
+        let bytes = read_whole(&self.path, "trace", TRACE_BYTES_MAX).map_err(|error| {
+            StoredTraceError::Read {
+                path: path(),
+                error,
+            }
+        })?;
+        BootTrace::from_json(&bytes).map_err(|error| StoredTraceError::Content {
+            path: path(),
+            error,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foreread_boot::Mode;
     use foreread_boot::portable::OWN_KEY;
     use foreread_profile::{ProfileBuilder, Program, Source};
 
@@ -234,6 +364,33 @@ mod tests {
         state.forget_changes();
         state.forget_changes();
         assert!(!state.packages_changed());
+    }
+
+    #[test]
+    fn the_newest_traces_are_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = StateDirectory::new(directory.path().join("boot"));
+        assert!(state.traces().is_empty() && !state.is_trace_wanted());
+        state.want_trace().unwrap();
+        assert!(state.is_trace_wanted());
+        state.forget_trace_wish();
+        assert!(!state.is_trace_wanted());
+        for number in 0..6_u64 {
+            let trace = BootTrace::new(format!("../{number}"), "6.1".into(), Mode::Plain);
+            let path = state.keep_trace(&trace).unwrap();
+            let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(number);
+            fs::File::open(&path).unwrap().set_modified(time).unwrap();
+        }
+        let traces = state.traces();
+        let boots: Vec<&str> = traces.iter().map(|trace| &*trace.boot).collect();
+        assert_eq!(boots, ["5", "4", "3", "2"]);
+        assert_eq!(traces[0].read().unwrap().boot, "../5");
+        fs::write(&traces[1].path, "{").unwrap();
+        let error = traces[1].read().unwrap_err().to_string();
+        assert!(
+            error.contains("4.json: it is no trace of a boot"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -3,11 +3,16 @@
 
 use std::io::Read;
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use foreread_boot::trace::{TracedUnit, parse_units};
 
 /// After so long without an answer there is none.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Of 4,096 units some 600 KB are told.
+const OUTPUT_BYTES_MAX: u64 = 4 << 20;
 
 /// When the init of the root file system started, since the kernel did.
 pub fn init_started() -> Option<Duration> {
@@ -38,6 +43,16 @@ fn micros(text: &str) -> Option<Duration> {
     Some(Duration::from_micros(micros))
 }
 
+/// The units that were started, with their times.
+pub fn units() -> Vec<TracedUnit> {
+    let text = systemctl(&[
+        "show",
+        "--property=Id,InactiveExitTimestampMonotonic,ActiveEnterTimestampMonotonic",
+        "*",
+    ]);
+    text.map(|text| parse_units(&text)).unwrap_or_default()
+}
+
 /// The output of `systemctl`, however it ends. A bus that doesn't answer must not hold us up.
 fn systemctl(arguments: &[&str]) -> Option<String> {
     let mut child = Command::new("systemctl")
@@ -47,26 +62,22 @@ fn systemctl(arguments: &[&str]) -> Option<String> {
         .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    let asked = Instant::now();
-    let has_ended = loop {
-        if child.try_wait().ok()?.is_some() {
-            break true;
-        }
-        if asked.elapsed() > PATIENCE {
-            break false;
-        }
-        sleep(Duration::from_millis(5));
+    let output = child.stdout.take()?;
+    let (tell, told) = channel();
+    let read = move || {
+        let mut text = String::new();
+        let limited = output.take(OUTPUT_BYTES_MAX).read_to_string(&mut text);
+        // Nobody may wait for it any more.
+        let _ = tell.send(limited.ok().map(|_| text));
     };
-    if !has_ended {
+    let reader = thread::Builder::new().spawn(read);
+    let text = reader.ok().and_then(|_| told.recv_timeout(PATIENCE).ok());
+    if text.is_none() {
         // It may have ended meanwhile.
         let _ = child.kill();
-        let _ = child.wait();
-        return None;
     }
-    // What it says is far less than a pipe holds.
-    let mut text = String::new();
-    child.stdout?.read_to_string(&mut text).ok()?;
-    Some(text)
+    let _ = child.wait();
+    text.flatten()
 }
 
 #[cfg(test)]

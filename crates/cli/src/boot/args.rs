@@ -14,6 +14,8 @@ use clap::{Args, Subcommand};
     sudo foreread boot enable --initramfs    the same, from before systemd starts\n  \
     sudo foreread boot status     what that was worth, from boots with it and without\n  \
     sudo foreread boot show       which unit needed what, and when\n  \
+    sudo foreread boot chart --next    have the next boot traced\n  \
+    sudo foreread boot chart --output boot.html    draw the boot that was traced last\n  \
     sudo foreread boot export --portable web.profile    for the first boot of others\n  \
     sudo foreread boot import web.profile    what fits of it is replayed at the next boot\n  \
     sudo foreread boot disable    undo it, to the last file\n\n\
@@ -34,6 +36,8 @@ pub enum BootVerb {
     Status(StatusArguments),
     /// Show who needs what of the boot, and when.
     Show(ShowArguments),
+    /// Draw a traced boot, or two of them beside each other.
+    Chart(ChartArguments),
     /// Write the profile of the boot to a file, for this system or for others.
     Export(ExportArguments),
     /// Take a profile from another system, for the first boot.
@@ -87,6 +91,27 @@ pub struct ShowArguments {
     /// Print one JSON document.
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ChartArguments {
+    /// Have the next boot traced; nothing is drawn now.
+    #[arg(long, conflicts_with_all = ["boots", "output", "json"])]
+    pub next: bool,
+    /// The file of the drawing: SVG, or HTML where its name ends in .html. Without it, SVG is
+    /// printed.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub output: Option<PathBuf>,
+    /// The root of another system.
+    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
+    pub root: PathBuf,
+    /// Print one JSON document of sums, and draw nothing.
+    #[arg(long)]
+    pub json: bool,
+    /// Traced boots, at most two: -1 is the newest (the default), -2 the one before; or the
+    /// beginning of the number of a boot.
+    #[arg(value_name = "BOOT", num_args = 0..=2, allow_negative_numbers = true)]
+    pub boots: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 //! `foreread boot`: a boot is recorded, and replayed ahead of later ones.
 
 pub mod args;
+mod chart;
 mod enable;
 mod exchange;
 mod installed;
@@ -29,6 +30,7 @@ pub fn boot(arguments: &BootArguments) -> Result<ExitCode> {
         BootVerb::Disable(arguments) => enable::disable(arguments),
         BootVerb::Status(arguments) => status::status(arguments),
         BootVerb::Show(arguments) => show::show(arguments),
+        BootVerb::Chart(arguments) => chart::chart(arguments),
         BootVerb::Export(arguments) => exchange::export(arguments),
         BootVerb::Import(arguments) => exchange::import(arguments),
         BootVerb::Serve(arguments) => serve::serve(arguments),

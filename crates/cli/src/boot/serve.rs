@@ -34,6 +34,8 @@ struct ServedJson {
     recording: Option<RecordingJson>,
     /// The profile as it is now; null if it stayed as it was.
     profile: Option<ProfileJson>,
+    /// The file of the boot's trace; null if it was not traced.
+    trace: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -142,5 +144,6 @@ fn document(served: &Served) -> ServedJson {
         profile: served
             .kept
             .map(|(paths, pages)| ProfileJson { paths, pages }),
+        trace: served.trace.as_deref().map(text::escaped_path),
     }
 }

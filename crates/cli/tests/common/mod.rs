@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod machine;
+pub mod played_boot;
 pub mod service;
 pub mod watched;
 

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Boots as SVG: units over time, and the reads of disks over time and position. Two boots have the
+//! same scales, one below the other.
+
+use std::collections::HashSet;
+use std::fmt::{Display, Write as _};
+
+use foreread_boot::chart::{Chart, UnitChart, select};
+use foreread_boot::trace::TracedRead;
+use foreread_model::Extent;
+
+use super::{Drawn, headline, sums};
+use crate::axes::{rounded, ticks};
+use crate::output;
+use crate::positions::Positions;
+use crate::svg::Svg;
+
+const WIDTH: u32 = 1200;
+const LEFT: f64 = 250.0;
+const PLOT_WIDTH: f64 = 920.0;
+/// Of a unit.
+const ROW_HEIGHT: f64 = 16.0;
+const BAR_HEIGHT: f64 = 10.0;
+const DISK_HEIGHT: f64 = 220.0;
+/// Title and legend of the picture, above the boots.
+const TOP: f64 = 74.0;
+/// The lines above the plots of a boot.
+const HEAD_HEIGHT: f64 = 58.0;
+/// Between two plots of a boot.
+const GAP: f64 = 30.0;
+/// The axis of time and the space below a boot.
+const FOOT_HEIGHT: f64 = 62.0;
+const UNITS_MAX: usize = 40;
+const DISKS_MAX: usize = 3;
+/// Characters of a unit's name that fit beside the plot.
+const NAME_CHARACTERS_MAX: usize = 34;
+/// Unit of positions on a disk, in bytes.
+const MIB: u64 = 1 << 20;
+
+const STYLE: &str = "
+.demand { stroke: #cf222e; fill: none; stroke-width: 1.6 }
+.ahead { stroke: #0969da; fill: none; stroke-width: 1.6 }
+.bar { fill: #afb8c1 } .wait { fill: #cf222e } .instant { fill: #59636e }
+.target { stroke: #1a7f37; stroke-width: 1.5; fill: none }
+.unit { font-size: 12px }
+@media (prefers-color-scheme: dark) {
+.demand { stroke: #ff7b72 } .ahead { stroke: #58a6ff } .bar { fill: #484f58 }
+.wait { fill: #ff7b72 } .instant { fill: #9198a1 } .target { stroke: #3fb950 }
+}
+";
+
+/// What all boots of a picture share.
+struct Shared {
+    end_ns: u64,
+    units: Vec<String>,
+    left_out: usize,
+    disks: Vec<(String, Positions)>,
+}
+
+impl Shared {
+    fn of(boots: &[Drawn]) -> Self {
+        let charts: Vec<&Chart> = boots.iter().map(|boot| &boot.chart).collect();
+        let (units, left_out) = select(&charts, UNITS_MAX);
+        Self {
+            end_ns: charts.iter().map(|chart| chart.end_ns).max().unwrap_or(1),
+            units,
+            left_out,
+            disks: disks(boots),
+        }
+    }
+
+    fn x(&self, at_ns: u64) -> f64 {
+        at_ns.min(self.end_ns) as f64 / self.end_ns as f64 * PLOT_WIDTH
+    }
+
+    fn units_height(&self) -> f64 {
+        (self.units.len().max(1) as f64) * ROW_HEIGHT + 8.0
+    }
+
+    fn boot_height(&self) -> f64 {
+        let disks = self.disks.len() as f64 * (DISK_HEIGHT + GAP);
+        HEAD_HEIGHT + self.units_height() + disks + FOOT_HEIGHT
+    }
+}
+
+/// Names of the disks that were read most, with the positions that were read in any boot.
+fn disks(boots: &[Drawn]) -> Vec<(String, Positions)> {
+    let mut found: Vec<(&str, Vec<Extent>)> = Vec::new();
+    for Drawn { trace, .. } in boots {
+        for (at, disk) in (0..).zip(&trace.disks) {
+            let reads = trace.reads.iter().filter(|read| read.disk == at);
+            let extents = reads.map(|read| Extent {
+                offset_bytes: read.sector.saturating_mul(512),
+                length_bytes: read.bytes,
+            });
+            match found.iter_mut().find(|(name, _)| *name == disk.name) {
+                Some((_, known)) => known.extend(extents),
+                None => found.push((&disk.name, extents.collect())),
+            }
+        }
+    }
+    found.retain(|(_, extents)| !extents.is_empty());
+    found.sort_by_key(|(_, extents)| std::cmp::Reverse(extents.len()));
+    found.truncate(DISKS_MAX);
+    let of = |(name, extents): (&str, Vec<Extent>)| {
+        (name.to_owned(), Positions::of(&extents, DISK_HEIGHT, MIB))
+    };
+    found.into_iter().map(of).collect()
+}
+
+pub fn picture(boots: &[Drawn]) -> String {
+    let shared = Shared::of(boots);
+    let height = (TOP + shared.boot_height() * boots.len() as f64).ceil() as u32;
+    let title = match boots.len() {
+        1 => "A boot",
+        _ => "Boots",
+    };
+    let mut svg = Svg::new(WIDTH, height, title, STYLE);
+    let paper: [(&str, &dyn Display); 3] =
+        [("class", &"paper"), ("width", &WIDTH), ("height", &height)];
+    svg.empty("rect", &paper);
+    label(&mut svg, (24.0, 34.0), "start", "title", title);
+    legend(&mut svg);
+    for (at, boot) in boots.iter().enumerate() {
+        let top = TOP + shared.boot_height() * at as f64;
+        group(&mut svg, 0.0, top);
+        draw(&mut svg, &shared, boot);
+        svg.end();
+    }
+    svg.finish()
+}
+
+fn legend(svg: &mut Svg) {
+    let entries = [
+        ("bar", "unit: from its start until it is active"),
+        ("wait", "a read of the unit is in flight"),
+        ("demand", "read of the boot"),
+        ("ahead", "read of Foreread, ahead of the boot"),
+    ];
+    let mut x = 24.0;
+    for (class, text) in entries {
+        match class {
+            "bar" | "wait" => rect(svg, class, (x, 48.0), (18.0, BAR_HEIGHT), None),
+            _ => {
+                let line = format!("M{x} 53h18");
+                svg.empty("path", &[("class", &class), ("d", &line)]);
+            }
+        }
+        label(svg, (x + 24.0, 57.0), "start", "quiet", text);
+        // No font is wider on average.
+        x += 48.0 + text.chars().count() as f64 * 6.9;
+    }
+}
+
+/// One boot, from the top of its part of the picture.
+fn draw(svg: &mut Svg, shared: &Shared, boot: &Drawn) {
+    label(svg, (24.0, 22.0), "start", "name", &headline(&boot.trace));
+    label(svg, (24.0, 42.0), "start", "quiet", &sums(boot));
+    let mut top = HEAD_HEIGHT;
+    group(svg, LEFT, top);
+    units(svg, shared, &boot.chart);
+    target(svg, shared, boot, shared.units_height());
+    svg.end();
+    top += shared.units_height() + GAP;
+    for (name, positions) in &shared.disks {
+        group(svg, LEFT, top);
+        disk(svg, shared, boot, name, positions);
+        target(svg, shared, boot, DISK_HEIGHT);
+        svg.end();
+        top += DISK_HEIGHT + GAP;
+    }
+    group(svg, LEFT, top - GAP);
+    axis(svg, shared);
+    svg.end();
+}
+
+fn units(svg: &mut Svg, shared: &Shared, chart: &Chart) {
+    plot(svg, shared, shared.units_height());
+    for (row, name) in shared.units.iter().enumerate() {
+        let top = 4.0 + row as f64 * ROW_HEIGHT;
+        let at = (-8.0, top + ROW_HEIGHT - 4.0);
+        label(svg, at, "end", "unit", &shortened(name));
+        if let Some(unit) = chart.units.iter().find(|unit| unit.name == *name) {
+            bar(svg, shared, unit, top + (ROW_HEIGHT - BAR_HEIGHT) / 2.0);
+        }
+    }
+    if shared.left_out > 0 {
+        let units = output::counted(shared.left_out as u64, "unit is", "units are");
+        let text = format!("{units} left out: they took less time");
+        let at = (PLOT_WIDTH, shared.units_height() + 16.0);
+        label(svg, at, "end", "quiet", &text);
+    }
+}
+
+/// From its start until it is active, with the times that it waited.
+fn bar(svg: &mut Svg, shared: &Shared, unit: &UnitChart, top: f64) {
+    let times = |name: &str, at: Option<u64>| {
+        at.map_or(String::new(), |at| format!(", {name} {}", output::time(at)))
+    };
+    let title = format!(
+        "{}{}{}, waited for {} in {}",
+        unit.name,
+        times("started at", unit.started_ns),
+        times("active at", unit.active_ns),
+        output::time(unit.waited_ns()),
+        output::counted(unit.reads.requests, "read", "reads"),
+    );
+    if let (Some(started), Some(active)) = (unit.started_ns, unit.active_ns)
+        && started <= shared.end_ns
+    {
+        let width = (shared.x(active) - shared.x(started)).max(1.0);
+        let (at, size) = ((shared.x(started), top), (width, BAR_HEIGHT));
+        rect(svg, "bar", at, size, Some(&title));
+    } else if let Some(at) = unit
+        .started_ns
+        .or(unit.active_ns)
+        .filter(|at| *at <= shared.end_ns)
+    {
+        rect(
+            svg,
+            "instant",
+            (shared.x(at), top),
+            (1.5, BAR_HEIGHT),
+            Some(&title),
+        );
+    }
+    // Waits that touch on the screen are one mark.
+    let mut marks: Vec<(f64, f64)> = Vec::new();
+    for (from, to) in unit.waits.iter().filter(|wait| wait.0 <= shared.end_ns) {
+        let (from, to) = (shared.x(*from), shared.x(*to));
+        match marks.last_mut() {
+            Some(last) if from - last.1 < 0.5 => last.1 = last.1.max(to),
+            _ => marks.push((from, to)),
+        }
+    }
+    for (from, to) in marks {
+        let size = ((to - from).max(0.8), BAR_HEIGHT - 4.0);
+        rect(svg, "wait", (from, top + 2.0), size, Some(&title));
+    }
+}
+
+fn disk(svg: &mut Svg, shared: &Shared, boot: &Drawn, name: &str, positions: &Positions) {
+    plot(svg, shared, DISK_HEIGHT);
+    for (y, text) in positions.ticks() {
+        label(svg, (-8.0, y + 4.0), "end", "quiet", &text);
+    }
+    label(svg, (-LEFT + 24.0, 14.0), "start", "name", name);
+    label(svg, (-LEFT + 24.0, 32.0), "start", "quiet", "position, MiB");
+    let Some(at) = boot.trace.disks.iter().position(|disk| disk.name == name) else {
+        return;
+    };
+    let reads = |is_demand: bool| {
+        let of_disk = boot
+            .trace
+            .reads
+            .iter()
+            .filter(|read| usize::from(read.disk) == at);
+        of_disk.filter(move |read| read.by.is_demand() == is_demand)
+    };
+    for (class, is_demand) in [("ahead", false), ("demand", true)] {
+        let path = marks(shared, positions, reads(is_demand));
+        if !path.is_empty() {
+            svg.empty("path", &[("class", &class), ("d", &path)]);
+        }
+    }
+}
+
+/// Each read as a line from when it was queued until it was there. Those that cover each other are
+/// drawn once.
+fn marks<'a>(
+    shared: &Shared,
+    positions: &Positions,
+    reads: impl Iterator<Item = &'a TracedRead>,
+) -> String {
+    let mut path = String::new();
+    let mut drawn = HashSet::new();
+    for read in reads.filter(|read| read.at_ns <= shared.end_ns) {
+        let (x, y) = (
+            rounded(shared.x(read.at_ns)),
+            positions.y(read.sector.saturating_mul(512)),
+        );
+        let y = rounded(y);
+        let width = rounded((shared.x(read.end_ns()) - x).max(1.0));
+        if drawn.insert(((x * 2.0) as i64, (y * 2.0) as i64, width as i64)) {
+            // Writing to a string can't fail.
+            let _ = write!(path, "M{x} {y}h{width}");
+        }
+    }
+    path
+}
+
+/// Frame and grid of a plot.
+fn plot(svg: &mut Svg, shared: &Shared, height: f64) {
+    rect(svg, "plot", (0.0, 0.0), (PLOT_WIDTH, height), None);
+    let mut grid = String::new();
+    for (seconds, _) in ticks(shared.end_ns as f64 / 1e9) {
+        let x = rounded(shared.x((seconds * 1e9) as u64));
+        let _ = write!(grid, "M{x} 0V{}", rounded(height));
+    }
+    svg.empty("path", &[("class", &"grid"), ("d", &grid)]);
+}
+
+fn target(svg: &mut Svg, shared: &Shared, boot: &Drawn, height: f64) {
+    if let Some(at) = boot.trace.reached_ns {
+        let x = rounded(shared.x(at));
+        let path = format!("M{x} 0V{}", rounded(height));
+        svg.empty("path", &[("class", &"target"), ("d", &path)]);
+    }
+}
+
+/// The axis of time, below the last plot.
+fn axis(svg: &mut Svg, shared: &Shared) {
+    for (seconds, text) in ticks(shared.end_ns as f64 / 1e9) {
+        let x = shared.x((seconds * 1e9) as u64);
+        label(svg, (x, 18.0), "middle", "quiet", &text);
+    }
+    let text = "seconds since the kernel's start; the green line is the boot's target";
+    label(svg, (PLOT_WIDTH / 2.0, 36.0), "middle", "quiet", text);
+}
+
+fn shortened(name: &str) -> String {
+    match name.chars().count() > NAME_CHARACTERS_MAX {
+        true => {
+            let kept: String = name.chars().take(NAME_CHARACTERS_MAX - 1).collect();
+            format!("{kept}…")
+        }
+        false => name.to_owned(),
+    }
+}
+
+fn group(svg: &mut Svg, x: f64, y: f64) {
+    let translate = format!("translate({} {})", rounded(x), rounded(y));
+    svg.begin("g", &[("transform", &translate)]);
+}
+
+fn rect(svg: &mut Svg, class: &str, at: (f64, f64), size: (f64, f64), title: Option<&str>) {
+    let [x, y, width, height] = [at.0, at.1, size.0, size.1].map(rounded);
+    let place: [(&str, &dyn Display); 5] = [
+        ("class", &class),
+        ("x", &x),
+        ("y", &y),
+        ("width", &width),
+        ("height", &height),
+    ];
+    match title {
+        None => svg.empty("rect", &place),
+        Some(title) => {
+            svg.begin("rect", &place);
+            svg.line("title", &[], title);
+            svg.end();
+        }
+    }
+}
+
+fn label(svg: &mut Svg, at: (f64, f64), anchor: &str, class: &str, text: &str) {
+    let [x, y] = [at.0, at.1].map(rounded);
+    let place: [(&str, &dyn Display); 4] = [
+        ("class", &class),
+        ("x", &x),
+        ("y", &y),
+        ("text-anchor", &anchor),
+    ];
+    svg.line("text", &place, text);
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::svg::assert_well_formed;
+    use foreread_boot::Mode;
+    use foreread_boot::chart::chart;
+    use foreread_boot::trace::{BootTrace, Reader, TracedDisk, TracedUnit};
+
+    const S: u64 = 1_000_000_000;
+
+    /// A boot of some units, each of which reads.
+    pub fn boot(mode: Mode, units: u16) -> Drawn {
+        let mut trace = BootTrace::new("0a1b".into(), "6.1".into(), mode);
+        trace.reached_ns = Some(20 * S);
+        for (name, bytes) in [("sda", 1 << 34), ("sdb", 0)] {
+            trace.disks.push(TracedDisk {
+                name: name.into(),
+                bytes,
+            });
+        }
+        for unit in 0..units {
+            trace.units.push(TracedUnit {
+                name: format!("unit-with-quite-a-long-name-<{unit}>.service"),
+                started_ns: Some(u64::from(unit) * S / 4),
+                active_ns: (unit % 5 > 0).then_some((u64::from(unit) / 4 + 2) * S),
+            });
+            for (at, by) in [
+                (0, Reader::Unit(unit)),
+                (1, Reader::Replay),
+                (2, Reader::Other),
+            ] {
+                trace.reads.push(TracedRead {
+                    at_ns: (u64::from(unit) + at) * S / 4,
+                    took_ns: S / 10,
+                    disk: unit % 2,
+                    sector: u64::from(unit) * 900_000 * at,
+                    bytes: 65_536,
+                    by,
+                    process: "p".into(),
+                });
+            }
+        }
+        let chart = chart(&trace);
+        Drawn { trace, chart }
+    }
+
+    #[test]
+    fn one_boot_and_two_are_drawn() {
+        let one = picture(&[boot(Mode::Plain, 9)]);
+        assert_well_formed(&one);
+        for part in [
+            "plain boot, Linux 6.1: target reached after 20.0 s",
+            "sda",
+            "position, MiB",
+        ] {
+            assert!(one.contains(part), "{part}: {one}");
+        }
+        let two = picture(&[boot(Mode::Plain, 60), boot(Mode::Replayed, 60)]);
+        assert_well_formed(&two);
+        assert!(two.contains("20 units are left out"), "{two}");
+        assert!(two.contains("replayed boot"), "{two}");
+        assert!(!two.contains("<0>"), "names are escaped");
+    }
+
+    #[test]
+    fn a_boot_without_anything_is_drawn() {
+        let trace = BootTrace::new(String::new(), String::new(), Mode::Plain);
+        let chart = chart(&trace);
+        let drawn = picture(&[Drawn { trace, chart }]);
+        assert_well_formed(&drawn);
+        assert!(drawn.contains("target not reached"), "{drawn}");
+        assert!(!drawn.contains("NaN"), "{drawn}");
+    }
+}
