@@ -181,7 +181,7 @@ fn a_read_that_waits_for_its_fetch_holds_no_other_up() {
 #[test]
 fn what_was_touched_is_forgotten_on_demand_and_with_other_parameters() {
     let mut disk = Disk::new(preset("lazy"));
-    let mut touch = |disk: &mut Disk, at_ns| {
+    let touch = |disk: &mut Disk, at_ns| {
         disk.submit(at_ns, read(0, 0, 4096));
         drain(disk);
         disk.counters().first_touches
