@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads arbitrary bytes as an ext4 file system. Answers lie inside of the file system, and walks
-//! end. The bytes repeat up to the end of the device, so that every block can be read.
+//! Reads arbitrary bytes as an ext4 file system: inodes by number, and by name. Answers lie inside
+//! of the file system, and walks end. The bytes repeat up to the end of the device, so that every
+//! block can be read.
 #![no_main]
 
 use foreread_prefetch::ext4::{
-    BlockReadError, BlockSource, Extent, Geometry, Inode, Limits, Mapping, Survey, WHOLE_FILE,
-    Wanted,
+    Answer, BlockReadError, BlockSource, Extent, Geometry, Inode, Limits, Mapping, Name, Survey,
+    WHOLE_FILE, Wanted, find_names,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -71,7 +72,35 @@ fuzz_target!(|input: &[u8]| {
         .map(|inode| check_inode(inode, &geometry))
         .sum::<usize>();
     assert!(extents <= LIMITS.extents_max);
+    check_names(&mut image, &mut geometry);
 });
+
+/// Looks for names of the seeds at the root, and for the same in each of these, and so on.
+fn check_names(image: &mut Image<'_>, geometry: &mut Geometry) {
+    const NAMES: [&[u8]; 4] = [b"lost+found", b"dir", b"file", b".."];
+    const DIRECTORIES: usize = 1 + NAMES.len() + NAMES.len() * NAMES.len();
+    let mut names = vec![Name {
+        parent: None,
+        name: b"",
+    }];
+    for directory in 0..DIRECTORIES {
+        names.extend(NAMES.map(|name| Name {
+            parent: Some(directory),
+            name,
+        }));
+    }
+    let shape = geometry.clone();
+    let answers = find_names(&names, geometry, image, LIMITS, |extents| {
+        check_extents(extents, &shape);
+        true
+    });
+    for answer in answers {
+        if let Answer::Found { number, inode } = answer {
+            assert!((1..=u64::from(shape.inodes())).contains(&number));
+            check_inode(&inode, &shape);
+        }
+    }
+}
 
 fn check_inode(inode: &Inode, geometry: &Geometry) -> usize {
     check_extents(&inode.metadata_extents(geometry), geometry);

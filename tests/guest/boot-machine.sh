@@ -8,7 +8,9 @@
 #
 # With the latter, the initramfs of kernel RELEASE is built by BUILDER, initramfs-tools or dracut, and
 # left in INITRD.
-# The file named by BOOT_MACHINE_PROFILE, if any, is a profile that came with the image.
+# The file named by BOOT_MACHINE_PROFILE, if any, is a profile that came with the image. With
+# BOOT_MACHINE_RELAID, the same files are put on a new file system before: other inode numbers, another layout,
+# another UUID, as on another machine with the same packages.
 #
 # Needs root. The mount is seen by nobody else, so that nobody else can keep it busy.
 
@@ -22,7 +24,27 @@ fi
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 image=$1 foreread=$2
 top=$(mktemp -d)
-trap 'umount -R "$top" 2>/dev/null || :; rmdir "$top" 2>/dev/null || :' EXIT
+old=""
+trap 'umount -R "$top" $old 2>/dev/null || :; rmdir "$top" $old 2>/dev/null || :; rm -f "$image.new"' EXIT
+
+# Directories come in another order, and so do the files of each. The kernel gives out inodes and blocks.
+relay() {
+    uuid=c0ffee00-1a2b-4c3d-8e4f-5a6b7c8d9e0f
+    truncate -s "$(stat -c %s "$image")" "$image.new"
+    mkfs.ext4 -q -F -b 4096 -U "$uuid" "$image.new"
+    old=$(mktemp -d)
+    mount -o loop,ro "$image" "$old"
+    mount -o loop "$image.new" "$top"
+    (cd "$old" && find . -mindepth 1 -printf '%h\t%p\0' |
+        LC_ALL=C sort -z -t "$(printf '\t')" -k 1,1R -k 2,2r --random-source=/bin/sh | cut -z -f 2 |
+        tar --create --format=posix --xattrs --null --no-recursion --files-from=-) |
+        tar --extract --preserve-permissions --same-owner --xattrs --directory="$top"
+    sed -i "s/^UUID=[^ ]*/UUID=$uuid/" "$top/etc/fstab"
+    umount "$old" "$top"
+    mv "$image.new" "$image"
+}
+
+[ -z "${BOOT_MACHINE_RELAID-}" ] || relay
 mount -o loop "$image" "$top"
 cp "$foreread" "$top/usr/bin/foreread"
 if [ -n "${BOOT_MACHINE_PROFILE-}" ]; then

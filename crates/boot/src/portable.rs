@@ -3,12 +3,19 @@
 //! fleet.
 //!
 //! In: a profile, and a look at the files of the system that it is for. Out: a profile without
-//! inode numbers, or one with those of that system, of the entries that are the same there. Package
-//! managers keep size and time of change of a file, so by these a file is known.
+//! inode numbers, or one with those of that system, of the entries that are the same there.
+//!
+//! A file is known by its path and size. The time of change is not compared: package managers keep
+//! it, but a boot also reads what was made on each machine after its packages were unpacked, such
+//! as `modules.dep.bin`, `hwdb.bin`, `ld.so.cache`. These differ in nothing but time. A file that is
+//! another one in spite of its size costs the pages that are read in vain.
+
+use std::ops::Range;
 
 use foreread_core::mounts::below;
+use foreread_profile::types::DevicePages;
 use foreread_profile::{
-    Identity, Mount, Node, NodeId, NodeKind, Profile, ProfileBuilder, Program, Source,
+    Identity, Mount, Node, NodeId, NodeKind, PAGE_BYTES, Profile, ProfileBuilder, Program, Source,
 };
 
 /// Key of the program in the profile of a system's own boot.
@@ -29,6 +36,11 @@ const OF_ONE_SYSTEM: [&[u8]; 9] = [
     b"/var/tmp",
 ];
 
+/// Pages at either end of a device that are read by whoever looks for file systems, RAID members
+/// and partition tables on it: udev, fsck, systemd's generators. libblkid 2.38 reads almost all of
+/// them.
+const PROBED_PAGES: u64 = (512 << 10) / PAGE_BYTES;
+
 /// A file, directory or link that is found at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
@@ -45,8 +57,20 @@ pub struct Fit {
     pub same: usize,
     /// Those that are not there.
     pub missing: usize,
-    /// Those that are something else, or another version.
+    /// Those that are something else, or of another size.
     pub others: usize,
+}
+
+impl Fit {
+    /// Of two parts of a profile together. Directories above are in both, and counted twice.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            same: self.same + other.same,
+            missing: self.missing + other.missing,
+            others: self.others + other.others,
+        }
+    }
 }
 
 /// Whether a profile is for this system only, and from it.
@@ -59,7 +83,7 @@ pub fn is_own(profile: &Profile) -> bool {
 /// and the names of files of persons.
 #[must_use]
 pub fn portable(profile: &Profile) -> Profile {
-    chosen(profile, |_, path, node| {
+    chosen(profile, ALWAYS, |_, path, node| {
         let is_left_out = OF_ONE_SYSTEM.iter().any(|top| below(top, path).is_some());
         (!is_left_out).then_some(Identity {
             inode: 0,
@@ -72,10 +96,9 @@ pub fn portable(profile: &Profile) -> Profile {
 /// The part of a profile that fits a system. `look` says what is at each path; paths below one that
 /// is missing are not asked about.
 pub fn placed(profile: &Profile, mut look: impl FnMut(&[u8]) -> Option<Found>) -> (Profile, Fit) {
-    const SECOND_NS: i64 = 1_000_000_000;
     let mut fit = Fit::default();
     let mut is_there = vec![false; profile.nodes.len()];
-    let fitting = chosen(profile, |id, path, node| {
+    let fitting = chosen(profile, ALWAYS, |id, path, node| {
         let above = node.parent.is_none_or(|parent| is_there[parent.0 as usize]);
         let Some(found) = (if above { look(path) } else { None }) else {
             // A name that was looked for in vain is missing on both.
@@ -83,11 +106,8 @@ pub fn placed(profile: &Profile, mut look: impl FnMut(&[u8]) -> Option<Found>) -
             return None;
         };
         is_there[id.0 as usize] = true;
-        // Packages keep seconds.
-        let seconds = |identity: &Identity| identity.mtime_ns.div_euclid(SECOND_NS);
-        let is_same_version = found.identity.size_bytes == node.identity.size_bytes
-            && seconds(&found.identity) == seconds(&node.identity);
-        let is_same = found.kind == node.kind && (node.kind != NodeKind::File || is_same_version);
+        let is_same_size = found.identity.size_bytes == node.identity.size_bytes;
+        let is_same = found.kind == node.kind && (node.kind != NodeKind::File || is_same_size);
         match is_same {
             true => fit.same += 1,
             false => fit.others += 1,
@@ -97,9 +117,52 @@ pub fn placed(profile: &Profile, mut look: impl FnMut(&[u8]) -> Option<Found>) -
     (fitting, fit)
 }
 
-/// The nodes for which `choose` gives an identity, in a profile of another system.
+/// Pages of a device that a boot reads wherever its files lie. A portable profile can't have them:
+/// they are counted from the device's end, too. A read of the end waits long among those of a
+/// replay; `systemd-gpt-auto-generator` waited 3.1 s on a modelled hard disk.
+#[must_use]
+pub fn probed(mount_point: &[u8], is_whole_disk: bool, device_bytes: u64) -> DevicePages {
+    let end = device_bytes / PAGE_BYTES;
+    let head = 0..PROBED_PAGES.min(end);
+    let tail = end.saturating_sub(PROBED_PAGES)..end;
+    let pages = head.chain(tail).map(|page| (page, 0)).collect();
+    DevicePages::new(mount_point.to_vec(), is_whole_disk, pages)
+}
+
+/// Two parts of a portable profile: what is needed first, and the rest. The first has `items` page
+/// ranges and entries without pages. Directories above are in both.
+#[must_use]
+pub fn split_by_need(profile: &Profile, items: usize) -> (Profile, Profile) {
+    let needs = profile.iter().flat_map(|(id, _)| needs_of(profile, id));
+    let mut needs: Vec<u64> = needs.collect();
+    needs.sort_unstable();
+    let Some(start_ns) = needs.get(items) else {
+        return (profile.clone(), Profile::default());
+    };
+    let part = |needs_ns: Range<u64>| {
+        chosen(profile, needs_ns.clone(), |id, _, node| {
+            let is_needed = needs_of(profile, id).any(|need| needs_ns.contains(&need));
+            is_needed.then_some(node.identity)
+        })
+    };
+    (part(0..*start_ns), part(*start_ns..u64::MAX))
+}
+
+/// When something of an entry is needed: each of its ranges, or the entry where it has none.
+fn needs_of(profile: &Profile, id: NodeId) -> impl Iterator<Item = u64> + '_ {
+    let ranges = profile.ranges(id);
+    let alone = profile.node(id).filter(|_| ranges.is_empty());
+    let ranges = ranges.iter().map(|range| range.need_ns);
+    alone.map(|node| node.need_ns).into_iter().chain(ranges)
+}
+
+const ALWAYS: Range<u64> = 0..u64::MAX;
+
+/// The nodes for which `choose` gives an identity, in a profile of another system, with those of
+/// their pages that are needed in this time.
 fn chosen(
     profile: &Profile,
+    needs_ns: Range<u64>,
     mut choose: impl FnMut(NodeId, &[u8], &Node) -> Option<Identity>,
 ) -> Profile {
     let program = Program {
@@ -143,22 +206,20 @@ fn chosen(
         }
         let unit = builder.unit(profile.unit(node.unit));
         builder.used_by(new, node.uses, node.need_ns, unit);
-        add_pages(profile, id, new, &mut builder);
+        let ranges = profile.ranges(id).iter();
+        for range in ranges.filter(|range| needs_ns.contains(&range.need_ns)) {
+            let unit = builder.unit(profile.unit(range.unit));
+            builder.pages_by(new, range.start_page, range.pages, range.need_ns, unit);
+        }
     }
     builder.finish()
-}
-
-fn add_pages(profile: &Profile, id: NodeId, new: NodeId, builder: &mut ProfileBuilder) {
-    for range in profile.ranges(id) {
-        let unit = builder.unit(profile.unit(range.unit));
-        builder.pages_by(new, range.start_page, range.pages, range.need_ns, unit);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreread_profile::{PAGE_BYTES, Uses, decode, encode};
+    use foreread_profile::types::DeviceRange;
+    use foreread_profile::{Uses, decode, encode};
 
     fn identity(inode: u64, size_bytes: u64, mtime_ns: i64) -> Identity {
         Identity {
@@ -221,12 +282,13 @@ mod tests {
         let look = |path: &[u8]| match path {
             b"/usr/sbin/sshd" => Some(Found {
                 kind: NodeKind::File,
-                identity: identity(7, 3 * PAGE_BYTES, 5_900_000_000),
+                // Made there, after the packages.
+                identity: identity(7, 3 * PAGE_BYTES, 9_900_000_000),
             }),
             // Another version.
             b"/usr/lib/libc.so" => Some(Found {
                 kind: NodeKind::File,
-                identity: identity(8, 2 * PAGE_BYTES, 6_000_000_000),
+                identity: identity(8, 2 * PAGE_BYTES + 1, 5_000_000_007),
             }),
             b"/homely" => None,
             _ => Some(Found {
@@ -241,6 +303,49 @@ mod tests {
         assert_eq!(fitting.ranges(id).len(), 1);
         assert_eq!((fit.missing, fit.others), (1, 1), "{fit:?}");
         assert!(!is_own(&fitting));
+    }
+
+    #[test]
+    fn both_parts_together_are_the_whole() {
+        let portable = portable(&recorded());
+        // Four directories were needed by 9 ns, all pages at 11.
+        let (first, rest) = split_by_need(&portable, 4);
+        assert_eq!(paths(&first), Vec::<String>::new());
+        assert!(first.find(b"/usr").is_some());
+        assert_eq!(paths(&rest), paths(&portable));
+        let (whole, nothing) = split_by_need(&portable, 100);
+        assert_eq!((&whole, nothing.nodes.len()), (&portable, 0));
+
+        let mut builder = ProfileBuilder::new(Program::default(), Source::default());
+        let id = builder.node(b"/usr/lib/libc.so").unwrap();
+        builder.set_kind(id, NodeKind::File);
+        builder.set_identity(id, identity(0, 9 * PAGE_BYTES, 0));
+        builder.pages(id, 0, 1, 100);
+        builder.pages(id, 4, 2, 300);
+        let profile = builder.finish();
+        let (first, rest) = split_by_need(&profile, 4);
+        let ranges = |part: &Profile| {
+            let ranges = part.ranges(part.find(b"/usr/lib/libc.so").unwrap());
+            ranges
+                .iter()
+                .map(|range| range.start_page)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!((ranges(&first), ranges(&rest)), (vec![0], vec![4]));
+        let merged = foreread_profile::merge_profiles(&first, &rest);
+        assert_eq!(merged.total_pages(), profile.total_pages());
+    }
+
+    #[test]
+    fn both_ends_of_a_device_are_probed() {
+        let ranges = |bytes| {
+            let ranges = probed(b"/", false, bytes).ranges.into_iter();
+            let range = |one: DeviceRange| (one.start_page, one.pages);
+            ranges.map(range).collect::<Vec<_>>()
+        };
+        assert_eq!(ranges(1 << 30), [(0, 128), ((1 << 18) - 128, 128)]);
+        assert_eq!(ranges(600 << 10), [(0, 150)]);
+        assert_eq!(ranges(0), []);
     }
 
     #[test]

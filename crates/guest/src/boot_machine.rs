@@ -75,6 +75,18 @@ pub enum System {
     Services,
 }
 
+/// What is on a machine's root disk.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    pub system: System,
+    pub begin: Begin,
+    /// A profile that came with the image.
+    pub profile: Option<&'a Path>,
+    /// Whether the files were put on the disk in another order, by the kernel: the same packages on
+    /// another machine.
+    pub is_relaid: bool,
+}
+
 /// One boot.
 pub struct Booted {
     /// Until the machine was up, by its clock.
@@ -84,6 +96,33 @@ pub struct Booted {
     /// The last boot of `foreread boot status`.
     pub last: Value,
     pub outcome: Outcome,
+}
+
+/// Several boots of one kind.
+pub struct Boots(pub Vec<Booted>);
+
+impl Boots {
+    pub fn median(&self, value: fn(&Booted) -> f64) -> f64 {
+        let mut values: Vec<f64> = self.0.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    }
+
+    pub fn times(&self) -> String {
+        let values = self.0.iter().map(|boot| format!("{:.2}", boot.up_s));
+        values.collect::<Vec<_>>().join(", ")
+    }
+
+    pub fn are(&self, mode: &str) -> bool {
+        self.0
+            .iter()
+            .all(|boot| boot.last["mode"] == mode && !boot.last["measured"].is_null())
+    }
+}
+
+/// When a machine was up; see [`Booted`].
+pub fn up_s(boot: &Booted) -> f64 {
+    boot.up_s
 }
 
 /// See the [module](self).
@@ -97,17 +136,15 @@ pub struct BootMachine<'lab> {
 
 impl<'lab> BootMachine<'lab> {
     /// A machine whose root disk has the speed `disk`, and which boots `kernel`. `foreread` is
-    /// installed, and `profile`, if there is one, as one that came with the image.
+    /// installed.
     pub fn new(
         lab: &'lab Lab,
         foreread: &Path,
         kernel: &str,
-        system: System,
-        begin: Begin,
         disk: &str,
-        profile: Option<&Path>,
+        setup: Setup<'_>,
     ) -> Result<Self, GuestError> {
-        let image = match system {
+        let image = match setup.system {
             System::Small => lab.image(),
             System::Services => lab.services_image()?,
         };
@@ -118,15 +155,30 @@ impl<'lab> BootMachine<'lab> {
             machine: Machine::of(image, preset(disk)?)?,
             is_traced: false,
         };
-        machine.prepare(begin, profile)?;
+        machine.prepare(setup)?;
         Ok(machine)
     }
 
+    /// Another machine that is like this one now.
+    pub fn copy(&self) -> Result<Self, GuestError> {
+        Ok(Self {
+            lab: self.lab,
+            foreread: self.foreread.clone(),
+            kernel: self.kernel.clone(),
+            machine: self.machine.copy()?,
+            is_traced: self.is_traced,
+        })
+    }
+
     /// Installs foreread on the root disk, and enables its boot.
-    fn prepare(&mut self, begin: Begin, profile: Option<&Path>) -> Result<(), GuestError> {
+    fn prepare(&mut self, setup: Setup<'_>) -> Result<(), GuestError> {
+        let Setup { begin, profile, .. } = setup;
         let mut command = Command::new(PREPARE);
         if let Some(profile) = profile {
             command.env("BOOT_MACHINE_PROFILE", profile);
+        }
+        if setup.is_relaid {
+            command.env("BOOT_MACHINE_RELAID", "1");
         }
         command.arg(self.machine.root_image()).arg(&self.foreread);
         if begin == Begin::Unit {

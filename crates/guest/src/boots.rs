@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use foreread_guest::{GuestError, Lab};
 
-use crate::boot_machine::{Begin, BootMachine, System};
+use crate::boot_machine::{Begin, BootMachine, Setup, System};
 use crate::context::installed;
 use crate::{beside_this_program, copy_files};
 
@@ -29,6 +29,10 @@ pub struct BootsArguments {
     /// A profile that comes with the image, for its first boot.
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
+    /// Put the files on the disk in another order, by the kernel: the same packages on another
+    /// machine.
+    #[arg(long)]
+    relaid: bool,
     /// What each boot is given: values of `foreread.boot` on the kernel's command line, or `usual`
     /// for none. After `/MODEL` the root disk has that speed.
     #[arg(
@@ -58,22 +62,14 @@ pub fn boots(arguments: &BootsArguments) -> Result<ExitCode, GuestError> {
         None => beside_this_program("foreread")?,
     };
     let foreread = installed(&foreread, scratch.path())?;
-    let BootsArguments {
-        kernel,
-        system,
-        begin,
-        disk,
-        ..
-    } = arguments;
-    let mut machine = BootMachine::new(
-        &lab,
-        &foreread,
-        kernel,
-        *system,
-        *begin,
-        disk,
-        arguments.profile.as_deref(),
-    )?;
+    let BootsArguments { kernel, disk, .. } = arguments;
+    let setup = Setup {
+        system: arguments.system,
+        begin: arguments.begin,
+        profile: arguments.profile.as_deref(),
+        is_relaid: arguments.relaid,
+    };
+    let mut machine = BootMachine::new(&lab, &foreread, kernel, disk, setup)?;
     machine.set_traced(arguments.trace);
     for (number, word) in arguments.words.iter().enumerate() {
         let (word, disk) = word.split_once('/').unwrap_or((word, disk.as_str()));

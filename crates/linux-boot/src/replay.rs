@@ -12,7 +12,7 @@ use foreread_sys::mounts::MountTable;
 /// Files and page ranges of the first stage. systemd waits for what it needs to start its first
 /// units, about as many. With 64, 256 and 1,024 a boot of 40 services from a hard disk took 13.9,
 /// 13.7 and 14.5 s, with 712, 644 and 593 seeks; in one stage 16.2 s and 478.
-const FIRST_STAGE_ITEMS: usize = 256;
+pub(crate) const FIRST_STAGE_ITEMS: usize = 256;
 
 /// What a replay did. Pages are of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,9 +30,8 @@ pub struct Brought {
 /// A replay that is under way.
 pub struct Replay {
     executor: Executor,
-    plan: ReadPlan,
-    /// Those whose file systems are not mounted yet.
-    waiting: Vec<Part>,
+    /// Those whose file systems are not mounted yet, with the plans that they are of.
+    waiting: Vec<(Arc<ReadPlan>, Part)>,
     fetches: Vec<Fetch>,
     mounts: MountTable,
     /// Bytes that may still be brought in.
@@ -47,15 +46,23 @@ impl Replay {
     pub fn start(profile: &Profile, budget_bytes: u64, is_held: bool) -> Self {
         let mut replay = Self {
             executor: Executor::default(),
-            plan: ReadPlan::from(profile),
-            waiting: parts(profile),
+            waiting: Vec::new(),
             fetches: Vec::new(),
             mounts: MountTable::default(),
             left_bytes: budget_bytes,
             is_held,
         };
-        replay.look();
+        replay.add(profile);
         replay
+    }
+
+    /// Brings in another profile, too, after those before.
+    pub fn add(&mut self, profile: &Profile) {
+        let plan = Arc::new(ReadPlan::from(profile));
+        let parts = parts(profile).into_iter();
+        self.waiting
+            .extend(parts.map(|part| (Arc::clone(&plan), part)));
+        self.look();
     }
 
     /// Starts the parts that were mounted since.
@@ -66,7 +73,7 @@ impl Replay {
         let Ok(mounts) = self.mounts.current() else {
             return;
         };
-        let is_mounted = |part: &Part| {
+        let is_mounted = |(_, part): &(Arc<ReadPlan>, Part)| {
             let mut points = mounts.points().iter();
             // A profile of a recorder that knows no mounts has one part, of an unknown type.
             part.fs_type.is_empty()
@@ -78,8 +85,8 @@ impl Replay {
             .into_iter()
             .partition::<Vec<_>, _>(is_mounted);
         self.waiting = waiting;
-        for part in ready {
-            let (plan, _) = self.plan.part(&part.nodes);
+        for (plan, part) in ready {
+            let (plan, _) = plan.part(&part.nodes);
             let plan_bytes = plan.total_pages().saturating_mul(PAGE_BYTES);
             let options = Options {
                 budget_bytes: Some(self.left_bytes),

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use foreread_boot::portable::OWN_KEY;
@@ -12,7 +13,7 @@ use foreread_boot::{
 use foreread_bpf::BpfError;
 use foreread_linux_recorder::{AnyRecorder, BpfRecorder, Counts, Watch};
 use foreread_profile::{
-    Observation, PAGE_BYTES, Phase, PhaseKind, Profile, Program, Source, merge,
+    Observation, PAGE_BYTES, Phase, PhaseKind, Profile, Program, Source, merge, merge_profiles,
 };
 use foreread_sys::clock::{now_unix_s, since_kernel_start};
 use foreread_sys::interrupt::{Interrupt, Told as Signalled};
@@ -26,7 +27,7 @@ use crate::disks::{Quiet, reads_so_far};
 use crate::facts::{Machine, Signs};
 use crate::keeper::{Keeper, Reached, Told};
 use crate::packages::packages;
-use crate::placing::{place, shipped};
+use crate::placing::{Placed, ToPlace, place_first, shipped};
 use crate::replay::{Brought, Replay};
 use crate::server::Server;
 use crate::state::StateDirectory;
@@ -212,6 +213,8 @@ struct Begun {
     from_initramfs: bool,
     history: History,
     profile: Option<Profile>,
+    /// The profile that came with the system, where there is no other one. It isn't placed yet.
+    shipped: Option<Profile>,
     stored: Stored,
 }
 
@@ -220,23 +223,19 @@ impl Begun {
     fn read(state: &StateDirectory, root: &Path, tell: &mut dyn FnMut(&str)) -> Self {
         let served_from = since_kernel_start();
         let history = state.history(tell);
-        let (mut profile, mut stored) = state.profile();
-        if stored == Stored::Missing
-            && let Some(shipped) = shipped(root, tell)
-        {
-            let (fitting, fit) = place(&shipped, root);
-            tell(&format!(
-                "of the profile that came with this system {} paths are the same, {} are other \
-                 versions, and {} are missing",
-                fit.same, fit.others, fit.missing
-            ));
-            (profile, stored) = (Some(fitting), Stored::Foreign);
+        let (profile, mut stored) = state.profile();
+        let shipped = (stored == Stored::Missing)
+            .then(|| shipped(root, tell))
+            .flatten();
+        if shipped.is_some() {
+            stored = Stored::Foreign;
         }
         Self {
             served_from,
             from_initramfs: false,
             history,
             profile,
+            shipped,
             stored,
         }
     }
@@ -252,6 +251,7 @@ impl Begun {
             from_initramfs,
             history,
             profile,
+            shipped,
             stored,
         } = self;
         let mut manager = ServiceManager::of_environment();
@@ -267,15 +267,23 @@ impl Begun {
             relabels: false,
         };
         let is_traced = machine.asks_for_trace || state.is_trace_wanted();
+        let mode = decide(&history, &facts).mode;
+        let shipped = shipped.filter(|_| mode.replays());
+        let (first, to_place) = match shipped.as_ref().map(place_first) {
+            Some((first, rest)) => (Some(first), Some(rest)),
+            None => (None, None),
+        };
+        let profile = profile.or(first);
+        // A trace that lacks the begin of the replay shows less than it was asked for.
+        let tracer = is_traced.then(|| start_tracer(tell)).flatten();
         // Each look at the disk waits for seeks among those of the boot. So a replay that needs no
         // further look begins at once.
         let start_replay = |mode: Mode| {
             let replayed = profile.as_ref().filter(|_| mode.replays());
-            // Its reads wait for those who watch them.
-            let is_watched = mode.records() || is_traced;
-            replayed.map(|profile| Replay::start(profile, budget_bytes(), is_watched))
+            // Its reads wait for the recorder.
+            replayed.map(|profile| Replay::start(profile, budget_bytes(), mode.records()))
         };
-        let mut replay = start_replay(decide(&history, &facts).mode);
+        let mut replay = start_replay(mode);
         let signs = Signs::look();
         let packages = packages(Path::new("/"));
         let decision = decide(
@@ -325,7 +333,6 @@ impl Begun {
             .records()
             .then(|| start_recorder(replay.is_some(), tell))
             .flatten();
-        let tracer = is_traced.then(|| start_tracer(tell)).flatten();
         if let Some(replay) = &mut replay {
             replay.release();
         }
@@ -337,6 +344,8 @@ impl Begun {
             served_from,
             from_initramfs,
             keeper,
+            placing: (to_place.filter(|_| replay.is_some())).and_then(ToPlace::start),
+            placed: None,
             replay,
             recorder,
             tracer,
@@ -346,7 +355,11 @@ impl Begun {
         manager.ready();
         session.follow(interrupt, tell);
         manager.stopping();
-        let known = profile
+        let known = match (profile, session.placed.take()) {
+            (Some(first), Some(rest)) => Some(merge_profiles(&first, &rest)),
+            (first, _) => first,
+        };
+        let known = known
             .filter(|_| !sets_aside)
             .map(|known| match decision.mode {
                 // All that the boot reads of devices is in its recording.
@@ -370,6 +383,9 @@ struct Session<'a> {
     from_initramfs: bool,
     keeper: Keeper,
     replay: Option<Replay>,
+    /// What of a shipped profile is needed later; it is being placed.
+    placing: Option<JoinHandle<Placed>>,
+    placed: Option<Profile>,
     recorder: Option<MachineRecorder>,
     tracer: Option<BootTracer>,
     /// When it has reached its target, since the kernel started.
@@ -414,6 +430,7 @@ impl Session<'_> {
             if let Some(tracer) = &mut self.tracer {
                 tracer.drain();
             }
+            self.look_for_placed(tell);
             if let Some(replay) = &mut self.replay {
                 match self.begun.elapsed() < limits.recorded {
                     true => replay.look(),
@@ -427,6 +444,25 @@ impl Session<'_> {
                 self.reach();
             }
         }
+    }
+
+    /// Replays the rest of a shipped profile, once it is placed.
+    fn look_for_placed(&mut self, tell: &mut dyn FnMut(&str)) {
+        let is_placed = self.placing.as_ref().is_some_and(JoinHandle::is_finished);
+        let placing = self.placing.take_if(|_| is_placed);
+        // A thread that panicked has placed nothing.
+        let Some(Placed { profile, fit }) = placing.and_then(|thread| thread.join().ok()) else {
+            return;
+        };
+        tell(&format!(
+            "of the profile that came with this system {} paths are the same, {} are of another \
+             kind or size, and {} are missing",
+            fit.same, fit.others, fit.missing
+        ));
+        if let Some(replay) = &mut self.replay {
+            replay.add(&profile);
+        }
+        self.placed = Some(profile);
     }
 
     /// Whether replay and recording have had their time.

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 use foreread_prefetch::ext4::{Extent, merge_extents};
@@ -70,6 +71,23 @@ pub(super) struct Fetcher<'a> {
     always_places_head: bool,
 }
 
+/// What is read for these extents: gaps are read through, wider ones on a disk with a head.
+pub(super) fn merged(extents: &[Extent], has_head: bool) -> Vec<Extent> {
+    let merged = merge_extents(extents.to_vec(), GAP_BYTES_MAX);
+    match has_head {
+        true => widened(merged),
+        false => merged,
+    }
+}
+
+/// Moves the head in front of what is asked for next, see [`Fetcher::place_head`].
+pub(super) fn read_first_page(device: &BlockDevice, extents: &[Extent]) {
+    if let Some(first) = extents.first() {
+        // An error is met again when the page is needed.
+        let _ = device.file().read_at(&mut [0; 512], first.offset_bytes);
+    }
+}
+
 /// With wider gaps read through, where that isn't too much.
 fn widened(extents: Vec<Extent>) -> Vec<Extent> {
     let bytes = |extents: &[Extent]| extents.iter().map(|one| one.length_bytes).sum::<u64>();
@@ -101,8 +119,7 @@ impl<'a> Fetcher<'a> {
         shared: &'a Shared,
         kept: &mut Option<pump::Reader<Extent>>,
     ) -> io::Result<Self> {
-        // Exactly what is asked for: no readahead around it.
-        fadvise(device.file().as_fd(), 0, None, Advice::Random)?;
+        device.read_exactly()?;
         let mut pump = Pump::new(shared, kept)?;
         pump.learn_from(device.file());
         Ok(Self {

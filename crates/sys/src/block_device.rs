@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use foreread_core::Device;
 use foreread_device::{Class, Transport};
 use foreread_prefetch::ext4::{BlockReadError, BlockSource};
-use rustix::fs::OFlags;
+use rustix::fs::{Advice, OFlags, fadvise};
 
 use crate::paths::may_wait;
 
@@ -58,6 +58,14 @@ impl BlockDevice {
     /// The kernel's.
     pub fn bytes(&self) -> io::Result<u64> {
         (&self.file).seek(io::SeekFrom::End(0))
+    }
+
+    /// From now on exactly what is asked for is read, and nothing around it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn read_exactly(&self) -> io::Result<()> {
+        Ok(fadvise(&self.file, 0, None, Advice::Random)?)
     }
 
     /// The open device.

@@ -140,7 +140,7 @@ pub fn import(arguments: &ImportArguments) -> Result<ExitCode> {
         ),
     };
     text::print(&format!(
-        "{verb} {}, {}: {} paths are the same here, {} are other versions, {} are missing.{next}\n",
+        "{verb} {}, {}: {} paths are the same here, {} are of another kind or size, {} are missing.{next}\n",
         counted(files, "file", "files"),
         pages(fitting.total_pages()),
         grouped(fit.same as u64),

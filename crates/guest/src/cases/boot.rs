@@ -5,7 +5,7 @@
 use foreread_guest::GuestError;
 
 use super::{Beside, Case};
-use crate::boot_machine::{Begin, BootMachine, Booted, System};
+use crate::boot_machine::{Begin, BootMachine, Booted, Boots, Setup, System, up_s};
 use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
@@ -27,32 +27,6 @@ const fn gain_min(begin: Begin) -> f64 {
     }
 }
 
-/// Several boots of one kind.
-struct Boots(Vec<Booted>);
-
-impl Boots {
-    fn median(&self, value: fn(&Booted) -> f64) -> f64 {
-        let mut values: Vec<f64> = self.0.iter().map(value).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    }
-
-    fn times(&self) -> String {
-        let values = self.0.iter().map(|boot| format!("{:.2}", boot.up_s));
-        values.collect::<Vec<_>>().join(", ")
-    }
-
-    fn are(&self, mode: &str) -> bool {
-        self.0
-            .iter()
-            .all(|boot| boot.last["mode"] == mode && !boot.last["measured"].is_null())
-    }
-}
-
-fn up_s(boot: &Booted) -> f64 {
-    boot.up_s
-}
-
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     let mut rows = of_machine(context, kernel, Begin::Unit)?;
     rows.extend(of_machine(context, kernel, Begin::Initramfs)?);
@@ -61,15 +35,13 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
 
 /// Boots of one machine. Its disks keep what they write, so they come in this order.
 fn of_machine(context: &Context<'_>, kernel: &str, begin: Begin) -> Result<Vec<Row>, GuestError> {
-    let mut machine = BootMachine::new(
-        context.lab,
-        &context.foreread,
-        kernel,
-        System::Services,
+    let setup = Setup {
+        system: System::Services,
         begin,
-        "hdd",
-        None,
-    )?;
+        profile: None,
+        is_relaid: false,
+    };
+    let mut machine = BootMachine::new(context.lab, &context.foreread, kernel, "hdd", setup)?;
     let several = |machine: &BootMachine<'_>, word: &str| {
         let boots = (0..context.boots).map(|_| machine.boot(word));
         boots.collect::<Result<Vec<_>, _>>().map(Boots)

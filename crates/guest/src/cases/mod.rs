@@ -8,6 +8,7 @@ mod boot;
 pub mod check_kernel;
 mod cold_start;
 mod doctor;
+mod first_boot;
 mod grep;
 mod hdd;
 mod layers;
@@ -47,7 +48,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 13] = [
+pub const CASES: [&Case; 14] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -59,6 +60,7 @@ pub const CASES: [&Case; 13] = [
     &layers::CASE,
     &package::CASE,
     &boot::CASE,
+    &first_boot::CASE,
     &cold_start::CASE,
     &check_kernel::CASE,
 ];

@@ -81,6 +81,14 @@ pub enum Ext4Error {
         /// The value found.
         value: u64,
     },
+    /// A block of a directory that contradicts itself.
+    #[error("the directory is damaged: {what} is {value}")]
+    BadDirectory {
+        /// The field that is violated.
+        what: &'static str,
+        /// The value found.
+        value: u64,
+    },
     /// A block number outside the file system.
     #[error("block {block} is outside the file system, which has {blocks} blocks")]
     BlockOutside {

@@ -20,6 +20,8 @@
 //! where on the device ([`Inode::physical_ranges`]) and which further blocks of metadata belong to
 //! it ([`Inode::metadata_extents`]).
 //!
+//! [`find_names`] finds the inode numbers of paths that are known by name only.
+//!
 //! # Reliability of the answers
 //!
 //! On a mounted file system, ext4 itself reads and changes its metadata in the block device's page
@@ -33,18 +35,22 @@
 //! by [`Limits`].
 
 mod bytes;
+mod directory;
 mod error;
 mod extent;
 mod inode;
 mod layout;
+mod names;
 mod node;
 mod superblock;
 mod survey;
 
+pub use directory::{DirectoryEntry, directory_entries};
 pub use error::{BlockReadError, Ext4Error};
 pub use extent::{Extent, merge_extents};
 pub use inode::{FileType, Inode, InodeFlags, Mapping, parse_inode};
 pub use layout::{PhysicalRange, WHOLE_FILE, physical_ranges};
+pub use names::{Answer, Name, find_names};
 pub use node::{BlockMap, FileExtent, NodeKind, NodeRef, parse_node};
 pub use superblock::{Features, Geometry, InodeLocation};
 pub use survey::{Limits, Survey, Surveyed, Wanted};

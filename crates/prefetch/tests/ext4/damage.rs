@@ -6,8 +6,8 @@
 use std::sync::OnceLock;
 
 use foreread_prefetch::ext4::{
-    BlockMap, Extent, Geometry, Inode, Limits, NodeKind, NodeRef, Survey, WHOLE_FILE, Wanted,
-    parse_inode, parse_node,
+    Answer, BlockMap, Extent, Geometry, Inode, Limits, Name, NodeKind, NodeRef, Survey, WHOLE_FILE,
+    Wanted, find_names, parse_inode, parse_node,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -96,7 +96,34 @@ fn read_all(image: &[u8]) -> Option<usize> {
         count += 1;
     }
     assert!(extents <= LIMITS.extents_max);
+    find_all(source, &mut geometry);
     Some(count)
+}
+
+/// Looks for names at the root, and for the same names in each of these.
+fn find_all(mut image: &[u8], geometry: &mut Geometry) {
+    let names: [&[u8]; 5] = [b"small", b"directory", b"link", b"lost+found", b"missing"];
+    let mut wanted = vec![Name {
+        parent: None,
+        name: b"",
+    }];
+    for parent in 0..=names.len() {
+        wanted.extend(names.map(|name| Name {
+            parent: Some(parent),
+            name,
+        }));
+    }
+    let before = geometry.clone();
+    let answers = find_names(&wanted, geometry, &mut image, LIMITS, |extents| {
+        assert_extents_inside(extents, &before);
+        true
+    });
+    for answer in answers {
+        if let Answer::Found { number, inode } = answer {
+            assert!((1..=u64::from(before.inodes())).contains(&number));
+            assert_inode_inside(&inode, geometry);
+        }
+    }
 }
 
 /// A place and the value to put there: bits, and values at the edges of a field's range.
@@ -197,6 +224,9 @@ fn metadata(image: &[u8]) -> Vec<Extent> {
         extents.extend(survey.next_extents());
         survey.step(&mut source);
     }
+    let found = survey.finish();
+    let found = found.iter().filter_map(|found| found.inode.as_ref().ok());
+    extents.extend(found.flat_map(|inode| inode.metadata_extents(&geometry)));
     extents
 }
 

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::Command;
 
 use foreread_prefetch::ext4::{
-    FileExtent, Geometry, Inode, InodeFlags, Limits, Mapping, Survey, WHOLE_FILE, Wanted,
+    Answer, FileExtent, Geometry, Inode, InodeFlags, Limits, Mapping, Name, Survey, WHOLE_FILE,
+    Wanted, find_names,
 };
 use tempfile::TempDir;
 
@@ -47,6 +48,7 @@ for path in indexed punched reserved small fast-link slow-link; do
     stat -c "%n %i %a %s %.9Y $(lsattr -v -d $path 2>/dev/null | cut -d' ' -f1 | grep . || echo -)" \
         $path
 done > ../stats
+ls -1Ui indexed > ../names
 for path in indexed punched reserved small; do
     filefrag -b4096 -v $path > ../extents-$path
 done
@@ -148,6 +150,46 @@ fn survey(dump: &[u8], stats: &HashMap<&str, Stat>) -> HashMap<u64, Inode> {
         .collect()
 }
 
+/// The names in a directory that the kernel has given an index, as `ls` lists them.
+fn assert_all_are_found(dump: &[u8], list: &str) {
+    let listed = list
+        .lines()
+        .map(|line| line.trim().split_once(' ').unwrap());
+    let listed: Vec<(u64, &str)> = listed
+        .map(|(inode, name)| (inode.parse().unwrap(), name))
+        .collect();
+    assert_eq!(listed.len(), 3000);
+    let name = |parent, name: &'static str| Name {
+        parent,
+        name: name.as_bytes(),
+    };
+    let mut names = vec![
+        name(None, ""),
+        name(Some(0), "indexed"),
+        name(Some(1), "missing"),
+    ];
+    names.extend(listed.iter().map(|(_, name)| Name {
+        parent: Some(1),
+        name: name.as_bytes(),
+    }));
+    let mut source = dump;
+    let mut geometry = Geometry::read(&mut source).unwrap();
+    let answers = find_names(
+        &names,
+        &mut geometry,
+        &mut source,
+        Limits::default(),
+        |_| true,
+    );
+    assert_eq!(answers[2], Answer::Missing);
+    for ((inode, name), answer) in listed.iter().zip(&answers[3..]) {
+        assert!(
+            matches!(answer, Answer::Found { number, .. } if number == inode),
+            "{name}: {answer:?}"
+        );
+    }
+}
+
 #[test]
 fn a_mounted_file_system_through_its_block_device() {
     let directory = TempDir::new().unwrap();
@@ -157,7 +199,9 @@ fn a_mounted_file_system_through_its_block_device() {
     let text = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
     let lines = text("stats");
     let stats = stats(&lines);
-    let inodes = survey(&fs::read(directory.path().join("dump")).unwrap(), &stats);
+    let dump = fs::read(directory.path().join("dump")).unwrap();
+    assert_all_are_found(&dump, &text("names"));
+    let inodes = survey(&dump, &stats);
     let inode = |path: &str| &inodes[&stats[path].inode];
     for (path, stat) in &stats {
         let inode = inode(path);

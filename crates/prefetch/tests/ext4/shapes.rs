@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use foreread_prefetch::ext4::{
-    BlockSource, Ext4Error, FileType, Geometry, Inode, InodeFlags, Limits, Mapping, Survey,
-    WHOLE_FILE, Wanted,
+    Answer, BlockSource, Ext4Error, FileType, Geometry, Inode, InodeFlags, Limits, Mapping, Name,
+    Survey, WHOLE_FILE, Wanted, find_names, merge_extents,
 };
 use tempfile::TempDir;
 
@@ -152,6 +152,7 @@ fn check_shape(options: &[&str], size_mib: u64) -> Option<Checked> {
         compare(path, stat, &inodes[&stat.inode], &geometry);
     }
     compare_places(&image, &geometry, &stats);
+    compare_names(&image, &stats);
     for path in &tree.paths {
         compare_content(&image, &tree, path, &inodes[&stats[path].inode], &geometry);
     }
@@ -264,6 +265,83 @@ fn compare_places(image: &Image, geometry: &Geometry, stats: &HashMap<String, St
         })
     );
     assert!(geometry.inode_location(0).is_err());
+}
+
+/// The directory that a path is in, and its name there; `None` for the root.
+fn split(path: &str) -> Option<(&str, &str)> {
+    (!path.is_empty()).then(|| path.rsplit_once('/').unwrap_or(("", path)))
+}
+
+/// All paths are found by their names, and none that isn't there; what can't be told isn't.
+fn compare_names(image: &Image, stats: &HashMap<String, Stat>) {
+    let mut paths: Vec<&str> = stats.keys().map(String::as_str).collect();
+    paths.extend([
+        "missing",
+        "missing/below",
+        "big/missing",
+        "tiny/below",
+        "a/b/deep/below",
+    ]);
+    // Directories before what is in them.
+    paths.sort_unstable();
+    let names: Vec<Name<'_>> = (paths.iter())
+        .map(|path| match split(path) {
+            Some((parent, name)) => Name {
+                parent: paths.binary_search(&parent).ok(),
+                name: name.as_bytes(),
+            },
+            None => Name {
+                parent: None,
+                name: b"",
+            },
+        })
+        .collect();
+    let mut source = image;
+    let mut geometry = Geometry::read(&mut source).unwrap();
+    let mut announced = Vec::new();
+    let mut rounds = 0;
+    let mut recorded = Recorded::new(image);
+    let answers = find_names(
+        &names,
+        &mut geometry,
+        &mut recorded,
+        Limits::default(),
+        |next| {
+            announced.extend_from_slice(next);
+            rounds += 1;
+            true
+        },
+    );
+    recorded.reads.sort_unstable();
+    recorded.assert_within(&merge_extents(announced, 0));
+    // Three directories deep, each with descriptors, inodes, nodes of a block map, and content.
+    assert!(rounds <= 4 * 4, "{rounds}");
+    for (path, answer) in paths.iter().zip(&answers) {
+        let parent = split(path).map(|(parent, _)| parent);
+        let is_told = parent.is_none_or(|parent| {
+            stats
+                .get(parent)
+                .is_none_or(|stat| stat.kind == "directory" && !stat.inline)
+        });
+        match (answer, stats.get(*path)) {
+            (Answer::Found { number, inode }, Some(stat)) => {
+                assert_eq!(*number, stat.inode, "{path}");
+                assert_eq!(inode.size_bytes, stat.size_bytes, "{path}");
+            }
+            (Answer::Missing, None) => assert!(is_told, "{path}"),
+            (Answer::Unknown, _) => assert!(!is_told, "{path}"),
+            (answer, stat) => panic!("{path}: {answer:?}, expected {:?}", stat.map(|s| s.inode)),
+        }
+    }
+
+    let stopped = find_names(
+        &names,
+        &mut geometry,
+        &mut source,
+        Limits::default(),
+        |_| false,
+    );
+    assert!(stopped.iter().all(|answer| *answer == Answer::Unknown));
 }
 
 /// Asserts that the extents and the ranges point at the content that was put into the file.

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The first boot of a machine whose image has a profile of another machine with the same packages,
+//! in virtual time: from a modelled hard disk, and from a cloud volume that fetches blocks at their
+//! first touch.
+
+use foreread_guest::GuestError;
+
+use super::{Beside, Case};
+use crate::boot_machine::{Begin, BootMachine, Booted, Boots, Setup, System, up_s};
+use crate::context::{Context, Row};
+
+pub const CASE: Case = Case {
+    name: "first-boot",
+    about: "`boot`: the first boot of a system with 40 services, with the profile of another machine, in virtual time",
+    beside: Beside::Anything,
+    run,
+};
+
+/// Share of a second boot's gain that the first one must have.
+const OF_SECOND_MIN: f64 = 0.9;
+/// From a volume that fetches blocks at their first touch: the time with a profile, over that
+/// without.
+const LAZY_TIME_MAX: f64 = 0.5;
+/// Blocks that are touched with a profile, over those that a boot touches by itself.
+const LAZY_TOUCHES_MAX: f64 = 1.2;
+
+fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
+    let machine = |setup| BootMachine::new(context.lab, &context.foreread, kernel, "hdd", setup);
+    let without = Setup {
+        system: System::Services,
+        begin: Begin::Initramfs,
+        profile: None,
+        is_relaid: false,
+    };
+    let recorded = machine(without)?.boot("record")?;
+    let profile = recorded.outcome.files().join("portable.profile");
+    let relaid = Setup {
+        is_relaid: true,
+        ..without
+    };
+    let without = machine(relaid)?;
+    let with = machine(Setup {
+        profile: Some(&profile),
+        ..relaid
+    })?;
+    // Each first boot is that of a machine of its own.
+    let first_boots = |machine: &BootMachine<'_>, word: &str, disk: &str| {
+        let boots = (0..context.boots).map(|_| {
+            let mut machine = machine.copy()?;
+            machine.set_disk(disk)?;
+            machine.boot(word)
+        });
+        boots.collect::<Result<Vec<_>, _>>().map(Boots)
+    };
+    let first = first_boots(&with, "usual", "hdd")?;
+    let plain = first_boots(&without, "plain", "hdd")?;
+    let lazy_first = first_boots(&with, "usual", "lazy")?;
+    let lazy_plain = first_boots(&without, "plain", "lazy")?;
+    let instant = first_boots(&without, "plain", "instant")?;
+    let own = without;
+    own.boot("record")?;
+    let seconds = (0..context.boots).map(|_| own.boot("replay"));
+    let second = Boots(seconds.collect::<Result<Vec<_>, _>>()?);
+
+    let touches = |boot: &Booted| boot.disk.first_touches as f64;
+    let gain_s = |boots: &Boots| plain.median(up_s) - boots.median(up_s);
+    let of_second = gain_s(&first) / gain_s(&second);
+    let lazy_time = lazy_first.median(up_s) / lazy_plain.median(up_s);
+    let lazy_touches = lazy_first.median(touches) / lazy_plain.median(touches);
+    let said = first.0.last().map(|boot| boot.outcome.output.clone());
+    let is_as_asked = first.are("refreshed") && lazy_first.are("refreshed");
+    let at_most = |name: &str, most: f64, value: f64| {
+        let target = format!("at most {most}");
+        Row::asserted(name, target, format!("{value:.2}"), value <= most)
+    };
+    Ok(vec![
+        Row::asserted(
+            "first boots replay the profile that came with the image",
+            "all",
+            if is_as_asked { "all" } else { "not all" },
+            is_as_asked,
+        )
+        .detail(said.unwrap_or_default()),
+        Row::told(
+            "hard disk, up, s: without; first boot; second boot; instant disk without",
+            [&plain, &first, &second, &instant]
+                .map(Boots::times)
+                .join("; "),
+        ),
+        Row::asserted(
+            "gain of the first boot, over that of the second",
+            format!("at least {OF_SECOND_MIN}"),
+            format!("{of_second:.2}"),
+            of_second >= OF_SECOND_MIN,
+        ),
+        Row::told(
+            "lazy volume, up, s: without; first boot",
+            [&lazy_plain, &lazy_first].map(Boots::times).join("; "),
+        ),
+        at_most(
+            "lazy volume, time over that without",
+            LAZY_TIME_MAX,
+            lazy_time,
+        ),
+        at_most(
+            "lazy volume, first touches over those without",
+            LAZY_TOUCHES_MAX,
+            lazy_touches,
+        ),
+    ])
+}
