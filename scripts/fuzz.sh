@@ -6,6 +6,7 @@
 #
 #   FUZZ_TARGETS="mountinfo watch_log"   only these
 #   FUZZ_SECONDS=3600                    for an hour each
+#   FUZZ_SEED=1                          the same inputs in each run, as many as there is time for
 #
 # The toolchain is the stable one: the compiler's pass that counts coverage needs no nightly
 # features. Most crates forbid unsafe code, so no address sanitizer is needed; overflows panic.
@@ -79,7 +80,7 @@ run() {
     read -r -a seeds <<<"$(seeds_of "$name" | tr '\n' ' ')"
     mkdir -p "$corpus" fuzz/artifacts
     "$programs/$name" "$corpus" "${seeds[@]}" -artifact_prefix="fuzz/artifacts/$name-" \
-        -max_total_time="$seconds" -max_len="$(bytes_max_of "$name")" -timeout=60 \
+        -max_total_time="$seconds" -seed="${FUZZ_SEED:-0}" -max_len="$(bytes_max_of "$name")" -timeout=60 \
         -rss_limit_mb=1024 -print_final_stats=1 >"$logs/$name" 2>&1 || status=$?
     local done
     done=$(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/$name")

@@ -220,8 +220,8 @@ check_rust_components() {
 }
 
 case ${1-} in
-build | demo | test | bench | guests | deb) profile=$1 ;;
-*) fail "usage: scripts/setup.sh build|demo|test|bench|guests|deb" ;;
+build | demo | test | fuzz | bench | guests | deb) profile=$1 ;;
+*) fail "usage: scripts/setup.sh build|demo|test|fuzz|bench|guests|deb" ;;
 esac
 
 # Rust first: nothing else is installed for a build that can't start.

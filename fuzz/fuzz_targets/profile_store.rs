@@ -6,7 +6,8 @@
 use foreread_fuzz::bytes::Bytes;
 use foreread_profile::merge::{Observation, merge};
 use foreread_profile::{
-    Identity, Mount, NodeKind, Profile, ProfileBuilder, Program, Run, Source, Uses, decode, encode,
+    Identity, Mount, NodeKind, Profile, ProfileBuilder, Program, Run, Script, Source, Uses, decode,
+    encode,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -37,6 +38,7 @@ fn profile(bytes: &mut Bytes<'_>) -> Profile {
         arguments: vec![bytes.text(), bytes.text()],
         directory: bytes.path(),
         key: bytes.text(),
+        scripts: (0..bytes.byte() % 3).map(|_| script(bytes)).collect(),
     };
     let source = Source {
         events_lost: bytes.number(),
@@ -71,6 +73,14 @@ fn profile(bytes: &mut Bytes<'_>) -> Profile {
         }
     }
     builder.finish()
+}
+
+fn script(bytes: &mut Bytes<'_>) -> Script {
+    Script {
+        path: bytes.path(),
+        size_bytes: bytes.number(),
+        checksum: bytes.number_32(),
+    }
 }
 
 fn identity(bytes: &mut Bytes<'_>) -> Identity {

@@ -7,7 +7,8 @@ use foreread_fuzz::bytes::Bytes;
 use foreread_fuzz::tree::{DEVICES, Tree, mounts};
 use foreread_profile::{Profile, Program, Source, decode, encode};
 use foreread_recorder::{
-    Chunk, Counts, Inbox, InodeEntry, NodeRecord, PathRecord, Record, Recording, resolve,
+    Chunk, Counts, GroupRecord, Inbox, InodeEntry, NodeRecord, PathRecord, Record, Recording,
+    resolve,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -46,10 +47,11 @@ fn recording(bytes: &mut Bytes<'_>) -> Recording {
         if bytes.is_empty() {
             break;
         }
-        match bytes.byte() % 5 {
+        match bytes.byte() % 6 {
             0 | 1 => inbox.take(Record::Node(node(bytes))),
             2 => inbox.take(Record::Path(path(bytes))),
             3 => inodes.push(inode(bytes)),
+            4 => inbox.take(Record::Group(group(bytes))),
             _ => {
                 let number = bytes.number_32();
                 chunks.push((id(bytes), number, chunk(bytes)));
@@ -76,6 +78,14 @@ fn node(bytes: &mut Bytes<'_>) -> NodeRecord {
     }
 }
 
+fn group(bytes: &mut Bytes<'_>) -> GroupRecord {
+    GroupRecord {
+        number: id(bytes),
+        parent: id(bytes),
+        name: bytes.name(),
+    }
+}
+
 fn path(bytes: &mut Bytes<'_>) -> PathRecord {
     PathRecord {
         directory: id(bytes),
@@ -84,6 +94,7 @@ fn path(bytes: &mut Bytes<'_>) -> PathRecord {
         need_ns: bytes.number(),
         path: bytes.path(),
         no_follow: bytes.byte() % 2 == 1,
+        group: id(bytes),
     }
 }
 
@@ -98,6 +109,7 @@ fn inode(bytes: &mut Bytes<'_>) -> InodeEntry {
         uses: bytes.number_32(),
         size_bytes: bytes.number(),
         mode: bytes.one_of(&MODES),
+        group: id(bytes),
     }
 }
 
@@ -106,5 +118,6 @@ fn chunk(bytes: &mut Bytes<'_>) -> Chunk {
         need_ns: bytes.number(),
         used: bytes.number(),
         fetched: bytes.number(),
+        group: id(bytes),
     }
 }

@@ -191,7 +191,7 @@ impl<W: Write, P: Places> TraceWriter<W, P> {
                 ),
                 _ => (group.last_ns, 0),
             };
-            self.put(Access {
+            let access = Access {
                 time_ns,
                 thread,
                 file,
@@ -202,7 +202,8 @@ impl<W: Write, P: Places> TraceWriter<W, P> {
                 flags: Flags::default(),
                 waited_ns: Some(waited_ns),
                 duration_ns: None,
-            });
+            };
+            self.ready(time_ns, Event::Access(access));
         }
     }
 
@@ -235,13 +236,6 @@ impl<W: Write, P: Places> TraceWriter<W, P> {
             duration_ns: None,
         };
         self.tell_mapping(record, &access);
-        self.put(access);
-    }
-
-    fn put(&mut self, access: Access) {
-        let waited_ns = access.waited_ns.unwrap_or(0);
-        self.waited += u64::from(waited_ns > 0);
-        self.waited_ns = self.waited_ns.saturating_add(waited_ns);
         self.ready(access.time_ns, Event::Access(access));
     }
 
@@ -369,10 +363,19 @@ impl<W: Write, P: Places> TraceWriter<W, P> {
             match self.writer.write(&event) {
                 Err(error @ WriteError::Io(_)) => return Err(error),
                 Err(_) => self.over_limits += 1,
-                Ok(()) => {}
+                Ok(()) => self.count_wait(&event),
             }
         }
         Ok(())
+    }
+
+    /// Counts the wait of an access that is in the trace.
+    fn count_wait(&mut self, event: &Event) {
+        if let Event::Access(access) = event {
+            let waited_ns = access.waited_ns.unwrap_or(0);
+            self.waited += u64::from(waited_ns > 0);
+            self.waited_ns = self.waited_ns.saturating_add(waited_ns);
+        }
     }
 
     /// Writes the rest, and where the files lie; `lost` events are noted in the trace.

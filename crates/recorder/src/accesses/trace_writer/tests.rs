@@ -67,6 +67,9 @@ fn made(records: Vec<AccessRecord>) -> Vec<(Kind, u64, u64, u64, u64)> {
     assert_eq!(reader.findings().left_out.get(LeftOut::Lost), 3);
     assert!(reader.findings().is_whole());
     assert_eq!(accesses.len() as u64, traced.accesses);
+    // Accesses beyond the limits of a trace are not in it.
+    let waits = accesses.iter().filter(|access| access.4 > 0);
+    assert_eq!(waits.count() as u64, traced.waited);
     accesses
 }
 
