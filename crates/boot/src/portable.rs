@@ -7,8 +7,8 @@
 //!
 //! A file is known by its path and size. The time of change is not compared: package managers keep
 //! it, but a boot also reads what was made on each machine after its packages were unpacked, such
-//! as `modules.dep.bin`, `hwdb.bin`, `ld.so.cache`. These differ in nothing but time. A file that is
-//! another one in spite of its size costs the pages that are read in vain.
+//! as `modules.dep.bin`, `hwdb.bin`, `ld.so.cache`. These differ in nothing but time. A file that
+//! is another one in spite of its size costs the pages that are read in vain.
 
 use std::ops::Range;
 

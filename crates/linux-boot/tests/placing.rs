@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Paths of another system's profile, found on a real ext4 of a modelled hard disk. Needs root and a
-//! loop device; prints `skipped:` where they are missing.
+//! Paths of another system's profile, found on a real ext4 of a modelled hard disk. Needs root and
+//! a loop device; prints `skipped:` where they are missing.
 // Helpers of tests are tests too.
 #![allow(clippy::unwrap_used)]
 
