@@ -41,8 +41,11 @@ pub enum Wish {
 
 /// Reads `/proc/cmdline`. Of two words that contradict each other the later one counts, as it does
 /// for systemd; one that asks for repair always counts.
+///
+/// A boot to another target than `default_target` doesn't reach the one that boots are measured by.
+/// Where that isn't known, any target but those of repair is taken for it.
 #[must_use]
-pub fn wish(command_line: &str) -> Wish {
+pub fn wish(command_line: &str, default_target: Option<&str>) -> Wish {
     let mut wish = Wish::Usual;
     let mut target = None;
     // Words after `--` are for init. It reads `single` and `-b` there, too.
@@ -50,8 +53,12 @@ pub fn wish(command_line: &str) -> Wish {
         if WORDS.contains(&word.as_str()) {
             return Wish::Nothing(word);
         }
-        if let Some(unit) = word.strip_prefix("systemd.unit=") {
-            target = TARGETS.contains(&unit).then(|| word.clone());
+        let unit = word.strip_prefix("systemd.unit=");
+        if let Some(unit) = unit.or_else(|| target_of_runlevel(&word)) {
+            let is_default = unit == "default.target"
+                || default_target.is_none_or(|default_target| unit == default_target);
+            let is_other = TARGETS.contains(&unit) || !is_default;
+            target = is_other.then(|| word.clone());
         }
         match word.strip_prefix("foreread.boot=") {
             Some("plain") => wish = Wish::Plain,
@@ -64,6 +71,15 @@ pub fn wish(command_line: &str) -> Wish {
         }
     }
     target.map_or(wish, Wish::Nothing)
+}
+
+/// The target of a runlevel of System V: systemd still reads their numbers.
+fn target_of_runlevel(word: &str) -> Option<&'static str> {
+    match word {
+        "2" | "3" | "4" => Some("multi-user.target"),
+        "5" => Some("graphical.target"),
+        _ => None,
+    }
 }
 
 /// Whether the boot is to be traced for a chart: `foreread.boot.chart`.
@@ -97,6 +113,10 @@ fn words(command_line: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn wish(command_line: &str) -> Wish {
+        super::wish(command_line, Some("graphical.target"))
+    }
+
     fn nothing(word: &str) -> Wish {
         Wish::Nothing(word.to_owned())
     }
@@ -124,7 +144,6 @@ mod tests {
             wish("BOOT_IMAGE=/vmlinuz root=UUID=1 ro quiet splash"),
             Wish::Usual
         );
-        assert_eq!(wish("systemd.unit=multi-user.target"), Wish::Usual);
         assert_eq!(
             wish("foreread.boot=plain foreread.boot=record"),
             Wish::Record
@@ -132,6 +151,28 @@ mod tests {
         assert_eq!(wish("foreread.boot=replay"), Wish::Replay);
         assert_eq!(wish("foreread.boot=refresh"), Wish::Refresh);
         assert_eq!(wish("foreread.boot=of"), nothing("foreread.boot=of"));
+    }
+
+    #[test]
+    fn another_target_than_the_default_one_is_left_alone() {
+        for word in ["systemd.unit=multi-user.target", "3"] {
+            assert_eq!(
+                wish(&format!("ro foreread.boot=replay {word}")),
+                nothing(word)
+            );
+            assert_eq!(super::wish(word, Some("multi-user.target")), Wish::Usual);
+            assert_eq!(super::wish(word, None), Wish::Usual);
+        }
+        for word in [
+            "systemd.unit=graphical.target",
+            "systemd.unit=default.target",
+            "5",
+        ] {
+            assert_eq!(wish(word), Wish::Usual);
+        }
+        let rescue = "systemd.unit=rescue.target";
+        assert_eq!(super::wish(rescue, None), nothing(rescue));
+        assert_eq!(wish("3 systemd.unit=graphical.target"), Wish::Usual);
     }
 
     #[test]

@@ -61,8 +61,6 @@ pub enum Untypical {
     Relabelled,
     /// The boot waited until somebody typed a passphrase.
     WaitedForPerson,
-    /// Another target than the default one was asked for.
-    OtherTarget,
 }
 
 impl fmt::Display for Untypical {
@@ -74,7 +72,6 @@ impl fmt::Display for Untypical {
             Self::Checked => "a file system was checked",
             Self::Relabelled => "all files were labelled anew",
             Self::WaitedForPerson => "it waited for a passphrase",
-            Self::OtherTarget => "it had another target",
         })
     }
 }

@@ -11,6 +11,7 @@
 pub mod chart;
 mod command_line;
 mod decision;
+mod delays;
 mod history;
 mod needs;
 mod parts;
@@ -21,6 +22,7 @@ mod worth;
 
 pub use command_line::{Wish, asks_for_trace, wish};
 pub use decision::{Decision, Facts, RETRY_EVERY, Reason, Stored, decide};
+pub use delays::{DELAYING_UNITS, delay};
 pub use history::{
     BOOTS_MAX, Boot, History, HistoryError, Measured, Mode, Reads, TEXT_BYTES_MAX, Untypical,
 };

@@ -34,10 +34,23 @@ impl Machine {
         Self {
             boot_id: text("/proc/sys/kernel/random/boot_id").trim().to_owned(),
             kernel: kernel_release(),
-            wish: wish(&command_line),
+            wish: wish(&command_line, default_target(Path::new("/")).as_deref()),
             asks_for_trace: asks_for_trace(&command_line),
         }
     }
+}
+
+/// The target that the system at `root` boots to, if nobody asks for another one: what
+/// `default.target` is a link to.
+pub fn default_target(root: &Path) -> Option<String> {
+    let folders = [
+        "etc/systemd/system",
+        "usr/lib/systemd/system",
+        "lib/systemd/system",
+    ];
+    let links = folders.map(|folder| root.join(folder).join("default.target"));
+    let target = links.iter().find_map(|link| fs::read_link(link).ok())?;
+    Some(target.file_name()?.to_str()?.to_owned())
 }
 
 impl Signs {

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use foreread_boot::{Boot, History, Measured, Reads};
+use foreread_boot::{Boot, DELAYING_UNITS, History, Measured, Reads, delay};
 
 use crate::state::{StateDirectory, StateError};
 use crate::systemd;
@@ -115,7 +115,9 @@ impl Entry {
 
     fn confirm(&mut self, reached: Reached) -> Told {
         let measured = measured(reached);
-        self.history.confirm(&self.id, measured, None);
+        let target_ns = u64::try_from(reached.at.as_nanos()).unwrap_or(u64::MAX);
+        let delayed_by = delay(&systemd::units(&DELAYING_UNITS), target_ns);
+        self.history.confirm(&self.id, measured, delayed_by);
         let kept = self.state.keep_history(&self.history);
         if kept.is_ok() {
             self.state.forget_changes();

@@ -24,7 +24,7 @@ use foreread_sys::service_manager::ServiceManager;
 use thiserror::Error;
 
 use crate::disks::{Quiet, reads_so_far};
-use crate::facts::{Machine, Signs};
+use crate::facts::{Machine, Signs, default_target};
 use crate::keeper::{Keeper, Reached, Told};
 use crate::packages::packages;
 use crate::placing::{Placed, ToPlace, place_first, shipped};
@@ -170,7 +170,8 @@ pub fn serve_from_initramfs(
     };
     let root = NewRoot::open(new_root).map_err(failed)?;
     let command_line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
-    if let Wish::Nothing(_) = wish(&command_line) {
+    let default_target = default_target(new_root);
+    if let Wish::Nothing(_) = wish(&command_line, default_target.as_deref()) {
         return Ok(None);
     }
     root.make_working_directory().map_err(failed)?;

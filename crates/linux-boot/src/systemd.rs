@@ -43,13 +43,15 @@ fn micros(text: &str) -> Option<Duration> {
     Some(Duration::from_micros(micros))
 }
 
-/// The units that were started, with their times.
-pub fn units() -> Vec<TracedUnit> {
-    let text = systemctl(&[
+/// The units that were started, with their times, of those whose names match a pattern. To tell of
+/// all units keeps systemd busy for a while.
+pub fn units(patterns: &[&str]) -> Vec<TracedUnit> {
+    let show = [
         "show",
         "--property=Id,InactiveExitTimestampMonotonic,ActiveEnterTimestampMonotonic",
-        "*",
-    ]);
+        "--",
+    ];
+    let text = systemctl(&[&show, patterns].concat());
     text.map(|text| parse_units(&text)).unwrap_or_default()
 }
 

@@ -120,7 +120,7 @@ impl BootTracer {
     ) -> BootTrace {
         self.drain();
         self.tracer.lost(self.watcher.lost());
-        let traced = self.tracer.finish(systemd::units());
+        let traced = self.tracer.finish(systemd::units(&["*"]));
         let mut trace = BootTrace::new(boot, kernel, mode);
         trace.stored_unix_s = now_unix_s();
         trace.traced_from_ns = ns(self.from);
