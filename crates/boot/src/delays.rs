@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What delayed a boot that a replay can't make faster.
+//! Delays of a boot that no replay makes shorter.
 //!
 //! In: the units of a boot with their times, as systemd tells them at its target. Out: why the time
 //! of this boot says nothing about others.
@@ -18,11 +18,10 @@ pub const DELAYING_UNITS: [&str; 3] = [
     "systemd-quotacheck.service",
 ];
 
-/// What of these units delayed the boot until `target_ns`, in ns since the kernel started.
+/// Finds the unit that delayed the boot before `target_ns`, in ns since the kernel started.
 ///
-/// Somebody is asked for a passphrase by `systemd-ask-password-console.service` or its like: these
-/// are started when a password is wanted, and not else. What happens in an initramfs without systemd
-/// is not seen; no time is measured there either.
+/// systemd starts `systemd-ask-password-console.service` or its like only when a passphrase is
+/// wanted. An initramfs without systemd is not seen; no time is measured there either.
 #[must_use]
 pub fn delay(units: &[TracedUnit], target_ns: u64) -> Option<Untypical> {
     let mut before = units

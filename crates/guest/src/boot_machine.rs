@@ -75,7 +75,7 @@ pub enum System {
     Services,
 }
 
-/// What is on a machine's root disk.
+/// The content of a machine's root disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     pub system: System,
