@@ -27,8 +27,9 @@ none() {
 
 c_sources() {
     for folder in bpf core fuzz tests/guest; do
-        # vmlinux*.h is a generated description of kernel types.
-        [ ! -d "$folder" ] || find "$folder" -name '*.[ch]' ! -name 'vmlinux*.h'
+        # vmlinux*.h is a generated description of kernel types; `make fuzz` builds in fuzz/target.
+        [ ! -d "$folder" ] || find "$folder" -path fuzz/target -prune -o \
+            -name '*.[ch]' ! -name 'vmlinux*.h' -print
     done | sort
 }
 
