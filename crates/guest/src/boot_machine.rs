@@ -132,6 +132,7 @@ pub struct BootMachine<'lab> {
     kernel: String,
     machine: Machine,
     is_traced: bool,
+    memory_mib: Option<u32>,
 }
 
 impl<'lab> BootMachine<'lab> {
@@ -154,6 +155,7 @@ impl<'lab> BootMachine<'lab> {
             kernel: kernel.to_owned(),
             machine: Machine::of(image, preset(disk)?)?,
             is_traced: false,
+            memory_mib: None,
         };
         machine.prepare(setup)?;
         Ok(machine)
@@ -167,6 +169,7 @@ impl<'lab> BootMachine<'lab> {
             kernel: self.kernel.clone(),
             machine: self.machine.copy()?,
             is_traced: self.is_traced,
+            memory_mib: self.memory_mib,
         })
     }
 
@@ -213,16 +216,24 @@ impl<'lab> BootMachine<'lab> {
         self.is_traced = is_traced;
     }
 
+    /// From now on it has so much memory.
+    pub fn set_memory_mib(&mut self, size_mib: u32) {
+        self.memory_mib = Some(size_mib);
+    }
+
     /// Boots it; `word` is the value of `foreread.boot` on the kernel's command line, or `usual`
     /// for none.
     pub fn boot(&self, word: &str) -> Result<Booted, GuestError> {
-        let outcome = Guest::new(self.lab, &self.kernel)?
+        let mut guest = Guest::new(self.lab, &self.kernel)?
             .file(&self.foreread, "foreread")
             .machine(&self.machine)
             .command_line(&self.command_line(word))
             .time_limit(TIME_LIMIT)
-            .script(SCRIPT)
-            .run()?;
+            .script(SCRIPT);
+        if let Some(size_mib) = self.memory_mib {
+            guest = guest.memory_mib(size_mib);
+        }
+        let outcome = guest.run()?;
         let status = document(&outcome, "status.json")?;
         let boots = status["boots"].as_array();
         let begun = outcome.points.iter().find(|point| point.name == "begin");

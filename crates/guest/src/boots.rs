@@ -43,6 +43,9 @@ pub struct BootsArguments {
     /// The foreread to test; by default the one beside this program.
     #[arg(long, value_name = "FILE")]
     foreread: Option<PathBuf>,
+    /// The machine's memory; 2,048 MiB by default.
+    #[arg(long, value_name = "MIB")]
+    memory: Option<u32>,
     /// Trace each boot, for `foreread boot chart`. That takes time of the boot.
     #[arg(long)]
     trace: bool,
@@ -71,6 +74,9 @@ pub fn boots(arguments: &BootsArguments) -> Result<ExitCode, GuestError> {
     };
     let mut machine = BootMachine::new(&lab, &foreread, kernel, disk, setup)?;
     machine.set_traced(arguments.trace);
+    if let Some(size_mib) = arguments.memory {
+        machine.set_memory_mib(size_mib);
+    }
     for (number, word) in arguments.words.iter().enumerate() {
         let (word, disk) = word.split_once('/').unwrap_or((word, disk.as_str()));
         machine.set_disk(disk)?;

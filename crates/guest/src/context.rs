@@ -24,7 +24,7 @@ pub struct Context<'lab> {
     pub seed: u64,
     /// How check-kernel looks at the page cache: some of `check_kernel::WAYS`.
     pub ways: Vec<String>,
-    /// Boots of each kind in `boot`.
+    /// Boots of each kind in the cases of whole boots.
     pub boots: u32,
     /// The Debian package and its file name, if it is built.
     pub package: Option<(PathBuf, String)>,

@@ -44,7 +44,7 @@ pub struct MatrixArguments {
     #[arg(long = "by", value_name = "WAY", value_delimiter = ',', value_parser = WAYS,
           default_values = WAYS)]
     ways: Vec<String>,
-    /// Boots of each kind in `boot`; their medians count.
+    /// Boots of each kind in `boot`, `first-boot` and `small-memory`; their medians count.
     #[arg(long, value_name = "N", default_value_t = 5)]
     boots: u32,
     /// The foreread to test; by default the one beside this program.

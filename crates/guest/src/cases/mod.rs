@@ -15,6 +15,7 @@ mod layers;
 mod package;
 pub mod programs;
 mod refusals;
+mod small_memory;
 mod stat;
 mod watch;
 
@@ -48,7 +49,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 14] = [
+pub const CASES: [&Case; 15] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -61,6 +62,7 @@ pub const CASES: [&Case; 14] = [
     &package::CASE,
     &boot::CASE,
     &first_boot::CASE,
+    &small_memory::CASE,
     &cold_start::CASE,
     &check_kernel::CASE,
 ];
