@@ -16,8 +16,8 @@ pub const CASE: Case = Case {
 };
 
 const MEMORY_MIB: u32 = 512;
-/// Bytes that a replayed boot may read, over those of one without. A page that was pushed out before
-/// its use is read twice.
+/// Bytes that a replayed boot may read, over those of one without. A page that was pushed out
+/// before its use is read twice.
 const BYTES_MAX: f64 = 1.05;
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
