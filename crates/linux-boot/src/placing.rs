@@ -58,8 +58,8 @@ pub fn place(profile: &Profile, root: &Path) -> (Profile, Fit) {
     (placed, fit)
 }
 
-/// What is read of the device of the file system at `root`, and of the disk that it is on, whatever
-/// is on them.
+/// Both ends of the device of the file system at `root`, and of the disk that it is a partition of.
+/// `None` where the file system can't be looked at.
 fn ends_of_devices(root: &Path) -> Option<Vec<DevicePages>> {
     let own = device_of(&fs::metadata(root).ok()?);
     let devices = [(Some(own), false), (disk_of_partition(own), true)];
@@ -78,8 +78,8 @@ fn device_of(metadata: &fs::Metadata) -> Device {
     }
 }
 
-/// What the directories of the file system at `root` say of the paths of a profile; `None` where
-/// they can't be read from its device.
+/// Finds the paths of a profile in the directories of the file system at `root`. `None` where these
+/// can't be read from its device.
 fn on_device(profile: &Profile, root: &Path) -> Option<Vec<Answer>> {
     const ROOT_INODE: u64 = 2;
     let metadata = fs::metadata(root).ok()?;
@@ -179,21 +179,22 @@ fn found(path: &[u8], root: &Path) -> Option<Found> {
     })
 }
 
-/// What of a shipped profile is on this system. An initramfs moves `/proc`, `/sys` and `/dev`,
-/// which are needed for it: this process must have entered the root file system.
+/// The part of a shipped profile that is on this system. An initramfs moves `/proc`, `/sys` and
+/// `/dev`, which are needed for it: this process must have entered the root file system.
 pub(crate) struct Placed {
     pub profile: Profile,
     pub fit: Fit,
 }
 
-/// Places what of a shipped profile is needed first, as much as the first stage of a replay has.
+/// Places the part of a shipped profile that is needed first: as much as the first stage of a
+/// replay has.
 pub(crate) fn place_first(shipped: &Profile) -> (Profile, ToPlace) {
     let (first, rest) = split_by_need(shipped, FIRST_STAGE_ITEMS);
     let (profile, fit) = place(&first, Path::new("/"));
     (profile, ToPlace { rest, fit })
 }
 
-/// What of a shipped profile is needed later.
+/// The part of a shipped profile that is needed later.
 pub(crate) struct ToPlace {
     rest: Profile,
     /// That of what was placed before.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Blocks that a disk must fetch from elsewhere before it can read them for the first time, as a
-//! cloud volume that was restored from a snapshot does.
+//! Blocks that a disk must fetch from elsewhere before it reads them for the first time. A cloud
+//! volume that was restored from a snapshot has such blocks.
 //!
 //! In: the bytes of a request, and when the disk turns to it. Out: when all of its blocks are
 //! there. A block is fetched once. Fetches begin in the order of their requests. The parameters
