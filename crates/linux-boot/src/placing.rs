@@ -36,6 +36,15 @@ const THREADS: usize = 16;
 /// asked about all other paths.
 #[must_use]
 pub fn place(profile: &Profile, root: &Path) -> (Profile, Fit) {
+    let (mut placed, fit) = place_paths(profile, root);
+    // An image may come to a larger device.
+    if root == Path::new("/") {
+        placed.devices = ends_of_devices(root).unwrap_or_default();
+    }
+    (placed, fit)
+}
+
+fn place_paths(profile: &Profile, root: &Path) -> (Profile, Fit) {
     let answers = on_device(profile, root);
     let answer = |id: NodeId| answers.as_ref().and_then(|all| all.get(id.0 as usize));
     let mut to_ask = Vec::new();
@@ -50,12 +59,7 @@ pub fn place(profile: &Profile, root: &Path) -> (Profile, Fit) {
         }
     }
     found.extend(look_up(&to_ask, root));
-    let (mut placed, fit) = placed(profile, |path| found.get(path).copied());
-    // An image may come to a larger device.
-    if root == Path::new("/") {
-        placed.devices = ends_of_devices(root).unwrap_or_default();
-    }
-    (placed, fit)
+    placed(profile, |path| found.get(path).copied())
 }
 
 /// Both ends of the device of the file system at `root`, and of the disk that it is a partition of.
@@ -208,7 +212,8 @@ impl ToPlace {
     /// read.
     pub fn start(self) -> Option<JoinHandle<Placed>> {
         let place = move || {
-            let (profile, fit) = place(&self.rest, Path::new("/"));
+            // The ends of devices came with the first part.
+            let (profile, fit) = place_paths(&self.rest, Path::new("/"));
             let fit = self.fit.and(fit);
             Placed { profile, fit }
         };
