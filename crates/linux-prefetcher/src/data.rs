@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::PoisonError;
 
 use foreread_prefetch::order::{Piece, Queue, Service, Windows};
+use foreread_prefetch::pace::READ_BYTES_MAX;
 use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::{NodeId, PAGE_BYTES, PagesOf};
 use foreread_sys::cache::{has_cachestat, missing_by_map, missing_ranges};
@@ -16,7 +17,7 @@ use rustix::fs::{Advice, FileType, fadvise, fstat};
 use rustix::process::{Uid, geteuid};
 
 use super::is_shrunk;
-use super::pump::{self, Pump, READ_BYTES_MAX};
+use super::pump::{self, Pump};
 use super::targets::Target;
 use super::under_way::Shared;
 

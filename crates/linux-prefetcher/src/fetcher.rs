@@ -9,20 +9,17 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-use foreread_prefetch::ext4::{Extent, merge_extents};
+use foreread_prefetch::ext4::{Extent, READ_THROUGH_BYTES_MAX, merge_extents};
 use foreread_prefetch::order::Service;
+use foreread_prefetch::pace::READ_BYTES_MAX;
 use foreread_profile::PAGE_BYTES;
 use foreread_sys::block_device::BlockDevice;
 use foreread_sys::cache::{cached_pages, missing_ranges};
 use foreread_sys::uring::Finished;
 use rustix::fs::{Advice, fadvise};
 
-use super::pump::{self, Pump, READ_BYTES_MAX};
+use super::pump::{self, Pump};
 use super::under_way::Shared;
-
-/// Gaps in metadata that are read through: about what a slow stick (1.2 ms a request, 25 MB/s)
-/// transfers in the time of a request.
-const GAP_BYTES_MAX: u64 = 16 * 1024;
 
 /// Gaps that a disk with a head reads through, where that is asked for: about what it transfers in
 /// a fifth of a seek.
@@ -73,7 +70,7 @@ pub(super) struct Fetcher<'a> {
 
 /// What is read for these extents: gaps are read through, wider ones on a disk with a head.
 pub(super) fn merged(extents: &[Extent], has_head: bool) -> Vec<Extent> {
-    let merged = merge_extents(extents.to_vec(), GAP_BYTES_MAX);
+    let merged = merge_extents(extents.to_vec(), READ_THROUGH_BYTES_MAX);
     match has_head {
         true => widened(merged),
         false => merged,
@@ -201,7 +198,7 @@ impl<'a> Fetcher<'a> {
 
     /// Extents to read in order to have these: those that weren't fetched yet, merged.
     fn unread(&mut self, extents: &[Extent]) -> io::Result<Vec<Extent>> {
-        let mut merged = merge_extents(extents.to_vec(), GAP_BYTES_MAX);
+        let mut merged = merge_extents(extents.to_vec(), READ_THROUGH_BYTES_MAX);
         merged.retain(|one| self.fetched.get(&one.offset_bytes) != Some(&one.length_bytes));
         let Some(neighbours) = &self.shared.with_neighbours else {
             self.place_head(&merged)?;

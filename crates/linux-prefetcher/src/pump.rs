@@ -3,31 +3,17 @@
 
 use std::io;
 use std::os::fd::{AsFd, RawFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use foreread_prefetch::pace::{BATCH_READS_MAX, Pace, READ_BYTES_MAX, READ_BYTES_MIN, READS_MAX};
 use foreread_prefetch::proof::Allowance;
-use foreread_sys::uring::{BATCH_READS_MAX, BatchReader, Finished};
+use foreread_sys::uring::{BatchReader, Finished};
 
 use super::under_way::Shared;
-
-/// Largest single read. The kernel reads at most this much ahead at once in any case, and a FUSE or
-/// NFS server gets 1 MiB at most.
-pub(super) const READ_BYTES_MAX: u32 = 1 << 20;
-/// Reads are cut to pieces of this size at least, however little may be under way.
-const READ_BYTES_MIN: u64 = 128 << 10;
-const READS_MAX: u32 = 512;
 
 /// Reads under way at once without io_uring: enough for the queue of most devices, and little
 /// memory.
 const THREADS: usize = 16;
-
-/// Bytes under way: what the device delivers in [`AHEAD`], so that a read of the program itself
-/// waits no longer than that behind ours. Without proof that the program needs ours, a guard allows
-/// less.
-const UNDER_WAY_BYTES_MIN: u64 = 1 << 20;
-const UNDER_WAY_BYTES_START: u64 = 4 << 20;
-const UNDER_WAY_BYTES_MAX: u64 = 16 << 20;
-const AHEAD: Duration = Duration::from_millis(40);
 
 /// The reader of one thread, kept from one plan to the next.
 pub(super) struct Reader<T> {
@@ -40,12 +26,11 @@ pub(super) struct Pump<'a, T> {
     reader: BatchReader<T>,
     shared: &'a Shared,
     queued_bytes: u64,
-    under_way_bytes_max: u64,
-    /// What a guard allowed when it was asked last.
+    pace: Pace,
+    /// What a guard allowed when it was asked last. Without proof that the program needs ours, that
+    /// is less than the pace.
     allowance: Allowance,
-    is_filled: bool,
-    arrived_bytes: u64,
-    since: Instant,
+    started: Instant,
 }
 
 impl<'a, T> Pump<'a, T> {
@@ -59,11 +44,9 @@ impl<'a, T> Pump<'a, T> {
             },
             shared,
             queued_bytes: 0,
-            under_way_bytes_max: UNDER_WAY_BYTES_START,
+            pace: Pace::new(0),
             allowance: shared.allowance(),
-            is_filled: false,
-            arrived_bytes: 0,
-            since: Instant::now(),
+            started: Instant::now(),
         })
     }
 
@@ -74,13 +57,12 @@ impl<'a, T> Pump<'a, T> {
 
     /// From now on as much is under way as there may ever be, however long it takes.
     pub fn fill(&mut self) {
-        self.under_way_bytes_max = UNDER_WAY_BYTES_MAX;
-        self.is_filled = true;
+        self.pace.fill();
     }
 
     /// Whether it is so.
     pub fn is_filled(&self) -> bool {
-        self.is_filled
+        self.pace.is_full()
     }
 
     /// Largest single read now.
@@ -102,7 +84,7 @@ impl<'a, T> Pump<'a, T> {
         self.reader.queue(fd, offset_bytes, length_bytes, token);
         self.shared.tally.add(|t| &t.reads, 1);
         self.queued_bytes += u64::from(length_bytes);
-        let under_way_bytes_max = self.under_way_bytes_max.min(self.allowance.bytes);
+        let under_way_bytes_max = self.pace.under_way_bytes_max().min(self.allowance.bytes);
         let reads_max = (self.allowance.reads as usize).min(READS_MAX as usize);
         let batch_reads_max = (reads_max / 2).clamp(1, BATCH_READS_MAX);
         let full =
@@ -142,7 +124,7 @@ impl<'a, T> Pump<'a, T> {
             arrived += arrived_bytes(&finished);
             done(finished);
         })?;
-        self.arrived_bytes += arrived;
+        self.arrived(arrived);
         self.queued_bytes = 0;
         Ok(!shared.stopped())
     }
@@ -153,17 +135,13 @@ impl<'a, T> Pump<'a, T> {
             arrived += arrived_bytes(&finished);
             done(finished);
         })?;
-        self.arrived_bytes += arrived;
-        let elapsed = self.since.elapsed();
-        if elapsed >= AHEAD && !self.is_filled {
-            let per_ahead = u128::from(self.arrived_bytes) * AHEAD.as_nanos() / elapsed.as_nanos();
-            self.under_way_bytes_max = u64::try_from(per_ahead)
-                .unwrap_or(u64::MAX)
-                .clamp(UNDER_WAY_BYTES_MIN, UNDER_WAY_BYTES_MAX);
-            self.arrived_bytes = 0;
-            self.since = Instant::now();
-        }
+        self.arrived(arrived);
         Ok(())
+    }
+
+    fn arrived(&mut self, bytes: u64) {
+        let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.pace.arrived(bytes, now_ns);
     }
 
     /// Waits for everything; `false` when told to stop before.

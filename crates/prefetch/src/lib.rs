@@ -6,6 +6,7 @@ pub mod budget;
 pub mod ext4;
 pub mod helper;
 pub mod order;
+pub mod pace;
 pub mod plan;
 pub mod proof;
 pub mod stages;

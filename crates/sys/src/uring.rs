@@ -25,10 +25,6 @@ use crate::queued_read::QueuedRead;
 use crate::read_hints;
 use crate::read_pool::ReadPool;
 
-/// Reads in one submission. The kernel flushes a plug at 32 requests; neighbours that merge count
-/// as one, so more reads than that still go out together.
-pub const BATCH_READS_MAX: usize = 64;
-
 /// One finished read.
 #[derive(Debug)]
 pub struct Finished<T> {
@@ -425,8 +421,9 @@ fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
 /// # Errors
 /// As [`BatchReader::new`].
 pub fn make_ring() -> io::Result<()> {
-    let reads_max = u32::try_from(BATCH_READS_MAX).unwrap_or(u32::MAX);
-    BatchReader::<()>::new(reads_max, 4096).map(drop)
+    /// As many as the replay submits together.
+    const READS_MAX: u32 = 64;
+    BatchReader::<()>::new(READS_MAX, 4096).map(drop)
 }
 
 #[cfg(test)]

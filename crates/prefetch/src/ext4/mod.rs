@@ -47,7 +47,7 @@ mod survey;
 
 pub use directory::{DirectoryEntry, directory_entries};
 pub use error::{BlockReadError, Ext4Error};
-pub use extent::{Extent, merge_extents};
+pub use extent::{Extent, READ_THROUGH_BYTES_MAX, merge_extents};
 pub use inode::{FileType, Inode, InodeFlags, Mapping, parse_inode};
 pub use layout::{PhysicalRange, WHOLE_FILE, physical_ranges};
 pub use names::{Answer, Name, find_names};
