@@ -16,7 +16,8 @@ use std::ops::Range;
 use std::time::Instant;
 
 use foreread_prefetch::ext4::{
-    Extent, FileType, Geometry, Limits, Survey, WHOLE_FILE, Wanted, merge_extents,
+    DIRECTORY_BYTES_MAX, Extent, FileType, Geometry, Limits, Survey, WHOLE_FILE, Wanted,
+    merge_extents,
 };
 use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::{NodeId, NodeKind};
@@ -24,10 +25,6 @@ use foreread_sys::block_device::BlockDevice;
 
 use super::fetcher::{Fetcher, ask_for, moved_head};
 use super::neighbours::Neighbours;
-
-/// A directory up to this size is read whole. Of a larger one that was only looked into, lookups
-/// read single blocks, so they are left to the kernel.
-pub(super) const DIRECTORY_BYTES_MAX: u64 = 1 << 20;
 
 /// Tables that are read at once, and blocks of directories: what a disk delivers in 130 ms, or in
 /// the time of 25 seeks.

@@ -28,7 +28,7 @@ mod pump;
 mod raw;
 mod report;
 mod sweep;
-mod targets;
+pub mod targets;
 mod under_way;
 pub mod warm;
 

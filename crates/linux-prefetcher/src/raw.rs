@@ -9,16 +9,15 @@
 use std::io;
 
 use foreread_prefetch::ext4::{
-    Extent, FileType, Geometry, Inode, Limits, Survey, WHOLE_FILE, Wanted, merge_extents,
+    Extent, Geometry, Limits, Survey, is_recorded, merge_extents, pieces_of, wanted_of,
 };
 use foreread_prefetch::order::{Piece, Service};
 use foreread_prefetch::plan::ReadPlan;
 use foreread_prefetch::stages::Stage;
-use foreread_profile::{Identity, NodeId, NodeKind, Uses};
+use foreread_profile::{NodeId, NodeKind};
 use foreread_sys::block_device::{BlockDevice, has_head};
 
 use super::beside;
-use super::beside::DIRECTORY_BYTES_MAX;
 use super::device_pages::DeviceExtents;
 use super::fetcher::Fetcher;
 use super::pump;
@@ -74,7 +73,10 @@ pub(super) fn metadata(
         let nodes = &stage.nodes;
         beside::fetch(plan, nodes, &geometry, &device, &mut fetcher, known)?;
     }
-    let wanted = stage.nodes.iter().filter_map(|id| wanted(plan, stage, *id));
+    let wanted = stage
+        .nodes
+        .iter()
+        .filter_map(|id| wanted_of(plan, stage, *id));
     let mut survey = Survey::new(&geometry, wanted, Limits::default());
     while !survey.is_finished() && !shared.stopped() {
         fetcher.fetch(&survey.next_extents())?;
@@ -94,7 +96,8 @@ pub(super) fn metadata(
         let Some(node) = plan.node(*id) else {
             continue;
         };
-        let Some(inode) = (surveyed.inode.ok()).filter(|i| is_same(node.kind, &node.identity, i))
+        let Some(inode) =
+            (surveyed.inode.ok()).filter(|i| is_recorded(node.kind, &node.identity, i))
         else {
             found.unplaced.push(*id);
             continue;
@@ -102,7 +105,7 @@ pub(super) fn metadata(
         blocks.extend(inode.metadata_extents(&geometry));
         let stage_pages: u64 = stage.ranges(plan, *id).map(|range| range.pages).sum();
         if node.kind == NodeKind::File && stage_pages > 0 {
-            let placed = pieces(plan, stage, *id, &inode, &geometry);
+            let placed = pieces_of(plan, stage, *id, &inode, &geometry);
             if placed.is_empty() {
                 // The file would not be opened, so it would not be checked whether it's still the
                 // one that was recorded.
@@ -119,60 +122,4 @@ pub(super) fn metadata(
     found.service = fetcher.service();
     *kept = fetcher.into_reader();
     Ok(found)
-}
-
-fn wanted(plan: &ReadPlan, stage: &Stage, id: NodeId) -> Option<Wanted> {
-    let node = plan.node(id)?;
-    let pages = match node.kind {
-        NodeKind::File => stage
-            .ranges(plan, id)
-            .map(|range| range.start_page..range.end_page())
-            .collect(),
-        NodeKind::Directory
-            if node.uses.contains(Uses::LISTED)
-                || node.identity.size_bytes <= DIRECTORY_BYTES_MAX =>
-        {
-            vec![WHOLE_FILE]
-        }
-        _ => Vec::new(),
-    };
-    Some(Wanted {
-        inode: node.identity.inode,
-        pages,
-    })
-}
-
-/// Whether the inode is still the one that was recorded. Content may have changed in place.
-fn is_same(kind: NodeKind, identity: &Identity, inode: &Inode) -> bool {
-    let kind_matches = matches!(
-        (kind, inode.file_type),
-        (NodeKind::File, FileType::Regular)
-            | (NodeKind::Directory, FileType::Directory)
-            | (NodeKind::Symlink, FileType::Symlink)
-    );
-    let generation_matches = identity.generation == 0 || identity.generation == inode.generation;
-    kind_matches && generation_matches && inode.links > 0
-}
-
-fn pieces(
-    plan: &ReadPlan,
-    stage: &Stage,
-    id: NodeId,
-    inode: &Inode,
-    geometry: &Geometry,
-) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    for range in stage.ranges(plan, id) {
-        let pages = std::slice::from_ref(&(range.start_page..range.end_page())).to_vec();
-        for place in inode.physical_ranges(geometry, &pages) {
-            pieces.push(Piece {
-                node: id,
-                start_page: place.file_page,
-                pages: place.pages,
-                need_ns: range.need_ns,
-                place_bytes: place.offset_bytes,
-            });
-        }
-    }
-    pieces
 }

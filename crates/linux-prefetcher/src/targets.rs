@@ -13,22 +13,26 @@ use foreread_profile::{NodeId, NodeKind};
 use foreread_sys::mounts::Mounts;
 
 /// One file system and the nodes on it.
-pub(super) struct Target {
+pub struct Target {
+    /// Its type as in mountinfo, such as `ext4`.
     pub fs_type: Vec<u8>,
+    /// Number of its device.
     pub major: u32,
+    /// See `major`.
     pub minor: u32,
+    /// Where it is mounted.
     pub mount_point: PathBuf,
     /// Nodes that exist, parents first.
     pub nodes: Vec<NodeId>,
     /// Whether it is asked directly. Else a helper process asks it: it may never answer.
     pub is_local: bool,
     /// Whether its metadata has been read.
-    pub metadata_done: AtomicBool,
+    pub(super) metadata_done: AtomicBool,
 }
 
 impl Target {
     /// Its superblock.
-    pub fn superblock(&self) -> Superblock {
+    pub(super) fn superblock(&self) -> Superblock {
         Superblock {
             device: Device {
                 major: self.major,
@@ -40,13 +44,14 @@ impl Target {
     }
 
     /// Whether its files lie on other file systems, which hold its metadata too.
-    pub fn is_stacked(&self) -> bool {
+    pub(super) fn is_stacked(&self) -> bool {
         self.fs_type == b"overlay"
     }
 }
 
 /// Sorts the nodes of a plan by file system; those in memory are left out.
-pub(super) fn of_plan(plan: &ReadPlan, mounts: &Mounts) -> Vec<Target> {
+#[must_use]
+pub fn of_plan(plan: &ReadPlan, mounts: &Mounts) -> Vec<Target> {
     let mut top_of: Vec<Option<usize>> = vec![None; plan.len()];
     let points = || {
         mounts

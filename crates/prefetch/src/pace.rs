@@ -88,7 +88,11 @@ mod tests {
         let mut pace = Pace::new(5);
         assert_eq!(pace.under_way_bytes_max(), 4 << 20);
         pace.arrived(1 << 20, 5 + AHEAD_NS - 1);
-        assert_eq!(pace.under_way_bytes_max(), 4 << 20, "it is too early to tell");
+        assert_eq!(
+            pace.under_way_bytes_max(),
+            4 << 20,
+            "it is too early to tell"
+        );
         pace.arrived(5 << 20, 5 + 2 * AHEAD_NS);
         assert_eq!(pace.under_way_bytes_max(), 3 << 20);
         // Only what came since counts.

@@ -10,6 +10,7 @@ const FLAG_UNKNOWN: u32 = 0x2;
 const FLAG_DELALLOC: u32 = 0x4;
 const FLAG_INLINE: u32 = 0x200;
 const FLAG_UNWRITTEN: u32 = 0x800;
+const FLAG_SHARED: u32 = 0x2000;
 const EXTENTS: usize = 32;
 
 #[repr(C)]
@@ -44,6 +45,8 @@ pub struct Run {
     pub place_bytes: u64,
     /// Length in bytes.
     pub length_bytes: u64,
+    /// Whether they belong to another file, too.
+    pub is_shared: bool,
 }
 
 /// The runs that cover a part of a file, in order; at most `runs_max`. Holes, preallocated space
@@ -85,6 +88,7 @@ pub fn runs(
                     offset_bytes: extent.logical,
                     place_bytes: extent.physical,
                     length_bytes: extent.length,
+                    is_shared: extent.flags & FLAG_SHARED != 0,
                 });
             }
             if extent.flags & FLAG_LAST != 0 {

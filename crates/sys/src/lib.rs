@@ -12,6 +12,8 @@ pub mod clock;
 mod descriptors;
 pub mod fanotify;
 pub mod fiemap;
+pub mod file_flags;
+pub mod fsmap;
 pub mod generation;
 pub mod handle;
 pub mod helper_process;

@@ -33,6 +33,14 @@ pub enum FileType {
 pub struct InodeFlags(pub u32);
 
 impl InodeFlags {
+    /// It can't be changed.
+    pub const IMMUTABLE: Self = Self(0x10);
+    /// It can only grow.
+    pub const APPEND: Self = Self(0x20);
+    /// Changes of its content go through the journal.
+    pub const JOURNAL_DATA: Self = Self(0x4000);
+    /// Its content is accessed without the page cache.
+    pub const DAX: Self = Self(0x200_0000);
     /// Its content is encrypted.
     pub const ENCRYPT: Self = Self(0x800);
     /// A directory with a hash index.
