@@ -13,6 +13,7 @@ use crate::alone::Failed;
 use crate::apply::args::{ApplyArguments, RollbackArguments, StatusArguments};
 use crate::boot::args::BootArguments;
 use crate::explain::args::ExplainArguments;
+use crate::layout::args::LayoutArguments;
 use crate::package::args::PackageArguments;
 use crate::probe::args::ProbeArguments;
 use crate::stat::args::StatArguments;
@@ -50,6 +51,8 @@ pub enum Verb {
     Merge(MergeArguments),
     /// Record a boot, and replay it ahead of later ones.
     Boot(BootArguments),
+    /// Show where the files of a profile lie on the disk, and plan where they should lie.
+    Layout(LayoutArguments),
     /// Watch live reads, and read ahead of them better than the kernel does.
     Watch(WatchArguments),
     /// Count live what becomes of pages that are read ahead.

@@ -16,6 +16,7 @@ mod device_state;
 mod doctor;
 mod explain;
 mod helper;
+mod layout;
 mod left_alone;
 mod merge;
 mod output;
@@ -97,6 +98,7 @@ fn run(verb: &Verb) -> Result<ExitCode> {
         Verb::Merge(arguments) => merge::merge(arguments),
         Verb::Sim(arguments) => sim::sim(arguments),
         Verb::Boot(arguments) => boot::boot(arguments),
+        Verb::Layout(arguments) => layout::layout(arguments),
         Verb::Advise(arguments) => advise::advise(arguments),
         Verb::Analyze(arguments) => analyze::analyze(arguments),
         Verb::Trace(arguments) => trace::trace(arguments),

@@ -63,7 +63,7 @@ impl Shown {
 }
 
 /// A file, or else the name of one in the store.
-fn of_name(profile: &Path) -> PathBuf {
+pub fn of_name(profile: &Path) -> PathBuf {
     let is_name = profile.components().count() == 1;
     let stored = Store::find().map(|store| store.directory().join(profile));
     match stored {
@@ -72,7 +72,7 @@ fn of_name(profile: &Path) -> PathBuf {
     }
 }
 
-fn of_program(command: &[OsString]) -> Result<PathBuf> {
+pub fn of_program(command: &[OsString]) -> Result<PathBuf> {
     // `--program -- CMD`, as one types it for `run`.
     let command = match command {
         [dashes, rest @ ..] if dashes == "--" => rest,

@@ -3,6 +3,8 @@
 
 use std::fmt::{Display, Write as _};
 
+use crate::axes::rounded;
+
 /// Style that all pictures share: background, plot, text and grid, for light and dark.
 const STYLE: &str = "
 :root { color-scheme: light dark }
@@ -96,6 +98,44 @@ impl Svg {
     fn close(&mut self, name: &str) {
         let _ = writeln!(self.text, "</{name}>");
     }
+}
+
+/// Begins a group that is moved by so much.
+pub fn group(svg: &mut Svg, x: f64, y: f64) {
+    let translate = format!("translate({} {})", rounded(x), rounded(y));
+    svg.begin("g", &[("transform", &translate)]);
+}
+
+/// A rectangle, with a title for whoever points at it.
+pub fn rect(svg: &mut Svg, class: &str, at: (f64, f64), size: (f64, f64), title: Option<&str>) {
+    let [x, y, width, height] = [at.0, at.1, size.0, size.1].map(rounded);
+    let place: [(&str, &dyn Display); 5] = [
+        ("class", &class),
+        ("x", &x),
+        ("y", &y),
+        ("width", &width),
+        ("height", &height),
+    ];
+    match title {
+        None => svg.empty("rect", &place),
+        Some(title) => {
+            svg.begin("rect", &place);
+            svg.line("title", &[], title);
+            svg.end();
+        }
+    }
+}
+
+/// A line of text.
+pub fn label(svg: &mut Svg, at: (f64, f64), anchor: &str, class: &str, text: &str) {
+    let [x, y] = [at.0, at.1].map(rounded);
+    let place: [(&str, &dyn Display); 4] = [
+        ("class", &class),
+        ("x", &x),
+        ("y", &y),
+        ("text-anchor", &anchor),
+    ];
+    svg.line("text", &place, text);
 }
 
 /// Foreign text as XML, and as HTML.

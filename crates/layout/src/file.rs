@@ -147,6 +147,12 @@ impl FileOnDisk {
         lengths.fold(0, u64::saturating_add)
     }
 
+    /// How many pieces the wanted bytes are in, if the file is read from its beginning to its end.
+    #[must_use]
+    pub fn fragments(&self) -> u64 {
+        fragments(self.wanted_runs().map(|(run, _)| run))
+    }
+
     /// When the first wanted page is needed; `None` when none is.
     #[must_use]
     pub fn first_need_ns(&self) -> Option<u64> {

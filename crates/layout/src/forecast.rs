@@ -25,6 +25,56 @@ pub struct Device {
 }
 
 impl Device {
+    /// A disk with a head, from the mean time of a random small read. The shape of its seeks is that
+    /// of a 7,200 rpm disk: of the mean, a part goes into the shortest seek and half a turn, and the
+    /// rest grows with the distance.
+    #[must_use]
+    pub fn with_head(
+        read_ns: u64,
+        bandwidth_bytes_per_s: u64,
+        capacity_bytes: u64,
+        request_bytes_max: u64,
+    ) -> Self {
+        let mut disk = DiskParameters::preset("hdd").unwrap_or_else(DiskParameters::instant);
+        let model = Self {
+            disk: disk.clone(),
+            request_bytes_max,
+        };
+        let scaled = |ns: u64| {
+            let scaled = u128::from(ns) * u128::from(read_ns) / u128::from(model.seek_ns().max(1));
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        };
+        disk.seek_min_ns = scaled(disk.seek_min_ns);
+        disk.half_turn_ns = scaled(disk.half_turn_ns);
+        disk.seek_span_ns = scaled(disk.seek_span_ns);
+        disk.bandwidth_bytes_per_s = bandwidth_bytes_per_s.max(1);
+        disk.capacity_bytes = capacity_bytes;
+        Self {
+            disk,
+            request_bytes_max,
+        }
+    }
+
+    /// A disk without a head, from the time of a small read, the number of reads that it serves at
+    /// once, and its bandwidth.
+    #[must_use]
+    pub fn without_head(
+        read_ns: u64,
+        reads_at_once: u64,
+        bandwidth_bytes_per_s: u64,
+        request_bytes_max: u64,
+    ) -> Self {
+        let mut disk = DiskParameters::instant();
+        disk.model = DiskModel::Parallel;
+        disk.latency_ns = read_ns;
+        disk.parallel_requests = reads_at_once.max(1);
+        disk.bandwidth_bytes_per_s = bandwidth_bytes_per_s.max(1);
+        Self {
+            disk,
+            request_bytes_max,
+        }
+    }
+
     /// Whether order and place matter for more than the merging of requests.
     #[must_use]
     pub fn has_head(&self) -> bool {
@@ -346,6 +396,18 @@ mod tests {
         let one = forecast(&nvme, &[], pieces(1)).time_ns;
         let many = forecast(&nvme, &[], pieces(64)).time_ns;
         assert!(many < 4 * one, "{many} {one}");
+    }
+
+    #[test]
+    fn a_measured_disk_seeks_as_long_as_was_measured() {
+        let twice = Device::with_head(20_000_000, 50_000_000, 1 << 40, 1 << 20);
+        assert!(twice.seek_ns().abs_diff(20_000_000) < 10, "{}", twice.seek_ns());
+        let preset = device("hdd");
+        let same = Device::with_head(preset.seek_ns(), 120_000_000, 1 << 30, 1 << 20);
+        assert_eq!(same, preset);
+        let usb = Device::without_head(1_200_000, 1, 25_000_000, 1 << 20);
+        let one = forecast(&usb, &[], vec![piece(0, 0, 1)]).time_ns;
+        assert_eq!(one, forecast(&device("usb"), &[], vec![piece(0, 0, 1)]).time_ns);
     }
 
     #[test]

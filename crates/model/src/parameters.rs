@@ -134,12 +134,21 @@ impl DiskParameters {
             },
             "nvme" => parallel(90_000, 64, 1_500_000_000),
             "nfs" => parallel(1_000_000, 64, 1_000_000_000),
-            "instant" => Self {
-                model: DiskModel::Instant,
-                ..parallel(0, 64, u64::MAX)
-            },
+            "instant" => Self::instant(),
             _ => return None,
         })
+    }
+
+    /// A disk whose requests are done when they arrive.
+    #[must_use]
+    pub fn instant() -> Self {
+        Self {
+            model: DiskModel::Instant,
+            latency_ns: 0,
+            parallel_requests: 64,
+            bandwidth_bytes_per_s: u64::MAX,
+            ..Self::hdd()
+        }
     }
 
     /// A 7200 rpm disk. The fields of the other model are such that a switch of `model` alone

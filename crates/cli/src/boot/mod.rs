@@ -14,8 +14,10 @@ mod status;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use foreread_boot::Stored;
 use foreread_linux_boot::StateDirectory;
+use foreread_profile::{PhaseKind, Profile};
 
 use args::{BootArguments, BootVerb};
 
@@ -48,4 +50,23 @@ fn state_path(root: &Path) -> PathBuf {
 
 fn state_of(root: &Path) -> StateDirectory {
     StateDirectory::new(state_path(root))
+}
+
+/// The profile of the boot, of the system with this root.
+pub fn recorded(root: &Path) -> Result<Profile> {
+    match state_of(root).profile() {
+        (Some(profile), _) => Ok(profile),
+        (None, Stored::Unusable(why)) => bail!("{why}"),
+        (None, _) => bail!("no boot was recorded yet; see `foreread boot status`"),
+    }
+}
+
+/// The name of a part of a boot, as it is shown.
+pub const fn phase_name(phase: PhaseKind) -> &'static str {
+    match phase {
+        PhaseKind::Initramfs => "initramfs",
+        PhaseKind::Sysinit => "sysinit",
+        PhaseKind::Target => "target",
+        PhaseKind::Session => "session",
+    }
 }

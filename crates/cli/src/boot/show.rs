@@ -4,12 +4,12 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use foreread_boot::{FileNeed, Stored, UnitNeeds, file_needs, unit_needs};
-use foreread_profile::{PhaseKind, Profile};
+use foreread_boot::{FileNeed, UnitNeeds, file_needs, unit_needs};
+use foreread_profile::Profile;
 use serde::Serialize;
 
 use super::args::ShowArguments;
-use super::state_of;
+use super::{phase_name, recorded};
 use crate::output;
 use crate::table::{finished, table};
 use crate::text::{self, escaped};
@@ -54,12 +54,7 @@ struct FileJson {
 }
 
 pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
-    let (profile, stored) = state_of(&arguments.root).profile();
-    let profile = match (profile, stored) {
-        (Some(profile), _) => profile,
-        (None, Stored::Unusable(why)) => bail!("{why}"),
-        (None, _) => bail!("no boot was recorded yet; see `foreread boot status`"),
-    };
+    let profile = recorded(&arguments.root)?;
     let units = unit_needs(&profile);
     let files = match &arguments.unit {
         None => None,
@@ -155,13 +150,4 @@ fn human_files(profile: &Profile, files: &[FileNeed]) -> String {
         ]);
     }
     finished(rows, &[2, 3])
-}
-
-const fn phase_name(phase: PhaseKind) -> &'static str {
-    match phase {
-        PhaseKind::Initramfs => "initramfs",
-        PhaseKind::Sysinit => "sysinit",
-        PhaseKind::Target => "target",
-        PhaseKind::Session => "session",
-    }
 }

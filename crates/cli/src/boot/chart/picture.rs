@@ -13,7 +13,7 @@ use super::{Drawn, headline, sums};
 use crate::axes::{rounded, ticks};
 use crate::output;
 use crate::positions::Positions;
-use crate::svg::Svg;
+use crate::svg::{Svg, group, label, rect};
 
 const WIDTH: u32 = 1200;
 const LEFT: f64 = 250.0;
@@ -326,41 +326,6 @@ fn shortened(name: &str) -> String {
         }
         false => name.to_owned(),
     }
-}
-
-fn group(svg: &mut Svg, x: f64, y: f64) {
-    let translate = format!("translate({} {})", rounded(x), rounded(y));
-    svg.begin("g", &[("transform", &translate)]);
-}
-
-fn rect(svg: &mut Svg, class: &str, at: (f64, f64), size: (f64, f64), title: Option<&str>) {
-    let [x, y, width, height] = [at.0, at.1, size.0, size.1].map(rounded);
-    let place: [(&str, &dyn Display); 5] = [
-        ("class", &class),
-        ("x", &x),
-        ("y", &y),
-        ("width", &width),
-        ("height", &height),
-    ];
-    match title {
-        None => svg.empty("rect", &place),
-        Some(title) => {
-            svg.begin("rect", &place);
-            svg.line("title", &[], title);
-            svg.end();
-        }
-    }
-}
-
-fn label(svg: &mut Svg, at: (f64, f64), anchor: &str, class: &str, text: &str) {
-    let [x, y] = [at.0, at.1].map(rounded);
-    let place: [(&str, &dyn Display); 4] = [
-        ("class", &class),
-        ("x", &x),
-        ("y", &y),
-        ("text-anchor", &anchor),
-    ];
-    svg.line("text", &place, text);
 }
 
 #[cfg(test)]

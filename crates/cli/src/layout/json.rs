@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A layout for programs: `foreread.layout/1`, and a plan: `foreread.layout.plan/1`.
+//! `docs/layout.md` describes the fields.
+
+use std::collections::BTreeMap;
+
+use foreread_layout::{Forecast, Left, Move, PhaseAccount, Run, Why};
+use serde::Serialize;
+
+use super::{Laid, Layout, device};
+use crate::boot::phase_name;
+use crate::text::{escaped, escaped_path};
+
+/// `foreread.layout/1`.
+#[derive(Serialize)]
+pub struct ShowReport {
+    schema: &'static str,
+    /// The file of the profile, or "the boot".
+    profile: String,
+    file_systems: Vec<FileSystemReport>,
+}
+
+#[derive(Serialize)]
+struct FileSystemReport {
+    mount_point: String,
+    /// Number of the device, such as 8:1.
+    device: String,
+    fs_type: String,
+    has_head: bool,
+    /// Where the model of the device is from: given, measured or assumed.
+    model: &'static str,
+    /// What a seek takes, or, without a head, a request.
+    seek_ns: u64,
+    bandwidth_bytes_per_s: u64,
+    /// Whether the forecasts count what is read of the metadata.
+    counts_metadata: bool,
+    files: usize,
+    gone_files: u64,
+    /// Bytes in free runs; none where the file system doesn't tell.
+    free_bytes: Option<u64>,
+    phases: Vec<PhaseReport>,
+    now: ForecastReport,
+    after: ForecastReport,
+    is_worth_it: bool,
+    moves: usize,
+    moved_bytes: u64,
+    stays: Vec<StaysReport>,
+    /// With `--files`: each file, in the order of need.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    each: Option<Vec<FileReport>>,
+}
+
+/// What is read in a phase of a boot; of a program, all.
+#[derive(Serialize)]
+struct PhaseReport {
+    phase: Option<&'static str>,
+    files: u64,
+    bytes: u64,
+    /// Pieces, if each file is read by itself.
+    fragments: u64,
+    /// Separate places on the device.
+    places: u64,
+    span_bytes: u64,
+}
+
+/// What a replay takes.
+#[derive(Serialize)]
+struct ForecastReport {
+    time_ns: u64,
+    /// The part of it until all metadata is there.
+    metadata_ns: u64,
+    requests: u64,
+    seeks: u64,
+    bytes: u64,
+}
+
+/// Parts of files that stay, by reason.
+#[derive(Serialize)]
+struct StaysReport {
+    why: String,
+    parts: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct FileReport {
+    path: String,
+    need_ns: u64,
+    wanted_bytes: u64,
+    /// Of the wanted bytes: where they start on the device, in order of the file.
+    places: Vec<RunReport>,
+}
+
+/// Bytes that lie together.
+#[derive(Serialize)]
+struct RunReport {
+    offset_bytes: u64,
+    place_bytes: u64,
+    length_bytes: u64,
+}
+
+/// `foreread.layout.plan/1`.
+#[derive(Serialize)]
+pub struct PlanReport {
+    schema: &'static str,
+    profile: String,
+    file_systems: Vec<PlanOnFileSystem>,
+}
+
+#[derive(Serialize)]
+struct PlanOnFileSystem {
+    mount_point: String,
+    device: String,
+    fs_type: String,
+    block_bytes: u64,
+    is_worth_it: bool,
+    now: ForecastReport,
+    after: ForecastReport,
+    moves: Vec<MoveReport>,
+    stays: Vec<PartStays>,
+}
+
+#[derive(Serialize)]
+struct MoveReport {
+    path: String,
+    inode: u64,
+    generation: u32,
+    phase: Option<&'static str>,
+    need_ns: u64,
+    /// The part of the file.
+    offset_bytes: u64,
+    length_bytes: u64,
+    /// Its bytes on the disk, without holes.
+    bytes: u64,
+    /// Where it lies.
+    from: Vec<RunReport>,
+    /// Where it goes.
+    to_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct PartStays {
+    path: String,
+    bytes: u64,
+    why: String,
+}
+
+pub fn show(layout: &Layout, with_files: bool) -> ShowReport {
+    let of = |laid: &Laid| FileSystemReport {
+        mount_point: escaped_path(&laid.found.mount_point),
+        device: laid.found.device.to_string(),
+        fs_type: escaped(&laid.found.fs_type),
+        has_head: laid.device.has_head(),
+        model: laid.from.name(),
+        seek_ns: laid.device.seek_ns(),
+        bandwidth_bytes_per_s: laid.device.disk.bandwidth_bytes_per_s,
+        counts_metadata: laid.found.metadata.is_some(),
+        files: laid.found.files.len(),
+        gone_files: laid.found.gone_files,
+        free_bytes: laid.found.free.as_ref().map(|free| free.bytes()),
+        phases: laid.account.phases.iter().map(phase).collect(),
+        now: forecast(&laid.plan.before),
+        after: forecast(&laid.plan.after),
+        is_worth_it: laid.plan.is_worth_it(),
+        moves: laid.plan.moves.len(),
+        moved_bytes: laid.plan.bytes(),
+        stays: stays(&laid.plan.left)
+            .into_iter()
+            .map(|(why, (parts, bytes))| StaysReport {
+                why: said(why),
+                parts,
+                bytes,
+            })
+            .collect(),
+        each: with_files.then(|| each(layout, laid)),
+    };
+    ShowReport {
+        schema: "foreread.layout/1",
+        profile: layout.name.clone(),
+        file_systems: layout.laid.iter().map(of).collect(),
+    }
+}
+
+pub fn plan(layout: &Layout) -> PlanReport {
+    let of = |laid: &Laid| PlanOnFileSystem {
+        mount_point: escaped_path(&laid.found.mount_point),
+        device: laid.found.device.to_string(),
+        fs_type: escaped(&laid.found.fs_type),
+        block_bytes: laid.found.block_bytes,
+        is_worth_it: laid.plan.is_worth_it(),
+        now: forecast(&laid.plan.before),
+        after: forecast(&laid.plan.after),
+        moves: laid
+            .plan
+            .moves
+            .iter()
+            .map(|one| move_of(layout, laid, one))
+            .collect(),
+        stays: laid
+            .plan
+            .left
+            .iter()
+            .map(|left| PartStays {
+                path: layout.path(left.node),
+                bytes: left.bytes,
+                why: said(left.why),
+            })
+            .collect(),
+    };
+    PlanReport {
+        schema: "foreread.layout.plan/1",
+        profile: layout.name.clone(),
+        file_systems: layout.laid.iter().map(of).collect(),
+    }
+}
+
+/// Numbers of parts and bytes that stay, by reason.
+pub fn stays(left: &[Left]) -> BTreeMap<Why, (u64, u64)> {
+    let mut stays: BTreeMap<Why, (u64, u64)> = BTreeMap::new();
+    for left in left {
+        let entry = stays.entry(left.why).or_default();
+        entry.0 += 1;
+        entry.1 += left.bytes;
+    }
+    stays
+}
+
+/// A reason in words.
+pub fn said(why: Why) -> String {
+    match why {
+        Why::Obstacle(obstacle) => obstacle.to_string(),
+        Why::LongRuns => "it lies in long runs".to_owned(),
+        Why::NoRoom => "no free run is large enough".to_owned(),
+    }
+}
+
+fn phase(account: &PhaseAccount) -> PhaseReport {
+    PhaseReport {
+        phase: account.phase.map(phase_name),
+        files: account.files,
+        bytes: account.bytes,
+        fragments: account.fragments,
+        places: account.places,
+        span_bytes: account.span_bytes,
+    }
+}
+
+fn forecast(forecast: &Forecast) -> ForecastReport {
+    ForecastReport {
+        time_ns: forecast.time_ns,
+        metadata_ns: forecast.metadata_ns,
+        requests: forecast.requests,
+        seeks: forecast.seeks,
+        bytes: forecast.bytes,
+    }
+}
+
+fn each(layout: &Layout, laid: &Laid) -> Vec<FileReport> {
+    super::by_need(&laid.found.files)
+        .into_iter()
+        .map(|file| FileReport {
+            path: layout.path(file.node),
+            need_ns: file.first_need_ns().unwrap_or(0),
+            wanted_bytes: file.wanted_bytes(),
+            places: file.wanted_runs().map(|(one, _)| run(&one)).collect(),
+        })
+        .collect()
+}
+
+fn run(run: &Run) -> RunReport {
+    RunReport {
+        offset_bytes: run.offset_bytes,
+        place_bytes: run.place_bytes,
+        length_bytes: run.length_bytes,
+    }
+}
+
+fn move_of(layout: &Layout, laid: &Laid, one: &Move) -> MoveReport {
+    let identity = layout.profile.node(one.node).map(|node| node.identity);
+    let identity = identity.unwrap_or_default();
+    let files = &laid.found.files;
+    let file = files.iter().find(|file| file.node == one.node);
+    let end_bytes = one.offset_bytes.saturating_add(one.length_bytes);
+    let runs = file.map_or(&[][..], |file| &file.runs);
+    let from = runs
+        .iter()
+        .filter_map(|run| run.part(one.offset_bytes, end_bytes));
+    MoveReport {
+        path: layout.path(one.node),
+        inode: identity.inode,
+        generation: identity.generation,
+        phase: one.phase.map(phase_name),
+        need_ns: one.need_ns,
+        offset_bytes: one.offset_bytes,
+        length_bytes: one.length_bytes,
+        bytes: one.bytes,
+        from: from.map(|part| run(&part)).collect(),
+        to_bytes: one.to_bytes,
+    }
+}
+
+/// The model of a device in words, for people.
+pub fn model(laid: &Laid) -> String {
+    device::said(&laid.device, laid.from)
+}

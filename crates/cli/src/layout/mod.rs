@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread layout`: where the files that are read together lie, and where they would lie better.
+
+pub mod args;
+mod device;
+mod human;
+mod json;
+mod picture;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use foreread_layout::{Account, Device, FileOnDisk, Plan, plan};
+use foreread_linux_layout::{OnFileSystem, find};
+use foreread_prefetch::plan::ReadPlan;
+use foreread_profile::{NodeId, PhaseKind, Profile};
+use foreread_sys::mounts::mounts_of_self;
+use foreread_sys::save;
+
+use self::args::{LayoutArguments, LayoutVerb, PlanArguments, ShowArguments, WhatArguments};
+use crate::boot::recorded;
+use crate::show::{of_name, of_program};
+use crate::{store, text};
+
+/// No plan is worth it.
+const EXIT_NOTHING: u8 = 1;
+
+/// `foreread layout`.
+pub fn layout(arguments: &LayoutArguments) -> Result<ExitCode> {
+    match &arguments.what {
+        LayoutVerb::Show(arguments) => show(arguments),
+        LayoutVerb::Plan(arguments) => planned(arguments),
+    }
+}
+
+/// What a profile wants of a file system, and what a new layout would make of it.
+struct Laid {
+    found: OnFileSystem,
+    account: Account,
+    device: Device,
+    from: device::From,
+    plan: Plan,
+}
+
+/// A profile, and where it lies.
+struct Layout {
+    name: String,
+    profile: Profile,
+    laid: Vec<Laid>,
+}
+
+fn show(arguments: &ShowArguments) -> Result<ExitCode> {
+    let layout = Layout::of(&arguments.what)?;
+    if let Some(path) = &arguments.output {
+        let drawing = picture::picture(&layout);
+        save::write(path, drawing.as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    match arguments.json {
+        true => text::print_json(&json::show(&layout, arguments.files))?,
+        false => text::print(&human::show(&layout, arguments.files))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn planned(arguments: &PlanArguments) -> Result<ExitCode> {
+    let layout = Layout::of(&arguments.what)?;
+    let document = json::plan(&layout);
+    if let Some(path) = &arguments.output {
+        let bytes = serde_json::to_vec_pretty(&document)?;
+        save::write(path, &bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    match arguments.json {
+        true => text::print_json(&document)?,
+        false => text::print(&human::plan(&layout))?,
+    }
+    let is_worth_it = layout.laid.iter().any(|laid| laid.plan.is_worth_it());
+    Ok(match is_worth_it {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(EXIT_NOTHING),
+    })
+}
+
+impl Layout {
+    fn of(what: &WhatArguments) -> Result<Self> {
+        let (name, profile) = profile(what)?;
+        let mounts = mounts_of_self().context("cannot read the table of mounts")?;
+        let found = find(&ReadPlan::from(&profile), &mounts);
+        if found.is_empty() {
+            bail!("none of its files lies on a disk of this machine");
+        }
+        let phase_of = |need_ns| profile.phase_at(need_ns);
+        let laid = found.into_iter().map(|found| {
+            let (device, from) = device::model(&found, what.disk.as_ref());
+            lay(found, device, from, phase_of)
+        });
+        let laid = laid.collect();
+        Ok(Self {
+            name,
+            profile,
+            laid,
+        })
+    }
+
+    /// The path of a file.
+    fn path(&self, node: NodeId) -> String {
+        text::escaped(&self.profile.path(node))
+    }
+}
+
+/// Files in the order of need.
+fn by_need(files: &[FileOnDisk]) -> Vec<&FileOnDisk> {
+    let mut files: Vec<&FileOnDisk> = files.iter().collect();
+    files.sort_by_key(|file| (file.first_need_ns(), file.node));
+    files
+}
+
+fn lay(
+    found: OnFileSystem,
+    device: Device,
+    from: device::From,
+    phase_of: impl Fn(u64) -> Option<PhaseKind>,
+) -> Laid {
+    let account = Account::of(&found.files, &phase_of);
+    let free = found.free.clone().unwrap_or_default();
+    let metadata = found.metadata.as_deref().unwrap_or_default();
+    let plan = plan(
+        &found.files,
+        &free,
+        found.block_bytes,
+        metadata,
+        &device,
+        &phase_of,
+    );
+    Laid {
+        found,
+        account,
+        device,
+        from,
+        plan,
+    }
+}
+
+fn profile(what: &WhatArguments) -> Result<(String, Profile)> {
+    if what.boot {
+        return Ok(("the boot".to_owned(), recorded("/".as_ref())?));
+    }
+    let path = match (&what.program, &what.profile) {
+        (Some(command), _) => of_program(command)?,
+        (None, Some(profile)) => of_name(profile),
+        (None, None) => bail!("name a profile, --program COMMAND or --boot"),
+    };
+    let profile = store::read(&path)?;
+    Ok((text::escaped_path(&path), profile))
+}

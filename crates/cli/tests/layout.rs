@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread layout`: where files lie, what a replay takes, and where the files should lie.
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use common::watched::{disk, make_cold, text};
+use common::{World, assert_fails_in_one_line, can_record, stderr, stdout};
+use foreread_testbed::Testbed;
+use serde_json::Value;
+
+/// Parts of a file that a program reads, each so long, one in each step.
+const PARTS: u64 = 150;
+const PART_BYTES: u64 = 80 << 10;
+/// A head seeks over what lies between two of them.
+const STEP_BYTES: u64 = 640 << 10;
+
+const READ_PARTS: &str = "import os, sys
+data = os.open(sys.argv[1], os.O_RDONLY)
+parts, part_bytes, step_bytes = map(int, sys.argv[2:])
+os.posix_fadvise(data, 0, 0, os.POSIX_FADV_RANDOM)
+for part in range(parts):
+    os.pread(data, part_bytes, part * step_bytes)";
+
+/// A file on a disk with a head, and a profile of a program that reads parts of it; `None` where
+/// that can't be had, and says so.
+fn scattered(world: &World) -> Option<(Testbed, PathBuf)> {
+    if !can_record() {
+        return None;
+    }
+    let (testbed, root) = disk(world, "hdd", 512 << 20)?;
+    let data = root.join("data");
+    testbed.instantly(|| {
+        let file = fs::File::create(&data).expect("a file");
+        let bytes = vec![b'x'; (PARTS * STEP_BYTES) as usize];
+        (&file).write_all(&bytes).expect("bytes");
+        file.sync_all().expect("it is on the disk");
+    });
+    make_cold(&testbed);
+    let profile = world.path("parts.frp");
+    let numbers = [PARTS, PART_BYTES, STEP_BYTES].map(|number| number.to_string());
+    let output = testbed.instantly(|| {
+        world
+            .foreread(&["record", "--output", text(&profile), "--"])
+            .args(["python3", "-c", READ_PARTS, text(&data)])
+            .args(numbers)
+            .output()
+            .expect("it starts")
+    });
+    assert!(output.status.success(), "{}", stderr(&output));
+    Some((testbed, profile))
+}
+
+fn document(world: &World, words: &[&str]) -> Value {
+    let output = world.output(words);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).expect("a document")
+}
+
+fn number(value: &Value, name: &str) -> u64 {
+    let number = value[name].as_u64();
+    number.unwrap_or_else(|| panic!("{name}: {value}"))
+}
+
+/// Of the file systems of a document, the modelled disk.
+fn on_disk(document: &Value) -> &Value {
+    let all = document["file_systems"].as_array().expect("a list");
+    let ours = all.iter().find(|one| {
+        let at = one["mount_point"].as_str();
+        at.is_some_and(|at| at.contains("foreread-testbed"))
+    });
+    ours.unwrap_or_else(|| panic!("{document}"))
+}
+
+fn is_near(one: u64, other: u64, percent: u64) -> bool {
+    one.abs_diff(other) * 100 <= one.max(other) * percent
+}
+
+#[test]
+fn where_files_lie_is_shown_and_the_replay_is_as_forecast() {
+    let world = World::new();
+    let Some((testbed, profile)) = scattered(&world) else {
+        return;
+    };
+    let profile = text(&profile);
+    let shown = document(
+        &world,
+        &[
+            "layout", "show", profile, "--disk", "hdd", "--json", "--files",
+        ],
+    );
+    assert_eq!(shown["schema"], "foreread.layout/1");
+    let shown = on_disk(&shown);
+    assert_eq!(number(shown, "files"), 1);
+    let told = (
+        &shown["fs_type"],
+        &shown["model"],
+        &shown["counts_metadata"],
+    );
+    assert_eq!(told, (&"ext4".into(), &"given".into(), &true.into()));
+    let phase = &shown["phases"][0];
+    assert_eq!(number(phase, "bytes"), PARTS * PART_BYTES);
+    let fragments = (number(phase, "fragments"), number(phase, "places"));
+    assert_eq!(fragments, (PARTS, PARTS));
+    let (now, after) = (&shown["now"], &shown["after"]);
+    assert!(number(now, "seeks") >= PARTS - 1, "{now}");
+    assert!(
+        number(after, "seeks") * 5 < number(now, "seeks"),
+        "{now} {after}"
+    );
+    assert_eq!(shown["is_worth_it"], true);
+    assert_eq!(number(shown, "moves"), PARTS);
+    let each = shown["each"].as_array().expect("files");
+    let places = each[0]["places"].as_array().expect("runs");
+    assert_eq!((each.len(), places.len() as u64), (1, PARTS));
+    assert!(
+        each[0]["path"]
+            .as_str()
+            .is_some_and(|path| path.ends_with("/data"))
+    );
+
+    // What the modelled disk does in a replay is what was forecast.
+    make_cold(&testbed);
+    testbed.reset_counters();
+    let output = world.output(&["replay", profile]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let done = testbed.counters();
+    println!("{done:?}, forecast {now}");
+    assert!(
+        is_near(done.seeks, number(now, "seeks"), 10),
+        "{done:?} {now}"
+    );
+    assert!(
+        is_near(done.bytes, number(now, "bytes"), 10),
+        "{done:?} {now}"
+    );
+    assert!(
+        is_near(done.busy_ns, number(now, "time_ns"), 10),
+        "{done:?} {now}"
+    );
+}
+
+#[test]
+fn a_plan_says_what_goes_where_and_can_be_kept() {
+    let world = World::new();
+    let Some((_testbed, profile)) = scattered(&world) else {
+        return;
+    };
+    let profile = text(&profile);
+    let kept = world.path("kept.plan");
+    let words = [
+        "layout",
+        "plan",
+        profile,
+        "--disk",
+        "hdd",
+        "--json",
+        "--output",
+        text(&kept),
+    ];
+    let planned = document(&world, &words);
+    assert_eq!(planned["schema"], "foreread.layout.plan/1");
+    let in_file = fs::read_to_string(&kept).expect("a file");
+    assert_eq!(
+        planned,
+        serde_json::from_str::<Value>(&in_file).expect("a document")
+    );
+    assert_eq!(
+        planned,
+        document(&world, &words),
+        "it is the same each time"
+    );
+    let moves = on_disk(&planned)["moves"].as_array().expect("moves");
+    assert_eq!(moves.len() as u64, PARTS);
+    // In the order of need, one behind the other.
+    for (part, two) in (0..).zip(moves.windows(2)) {
+        assert_eq!(number(&two[0], "offset_bytes"), part * STEP_BYTES);
+        let end = number(&two[0], "to_bytes") + number(&two[0], "bytes");
+        assert_eq!(number(&two[1], "to_bytes"), end);
+    }
+    let from = moves[0]["from"].as_array().expect("runs");
+    assert_eq!(from.len(), 1);
+    assert_eq!(number(&from[0], "length_bytes"), PART_BYTES);
+
+    let output = world.output(&["layout", "plan", profile, "--disk", "hdd"]);
+    let said = stdout(&output);
+    for part in [
+        "as --disk says",
+        "moves  150 parts, 11.7 MiB\n",
+        "/data\n",
+        "and 130 more",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(
+        said.lines()
+            .all(|line| line.contains("/mnt") || line.len() <= 80),
+        "{said}"
+    );
+    // On a disk without a head it isn't worth it, and that is the exit status.
+    let output = world.output(&["layout", "plan", profile, "--disk", "nvme"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stdout(&output).contains("not worth it"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+#[test]
+fn a_picture_has_both_layouts() {
+    let world = World::new();
+    let Some((_testbed, profile)) = scattered(&world) else {
+        return;
+    };
+    let picture = world.path("lies.svg");
+    let words = [
+        "layout",
+        "show",
+        text(&profile),
+        "--disk",
+        "hdd",
+        "--output",
+        text(&picture),
+    ];
+    let output = world.output(&words);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let svg = fs::read_to_string(picture).expect("a picture");
+    for part in [
+        "now: a replay takes",
+        "after: a replay takes",
+        "in the order of need",
+    ] {
+        assert!(svg.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_refused_in_one_line() {
+    let world = World::new();
+    fs::write(world.path("no.frp"), "no profile").expect("a file");
+    for words in [
+        &["layout", "show", "no.frp"][..],
+        &["layout", "show", "not-there.frp"],
+        &["layout", "plan", "--boot"],
+        &["layout", "show", "--program", "no-such-command-here"],
+    ] {
+        assert_fails_in_one_line(&world.output(words), &words.join(" "));
+    }
+    for words in [
+        &["layout", "show"][..],
+        &["layout", "show", "no.frp", "--boot"],
+        &["layout", "show", "no.frp", "--disk", "floppy"],
+        &["layout", "show", "no.frp", "--disk", "hdd,no=1"],
+        &["layout", "plan", "no.frp", "--files"],
+    ] {
+        let output = world.output(words);
+        assert_eq!(output.status.code(), Some(2), "{}", words.join(" "));
+        assert!(!stderr(&output).contains("panicked"), "{}", stderr(&output));
+    }
+}
