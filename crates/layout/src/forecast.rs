@@ -25,9 +25,9 @@ pub struct Device {
 }
 
 impl Device {
-    /// A disk with a head, from the mean time of a random small read. The shape of its seeks is that
-    /// of a 7,200 rpm disk: of the mean, a part goes into the shortest seek and half a turn, and the
-    /// rest grows with the distance.
+    /// A disk with a head, from the mean time of a random small read. Its seeks have the shape of
+    /// those of a 7,200 rpm disk: a part of the mean goes into the shortest seek and half a turn,
+    /// the rest grows with the distance.
     #[must_use]
     pub fn with_head(
         read_ns: u64,
@@ -401,13 +401,20 @@ mod tests {
     #[test]
     fn a_measured_disk_seeks_as_long_as_was_measured() {
         let twice = Device::with_head(20_000_000, 50_000_000, 1 << 40, 1 << 20);
-        assert!(twice.seek_ns().abs_diff(20_000_000) < 10, "{}", twice.seek_ns());
+        assert!(
+            twice.seek_ns().abs_diff(20_000_000) < 10,
+            "{}",
+            twice.seek_ns()
+        );
         let preset = device("hdd");
         let same = Device::with_head(preset.seek_ns(), 120_000_000, 1 << 30, 1 << 20);
         assert_eq!(same, preset);
         let usb = Device::without_head(1_200_000, 1, 25_000_000, 1 << 20);
         let one = forecast(&usb, &[], vec![piece(0, 0, 1)]).time_ns;
-        assert_eq!(one, forecast(&device("usb"), &[], vec![piece(0, 0, 1)]).time_ns);
+        assert_eq!(
+            one,
+            forecast(&device("usb"), &[], vec![piece(0, 0, 1)]).time_ns
+        );
     }
 
     #[test]

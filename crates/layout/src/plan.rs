@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which parts of which files should move where.
 //!
-//! In: files with their runs, free space, the metadata that a replay reads, and a device. Out: moves,
-//! in the order of need within phases; what stays, with the reason of each; and what a replay takes
-//! before and after. Moves go into free space only, and don't overlap. All places are whole blocks.
+//! In: files with their runs, free space, the metadata that a replay reads, and a device. Out:
+//! moves, in the order of need within phases; what stays, with the reason of each; and what a
+//! replay takes before and after. Moves go into free space only, and don't overlap. All places are
+//! whole blocks.
 //!
 //! A file moves as a whole if it is small or if half of it is wanted. Of others, the wanted ranges
 //! move, with short gaps between them. A part that already lies in long runs stays: its seeks cost
@@ -626,7 +627,9 @@ mod tests {
             let mut taken: Vec<(u64, u64)> = Vec::new();
             for one in &plan.moves {
                 let end = one.to_bytes + one.bytes;
-                let is_free = |run: &Extent| run.offset_bytes <= one.to_bytes && end <= run.end_bytes();
+                let is_free = |run: &Extent| {
+                    run.offset_bytes <= one.to_bytes && end <= run.end_bytes()
+                };
                 prop_assert!(space.runs().iter().any(is_free));
                 taken.push((one.to_bytes, end));
             }
@@ -638,8 +641,8 @@ mod tests {
             let after = moved(&files, &plan.moves);
             prop_assert_eq!(bytes(&files), bytes(&after));
             prop_assert_eq!(forecast(&hdd(), &[], pieces(&after)), plan.after);
-            let moved_and_left = plan.bytes() + plan.left.iter().map(|left| left.bytes).sum::<u64>();
-            prop_assert_eq!(moved_and_left, bytes(&files).iter().sum::<u64>());
+            let left_bytes: u64 = plan.left.iter().map(|left| left.bytes).sum();
+            prop_assert_eq!(plan.bytes() + left_bytes, bytes(&files).iter().sum::<u64>());
         }
     }
 }

@@ -12,8 +12,8 @@ pub const READ_BYTES_MAX: u32 = 1 << 20;
 pub const READ_BYTES_MIN: u64 = 128 << 10;
 /// Most reads under way.
 pub const READS_MAX: u32 = 512;
-/// Most reads that are submitted together. The kernel flushes a plug at 32 requests. Neighbours that
-/// merge count as one, so more reads than that still go out together.
+/// Most reads that are submitted together. The kernel flushes a plug at 32 requests. Neighbours
+/// that merge count as one, so more reads than that still go out together.
 pub const BATCH_READS_MAX: usize = 64;
 
 /// A read of the program waits no longer than this behind ours.

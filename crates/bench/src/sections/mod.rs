@@ -9,6 +9,7 @@ mod costs;
 mod decision;
 mod file_systems;
 mod held;
+mod layout;
 mod load;
 pub mod many_files;
 pub mod many_processes;
@@ -71,6 +72,8 @@ pub enum SectionName {
     Together,
     /// Programs that read large files, with `foreread watch` and without.
     Streams,
+    /// How near the forecast of `layout` comes to a replay.
+    Layout,
     /// Cost of `foreread stat`.
     Stat,
     /// Resources that `foreread watch` holds while programs, files and mounts come and go.
@@ -84,7 +87,7 @@ pub enum SectionName {
 
 impl SectionName {
     /// Those that are measured where none is asked for.
-    pub const USUAL: [Self; 21] = [
+    pub const USUAL: [Self; 22] = [
         Self::Cold,
         Self::FileSystems,
         Self::Wrong,
@@ -103,6 +106,7 @@ impl SectionName {
         Self::Watch,
         Self::Together,
         Self::Streams,
+        Self::Layout,
         Self::Stat,
         Self::Churn,
         Self::ManyProcesses,
@@ -125,6 +129,7 @@ impl SectionName {
             Self::Sizing => 13.0,
             Self::Watch => 6.0,
             Self::Together => 1.5,
+            Self::Layout => 3.0,
             Self::Streams => 12.0,
             Self::Stat => 2.0,
             Self::Churn => MINUTES + 0.3,
@@ -162,6 +167,7 @@ impl SectionName {
             Self::Watch => watch::measure(context),
             Self::Together => together::measure(context),
             Self::Streams => streams::measure(context),
+            Self::Layout => layout::measure(context),
             Self::Stat => stat::measure(context),
             Self::Churn => churn::measure(context),
             Self::ManyProcesses => many_processes::measure(context),

@@ -48,7 +48,7 @@ type Needed = Vec<(Option<PhaseKind>, Piece)>;
 pub fn picture(layout: &Layout) -> String {
     let one_height = HEAD_HEIGHT + PLOT_HEIGHT + FOOT_HEIGHT;
     let height = (TOP + one_height * layout.laid.len() as f64).ceil() as u32;
-    let title = format!("Where {} lies", layout.name);
+    let title = format!("Where the files of {} lie", layout.name);
     let mut svg = Svg::new(WIDTH, height, &title, STYLE);
     let paper: [(&str, &dyn Display); 3] =
         [("class", &"paper"), ("width", &WIDTH), ("height", &height)];
@@ -172,7 +172,7 @@ fn panel(svg: &mut Svg, positions: &Positions, needed: &Needed, is_first: bool) 
     if is_first {
         label(svg, (-10.0, -14.0), "end", "quiet", "MiB");
     }
-    let whole = Bytes::new(pages * PAGE_BYTES);
+    let whole = Bytes::new(pages * PAGE_BYTES).human();
     for (mib, text) in ticks((pages * PAGE_BYTES) as f64 / MIB as f64) {
         let x = x((mib * MIB as f64 / PAGE_BYTES as f64) as u64);
         label(svg, (x, PLOT_HEIGHT + 18.0), "middle", "quiet", &text);
