@@ -21,7 +21,7 @@ use foreread_layout::{FileOnDisk, FreeSpace};
 use foreread_linux_prefetcher::targets::{Target, of_plan};
 use foreread_prefetch::ext4::Extent;
 use foreread_prefetch::plan::ReadPlan;
-use foreread_sys::block_device::{BlockDevice, has_head};
+use foreread_sys::block_device::{BlockDevice, disk_bytes, disk_of_partition, has_head};
 use foreread_sys::fsmap::free_extents;
 use foreread_sys::mounts::Mounts;
 
@@ -47,8 +47,10 @@ pub struct OnFileSystem {
     pub metadata: Option<Vec<Vec<Extent>>>,
     /// Free space; `None` where the file system doesn't tell, or not to us.
     pub free: Option<FreeSpace>,
-    /// Size of the device; 0 where it can't be opened.
-    pub device_bytes: u64,
+    /// The disk that the device is a partition of, or the device.
+    pub disk: Device,
+    /// Size of that disk; 0 where it isn't known.
+    pub disk_bytes: u64,
     /// The largest request of the device.
     pub request_bytes_max: u64,
     /// Whether the device has a head.
@@ -75,11 +77,12 @@ fn on_target(plan: &ReadPlan, target: &Target) -> Option<OnFileSystem> {
         None => asked::find(plan, target)?,
     };
     let free = File::open(&target.mount_point).and_then(free_extents);
+    let number = Device {
+        major: target.major,
+        minor: target.minor,
+    };
     Some(OnFileSystem {
-        device: Device {
-            major: target.major,
-            minor: target.minor,
-        },
+        device: number,
         fs_type: target.fs_type.clone(),
         mount_point: target.mount_point.clone(),
         block_bytes: found.block_bytes,
@@ -89,7 +92,8 @@ fn on_target(plan: &ReadPlan, target: &Target) -> Option<OnFileSystem> {
         free: free
             .ok()
             .map(|free| FreeSpace::new(free, found.block_bytes)),
-        device_bytes: device.as_ref().map_or(0, |d| d.bytes().unwrap_or(0)),
+        disk: disk_of_partition(number).unwrap_or(number),
+        disk_bytes: disk_bytes(number),
         request_bytes_max: device.map_or(0, |d| d.request_bytes_max),
         has_head: has_head(target.major, target.minor),
     })

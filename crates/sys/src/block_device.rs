@@ -126,6 +126,16 @@ pub fn disk_of_partition(device: Device) -> Option<Device> {
     number.trim().parse().ok()
 }
 
+/// Size in bytes of a whole disk, or of the one that a device is a partition of; 0 where `/sys`
+/// doesn't tell. It counts sectors of 512 bytes, whatever the disk's own are.
+#[must_use]
+pub fn disk_bytes(device: Device) -> u64 {
+    let disk = Disk::of(&sys(device.major, device.minor));
+    let size = disk.and_then(|disk| fs::read_to_string(disk.directory.join("size")).ok());
+    let sectors: Option<u64> = size.and_then(|text| text.trim().parse().ok());
+    sectors.unwrap_or(0).saturating_mul(512)
+}
+
 /// Each disk of the machine, with whether it has a head, see [`has_head`].
 #[must_use]
 pub fn heads() -> Vec<(Device, bool)> {

@@ -53,7 +53,7 @@ pub fn model(found: &OnFileSystem, given: Option<&DiskParameters>) -> (Device, F
     if let Some(disk) = given {
         let mut disk = disk.clone();
         if disk.capacity_bytes == 0 {
-            disk.capacity_bytes = found.device_bytes;
+            disk.capacity_bytes = found.disk_bytes;
         }
         return (
             Device {
@@ -67,7 +67,7 @@ pub fn model(found: &OnFileSystem, given: Option<&DiskParameters>) -> (Device, F
         let read_ns = measured.latency_ns? as u64;
         let bandwidth = measured.bandwidth_bytes_per_s as u64;
         Some(match found.has_head {
-            true => Device::with_head(read_ns, bandwidth, found.device_bytes, request_bytes_max),
+            true => Device::with_head(read_ns, bandwidth, found.disk_bytes, request_bytes_max),
             false => {
                 let at_once = measured.speed_up.unwrap_or(1.0).round() as u64;
                 Device::without_head(read_ns, at_once, bandwidth, request_bytes_max)
@@ -84,7 +84,7 @@ pub fn model(found: &OnFileSystem, given: Option<&DiskParameters>) -> (Device, F
 fn assumed(found: &OnFileSystem, request_bytes_max: u64) -> Device {
     let name = if found.has_head { "hdd" } else { "nvme" };
     let mut disk = DiskParameters::preset(name).unwrap_or_else(DiskParameters::instant);
-    disk.capacity_bytes = found.device_bytes;
+    disk.capacity_bytes = found.disk_bytes;
     Device {
         disk,
         request_bytes_max,
@@ -94,7 +94,7 @@ fn assumed(found: &OnFileSystem, request_bytes_max: u64) -> Device {
 /// What `probe` has found of the device.
 fn measured(found: &OnFileSystem) -> Option<Measured> {
     let root = Path::new("/");
-    let identity = device(root, found.device)?.identity;
+    let identity = device(root, found.disk)?.identity;
     let book = DeviceState::of(root).measured().ok()?;
     book.of(&identity).cloned()
 }
