@@ -41,6 +41,7 @@ demo   python3       python3                  another of them
 test   util-linux    lsblk                    block device tools that tests compare with
 test   xfsprogs      mkfs.xfs                 tests on xfs
 test   btrfs-progs   mkfs.btrfs               tests on btrfs
+test   squashfs-tools mksquashfs              builds an image in the order of need
 test   strace        strace                   fails system calls in tests
 bench   fio           fio                      what a disk reaches at best, to compare streams with
 test   clang-format  clang-format             checks the layout of the C sources

@@ -6,6 +6,7 @@ mod common;
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
+use std::process::Command;
 
 use common::watched::{disk, make_cold, text};
 use common::{World, assert_fails_in_one_line, can_record, stderr, stdout};
@@ -238,6 +239,115 @@ fn a_picture_has_both_layouts() {
     }
 }
 
+/// A tree of files, and a profile of a program that reads three of them: the last first.
+fn tree_read_backwards(world: &World) -> Option<(PathBuf, PathBuf)> {
+    if !can_record() {
+        return None;
+    }
+    let tree = world.path("tree");
+    fs::create_dir_all(tree.join("d")).expect("a directory");
+    for number in 0..30 {
+        let content = format!("content of {number:02}, ").repeat(1000);
+        fs::write(tree.join(format!("d/file {number:02}")), content).expect("a file");
+    }
+    let read = [29, 17, 5].map(|number| tree.join(format!("d/file {number:02}")));
+    let profile = world.path("cat.frp");
+    let mut command = world.foreread(&["record", "--output", text(&profile), "--", "cat"]);
+    let output = command.args(read).output().expect("it starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    Some((tree, profile))
+}
+
+#[test]
+fn an_image_is_built_in_the_order_of_need() {
+    let world = World::new();
+    let Some((tree, profile)) = tree_read_backwards(&world) else {
+        return;
+    };
+    let (tree, profile) = (text(&tree), text(&profile));
+    let order = [
+        "layout", "order", profile, "--tree", tree, "--top", tree, "--for",
+    ];
+    let sort = world.path("sort");
+    let words = [&order[..], &["squashfs", "--json", "--output", text(&sort)]].concat();
+    let told = document(&world, &words);
+    assert_eq!(told["schema"], "foreread.layout.order/1");
+    // The programs themselves are not below the top.
+    assert_eq!(
+        (number(&told, "files"), number(&told, "gone_files")),
+        (3, 0)
+    );
+    let lines = fs::read_to_string(&sort).expect("a file");
+    let first = lines.lines().next().expect("a line");
+    assert_eq!(first, "d/file\\ 29 32767");
+
+    let image = world.path("image");
+    let built = Command::new("mksquashfs")
+        .args([tree, text(&image), "-sort", text(&sort)])
+        // Contents are found as they are.
+        .args(["-noD", "-no-fragments", "-quiet", "-no-progress"])
+        .output();
+    let Ok(built) = built else {
+        println!("skipped: there is no mksquashfs");
+        return;
+    };
+    assert!(built.status.success(), "{}", stderr(&built));
+    let bytes = fs::read(image).expect("an image");
+    let place = |number: u32| {
+        let content = format!("content of {number:02}, ");
+        let mut windows = bytes.windows(content.len());
+        windows
+            .position(|window| window == content.as_bytes())
+            .expect("its content")
+    };
+    let first = [29, 17, 5].map(place);
+    assert!(first.is_sorted(), "{first:?}");
+    let others = (0..30).filter(|number| ![29, 17, 5].contains(number));
+    assert!(others.map(place).all(|place| place > first[2]));
+}
+
+#[test]
+fn an_archive_has_every_file_once_and_those_that_are_needed_first() {
+    let world = World::new();
+    let Some((tree, profile)) = tree_read_backwards(&world) else {
+        return;
+    };
+    let (tree, profile) = (text(&tree), text(&profile));
+    let output = world.output(&[
+        "layout", "order", profile, "--tree", tree, "--top", tree, "--for", "tar",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let list = world.path("list");
+    fs::write(&list, &output.stdout).expect("a file");
+    let archive = world.path("archive");
+    let made = Command::new("tar")
+        .args([
+            "--create",
+            "--null",
+            "--no-recursion",
+            "--file",
+            text(&archive),
+        ])
+        .args(["--directory", tree, "--files-from", text(&list)])
+        .output()
+        .expect("tar");
+    assert!(made.status.success(), "{}", stderr(&made));
+    let told = Command::new("tar")
+        .args(["--list", "--file", text(&archive)])
+        .output();
+    let told = stdout(&told.expect("tar"));
+    let names: Vec<&str> = told.lines().collect();
+    let first = [
+        "./d/",
+        "./d/file 29",
+        "./d/file 17",
+        "./d/file 05",
+        "./d/file 00",
+    ];
+    assert_eq!(names[..5], first);
+    assert_eq!(names.len(), 31);
+}
+
 #[test]
 fn wrong_usage_is_refused_in_one_line() {
     let world = World::new();
@@ -247,6 +357,7 @@ fn wrong_usage_is_refused_in_one_line() {
         &["layout", "show", "not-there.frp"],
         &["layout", "plan", "--boot"],
         &["layout", "show", "--program", "no-such-command-here"],
+        &["layout", "order", "no.frp", "--for", "tar", "--tree", "."],
     ] {
         assert_fails_in_one_line(&world.output(words), &words.join(" "));
     }
@@ -256,6 +367,11 @@ fn wrong_usage_is_refused_in_one_line() {
         &["layout", "show", "no.frp", "--disk", "floppy"],
         &["layout", "show", "no.frp", "--disk", "hdd,no=1"],
         &["layout", "plan", "no.frp", "--files"],
+        &["layout", "order", "no.frp", "--for", "cpio", "--tree", "."],
+        &["layout", "order", "no.frp", "--for", "tar"],
+        &[
+            "layout", "order", "no.frp", "--for", "tar", "--tree", ".", "--json",
+        ],
     ] {
         let output = world.output(words);
         assert_eq!(output.status.code(), Some(2), "{}", words.join(" "));

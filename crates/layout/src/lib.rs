@@ -13,6 +13,7 @@
 mod account;
 mod file;
 mod forecast;
+pub mod image;
 mod plan;
 mod space;
 

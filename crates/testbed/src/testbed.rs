@@ -281,6 +281,19 @@ impl Testbed {
         Ok(point)
     }
 
+    /// Mounts, for reading only, a file system of another kind that was loaded as an image, such as
+    /// a squashfs; returns where.
+    ///
+    /// # Errors
+    /// Something is mounted already, or the kernel refuses.
+    pub fn mount_image(&self, fs_type: &str) -> Result<PathBuf, TestbedError> {
+        self.refuse_if_mounted("mount")?;
+        let point = self.home.path().join("mnt");
+        let flags = MountFlags::RDONLY | MountFlags::NOATIME;
+        self.mount_at(self.device(), &point, fs_type, flags, c"")?;
+        Ok(point)
+    }
+
     /// Mounts an overlay whose lower layers are `lower` (the topmost first) and whose upper layer
     /// is in memory; returns where. Its files are under `merged`.
     ///

@@ -9,6 +9,7 @@ mod costs;
 mod decision;
 mod file_systems;
 mod held;
+mod image;
 mod layout;
 mod load;
 pub mod many_files;
@@ -74,6 +75,8 @@ pub enum SectionName {
     Streams,
     /// How near the forecast of `layout` comes to a replay.
     Layout,
+    /// A cold start from a squashfs in the order of need.
+    Image,
     /// Cost of `foreread stat`.
     Stat,
     /// Resources that `foreread watch` holds while programs, files and mounts come and go.
@@ -87,7 +90,7 @@ pub enum SectionName {
 
 impl SectionName {
     /// Those that are measured where none is asked for.
-    pub const USUAL: [Self; 22] = [
+    pub const USUAL: [Self; 23] = [
         Self::Cold,
         Self::FileSystems,
         Self::Wrong,
@@ -107,6 +110,7 @@ impl SectionName {
         Self::Together,
         Self::Streams,
         Self::Layout,
+        Self::Image,
         Self::Stat,
         Self::Churn,
         Self::ManyProcesses,
@@ -129,7 +133,8 @@ impl SectionName {
             Self::Sizing => 13.0,
             Self::Watch => 6.0,
             Self::Together => 1.5,
-            Self::Layout => 3.0,
+            Self::Layout => 1.2,
+            Self::Image => 0.7,
             Self::Streams => 12.0,
             Self::Stat => 2.0,
             Self::Churn => MINUTES + 0.3,
@@ -168,6 +173,7 @@ impl SectionName {
             Self::Together => together::measure(context),
             Self::Streams => streams::measure(context),
             Self::Layout => layout::measure(context),
+            Self::Image => image::measure(context),
             Self::Stat => stat::measure(context),
             Self::Churn => churn::measure(context),
             Self::ManyProcesses => many_processes::measure(context),

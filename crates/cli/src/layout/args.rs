@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use foreread_model::DiskParameters;
 
 use super::device::disk;
@@ -16,7 +16,9 @@ use super::device::disk;
     after_help = "Examples:\n  \
     foreread layout show --program git status    where it lies, and what a replay takes\n  \
     foreread layout show --boot --output boot.svg    the same of the boot, as a picture\n  \
-    foreread layout plan build.frp --output build.plan    which file would go where, and why\n\n\
+    foreread layout plan build.frp --output build.plan    which file would go where, and why\n  \
+    foreread layout order boot.frp --for squashfs --tree root --output root.sort\n  \
+    mksquashfs root root.squashfs -sort root.sort    what is read first lies first\n\n\
     Nothing is moved.\n\n\
     Exit status: 0 done, 1 when no plan is worth it, 2 usage or failure."
 )]
@@ -31,11 +33,22 @@ pub enum LayoutVerb {
     Show(ShowArguments),
     /// Plan a new layout: which part of which file would go where, and what stays.
     Plan(PlanArguments),
+    /// Write the order of need for who builds an image.
+    Order(OrderArguments),
 }
 
-/// The profile, and the device.
+/// Who reads the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Builder {
+    /// A sort file: mksquashfs DIRECTORY IMAGE -sort FILE
+    Squashfs,
+    /// A list: tar --create --null --no-recursion --directory DIRECTORY --files-from FILE
+    Tar,
+}
+
+/// The profile.
 #[derive(Debug, Args)]
-pub struct WhatArguments {
+pub struct ProfileArguments {
     /// A profile: a file, or a name as `foreread show` lists it.
     #[arg(value_name = "PROFILE", conflicts_with_all = ["program", "boot"],
           required_unless_present_any = ["program", "boot"])]
@@ -43,13 +56,20 @@ pub struct WhatArguments {
     /// The profile of the boot.
     #[arg(long, conflicts_with = "program")]
     pub boot: bool,
+    /// The profile that `run` would use for this command line, in this directory. Comes last.
+    #[arg(long, value_name = "COMMAND", num_args = 1.., allow_hyphen_values = true)]
+    pub program: Option<Vec<OsString>>,
+}
+
+/// The profile, and the disk.
+#[derive(Debug, Args)]
+pub struct WhatArguments {
     /// Take the disk for this one in place of what `probe` has measured: hdd, usb, cloud, nvme, or
     /// one of them with other parameters, such as hdd,seek_min_ns=2ms.
     #[arg(long, value_name = "DISK", value_parser = disk)]
     pub disk: Option<DiskParameters>,
-    /// The profile that `run` would use for this command line, in this directory. Comes last.
-    #[arg(long, value_name = "COMMAND", num_args = 1.., allow_hyphen_values = true)]
-    pub program: Option<Vec<OsString>>,
+    #[command(flatten)]
+    pub profile: ProfileArguments,
 }
 
 #[derive(Debug, Args)]
@@ -77,4 +97,25 @@ pub struct PlanArguments {
     /// Print the plan as JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct OrderArguments {
+    /// Who is to read it.
+    #[arg(long = "for", value_name = "BUILDER")]
+    pub builder: Builder,
+    /// The directory that the image is made of. Only files that it has are named.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub tree: PathBuf,
+    /// Where the image was mounted when the profile was recorded.
+    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
+    pub top: PathBuf,
+    /// Write to this file; by default to standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print what was found as JSON; needs --output.
+    #[arg(long, requires = "output")]
+    pub json: bool,
+    #[command(flatten)]
+    pub profile: ProfileArguments,
 }

@@ -5,6 +5,7 @@ pub mod args;
 mod device;
 mod human;
 mod json;
+mod order;
 mod picture;
 
 use std::process::ExitCode;
@@ -17,7 +18,9 @@ use foreread_profile::{NodeId, PhaseKind, Profile};
 use foreread_sys::mounts::mounts_of_self;
 use foreread_sys::save;
 
-use self::args::{LayoutArguments, LayoutVerb, PlanArguments, ShowArguments, WhatArguments};
+use self::args::{
+    LayoutArguments, LayoutVerb, PlanArguments, ProfileArguments, ShowArguments, WhatArguments,
+};
 use crate::boot::recorded;
 use crate::show::{of_name, of_program};
 use crate::{store, text};
@@ -30,6 +33,7 @@ pub fn layout(arguments: &LayoutArguments) -> Result<ExitCode> {
     match &arguments.what {
         LayoutVerb::Show(arguments) => show(arguments),
         LayoutVerb::Plan(arguments) => planned(arguments),
+        LayoutVerb::Order(arguments) => order::order(arguments),
     }
 }
 
@@ -83,7 +87,7 @@ fn planned(arguments: &PlanArguments) -> Result<ExitCode> {
 
 impl Layout {
     fn of(what: &WhatArguments) -> Result<Self> {
-        let (name, profile) = profile(what)?;
+        let (name, profile) = profile(&what.profile)?;
         let mounts = mounts_of_self().context("cannot read the table of mounts")?;
         let found = find(&ReadPlan::from(&profile), &mounts);
         if found.is_empty() {
@@ -141,7 +145,7 @@ fn lay(
     }
 }
 
-fn profile(what: &WhatArguments) -> Result<(String, Profile)> {
+fn profile(what: &ProfileArguments) -> Result<(String, Profile)> {
     if what.boot {
         return Ok(("the boot".to_owned(), recorded("/".as_ref())?));
     }
