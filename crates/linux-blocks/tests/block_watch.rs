@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use foreread_blocktrace::{Action, Analysis, Event, Leg, Options, Release, Report};
 use foreread_linux_blocks::{BlockWatcher, DiskError, Steps, find};
@@ -74,6 +75,26 @@ fn count_from_now(testbed: &Testbed, watcher: &BlockWatcher) {
     panic!("somebody reads all the time");
 }
 
+/// All events until each request that was issued is done. Who reads ahead doesn't wait for the last
+/// ones: they may have been issued, and not have come to the modelled disk yet.
+fn events_to_the_end(watcher: &BlockWatcher) -> Vec<Event> {
+    const LOOKS_MAX: usize = 6000;
+    let mut events = Vec::new();
+    for _ in 0..LOOKS_MAX {
+        events.extend(watcher.drain());
+        let counted =
+            |wanted: fn(&Action) -> bool| events.iter().filter(|e| wanted(&e.action)).count();
+        let begun = counted(|action| matches!(action, Action::Issued));
+        let done =
+            counted(|action| matches!(action, Action::Completed { .. } | Action::Requeued { .. }));
+        if begun == done {
+            return events;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("a request is under way for a minute");
+}
+
 #[test]
 fn as_many_requests_are_seen_as_the_disk_counted() {
     let Some((testbed, watcher)) = watched("nvme") else {
@@ -81,7 +102,7 @@ fn as_many_requests_are_seen_as_the_disk_counted() {
     };
     count_from_now(&testbed, &watcher);
     dd(testbed.device(), READS, &["iflag=direct"]);
-    let report = report(watcher.drain());
+    let report = report(events_to_the_end(&watcher));
     let counters = testbed.counters();
     assert_eq!(watcher.lost(), 0);
     // Opening the device may read its partition table.
@@ -126,7 +147,7 @@ fn readahead_is_seen_in_its_plug_and_merged() {
     testbed.set_read_ahead_kib(512).expect("a larger window");
     count_from_now(&testbed, &watcher);
     dd(testbed.device(), 64, &[]);
-    let events = watcher.drain();
+    let events = events_to_the_end(&watcher);
     let counted = |wanted: fn(&Action) -> bool| events.iter().filter(|e| wanted(&e.action)).count();
     let plugs = counted(|action| matches!(action, Action::Plugged));
     let unplugs =
