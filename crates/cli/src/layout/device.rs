@@ -14,13 +14,13 @@ use crate::device_state::DeviceState;
 
 /// Where a model comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
+pub enum Origin {
     Given,
     Measured,
     Assumed,
 }
 
-impl From {
+impl Origin {
     pub fn name(self) -> &'static str {
         match self {
             Self::Given => "given",
@@ -45,7 +45,7 @@ pub fn disk(text: &str) -> Result<DiskParameters, String> {
 }
 
 /// The model of the device of a file system.
-pub fn model(found: &OnFileSystem, given: Option<&DiskParameters>) -> (Device, From) {
+pub fn model(found: &OnFileSystem, given: Option<&DiskParameters>) -> (Device, Origin) {
     let request_bytes_max = match found.request_bytes_max {
         0 => 512 << 10,
         bytes => bytes,
@@ -60,7 +60,7 @@ pub fn model(found: &OnFileSystem, given: Option<&DiskParameters>) -> (Device, F
                 disk,
                 request_bytes_max,
             },
-            From::Given,
+            Origin::Given,
         );
     }
     let measured = measured(found).and_then(|measured| {
@@ -75,8 +75,8 @@ pub fn model(found: &OnFileSystem, given: Option<&DiskParameters>) -> (Device, F
         })
     });
     match measured {
-        Some(device) => (device, From::Measured),
-        None => (assumed(found, request_bytes_max), From::Assumed),
+        Some(device) => (device, Origin::Measured),
+        None => (assumed(found, request_bytes_max), Origin::Assumed),
     }
 }
 
@@ -100,7 +100,7 @@ fn measured(found: &OnFileSystem) -> Option<Measured> {
 }
 
 /// The model in words.
-pub fn said(device: &Device, from: From) -> String {
+pub fn said(device: &Device, origin: Origin) -> String {
     let rate = device.disk.bandwidth_bytes_per_s / 1_000_000;
     let time = match device.seek_ns() {
         ns @ 0..1_000_000 => format!("{} us", ns / 1000),
@@ -111,10 +111,10 @@ pub fn said(device: &Device, from: From) -> String {
         DiskModel::Parallel => format!("no head, {time} a request, {rate} MB/s"),
         DiskModel::Instant => "takes no time".to_owned(),
     };
-    match from {
-        From::Given => format!("{kind}: as --disk says"),
-        From::Measured => format!("{kind}: as probe has measured"),
-        From::Assumed => format!("{kind}: assumed; `foreread probe` measures it"),
+    match origin {
+        Origin::Given => format!("{kind}: as --disk says"),
+        Origin::Measured => format!("{kind}: as probe has measured"),
+        Origin::Assumed => format!("{kind}: assumed; `foreread probe` measures it"),
     }
 }
 

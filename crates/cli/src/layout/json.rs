@@ -2,9 +2,10 @@
 //! A layout for programs: `foreread.layout/1`, and a plan: `foreread.layout.plan/1`.
 //! `docs/layout.md` describes the fields.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use foreread_layout::{Forecast, Left, Move, PhaseAccount, Run, Why};
+use foreread_layout::{FileOnDisk, Forecast, Left, Move, PhaseAccount, Run, Why};
+use foreread_profile::NodeId;
 use serde::Serialize;
 
 use super::{Laid, Layout, device};
@@ -151,7 +152,7 @@ pub fn show(layout: &Layout, with_files: bool) -> ShowReport {
         device: laid.found.device.to_string(),
         fs_type: escaped(&laid.found.fs_type),
         has_head: laid.device.has_head(),
-        model: laid.from.name(),
+        model: laid.origin.name(),
         seek_ns: laid.device.seek_ns(),
         bandwidth_bytes_per_s: laid.device.disk.bandwidth_bytes_per_s,
         counts_metadata: laid.found.metadata.is_some(),
@@ -182,7 +183,21 @@ pub fn show(layout: &Layout, with_files: bool) -> ShowReport {
 }
 
 pub fn plan(layout: &Layout) -> PlanReport {
-    let of = |laid: &Laid| PlanOnFileSystem {
+    PlanReport {
+        schema: "foreread.layout.plan/1",
+        profile: layout.name.clone(),
+        file_systems: layout
+            .laid
+            .iter()
+            .map(|laid| plan_on(layout, laid))
+            .collect(),
+    }
+}
+
+fn plan_on(layout: &Layout, laid: &Laid) -> PlanOnFileSystem {
+    let files = laid.found.files.iter();
+    let files: HashMap<NodeId, &FileOnDisk> = files.map(|file| (file.node, file)).collect();
+    PlanOnFileSystem {
         mount_point: escaped_path(&laid.found.mount_point),
         device: laid.found.device.to_string(),
         fs_type: escaped(&laid.found.fs_type),
@@ -194,7 +209,7 @@ pub fn plan(layout: &Layout) -> PlanReport {
             .plan
             .moves
             .iter()
-            .map(|one| move_of(layout, laid, one))
+            .map(|one| move_of(layout, files.get(&one.node).copied(), one))
             .collect(),
         stays: laid
             .plan
@@ -206,11 +221,6 @@ pub fn plan(layout: &Layout) -> PlanReport {
                 why: said(left.why),
             })
             .collect(),
-    };
-    PlanReport {
-        schema: "foreread.layout.plan/1",
-        profile: layout.name.clone(),
-        file_systems: layout.laid.iter().map(of).collect(),
     }
 }
 
@@ -275,11 +285,9 @@ fn run(run: &Run) -> RunReport {
     }
 }
 
-fn move_of(layout: &Layout, laid: &Laid, one: &Move) -> MoveReport {
+fn move_of(layout: &Layout, file: Option<&FileOnDisk>, one: &Move) -> MoveReport {
     let identity = layout.profile.node(one.node).map(|node| node.identity);
     let identity = identity.unwrap_or_default();
-    let files = &laid.found.files;
-    let file = files.iter().find(|file| file.node == one.node);
     let end_bytes = one.offset_bytes.saturating_add(one.length_bytes);
     let runs = file.map_or(&[][..], |file| &file.runs);
     let from = runs
@@ -301,5 +309,5 @@ fn move_of(layout: &Layout, laid: &Laid, one: &Move) -> MoveReport {
 
 /// The model of a device in words, for people.
 pub fn model(laid: &Laid) -> String {
-    device::said(&laid.device, laid.from)
+    device::said(&laid.device, laid.origin)
 }

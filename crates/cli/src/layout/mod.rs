@@ -42,7 +42,7 @@ struct Laid {
     found: OnFileSystem,
     account: Account,
     device: Device,
-    from: device::From,
+    origin: device::Origin,
     plan: Plan,
 }
 
@@ -95,8 +95,8 @@ impl Layout {
         }
         let phase_of = |need_ns| profile.phase_at(need_ns);
         let laid = found.into_iter().map(|found| {
-            let (device, from) = device::model(&found, what.disk.as_ref());
-            lay(found, device, from, phase_of)
+            let (device, origin) = device::model(&found, what.disk.as_ref());
+            lay(found, device, origin, phase_of)
         });
         let laid = laid.collect();
         Ok(Self {
@@ -122,7 +122,7 @@ fn by_need(files: &[FileOnDisk]) -> Vec<&FileOnDisk> {
 fn lay(
     found: OnFileSystem,
     device: Device,
-    from: device::From,
+    origin: device::Origin,
     phase_of: impl Fn(u64) -> Option<PhaseKind>,
 ) -> Laid {
     let account = Account::of(&found.files, &phase_of);
@@ -140,7 +140,7 @@ fn lay(
         found,
         account,
         device,
-        from,
+        origin,
         plan,
     }
 }
