@@ -36,14 +36,27 @@ fn files(world: &World) -> Option<Vec<PathBuf>> {
         file.write_all(&vec![b'x'; (PAGES * 4096) as usize])
             .expect("bytes");
         file.sync_all().expect("a sync");
-        fadvise(&file, 0, None, Advice::DontNeed).expect("advice");
-        let cached = foreread_sys::cache::cached_pages(&file, 0, PAGES);
-        if cached.is_ok_and(|cached| cached > 0) {
+        if !leaves_memory(&file) {
             println!("skipped: {} is nowhere but in memory", directory.display());
             return None;
         }
     }
     Some(paths)
+}
+
+/// Whether a file's pages leave memory. On busy processors a page may be held for a moment, and the
+/// advice then leaves it where it is: once in some fifty runs of the suite.
+fn leaves_memory(file: &File) -> bool {
+    const TRIES: usize = 100;
+    (0..TRIES).any(|attempt| {
+        if attempt > 0 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        fadvise(file, 0, None, Advice::DontNeed).expect("advice");
+        // Where that can't be told, it is taken to be so.
+        let cached = foreread_sys::cache::cached_pages(file, 0, PAGES);
+        cached.map_or(true, |cached| cached == 0)
+    })
 }
 
 /// Documents, one a line.
