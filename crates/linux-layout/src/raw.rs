@@ -7,7 +7,7 @@
 use foreread_layout::{FileOnDisk, Run, WantedPages};
 use foreread_linux_prefetcher::targets::Target;
 use foreread_prefetch::ext4::{
-    Ext4Error, Extent, Geometry, Inode, Limits, Survey, WHOLE_FILE, Wanted, is_recorded,
+    Ext4Error, Geometry, Inode, Limits, Survey, WHOLE_FILE, Wanted, device_extents_of, is_recorded,
     merge_extents, wanted_of,
 };
 use foreread_prefetch::plan::ReadPlan;
@@ -30,12 +30,7 @@ pub(crate) fn find(
     };
     let mount_point = target.mount_point.as_os_str().as_encoded_bytes();
     let mut first = geometry.descriptor_extents(numbers());
-    for pages in plan.devices(mount_point).filter(|one| !one.is_whole_disk) {
-        first.extend(pages.ranges.iter().map(|range| Extent {
-            offset_bytes: range.start_page * 4096,
-            length_bytes: range.pages * 4096,
-        }));
-    }
+    first.extend(device_extents_of(plan, &stage, mount_point, false));
     let mut metadata = vec![merge_extents(first, 0)];
     geometry.load_groups(&mut &*device, numbers())?;
     let wanted = stage

@@ -3,10 +3,9 @@
 //! others read of them directly, and metadata by its place.
 
 use foreread_core::Device;
-use foreread_prefetch::ext4::Extent;
+use foreread_prefetch::ext4::{Extent, device_extents_of};
 use foreread_prefetch::plan::ReadPlan;
 use foreread_prefetch::stages::Stage;
-use foreread_profile::{DeviceRange, PAGE_BYTES};
 use foreread_sys::block_device::{BlockDevice, disk_of_partition};
 
 use super::fetcher::ask_for;
@@ -25,18 +24,8 @@ impl DeviceExtents {
     /// Takes what they need of the budget. Nothing where that is more than is left.
     pub fn of(plan: &ReadPlan, target: &Target, stage: &Stage, budget_bytes: &mut u64) -> Self {
         let superblock = target.superblock();
-        let extents = |is_whole_disk| {
-            let devices = plan.devices(&superblock.mount_point);
-            let ranges = devices
-                .filter(|device| device.is_whole_disk == is_whole_disk)
-                .flat_map(|device| &device.ranges)
-                .filter(|range| stage.needs_ns.contains(&range.need_ns));
-            let extent = |range: &DeviceRange| Extent {
-                offset_bytes: range.start_page.saturating_mul(PAGE_BYTES),
-                length_bytes: range.pages.saturating_mul(PAGE_BYTES),
-            };
-            ranges.map(extent).collect::<Vec<_>>()
-        };
+        let extents =
+            |is_whole_disk| device_extents_of(plan, stage, &superblock.mount_point, is_whole_disk);
         let (own, whole_disk) = (extents(false), extents(true));
         let bytes = own.iter().chain(&whole_disk).map(|one| one.length_bytes);
         match budget_bytes.checked_sub(bytes.fold(0, u64::saturating_add)) {

@@ -53,7 +53,7 @@ pub use inode::{FileType, Inode, InodeFlags, Mapping, parse_inode};
 pub use layout::{PhysicalRange, WHOLE_FILE, physical_ranges};
 pub use names::{Answer, Name, find_names};
 pub use node::{BlockMap, FileExtent, NodeKind, NodeRef, parse_node};
-pub use of_plan::{DIRECTORY_BYTES_MAX, is_recorded, pieces_of, wanted_of};
+pub use of_plan::{DIRECTORY_BYTES_MAX, device_extents_of, is_recorded, pieces_of, wanted_of};
 pub use superblock::{Features, Geometry, InodeLocation};
 pub use survey::{Limits, Survey, Surveyed, Wanted};
 

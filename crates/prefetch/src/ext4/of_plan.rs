@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a replay wants of the inodes of a plan, and which pieces of data that comes to.
 
-use foreread_profile::{Identity, NodeId, NodeKind, Uses};
+use foreread_profile::{DeviceRange, Identity, NodeId, NodeKind, PAGE_BYTES, Uses};
 
-use super::{FileType, Geometry, Inode, WHOLE_FILE, Wanted};
+use super::{Extent, FileType, Geometry, Inode, WHOLE_FILE, Wanted};
 use crate::order::Piece;
 use crate::plan::ReadPlan;
 use crate::stages::Stage;
@@ -72,4 +72,25 @@ pub fn pieces_of(
         }
     }
     pieces
+}
+
+/// What is read of the block device of the file system at `mount_point` in this stage, or of the
+/// disk that it is a partition of, in the order of the plan.
+#[must_use]
+pub fn device_extents_of(
+    plan: &ReadPlan,
+    stage: &Stage,
+    mount_point: &[u8],
+    is_whole_disk: bool,
+) -> Vec<Extent> {
+    let ranges = plan
+        .devices(mount_point)
+        .filter(|device| device.is_whole_disk == is_whole_disk)
+        .flat_map(|device| &device.ranges)
+        .filter(|range| stage.needs_ns.contains(&range.need_ns));
+    let extent = |range: &DeviceRange| Extent {
+        offset_bytes: range.start_page.saturating_mul(PAGE_BYTES),
+        length_bytes: range.pages.saturating_mul(PAGE_BYTES),
+    };
+    ranges.map(extent).collect()
 }
