@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What lies where: bytes, fragments and distances, by phase of a boot.
 
-use foreread_prefetch::order::Piece;
-use foreread_profile::{PAGE_BYTES, PhaseKind};
+use foreread_model::{Extent, distinct_extents};
+use foreread_profile::PhaseKind;
 
 use crate::file::{FileOnDisk, Run, fragments};
 
@@ -44,7 +44,7 @@ impl Account {
                 phase,
                 ..PhaseAccount::default()
             };
-            let mut pieces: Vec<Piece> = Vec::new();
+            let mut extents = Vec::new();
             for file in files {
                 let runs = file.wanted_runs();
                 let ours = runs.filter(|(_, need_ns)| phase_of(*need_ns) == phase);
@@ -52,16 +52,16 @@ impl Account {
                 account.files += u64::from(!ours.is_empty());
                 account.fragments += fragments(ours.iter().copied());
                 account.bytes += ours.iter().map(|run| run.length_bytes).sum::<u64>();
-                let is_ours = |piece: &Piece| phase_of(piece.need_ns) == phase;
-                pieces.extend(file.pieces().filter(is_ours));
+                extents.extend(ours.iter().map(|run| Extent {
+                    offset_bytes: run.place_bytes,
+                    length_bytes: run.length_bytes,
+                }));
             }
-            pieces.sort_unstable_by_key(|piece| piece.place_bytes);
-            let end = |piece: &Piece| piece.place_bytes + piece.pages * PAGE_BYTES;
-            let is_apart = |two: &[Piece]| end(&two[0]) < two[1].place_bytes;
-            let breaks = pieces.windows(2).filter(|two| is_apart(two)).count() as u64;
-            account.places = breaks + u64::from(!pieces.is_empty());
-            let first = pieces.first().map_or(0, |piece| piece.place_bytes);
-            account.span_bytes = pieces.last().map_or(0, end).saturating_sub(first);
+            let places = distinct_extents(&extents);
+            account.places = places.len() as u64;
+            if let (Some(first), Some(last)) = (places.first(), places.last()) {
+                account.span_bytes = last.end_bytes() - first.offset_bytes;
+            }
             account
         });
         Self {
@@ -74,7 +74,7 @@ impl Account {
 mod tests {
     use super::*;
     use crate::file::WantedPages;
-    use foreread_profile::NodeId;
+    use foreread_profile::{NodeId, PAGE_BYTES};
 
     fn file(node: u32, places: &[u64], needs_ns: &[u64]) -> FileOnDisk {
         let run = |(at, place): (u64, &u64)| Run {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use foreread_core::{Bytes, grouped};
 
-use super::json::{model, said, stays};
+use super::json::{said, stays};
 use super::{Laid, Layout, by_need};
 use crate::boot::phase_name;
 use crate::output::{counted, percent, time};
@@ -64,7 +64,7 @@ fn head(text: &mut String, laid: &Laid) {
         escaped(&found.fs_type),
         found.device
     );
-    line(text, "disk", &model(laid));
+    line(text, "disk", &laid.model());
     if found.gone_files > 0 {
         let gone = counted(found.gone_files, "file", "files");
         line(text, "gone", &format!("{gone} of the profile"));

@@ -8,7 +8,7 @@ use foreread_layout::{FileOnDisk, Forecast, Left, Move, PhaseAccount, Run, Why};
 use foreread_profile::NodeId;
 use serde::Serialize;
 
-use super::{Laid, Layout, device};
+use super::{Laid, Layout};
 use crate::boot::phase_name;
 use crate::text::{escaped, escaped_path};
 
@@ -305,9 +305,4 @@ fn move_of(layout: &Layout, file: Option<&FileOnDisk>, one: &Move) -> MoveReport
         from: from.map(|part| run(&part)).collect(),
         to_bytes: one.to_bytes,
     }
-}
-
-/// The model of a device in words, for people.
-pub fn model(laid: &Laid) -> String {
-    device::said(&laid.device, laid.origin)
 }

@@ -46,6 +46,13 @@ struct Laid {
     plan: Plan,
 }
 
+impl Laid {
+    /// The model of the device in words.
+    fn model(&self) -> String {
+        device::said(&self.device, self.origin)
+    }
+}
+
 /// A profile, and where it lies.
 struct Layout {
     name: String,

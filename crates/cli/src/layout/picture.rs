@@ -11,7 +11,6 @@ use foreread_model::Extent;
 use foreread_prefetch::order::Piece;
 use foreread_profile::{PAGE_BYTES, PhaseKind};
 
-use super::json::model;
 use super::{Laid, Layout};
 use crate::axes::{rounded, ticks};
 use crate::boot::phase_name;
@@ -96,7 +95,11 @@ fn file_system(svg: &mut Svg, layout: &Layout, laid: &Laid) {
         length_bytes: piece.pages * PAGE_BYTES,
     });
     let positions = Positions::of(&extents.collect::<Vec<_>>(), PLOT_HEIGHT, MIB);
-    let head = format!("{}, {}", escaped_path(&laid.found.mount_point), model(laid));
+    let head = format!(
+        "{}, {}",
+        escaped_path(&laid.found.mount_point),
+        laid.model()
+    );
     label(svg, (24.0, 16.0), "start", "name", &head);
     let panels = [
         ("now", &laid.plan.before, &now),
