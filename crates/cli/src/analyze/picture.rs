@@ -13,7 +13,7 @@ use foreread_model::Extent;
 use super::{Analyzed, human};
 use crate::axes::{rounded, ticks};
 use crate::positions::Positions;
-use crate::svg::Svg;
+use crate::svg::{Svg, group, label, rect};
 
 const WIDTH: u32 = 960;
 const PLOT_WIDTH: f64 = 820.0;
@@ -97,15 +97,14 @@ pub fn of(analyzed: &Analyzed) -> String {
     let size: [(&str, &dyn Display); 3] =
         [("class", &"paper"), ("width", &WIDTH), ("height", &height)];
     svg.empty("rect", &size);
-    text(&mut svg, "title", LEFT, 32.0, "start", &title);
+    label(&mut svg, (LEFT, 32.0), "start", "title", &title);
     legend(&mut svg);
     // A request may have been issued before the first event.
     let first_ns = report.kept.iter().map(Request::begin_ns).min();
     let (first, last_ns) = report.span_ns.unwrap_or((0, 0));
     let scale = Scale::new(first.min(first_ns.unwrap_or(first)), last_ns);
     for (index, (device, requests)) in by_device.iter().take(PANELS_MAX).enumerate() {
-        let place = format!("translate({LEFT} {})", TOP + index as f64 * PANEL_HEIGHT);
-        svg.begin("g", &[("transform", &place)]);
+        group(&mut svg, LEFT, TOP + index as f64 * PANEL_HEIGHT);
         panel(&mut svg, *device, requests, &scale, analyzed);
         svg.end();
     }
@@ -115,15 +114,8 @@ pub fn of(analyzed: &Analyzed) -> String {
 fn legend(svg: &mut Svg) {
     let mut x = LEFT;
     for (class, words) in LEGEND {
-        let place: [(&str, &dyn Display); 5] = [
-            ("class", &class),
-            ("x", &x),
-            ("y", &46),
-            ("width", &12),
-            ("height", &12),
-        ];
-        svg.empty("rect", &place);
-        text(svg, "quiet", x + 18.0, 57.0, "start", words);
+        rect(svg, class, (x, 46.0), (12.0, 12.0), None);
+        label(svg, (x + 18.0, 57.0), "start", "quiet", words);
         x += 44.0 + words.len() as f64 * 7.0;
     }
 }
@@ -139,32 +131,22 @@ fn panel(svg: &mut Svg, device: Device, requests: &[&Request], scale: &Scale, al
             grouped(more)
         ),
     };
-    text(svg, "name", 0.0, -9.0, "start", &name);
+    label(svg, (0.0, -9.0), "start", "name", &name);
     for stretch in &positions.stretches {
-        rect(
-            svg,
-            "plot",
-            (0.0, PLOT_WIDTH),
-            (stretch.top(), stretch.height),
-        );
+        let size = (PLOT_WIDTH, stretch.height);
+        rect(svg, "plot", (0.0, stretch.top()), size, None);
     }
     for (x, number) in scale.ticks() {
         let line = format!("M{} 0V{PLOT_HEIGHT}", rounded(x));
         svg.empty("path", &[("class", &"grid"), ("d", &line)]);
-        text(svg, "quiet", x, PLOT_HEIGHT + 18.0, "middle", &number);
+        label(svg, (x, PLOT_HEIGHT + 18.0), "middle", "quiet", &number);
     }
     for (y, number) in positions.ticks() {
-        text(svg, "quiet", -7.0, y + 4.0, "end", &number);
+        label(svg, (-7.0, y + 4.0), "end", "quiet", &number);
     }
     let unit = format!("{} since the beginning", scale.unit);
-    text(
-        svg,
-        "quiet",
-        PLOT_WIDTH / 2.0,
-        PLOT_HEIGHT + 38.0,
-        "middle",
-        &unit,
-    );
+    let place = (PLOT_WIDTH / 2.0, PLOT_HEIGHT + 38.0);
+    label(svg, place, "middle", "quiet", &unit);
     let turn = format!("translate(-104 {}) rotate(-90)", PLOT_HEIGHT / 2.0);
     let place: [(&str, &dyn Display); 3] = [
         ("class", &"quiet"),
@@ -219,36 +201,9 @@ fn bars(
         let (from, to) = (scale.x(from_ns), scale.x(to_ns));
         // A step that took no time worth drawing would hide its neighbour.
         if to - from >= 0.1 || class == "served" {
-            rect(
-                svg,
-                class,
-                (from, (to - from).max(BAR_WIDTH_MIN)),
-                (top, height),
-            );
+            let size = ((to - from).max(BAR_WIDTH_MIN), height);
+            rect(svg, class, (from, top), size, None);
         }
     }
     svg.end();
-}
-
-fn rect(svg: &mut Svg, class: &str, (x, width): (f64, f64), (y, height): (f64, f64)) {
-    let [x, width, y, height] = [x, width, y, height].map(rounded);
-    let place: [(&str, &dyn Display); 5] = [
-        ("class", &class),
-        ("x", &x),
-        ("y", &y),
-        ("width", &width),
-        ("height", &height),
-    ];
-    svg.empty("rect", &place);
-}
-
-fn text(svg: &mut Svg, class: &str, x: f64, y: f64, anchor: &str, words: &str) {
-    let (x, y) = (rounded(x), rounded(y));
-    let place: [(&str, &dyn Display); 4] = [
-        ("class", &class),
-        ("x", &x),
-        ("y", &y),
-        ("text-anchor", &anchor),
-    ];
-    svg.line("text", &place, words);
 }
