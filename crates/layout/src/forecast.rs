@@ -3,7 +3,7 @@
 //!
 //! In: the metadata that a replay reads, step by step, the pieces of data, and a modelled device.
 //! Out: time, requests and seeks. The reads are those of the executor, in its order and by its
-//! pace: each step of metadata is waited for, gaps below 16 KiB are read through, data go out by
+//! pace. It waits for each step of metadata, and reads gaps below 16 KiB through. Data go out by
 //! windows of need, 64 reads at a time, and neighbours among those merge. Nothing is cached at the
 //! beginning, nobody else reads, and processors take no time.
 

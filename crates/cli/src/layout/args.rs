@@ -20,7 +20,7 @@ use super::device::disk;
     foreread layout order boot.frp --for squashfs --tree root --output root.sort\n  \
     mksquashfs root root.squashfs -sort root.sort    what is read first lies first\n\n\
     Nothing is moved.\n\n\
-    Exit status: 0 done, 1 when no plan is worth it, 2 usage or failure."
+    Exit status: 0 done, 1 when no plan is worth it, 2 usage or failure, 64 done in part."
 )]
 pub struct LayoutArguments {
     #[command(subcommand)]
