@@ -276,7 +276,7 @@ impl Testbed {
     pub fn mount(&self, file_system: FileSystem, options: &str) -> Result<PathBuf, TestbedError> {
         self.refuse_if_mounted("mount")?;
         let point = self.home.path().join("mnt");
-        let (flags, data) = file_system::split_options(options)?;
+        let (flags, data) = file_system::split_options(&file_system.mount_options(options))?;
         self.mount_at(self.device(), &point, file_system.name(), flags, &data)?;
         Ok(point)
     }
