@@ -40,6 +40,7 @@ mod set_at_end;
 mod sys;
 mod testbed;
 pub mod workload;
+mod write_log;
 
 pub use error::{Lacking, TestbedError};
 pub use file_system::FileSystem;
@@ -48,3 +49,4 @@ pub use readers::{ReadSince, Readers};
 pub use server::{ServerCounters, TraceEntry};
 pub use set_at_end::SetAtEnd;
 pub use testbed::{READ_AHEAD_KIB_DEFAULT, Testbed, TestbedConfig};
+pub use write_log::WriteLog;

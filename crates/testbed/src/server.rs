@@ -40,6 +40,8 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::error::TestbedError;
 use crate::namespace::{self, MountNamespace};
 use crate::sys;
+use crate::testbed::memory_file;
+use crate::write_log::{self, LogEntry};
 
 /// The largest request: the largest read that FUSE passes in one message by default (256 pages).
 pub(crate) const REQUEST_BYTES_MAX: u32 = 1 << 20;
@@ -112,6 +114,8 @@ struct Core {
     stopping: bool,
     /// Reads that touch these bytes fail.
     failing: Range<u64>,
+    /// The content when the log was begun, and what came since.
+    log: Option<(File, Vec<LogEntry>)>,
 }
 
 impl Core {
@@ -173,6 +177,7 @@ pub(crate) struct Server {
     buffer: Mutex<Vec<u8>>,
     capacity_bytes: u64,
     file_name: String,
+    takes_flushes: bool,
 }
 
 impl Server {
@@ -181,6 +186,7 @@ impl Server {
         capacity_bytes: u64,
         file_name: String,
         parameters: DiskParameters,
+        takes_flushes: bool,
     ) -> Arc<Self> {
         let core = Core {
             disk: Disk::new(parameters),
@@ -192,6 +198,7 @@ impl Server {
             timer_until_ns: None,
             stopping: false,
             failing: 0..0,
+            log: None,
         };
         Arc::new(Self {
             core: Mutex::new(core),
@@ -200,6 +207,7 @@ impl Server {
             buffer: Mutex::new(Vec::new()),
             capacity_bytes,
             file_name,
+            takes_flushes,
         })
     }
 
@@ -257,6 +265,24 @@ impl Server {
     /// Reads that touch these bytes fail from now on, in the time they would take.
     pub(crate) fn fail_reads(&self, bytes: Range<u64>) {
         self.lock().failing = bytes;
+    }
+
+    pub(crate) fn log_writes(&self) -> Result<(), TestbedError> {
+        if !self.takes_flushes {
+            return Err(TestbedError::Misuse(
+                "a log of writes needs a testbed that takes flushes".to_owned(),
+            ));
+        }
+        let start = memory_file(self.capacity_bytes)?;
+        // No write comes between the copy and the log.
+        let mut core = self.lock();
+        write_log::copy(&self.store, &start).map_err(TestbedError::system("copy the disk"))?;
+        core.log = Some((start, Vec::new()));
+        Ok(())
+    }
+
+    pub(crate) fn take_write_log(&self) -> Option<(File, Vec<LogEntry>)> {
+        self.lock().log.take()
     }
 
     fn stop_timer(&self) {
@@ -589,21 +615,38 @@ impl Filesystem for DiskFile {
         if end_bytes > self.0.capacity_bytes {
             return reply.error(Errno::ENOSPC);
         }
+        // It is stored and logged before the kernel is told.
+        let mut core = self.0.lock();
         match (
             self.0.store.write_all_at(data, offset_bytes),
             u32::try_from(data.len()),
         ) {
-            (Ok(()), Ok(length)) => reply.written(length),
-            _ => return reply.error(Errno::EIO),
+            (Ok(()), Ok(length)) => {
+                core.counters.write_requests += 1;
+                core.counters.write_bytes += data.len() as u64;
+                if let Some((_, log)) = &mut core.log {
+                    log.push(LogEntry::Write {
+                        offset_bytes,
+                        data: data.to_vec(),
+                    });
+                }
+                drop(core);
+                reply.written(length);
+            }
+            _ => reply.error(Errno::EIO),
         }
-        let mut core = self.0.lock();
-        core.counters.write_requests += 1;
-        core.counters.write_bytes += data.len() as u64;
     }
 
-    /// Refused for good: the kernel then takes every flush as done without asking.
+    /// Refused for good, unless the testbed takes flushes: the kernel then takes every flush as
+    /// done without asking.
     fn fsync(&self, _: &fuser::Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply.error(Errno::ENOSYS);
+        if !self.0.takes_flushes {
+            return reply.error(Errno::ENOSYS);
+        }
+        if let Some((_, log)) = &mut self.0.lock().log {
+            log.push(LogEntry::Flush);
+        }
+        reply.ok();
     }
 
     fn flush(
@@ -638,7 +681,16 @@ impl Filesystem for DiskFile {
             return reply.error(Errno::EOPNOTSUPP);
         }
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match rustix::fs::fallocate(&self.0.store, punch, offset_bytes, length_bytes) {
+        let mut core = self.0.lock();
+        let punched = rustix::fs::fallocate(&self.0.store, punch, offset_bytes, length_bytes);
+        if let (Ok(()), Some((_, log))) = (punched, &mut core.log) {
+            log.push(LogEntry::Discard {
+                offset_bytes,
+                length_bytes,
+            });
+        }
+        drop(core);
+        match punched {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(Errno::from_i32(error.raw_os_error())),
         }

@@ -20,6 +20,7 @@ use crate::loop_device::LoopDevice;
 use crate::namespace::MountNamespace;
 use crate::runtime::{ENVIRONMENT_MARK, Home};
 use crate::server::{REQUEST_BYTES_MAX, Server, ServerCounters, TraceEntry};
+use crate::write_log::{self, WriteLog};
 use crate::{available, image, sys};
 
 /// The readahead the kernel gives a new device, and [`Testbed::start`] this one. Since Linux 6.18
@@ -42,6 +43,9 @@ pub struct TestbedConfig {
     pub capacity_bytes: u64,
     /// Where the testbed keeps its mount points and state; by default `/run/foreread-testbed`.
     pub runtime_directory: Option<PathBuf>,
+    /// Whether flushes reach the disk, which logs of writes need; by default the kernel is told
+    /// that there is nothing to flush.
+    pub takes_flushes: bool,
 }
 
 impl TestbedConfig {
@@ -51,6 +55,7 @@ impl TestbedConfig {
             parameters,
             capacity_bytes,
             runtime_directory: None,
+            takes_flushes: false,
         }
     }
 }
@@ -101,7 +106,13 @@ impl Testbed {
         let namespace = MountNamespace::make_private().inspect_err(|_| home.remove())?;
         let store = memory_file(capacity_bytes).inspect_err(|_| home.remove())?;
         let parameters = with_capacity(config.parameters, capacity_bytes);
-        let server = Server::new(store, capacity_bytes, home.file_name(), parameters);
+        let server = Server::new(
+            store,
+            capacity_bytes,
+            home.file_name(),
+            parameters,
+            config.takes_flushes,
+        );
         let mut testbed = Self {
             namespace,
             home,
@@ -497,6 +508,26 @@ impl Testbed {
             )))
     }
 
+    /// Logs from now on what is written. The content at this time is kept beside it.
+    ///
+    /// # Errors
+    /// The testbed takes no flushes, or memory is short.
+    pub fn log_writes(&self) -> Result<(), TestbedError> {
+        self.server.log_writes()
+    }
+
+    /// Ends the log.
+    ///
+    /// # Errors
+    /// There is none, or memory is short.
+    pub fn take_write_log(&self) -> Result<WriteLog, TestbedError> {
+        let misuse = || TestbedError::Misuse("no log of writes was begun".to_owned());
+        let (start, entries) = self.server.take_write_log().ok_or_else(misuse)?;
+        let now = memory_file(self.server.capacity_bytes())?;
+        write_log::copy(&start, &now).map_err(TestbedError::system("copy the disk"))?;
+        Ok(WriteLog::new(start, now, entries))
+    }
+
     /// Writes out and drops the pages that the kernel keeps of the device itself.
     fn forget_device_pages(&self) -> Result<(), TestbedError> {
         let device = self.loop_device()?;
@@ -591,7 +622,7 @@ fn unmount_patiently(point: &Path) -> rustix::io::Result<()> {
     unmount(point, UnmountFlags::empty())
 }
 
-fn memory_file(capacity_bytes: u64) -> Result<File, TestbedError> {
+pub(crate) fn memory_file(capacity_bytes: u64) -> Result<File, TestbedError> {
     let store = rustix::fs::memfd_create("foreread-testbed", MemfdFlags::CLOEXEC)
         .map(File::from)
         .map_err(TestbedError::system("allocate the disk's memory"))?;
