@@ -136,6 +136,14 @@ pub fn disk_bytes(device: Device) -> u64 {
     sectors.unwrap_or(0).saturating_mul(512)
 }
 
+/// Whether a device, or one below it, takes space from a pool as it is written, or keeps the old
+/// contents of what is written: thin volumes, snapshots and their origins, and VDO, all of device
+/// mapper. LVM names the parts of such a volume by the end of their UUID.
+#[must_use]
+pub fn grows_when_written(device: Device) -> bool {
+    Disk::of(&sys(device.major, device.minor)).is_some_and(|disk| disk.grows(DEPTH_MAX))
+}
+
 /// Each disk of the machine, with whether it has a head, see [`has_head`].
 #[must_use]
 pub fn heads() -> Vec<(Device, bool)> {
@@ -190,6 +198,15 @@ impl Disk {
         let model = fs::read_to_string(self.directory.join("device/model")).unwrap_or_default();
         let says_so = self.queue("rotational").is_some_and(|flag| flag != 0);
         Class::has_head(transport, &model, says_so)
+    }
+
+    fn grows(&self, depth_max: u32) -> bool {
+        let uuid = fs::read_to_string(self.directory.join("dm/uuid")).unwrap_or_default();
+        let ends = ["-tpool", "-real", "-cow", "-vpool"];
+        if ends.iter().any(|end| uuid.trim_end().ends_with(end)) {
+            return true;
+        }
+        depth_max > 0 && self.members().any(|member| member.grows(depth_max - 1))
     }
 
     /// The largest request in bytes: its own, or that of the member with the smallest limit.
@@ -303,6 +320,23 @@ mod tests {
         .map(has_head);
         assert_eq!(without, [Some(false); 6]);
         assert_eq!(has_head("gone"), None);
+    }
+
+    #[test]
+    fn a_thin_volume_and_a_snapshot_grow() {
+        let grows = |uuid_of_member: &str| {
+            let top = machine(&[("dm-1", &[], &[]), ("dm-0", &[], &["dm-1"])]);
+            let member = top.path().join("dm-1/dm");
+            fs::create_dir_all(&member).expect("a directory");
+            fs::write(member.join("uuid"), format!("{uuid_of_member}\n")).expect("a file");
+            let disk = Disk::of(&top.path().join("dm-0")).expect("a disk");
+            disk.grows(DEPTH_MAX)
+        };
+        assert!(grows("LVM-PqrXyz-tpool"));
+        assert!(grows("LVM-PqrXyz-cow"));
+        assert!(grows("LVM-PqrXyz-real"));
+        assert!(!grows("LVM-PqrXyz"));
+        assert!(!grows("CRYPT-LUKS2-realm"));
     }
 
     #[test]

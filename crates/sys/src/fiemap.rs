@@ -47,6 +47,8 @@ pub struct Run {
     pub length_bytes: u64,
     /// Whether they belong to another file, too.
     pub is_shared: bool,
+    /// Whether they are preallocated only: they read as zeros.
+    pub is_unwritten: bool,
 }
 
 /// The runs that cover a part of a file, in order; at most `runs_max`. Holes, preallocated space
@@ -55,6 +57,21 @@ pub struct Run {
 /// # Errors
 /// When the file system can't tell (`EOPNOTSUPP`), or reading its block map fails.
 pub fn runs(
+    file: impl AsFd,
+    offset_bytes: u64,
+    length_bytes: u64,
+    runs_max: usize,
+) -> io::Result<Vec<Run>> {
+    let mut runs = allocated_runs(file, offset_bytes, length_bytes, runs_max)?;
+    runs.retain(|run| !run.is_unwritten);
+    Ok(runs)
+}
+
+/// The same, with preallocated space.
+///
+/// # Errors
+/// Those of [`runs`].
+pub fn allocated_runs(
     file: impl AsFd,
     offset_bytes: u64,
     length_bytes: u64,
@@ -82,13 +99,14 @@ pub fn runs(
         }
         let mapped = (request.mapped_extents as usize).min(EXTENTS);
         for extent in &request.extents[..mapped] {
-            let skip = FLAG_UNKNOWN | FLAG_DELALLOC | FLAG_INLINE | FLAG_UNWRITTEN;
+            let skip = FLAG_UNKNOWN | FLAG_DELALLOC | FLAG_INLINE;
             if extent.flags & skip == 0 {
                 runs.push(Run {
                     offset_bytes: extent.logical,
                     place_bytes: extent.physical,
                     length_bytes: extent.length,
                     is_shared: extent.flags & FLAG_SHARED != 0,
+                    is_unwritten: extent.flags & FLAG_UNWRITTEN != 0,
                 });
             }
             if extent.flags & FLAG_LAST != 0 {

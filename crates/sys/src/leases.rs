@@ -16,6 +16,8 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,6 +25,9 @@ use rustix::fs::{Stat, major, minor};
 
 /// Age at which the list is read again.
 const REFRESH_EVERY: Duration = Duration::from_secs(5);
+
+/// Of `<fcntl.h>`; the same number on all architectures that Linux has today.
+const F_SETSIG: libc::c_int = 10;
 
 /// The leased files at a time.
 struct Leases {
@@ -75,6 +80,34 @@ impl Leases {
     }
 }
 
+/// Whether somebody has this file open for writing, or mapped so that it may be written.
+///
+/// A read lease is only granted on a file that nobody writes (`check_conflicting_open()` of
+/// `fs/locks.c`); it is given back at once. `file` must be open for reading only. Needs to own the
+/// file, or `CAP_LEASE`.
+///
+/// # Errors
+/// Where the file system has no leases, or doesn't give us one for another reason.
+pub fn has_writers(file: impl AsFd) -> io::Result<bool> {
+    let fd = file.as_fd().as_raw_fd();
+    // SAFETY: plain system calls on a descriptor that is open.
+    unsafe {
+        // Who opens the file for writing before the lease is given back makes the kernel send a
+        // signal. SIGIO, which it would be, ends a process; this one is ignored.
+        if libc::fcntl(fd, F_SETSIG, libc::SIGURG) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) == 0 {
+            libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK);
+            return Ok(false);
+        }
+    }
+    match io::Error::last_os_error() {
+        error if error.raw_os_error() == Some(libc::EAGAIN) => Ok(true),
+        error => Err(error),
+    }
+}
+
 /// The file of a line of `/proc/locks`, if that is about a write lease, also one that is being
 /// broken: `1: LEASE  ACTIVE    WRITE 1234 08:01:5678 0 EOF`. Delegations are leases of NFS.
 fn write_lease(line: &str) -> Option<LeasedFile> {
@@ -101,7 +134,6 @@ fn write_lease(line: &str) -> Option<LeasedFile> {
 mod tests {
     use super::*;
     use std::fs::File;
-    use std::os::fd::AsRawFd;
 
     #[test]
     fn only_write_leases_count() {
@@ -139,5 +171,23 @@ mod tests {
         let is_still_there = || Leases::read().has(&stat(file.as_file()));
         while is_still_there() && begun.elapsed() < Duration::from_secs(60) {}
         assert!(!is_still_there());
+    }
+
+    #[test]
+    fn a_writer_is_seen_and_its_end_as_well() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let reader = File::open(file.path()).expect("it opens");
+        match has_writers(&reader) {
+            Err(error) => println!("skipped: no leases here: {error}"),
+            Ok(is_written) => {
+                assert!(is_written);
+                let path = file.into_temp_path();
+                assert!(!has_writers(&reader).expect("an answer"));
+                let writer = File::options().append(true).open(&path).expect("it opens");
+                assert!(has_writers(&reader).expect("an answer"));
+                drop(writer);
+                assert!(!has_writers(&reader).expect("an answer"));
+            }
+        }
     }
 }

@@ -11,6 +11,8 @@ use super::{BlockSource, Ext4Error, Extent};
 const SUPERBLOCK_OFFSET_BYTES: u64 = 1024;
 const SUPERBLOCK_BYTES: usize = 1024;
 const MAGIC: u16 = 0xef53;
+/// `EXT4_ERROR_FS` in `s_state`.
+const STATE_ERRORS: u16 = 0x2;
 /// Blocks of 64 KiB, the largest that ext4 has.
 const LOG_BLOCK_SIZE_MAX: u32 = 6;
 const INODE_BYTES_MIN: u32 = 128;
@@ -58,6 +60,7 @@ impl Features {
         | Self::INCOMPAT_CASEFOLD;
 
     const COMPAT_SPARSE_SUPER2: u32 = 0x200;
+    const COMPAT_FAST_COMMIT: u32 = 0x400;
     const RO_COMPAT_SPARSE_SUPER: u32 = 0x1;
     const RO_COMPAT_BIGALLOC: u32 = 0x200;
     const RO_COMPAT_METADATA_CSUM: u32 = 0x400;
@@ -104,6 +107,12 @@ impl Features {
         self.ro_compat & Self::RO_COMPAT_BIGALLOC != 0
     }
 
+    /// The journal may hold changes of single inodes in place of blocks.
+    #[must_use]
+    pub const fn has_fast_commit(self) -> bool {
+        self.compat & Self::COMPAT_FAST_COMMIT != 0
+    }
+
     /// Metadata carries checksums. They are not verified: other checks find the same errors, or the
     /// error only costs a useless read.
     #[must_use]
@@ -142,6 +151,7 @@ struct InodeTable {
 pub struct Geometry {
     features: Features,
     uuid: [u8; 16],
+    has_errors: bool,
     block_bytes: u32,
     blocks: u64,
     first_data_block: u32,
@@ -204,6 +214,7 @@ impl Geometry {
         let geometry = Self {
             features,
             uuid,
+            has_errors: fields.u16(0x3a)? & STATE_ERRORS != 0 || fields.u32(0x194)? != 0,
             block_bytes: 1024 << log_block_size,
             blocks: u64::from(fields.u32(0x4)?) | blocks_high,
             first_data_block: fields.u32(0x14)?,
@@ -280,6 +291,12 @@ impl Geometry {
         self.uuid
     }
 
+    /// Whether the kernel has found errors since e2fsck last ran.
+    #[must_use]
+    pub const fn has_errors(&self) -> bool {
+        self.has_errors
+    }
+
     /// Size of a block: a power of two from 1 KiB to 64 KiB.
     #[must_use]
     pub const fn block_bytes(&self) -> u32 {
@@ -296,6 +313,21 @@ impl Geometry {
     #[must_use]
     pub const fn groups(&self) -> u32 {
         self.groups
+    }
+
+    /// The block group of a block.
+    #[must_use]
+    pub fn group_of_block(&self, block: u64) -> u64 {
+        block.saturating_sub(self.first_data_block.into()) / u64::from(self.blocks_per_group)
+    }
+
+    /// The blocks of a group.
+    #[must_use]
+    pub fn blocks_of_group(&self, group: u64) -> Range<u64> {
+        let length = u64::from(self.blocks_per_group);
+        let start = group.saturating_mul(length);
+        let start = start.saturating_add(self.first_data_block.into());
+        start.min(self.blocks)..start.saturating_add(length).min(self.blocks)
     }
 
     /// The highest inode number; the lowest is 1.
@@ -564,6 +596,7 @@ mod tests {
         Geometry {
             features,
             uuid: [0; 16],
+            has_errors: false,
             block_bytes: 1024,
             blocks: 300 * 8192 + 1,
             first_data_block: 1,
