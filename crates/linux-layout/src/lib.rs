@@ -2,16 +2,24 @@
 //! Where the files of a plan lie on the disks of this machine, and what is free there.
 //!
 //! In: a plan. Out, for each file system with a block device: the wanted files with all of their
-//! runs, the metadata that a replay reads step by step, and the free space. Nothing is changed.
+//! runs, the metadata that a replay reads step by step, and the free space.
 //!
 //! On ext4 whose block device can be opened, all of it is parsed from the device's page cache, as a
 //! replay does it ([`raw`]). Elsewhere each file is opened and asked ([`asked`]); metadata are not
 //! known then.
+//!
+//! And moves them: [`movable`] says whether a file system allows it, a [`Mover`] does it.
 #![forbid(unsafe_code)]
 
 mod asked;
+mod claim;
+mod mover;
 mod obstacles;
 mod raw;
+mod refusal;
+
+pub use mover::{MoveError, Moved, Mover, Skipped, Standing, Watcher};
+pub use refusal::{Movable, Refusal, movable, uuid_of};
 
 use std::fs::File;
 use std::path::PathBuf;
