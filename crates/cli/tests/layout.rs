@@ -4,13 +4,16 @@
 mod common;
 
 use std::fs;
-use std::io::Write;
-use std::path::PathBuf;
-use std::process::Command;
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use common::watched::{disk, make_cold, text};
 use common::{World, assert_fails_in_one_line, can_record, stderr, stdout};
-use foreread_testbed::Testbed;
+use foreread_testbed::{Testbed, race};
 use serde_json::Value;
 
 /// Parts of a file that a program reads, each so long, one in each step.
@@ -26,9 +29,9 @@ os.posix_fadvise(data, 0, 0, os.POSIX_FADV_RANDOM)
 for part in range(parts):
     os.pread(data, part_bytes, part * step_bytes)";
 
-/// A file on a disk with a head, and a profile of a program that reads parts of it; `None` where
-/// that can't be had, and says so.
-fn scattered(world: &World) -> Option<(Testbed, PathBuf)> {
+/// A disk with a head, a profile of a program that reads parts of a file on it, and that file;
+/// `None` where that can't be had, and says so.
+fn scattered(world: &World) -> Option<(Testbed, PathBuf, PathBuf)> {
     if !can_record() {
         return None;
     }
@@ -52,12 +55,13 @@ fn scattered(world: &World) -> Option<(Testbed, PathBuf)> {
             .expect("it starts")
     });
     assert!(output.status.success(), "{}", stderr(&output));
-    Some((testbed, profile))
+    Some((testbed, profile, data))
 }
 
 fn document(world: &World, words: &[&str]) -> Value {
     let output = world.output(words);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = stderr(&output) + &stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
     serde_json::from_str(&stdout(&output)).expect("a document")
 }
 
@@ -83,7 +87,7 @@ fn is_near(one: u64, other: u64, percent: u64) -> bool {
 #[test]
 fn where_files_lie_is_shown_and_the_replay_is_as_forecast() {
     let world = World::new();
-    let Some((testbed, profile)) = scattered(&world) else {
+    let Some((testbed, profile, _)) = scattered(&world) else {
         return;
     };
     let profile = text(&profile);
@@ -147,7 +151,7 @@ fn where_files_lie_is_shown_and_the_replay_is_as_forecast() {
 #[test]
 fn a_plan_says_what_goes_where_and_can_be_kept() {
     let world = World::new();
-    let Some((_testbed, profile)) = scattered(&world) else {
+    let Some((_testbed, profile, _)) = scattered(&world) else {
         return;
     };
     let profile = text(&profile);
@@ -211,10 +215,233 @@ fn a_plan_says_what_goes_where_and_can_be_kept() {
     );
 }
 
+/// Where a file lies: offset, place and length of each run.
+fn places(path: &Path) -> Vec<(u64, u64, u64)> {
+    let file = fs::File::open(path).expect("a file");
+    let runs = foreread_sys::fiemap::runs(file, 0, u64::MAX, 10_000).expect("its runs");
+    let run =
+        |run: &foreread_sys::fiemap::Run| (run.offset_bytes, run.place_bytes, run.length_bytes);
+    runs.iter().map(run).collect()
+}
+
+/// The pass of a document that was on the modelled disk.
+fn pass(document: &Value) -> &Value {
+    let passes = document["passes"].as_array().expect("passes");
+    assert_eq!(passes.len(), 1, "{document}");
+    &passes[0]
+}
+
+#[test]
+fn files_are_moved_together_and_back_to_where_they_were() {
+    let world = World::new();
+    let Some((testbed, profile, data)) = scattered(&world) else {
+        return;
+    };
+    let profile = text(&profile);
+    let (places_before, bytes) = (places(&data), fs::read(&data).expect("a file"));
+    let nothing = world.output(&["layout", "status"]);
+    assert_eq!(stdout(&nothing), "nothing was moved\n");
+
+    let words = ["layout", "apply", profile, "--disk", "hdd", "--json"];
+    let applied = testbed.instantly(|| document(&world, &words));
+    assert_eq!(applied["schema"], "foreread.layout.apply/1");
+    let moved = pass(&applied);
+    assert_eq!(number(moved, "moved_bytes"), PARTS * PART_BYTES, "{moved}");
+    assert_eq!(moved["skipped"], Value::Array(Vec::new()));
+    let (before, now) = (&moved["replay_before"], &moved["replay_now"]);
+    assert!(
+        number(now, "seeks") * 5 < number(before, "seeks"),
+        "{moved}"
+    );
+    assert_eq!(fs::read(&data).expect("a file"), bytes);
+
+    // The modelled disk has as few seeks as was said.
+    race(|| {
+        make_cold(&testbed);
+        testbed.reset_counters();
+        let output = world.output(&["replay", profile]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let done = testbed.counters();
+        println!("{done:?}, forecast {now}");
+        let is_as_said = is_near(done.busy_ns, number(now, "time_ns"), 10);
+        assert!(is_as_said, "{done:?} {now}");
+    });
+
+    let status = document(&world, &["layout", "status", "--json"]);
+    let standing = pass(&status);
+    assert_eq!(standing["is_finished"], true);
+    assert_eq!(number(standing, "there_bytes"), PARTS * PART_BYTES);
+    assert_eq!(standing["is_worth_it"], false, "{standing}");
+    let said = stdout(&world.output(&["layout", "status"]));
+    assert!(said.contains("100%") || said.contains("100 %"), "{said}");
+
+    // Once more, there is nothing to gain.
+    let again = world.output(&words[..5]);
+    assert_eq!(again.status.code(), Some(1), "{}", stderr(&again));
+    let said = stdout(&again);
+    assert!(said.contains("it isn't worth it"), "{said}");
+
+    let undone = document(&world, &["layout", "undo", "--json"]);
+    assert_eq!(undone["schema"], "foreread.layout.undo/1");
+    assert_eq!(number(pass(&undone), "moved_bytes"), PARTS * PART_BYTES);
+    assert_eq!(places(&data), places_before);
+    assert_eq!(fs::read(&data).expect("a file"), bytes);
+    let output = world.output(&["layout", "undo"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("no pass to undo"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn what_ctrl_c_stops_goes_on_with_resume() {
+    let world = World::new();
+    let Some((testbed, profile, _)) = scattered(&world) else {
+        return;
+    };
+    let profile = text(&profile);
+    // On the modelled disk, not instantly: it is stopped in the middle.
+    let mut child = world
+        .foreread(&["layout", "apply", profile, "--disk", "hdd", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    wait_for_pass(&world);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is there");
+    let mut told = String::new();
+    let mut stdout = child.stdout.take().expect("a pipe");
+    stdout.read_to_string(&mut told).expect("text");
+    let status = child.wait().expect("it ends");
+    let told: Value = serde_json::from_str(&told).expect("a document");
+    assert_eq!(status.code(), Some(64), "{told}");
+    assert_eq!(pass(&told)["is_stopped"], true);
+    let first_bytes = number(pass(&told), "moved_bytes");
+    assert!(first_bytes < PARTS * PART_BYTES, "{told}");
+
+    let output = world.output(&["layout", "apply", profile, "--disk", "hdd"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("layout resume"),
+        "{}",
+        stderr(&output)
+    );
+    let resumed = testbed.instantly(|| document(&world, &["layout", "resume", "--json"]));
+    let rest = pass(&resumed);
+    assert_eq!(number(rest, "there_bytes"), first_bytes);
+    assert_eq!(
+        number(rest, "moved_bytes") + first_bytes,
+        PARTS * PART_BYTES
+    );
+    let output = world.output(&["layout", "resume"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("no pass to go on"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+/// Blocks that are free, with those that the kernel has set aside, and those of the file: its block
+/// map may take one more, or one less.
+fn free_and_own_blocks(path: &Path) -> u64 {
+    rustix::fs::syncfs(fs::File::open(path).expect("a file")).expect("it is written");
+    let own = fs::metadata(path).expect("a file").blocks() / 8;
+    rustix::fs::statvfs(path).expect("numbers").f_bfree + own
+}
+
+/// Waits until a pass is stored.
+fn wait_for_pass(world: &World) {
+    let stored = world.state().join("layout/000001.json");
+    let begun = Instant::now();
+    while !stored.exists() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "no pass is stored"
+        );
+        sleep(Duration::from_millis(1));
+    }
+}
+
+/// Starts `layout` with these words and kills it after this time, from when a pass is stored.
+fn killed(world: &World, words: &[&str], after: Duration) {
+    let mut child = world
+        .foreread(words)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    wait_for_pass(world);
+    sleep(after);
+    child.kill().expect("it is there");
+    child.wait().expect("it ends");
+}
+
+/// `FOREREAD_KILLS` is how often, by default a few times.
+#[test]
+fn a_kill_at_any_time_leaves_nothing_behind() {
+    let world = World::new();
+    let Some((testbed, profile, data)) = scattered(&world) else {
+        return;
+    };
+    let asked = std::env::var("FOREREAD_KILLS").ok();
+    let kills: u64 = asked.map_or(8, |number| number.parse().expect("a number"));
+    let apply = ["layout", "apply", text(&profile), "--disk", "hdd"];
+    let (places_before, bytes) = (places(&data), fs::read(&data).expect("a file"));
+    let free_before = free_and_own_blocks(&data);
+    let mut state = 1u64;
+    let mut random = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        state >> 33
+    };
+    testbed.instantly(|| {
+        // How long a pass takes here, and starting a program.
+        let whole = document(&world, &[&apply[..], &["--json"]].concat());
+        let pass_us = number(pass(&whole), "time_ns") / 1000;
+        let begun = Instant::now();
+        let undone = document(&world, &["layout", "undo", "--json"]);
+        let start_us = begun.elapsed().as_micros() as u64 - number(pass(&undone), "time_ns") / 1000;
+        let mut after = |longest_us: u64| Duration::from_micros(random() % longest_us);
+        let mut cut_short = 0;
+        for kill in 0..kills {
+            killed(&world, &apply, after(pass_us * 5 / 4));
+            assert!(fs::read(&data).expect("a file") == bytes, "kill {kill}");
+            assert_eq!(free_and_own_blocks(&data), free_before, "kill {kill}");
+            let status = document(&world, &["layout", "status", "--json"]);
+            let passes = status["passes"].as_array().expect("passes");
+            let is_between = |pass: &Value| {
+                let there = number(pass, "there_bytes");
+                there > 0 && there < PARTS * PART_BYTES
+            };
+            cut_short += u32::from(passes.iter().any(is_between));
+            if kill % 2 == 0 {
+                killed(&world, &["layout", "resume"], after(start_us + pass_us));
+                assert!(fs::read(&data).expect("a file") == bytes, "kill {kill}");
+            }
+            killed(&world, &["layout", "undo"], after(start_us + pass_us));
+            let all = world.output(&["layout", "undo"]);
+            let is_done = stderr(&all).contains("no pass to undo");
+            assert!(
+                all.status.success() || is_done,
+                "kill {kill}: {}",
+                stderr(&all)
+            );
+            assert_eq!(places(&data), places_before, "kill {kill}");
+            assert!(fs::read(&data).expect("a file") == bytes, "kill {kill}");
+            assert_eq!(free_and_own_blocks(&data), free_before, "kill {kill}");
+        }
+        println!("{cut_short} of {kills} kills came in the middle of a pass");
+    });
+}
+
 #[test]
 fn a_picture_has_both_layouts() {
     let world = World::new();
-    let Some((_testbed, profile)) = scattered(&world) else {
+    let Some((_testbed, profile, _)) = scattered(&world) else {
         return;
     };
     let picture = world.path("lies.svg");
@@ -358,6 +585,9 @@ fn wrong_usage_is_refused_in_one_line() {
         &["layout", "plan", "--boot"],
         &["layout", "show", "--program", "no-such-command-here"],
         &["layout", "order", "no.frp", "--for", "tar", "--tree", "."],
+        &["layout", "apply", "no.frp"],
+        &["layout", "resume"],
+        &["layout", "undo"],
     ] {
         assert_fails_in_one_line(&world.output(words), &words.join(" "));
     }
@@ -367,6 +597,9 @@ fn wrong_usage_is_refused_in_one_line() {
         &["layout", "show", "no.frp", "--disk", "floppy"],
         &["layout", "show", "no.frp", "--disk", "hdd,no=1"],
         &["layout", "plan", "no.frp", "--files"],
+        &["layout", "apply"],
+        &["layout", "undo", "no.frp"],
+        &["layout", "status", "no.frp"],
         &["layout", "order", "no.frp", "--for", "cpio", "--tree", "."],
         &["layout", "order", "no.frp", "--for", "tar"],
         &[

@@ -17,9 +17,11 @@ use super::device::disk;
     foreread layout show --program git status    where it lies, and what a replay takes\n  \
     foreread layout show --boot --output boot.svg    the same of the boot, as a picture\n  \
     foreread layout plan build.frp --output build.plan    which file would go where, and why\n  \
+    sudo foreread layout apply build.frp    move them; Ctrl-C stops, `resume` goes on\n  \
+    sudo foreread layout undo    move them back to where they were\n  \
     foreread layout order boot.frp --for squashfs --tree root --output root.sort\n  \
     mksquashfs root root.squashfs -sort root.sort    what is read first lies first\n\n\
-    Nothing is moved.\n\n\
+    Only apply, resume and undo move something.\n\n\
     Exit status: 0 done, 1 when no plan is worth it, 2 usage or failure, 64 done in part."
 )]
 pub struct LayoutArguments {
@@ -33,6 +35,14 @@ pub enum LayoutVerb {
     Show(ShowArguments),
     /// Plan a new layout: which part of which file would go where, and what stays.
     Plan(PlanArguments),
+    /// Move files to where a plan puts them. ext4 only.
+    Apply(ApplyArguments),
+    /// Go on with a pass that was stopped.
+    Resume(MovingArguments),
+    /// Move what the last `apply` has moved back to where it was.
+    Undo(MovingArguments),
+    /// Show how much of what was moved still lies in order, and whether another pass is worth it.
+    Status(MovingArguments),
     /// Write the order of need for who builds an image.
     Order(OrderArguments),
 }
@@ -95,6 +105,22 @@ pub struct PlanArguments {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Print the plan as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ApplyArguments {
+    #[command(flatten)]
+    pub what: WhatArguments,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct MovingArguments {
+    /// Print one JSON document.
     #[arg(long)]
     pub json: bool,
 }

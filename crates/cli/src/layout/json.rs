@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A layout for programs: `foreread.layout/1`, and a plan: `foreread.layout.plan/1`.
+//! A layout for programs: `foreread.layout/1`, a plan: `foreread.layout.plan/1`, and what was moved.
 //! `docs/layout.md` describes the fields.
 
 use std::collections::{BTreeMap, HashMap};
 
-use foreread_layout::{FileOnDisk, Forecast, Left, Move, PhaseAccount, Run, Why};
+use foreread_layout::{FileOnDisk, Forecast, Left, Move, PhaseAccount, Plan, Run, Why};
 use foreread_profile::NodeId;
 use serde::Serialize;
 
+use super::moving::{Done, Report};
+use super::status::Status;
 use super::{Laid, Layout};
 use crate::boot::phase_name;
 use crate::text::{escaped, escaped_path};
@@ -144,6 +146,134 @@ struct PartStays {
     path: String,
     bytes: u64,
     why: String,
+}
+
+/// `foreread.layout.apply/1`, `foreread.layout.resume/1` and `foreread.layout.undo/1`.
+#[derive(Serialize)]
+pub struct MovedReport {
+    schema: String,
+    passes: Vec<PassReport>,
+    refused: Vec<RefusedReport>,
+}
+
+#[derive(Serialize)]
+struct PassReport {
+    pass: u64,
+    profile: String,
+    mount_point: String,
+    device: String,
+    moved_bytes: u64,
+    /// They were in their place before.
+    there_bytes: u64,
+    /// Of those moved: written by somebody meanwhile, and so not compared.
+    written_bytes: u64,
+    time_ns: u64,
+    is_stopped: bool,
+    skipped: Vec<PartStays>,
+    replay_before: Option<ForecastReport>,
+    replay_now: Option<ForecastReport>,
+}
+
+#[derive(Serialize)]
+struct RefusedReport {
+    file_system: String,
+    why: String,
+}
+
+/// `foreread.layout.status/1`.
+#[derive(Serialize)]
+pub struct StatusReport {
+    schema: &'static str,
+    passes: Vec<StandingReport>,
+}
+
+#[derive(Serialize)]
+struct StandingReport {
+    pass: u64,
+    profile: String,
+    planned_unix_s: u64,
+    file_system: String,
+    is_finished: bool,
+    bytes: u64,
+    /// Where the bytes are; none where that can't be looked up.
+    there_bytes: Option<u64>,
+    to_do_bytes: Option<u64>,
+    elsewhere_bytes: Option<u64>,
+    /// A replay, now and after a new pass; none where that isn't known.
+    now: Option<ForecastReport>,
+    after: Option<ForecastReport>,
+    is_worth_it: Option<bool>,
+    /// Why something isn't known.
+    why: Option<String>,
+}
+
+/// What `apply`, `resume` or `undo` did.
+pub fn moved(report: &Report) -> MovedReport {
+    let pass = |done: &Done| {
+        let files = &done.stored.pass.files;
+        let path = |number: usize| files.get(number).map_or("", |file| file.path.as_str());
+        let skipped = done.moved.skipped.iter();
+        PassReport {
+            pass: done.stored.number,
+            profile: done.stored.pass.profile.clone(),
+            mount_point: escaped_path(&done.mount_point),
+            device: done.device.to_string(),
+            moved_bytes: done.moved.bytes,
+            there_bytes: done.moved.there_bytes,
+            written_bytes: done.moved.written_bytes,
+            time_ns: u64::try_from(done.time.as_nanos()).unwrap_or(u64::MAX),
+            is_stopped: done.moved.is_stopped,
+            skipped: skipped
+                .map(|(file, bytes, why)| PartStays {
+                    path: path(*file).to_owned(),
+                    bytes: *bytes,
+                    why: why.to_string(),
+                })
+                .collect(),
+            replay_before: done.replay.as_ref().map(|(before, _)| forecast(before)),
+            replay_now: done.replay.as_ref().map(|(_, now)| forecast(now)),
+        }
+    };
+    MovedReport {
+        schema: format!("foreread.layout.{}/1", report.verb),
+        passes: report.done.iter().map(pass).collect(),
+        refused: report
+            .refused
+            .iter()
+            .map(|refused| RefusedReport {
+                file_system: refused.file_system.clone(),
+                why: refused.why.clone(),
+            })
+            .collect(),
+    }
+}
+
+/// How passes stand.
+pub fn status(all: &[Status]) -> StatusReport {
+    let of = |status: &Status| {
+        let pass = &status.stored.pass;
+        let plan = status.plan.as_ref();
+        let standing = status.standing.as_ref().ok();
+        StandingReport {
+            pass: status.stored.number,
+            profile: pass.profile.clone(),
+            planned_unix_s: pass.planned_unix_s,
+            file_system: status.file_system.clone(),
+            is_finished: pass.is_finished,
+            bytes: pass.bytes(),
+            there_bytes: standing.map(|standing| standing.there_bytes),
+            to_do_bytes: standing.map(|standing| standing.to_do_bytes),
+            elsewhere_bytes: standing.map(|standing| standing.elsewhere_bytes),
+            now: plan.map(|plan| forecast(&plan.before)),
+            after: plan.map(|plan| forecast(&plan.after)),
+            is_worth_it: plan.map(Plan::is_worth_it),
+            why: status.standing.as_ref().err().cloned(),
+        }
+    };
+    StatusReport {
+        schema: "foreread.layout.status/1",
+        passes: all.iter().map(of).collect(),
+    }
 }
 
 pub fn show(layout: &Layout, with_files: bool) -> ShowReport {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `foreread layout`: where the files that are read together lie, and where they would lie better.
+//! `foreread layout`: where the files that are read together lie, where they would lie better,
+//! and to move them there.
 
 pub mod args;
 mod device;
 mod human;
 mod json;
+mod moving;
 mod order;
+mod passes;
 mod picture;
+mod status;
 
 use std::process::ExitCode;
 
@@ -25,14 +29,21 @@ use crate::boot::recorded;
 use crate::show::{of_name, of_program};
 use crate::{store, text};
 
-/// No plan is worth it.
+/// No plan is worth it, or nothing may be moved.
 const EXIT_NOTHING: u8 = 1;
+
+/// What stands for the path of a profile, of the boot.
+const BOOT: &str = "the boot";
 
 /// `foreread layout`.
 pub fn layout(arguments: &LayoutArguments) -> Result<ExitCode> {
     match &arguments.what {
         LayoutVerb::Show(arguments) => show(arguments),
         LayoutVerb::Plan(arguments) => planned(arguments),
+        LayoutVerb::Apply(arguments) => moving::apply(arguments),
+        LayoutVerb::Resume(arguments) => moving::resume(arguments),
+        LayoutVerb::Undo(arguments) => moving::undo(arguments),
+        LayoutVerb::Status(arguments) => status::status(arguments),
         LayoutVerb::Order(arguments) => order::order(arguments),
     }
 }
@@ -154,7 +165,7 @@ fn lay(
 
 fn profile(what: &ProfileArguments) -> Result<(String, Profile)> {
     if what.boot {
-        return Ok(("the boot".to_owned(), recorded("/".as_ref())?));
+        return Ok((BOOT.to_owned(), recorded("/".as_ref())?));
     }
     let path = match (&what.program, &what.profile) {
         (Some(command), _) => of_program(command)?,
