@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 .DEFAULT_GOAL := help
-.PHONY: help build demo test fuzz bench guests lint prove deb test-deb install clean
+.PHONY: help build demo test fuzz bench guests layout-trials lint prove deb test-deb install clean
 
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
@@ -18,6 +18,8 @@ FOREREAD := $(TARGET)/release/foreread
 # Arguments for the bench, such as one device or one program, go into BENCH_ARGS.
 BENCH ?= $(TARGET)/release/foreread-bench
 BENCH_ARGS ?=
+# Trials of scripts/layout-trials.sh; none stands for all.
+TRIALS ?=
 # Arguments for the guests, such as one kernel or one case, go into GUESTS_ARGS.
 GUESTS_ARGS ?=
 
@@ -29,7 +31,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 help: ## this list
 	@echo "Foreread makes cold reads fast. Targets:"
-	@sed -n 's/^\([a-z-]*\):.* ## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.* ## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 build: ## the program, as target/release/foreread
 	@scripts/setup.sh build
@@ -61,6 +63,10 @@ guests: ## every kernel of the list in virtual machines; writes docs/kernels.md
 	[ -n "$(GUESTS_ARGS)" ] || $(MAKE) deb
 	$(TARGET)/release/foreread-guests matrix --write $(GUESTS_ARGS)
 	[ -n "$(GUESTS_ARGS)" ] || $(AS_ROOT) tests/guest/empty-root.sh
+
+layout-trials: ## hours of power cuts, races and kills against moving files (asks for root)
+	@scripts/setup.sh guests
+	$(AS_ROOT) scripts/layout-trials.sh $(TRIALS)
 
 lint: ## rustfmt, clippy, clang-format, shell
 	@scripts/setup.sh test
