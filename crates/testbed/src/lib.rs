@@ -30,6 +30,7 @@ pub mod hanging_server;
 mod image;
 mod loop_device;
 pub mod mapped;
+mod memory_file;
 mod namespace;
 pub mod needed;
 mod race;

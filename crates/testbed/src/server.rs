@@ -38,9 +38,9 @@ use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::TestbedError;
+use crate::memory_file::memory_file;
 use crate::namespace::{self, MountNamespace};
 use crate::sys;
-use crate::testbed::memory_file;
 use crate::write_log::{self, LogEntry};
 
 /// The largest request: the largest read that FUSE passes in one message by default (256 pages).
@@ -68,7 +68,7 @@ pub struct TraceEntry {
 /// Counters of the server besides the reads that the disk counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerCounters {
-    /// Writes, which are stored at once.
+    /// Writes.
     pub write_requests: u64,
     /// Their bytes.
     pub write_bytes: u64,
@@ -88,8 +88,22 @@ pub(crate) fn now_ns() -> u64 {
         .saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
+enum Reply {
+    Read(ReplyData),
+    Write(ReplyWrite),
+}
+
+impl Reply {
+    fn error(self, errno: Errno) {
+        match self {
+            Self::Read(reply) => reply.error(errno),
+            Self::Write(reply) => reply.error(errno),
+        }
+    }
+}
+
 struct Pending {
-    reply: ReplyData,
+    reply: Reply,
     offset_bytes: u64,
     length_bytes: u32,
     fails: bool,
@@ -114,6 +128,8 @@ struct Core {
     stopping: bool,
     /// Reads that touch these bytes fail.
     failing: Range<u64>,
+    /// Writes are answered in the time that the disk takes for them; otherwise at once.
+    times_writes: bool,
     /// The content when the log was begun, and what came since.
     log: Option<(File, Vec<LogEntry>)>,
 }
@@ -127,7 +143,8 @@ impl Core {
             let Some(pending) = self.pending.remove(&done.id) else {
                 continue;
             };
-            if let Some(trace) = &mut self.trace {
+            // It is one of reads.
+            if let (Some(trace), Reply::Read(_)) = (&mut self.trace, &pending.reply) {
                 trace.push(TraceEntry {
                     arrived_ns: done.arrived_ns,
                     started_ns: done.started_ns,
@@ -198,6 +215,7 @@ impl Server {
             timer_until_ns: None,
             stopping: false,
             failing: 0..0,
+            times_writes: false,
             log: None,
         };
         Arc::new(Self {
@@ -265,6 +283,10 @@ impl Server {
     /// Reads that touch these bytes fail from now on, in the time they would take.
     pub(crate) fn fail_reads(&self, bytes: Range<u64>) {
         self.lock().failing = bytes;
+    }
+
+    pub(crate) fn time_writes(&self, times_writes: bool) {
+        self.lock().times_writes = times_writes;
     }
 
     pub(crate) fn log_writes(&self) -> Result<(), TestbedError> {
@@ -437,6 +459,13 @@ impl Server {
                 pending.reply.error(Errno::EIO);
                 continue;
             }
+            let reply = match pending.reply {
+                Reply::Read(reply) => reply,
+                Reply::Write(reply) => {
+                    reply.written(pending.length_bytes);
+                    continue;
+                }
+            };
             let length = pending.length_bytes as usize;
             if buffer.len() < length {
                 buffer.resize(length, 0);
@@ -445,13 +474,14 @@ impl Server {
                 .store
                 .read_exact_at(&mut buffer[..length], pending.offset_bytes)
             {
-                Ok(()) => pending.reply.data(&buffer[..length]),
-                Err(_) => pending.reply.error(Errno::EIO),
+                Ok(()) => reply.data(&buffer[..length]),
+                Err(_) => reply.error(Errno::EIO),
             }
         }
     }
 
-    fn receive_read(&self, offset_bytes: u64, length_bytes: u32, reply: ReplyData) {
+    /// Gives a request to the disk, and answers what it is done with.
+    fn submit(&self, offset_bytes: u64, length_bytes: u32, reply: Reply) {
         let now = now_ns();
         let mut due = Vec::new();
         {
@@ -459,7 +489,8 @@ impl Server {
             let id = core.next_id;
             core.next_id += 1;
             let end_bytes = offset_bytes.saturating_add(u64::from(length_bytes));
-            let fails = offset_bytes < core.failing.end && core.failing.start < end_bytes;
+            let write = matches!(reply, Reply::Write(_));
+            let fails = !write && offset_bytes < core.failing.end && core.failing.start < end_bytes;
             core.pending.insert(
                 id,
                 Pending {
@@ -475,7 +506,7 @@ impl Server {
                     id,
                     offset_bytes,
                     length_bytes: u64::from(length_bytes),
-                    write: false,
+                    write,
                 },
             );
             core.collect(now, &mut due);
@@ -595,8 +626,9 @@ impl Filesystem for DiskFile {
     ) {
         let left_bytes = self.0.capacity_bytes.saturating_sub(offset_bytes);
         let left_bytes = u32::try_from(left_bytes).unwrap_or(u32::MAX);
+        let length_bytes = length_bytes.min(left_bytes);
         self.0
-            .receive_read(offset_bytes, length_bytes.min(left_bytes), reply);
+            .submit(offset_bytes, length_bytes, Reply::Read(reply));
     }
 
     fn write(
@@ -630,8 +662,12 @@ impl Filesystem for DiskFile {
                         data: data.to_vec(),
                     });
                 }
+                let times_writes = core.times_writes;
                 drop(core);
-                reply.written(length);
+                match times_writes {
+                    true => self.0.submit(offset_bytes, length, Reply::Write(reply)),
+                    false => reply.written(length),
+                }
             }
             _ => reply.error(Errno::EIO),
         }

@@ -11,12 +11,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use foreread_model::{Counters, DiskModel, DiskParameters};
-use rustix::fs::MemfdFlags;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::error::{Lacking, TestbedError};
 use crate::file_system::{self, FileSystem};
 use crate::loop_device::LoopDevice;
+use crate::memory_file::memory_file;
 use crate::namespace::MountNamespace;
 use crate::runtime::{ENVIRONMENT_MARK, Home};
 use crate::server::{REQUEST_BYTES_MAX, Server, ServerCounters, TraceEntry};
@@ -204,6 +204,12 @@ impl Testbed {
     /// empty range ends that.
     pub fn fail_reads(&self, bytes: Range<u64>) {
         self.server.fail_reads(bytes);
+    }
+
+    /// Whether writes take the time of the disk, as reads do. Otherwise, and at first, they take
+    /// none.
+    pub fn time_writes(&self, times_writes: bool) {
+        self.server.time_writes(times_writes);
     }
 
     /// File systems allocate differently on rotational disks. Linux 6.18 also gives those windows
@@ -620,16 +626,6 @@ fn unmount_patiently(point: &Path) -> rustix::io::Result<()> {
         }
     }
     unmount(point, UnmountFlags::empty())
-}
-
-pub(crate) fn memory_file(capacity_bytes: u64) -> Result<File, TestbedError> {
-    let store = rustix::fs::memfd_create("foreread-testbed", MemfdFlags::CLOEXEC)
-        .map(File::from)
-        .map_err(TestbedError::system("allocate the disk's memory"))?;
-    store
-        .set_len(capacity_bytes)
-        .map_err(TestbedError::system("size the disk's memory"))?;
-    Ok(store)
 }
 
 fn with_capacity(mut parameters: DiskParameters, capacity_bytes: u64) -> DiskParameters {

@@ -314,3 +314,33 @@ fn reads_fail_where_and_while_they_are_told_to() {
     testbed.fail_reads(0..0);
     assert!(read(1 << 20));
 }
+
+#[test]
+fn writes_take_the_time_of_reads_where_that_is_asked_for() {
+    let Some(testbed) = testbed_or_skip("usb", 64 << 20) else {
+        return;
+    };
+    let device = OpenOptions::new()
+        .write(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(testbed.device())
+        .expect("the device opens");
+    let mut buffer = Aligned::new(256 << 10);
+    let data = buffer.slice(256 << 10);
+    data.fill(7);
+    for (times_writes, busy_ns) in [(false, 0), (true, 4 * (1_200_000 + (256 << 10) * 40))] {
+        testbed.time_writes(times_writes);
+        testbed.reset_counters();
+        let started = Instant::now();
+        for part in 0..4 {
+            device.write_all_at(data, part << 20).unwrap();
+        }
+        assert!(started.elapsed().as_nanos() >= u128::from(busy_ns));
+        assert_eq!(testbed.counters().busy_ns, busy_ns);
+        assert_eq!(testbed.server_counters().write_requests, 4);
+    }
+    let mut content = vec![0; 256 << 10];
+    let device = File::open(testbed.device()).expect("the device opens");
+    device.read_exact_at(&mut content, 3 << 20).unwrap();
+    assert_eq!(content, data);
+}
