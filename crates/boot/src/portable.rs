@@ -133,7 +133,7 @@ pub fn probed(mount_point: &[u8], is_whole_disk: bool, device_bytes: u64) -> Dev
 /// ranges and entries without pages. Directories above are in both.
 #[must_use]
 pub fn split_by_need(profile: &Profile, items: usize) -> (Profile, Profile) {
-    let needs = profile.iter().flat_map(|(id, _)| needs_of(profile, id));
+    let needs = profile.iter().flat_map(|(id, _)| profile.needs_ns(id));
     let mut needs: Vec<u64> = needs.collect();
     needs.sort_unstable();
     let Some(start_ns) = needs.get(items) else {
@@ -141,19 +141,11 @@ pub fn split_by_need(profile: &Profile, items: usize) -> (Profile, Profile) {
     };
     let part = |needs_ns: Range<u64>| {
         chosen(profile, needs_ns.clone(), |id, _, node| {
-            let is_needed = needs_of(profile, id).any(|need| needs_ns.contains(&need));
+            let is_needed = profile.needs_ns(id).any(|need| needs_ns.contains(&need));
             is_needed.then_some(node.identity)
         })
     };
     (part(0..*start_ns), part(*start_ns..u64::MAX))
-}
-
-/// When something of an entry is needed: each of its ranges, or the entry where it has none.
-fn needs_of(profile: &Profile, id: NodeId) -> impl Iterator<Item = u64> + '_ {
-    let ranges = profile.ranges(id);
-    let alone = profile.node(id).filter(|_| ranges.is_empty());
-    let ranges = ranges.iter().map(|range| range.need_ns);
-    alone.map(|node| node.need_ns).into_iter().chain(ranges)
 }
 
 const ALWAYS: Range<u64> = 0..u64::MAX;

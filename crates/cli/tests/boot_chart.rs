@@ -128,11 +128,15 @@ fn what_cannot_be_drawn_is_said_in_a_line() {
     assert!(stderr(&chart(&[])).contains("--next"));
     keep_trace(&world, "0a", &trace("0a"));
     keep_trace(&world, "0b", &trace("0b"));
+    keep_trace(&world, "0b1", &trace("0b1"));
+    // A whole name, though another one begins with it.
+    let output = chart(&["0b"]);
+    assert!(!stderr(&output).contains("several"), "{}", stderr(&output));
     for (words, why) in [
         (&["0"][..], "several traced boots begin with 0"),
         (&["7"], "no boot 7 was traced"),
-        (&["-3"], "2 boots are traced"),
-        (&["-0"], "2 boots are traced"),
+        (&["-4"], "3 boots are traced"),
+        (&["-0"], "3 boots are traced"),
         (
             &["0a", "--output", "/no/such/directory/x.svg"],
             "cannot write",

@@ -100,6 +100,12 @@ impl ReadPlan {
         self.node(id).map_or(&[], |node| node.ranges(&self.ranges))
     }
 
+    /// When something of a node is needed: each of its ranges, or itself where it has none.
+    pub(crate) fn needs_ns(&self, id: NodeId) -> impl Iterator<Item = u64> + '_ {
+        let node = self.node(id).into_iter();
+        node.flat_map(move |node| node.needs_ns(self.ranges(id)))
+    }
+
     /// Pages of the block device of the file system at `mount_point`, and of the disk that it is a
     /// partition of.
     pub fn devices(&self, mount_point: &[u8]) -> impl Iterator<Item = &DevicePages> {

@@ -53,7 +53,7 @@ const GROWTH: usize = 3;
 /// further one [`GROWTH`] times as many. What is needed at the same time is in one stage.
 #[must_use]
 pub fn stages(plan: &ReadPlan, nodes: &[NodeId], first_items: usize) -> Vec<Stage> {
-    let mut needs: Vec<u64> = nodes.iter().flat_map(|id| needs_of(plan, *id)).collect();
+    let mut needs: Vec<u64> = nodes.iter().flat_map(|id| plan.needs_ns(*id)).collect();
     needs.sort_unstable();
     let mut stages = Vec::new();
     let (mut start_ns, mut items) = (0, first_items.max(1));
@@ -68,7 +68,7 @@ pub fn stages(plan: &ReadPlan, nodes: &[NodeId], first_items: usize) -> Vec<Stag
             _ => u64::MAX,
         };
         let needs_ns = start_ns..=end_ns;
-        let is_ours = |id: &&NodeId| needs_of(plan, **id).any(|need| needs_ns.contains(&need));
+        let is_ours = |id: &&NodeId| plan.needs_ns(**id).any(|need| needs_ns.contains(&need));
         let ours: Vec<NodeId> = nodes.iter().filter(is_ours).copied().collect();
         if !ours.is_empty() {
             let nodes = ours;
@@ -79,14 +79,6 @@ pub fn stages(plan: &ReadPlan, nodes: &[NodeId], first_items: usize) -> Vec<Stag
         }
         start_ns = end_ns + 1;
     }
-}
-
-/// When something of a node is needed: each of its ranges, or the node where it has none.
-fn needs_of(plan: &ReadPlan, id: NodeId) -> impl Iterator<Item = u64> + '_ {
-    let ranges = plan.ranges(id);
-    let alone = plan.node(id).filter(|_| ranges.is_empty());
-    let ranges = ranges.iter().map(|range| range.need_ns);
-    alone.map(|node| node.need_ns).into_iter().chain(ranges)
 }
 
 #[cfg(test)]

@@ -46,6 +46,12 @@ impl Profile {
         self.node(id).map_or(&[], |node| node.ranges(&self.ranges))
     }
 
+    /// When something of an entry is needed: each of its ranges, or itself where it has none.
+    pub fn needs_ns(&self, id: NodeId) -> impl Iterator<Item = u64> + '_ {
+        let node = self.node(id).into_iter();
+        node.flat_map(move |node| node.needs_ns(self.ranges(id)))
+    }
+
     /// Pages of all ranges together.
     #[must_use]
     pub fn total_pages(&self) -> u64 {
@@ -186,6 +192,15 @@ impl Node {
         ranges
             .get(start..start.saturating_add(self.range_count as usize))
             .unwrap_or(&[])
+    }
+
+    /// When something of it is needed, in nanoseconds since the start: each of `own`, its ranges, or
+    /// itself where it has none.
+    pub fn needs_ns<'a>(&self, own: &'a [PageRange]) -> impl Iterator<Item = u64> + use<'a> {
+        let alone = own.is_empty().then_some(self.need_ns);
+        alone
+            .into_iter()
+            .chain(own.iter().map(|range| range.need_ns))
     }
 }
 

@@ -88,6 +88,10 @@ fn find<'a>(stored: &'a [StoredTrace], name: &str) -> Result<&'a StoredTrace> {
             anyhow::anyhow!("there is no boot {name}: {boots} traced, from -1 for the newest")
         });
     }
+    // A whole name may begin another one.
+    if let Some(trace) = stored.iter().find(|trace| trace.boot == name) {
+        return Ok(trace);
+    }
     let mut found = stored.iter().filter(|trace| trace.boot.starts_with(name));
     match (found.next(), found.next()) {
         (Some(trace), None) => Ok(trace),
