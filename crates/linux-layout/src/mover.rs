@@ -2,22 +2,24 @@
 //! Moves parts of files on an ext4 to chosen places.
 //!
 //! In: files by inode number and generation, and steps that say from where to where. Out: what was
-//! moved, and why the rest wasn't. It goes group by group of the new places, and in each by
-//! portions:
+//! moved, and why the rest wasn't. It goes group by group of the new places. What is to be moved
+//! into a group (at most 128 MiB) is read into the page cache, in the order in which it lies. Then
+//! it goes by portions:
 //!
 //! 1. The files are opened. One that somebody writes, executes or has leased is left alone.
-//! 2. What is to be moved is read, in the order in which it lies, and kept in memory.
+//! 2. The contents are kept in memory.
 //! 3. The kernel exchanges it with blocks of donors ([`Claim`]): copy and change of the block map
 //!    are one transaction of its journal.
-//! 4. It is written and committed. Then it is read again from the disk, past the page cache, and
-//!    compared. A difference ends the pass, unless the file was written meanwhile.
+//! 4. It is written and committed. Then its new place is read from the disk, past the page cache,
+//!    and compared, and the kernel is asked whether the file lies there. A difference ends the
+//!    pass, unless the file was written meanwhile.
 //!
 //! A stop is heeded while files are looked at and read, and between two exchanges; what was
 //! exchanged is compared first.
 //!
 //! The donors have the old blocks then, and free them when they are closed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -34,7 +36,8 @@ use foreread_sys::handle::Handles;
 use foreread_sys::leases;
 use foreread_sys::move_extents::{Exchange, exchange};
 use foreread_sys::read_ahead::readahead;
-use rustix::fs::{Advice, FileType, OFlags, Stat, fadvise, fdatasync, fstat, syncfs};
+use foreread_sys::write_out;
+use rustix::fs::{Advice, FileType, OFlags, Stat, fadvise, fstat, fsync, syncfs};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
@@ -50,18 +53,24 @@ const RUNS_MAX: usize = 1 << 16;
 const PORTION_BYTES_MAX: u64 = 32 << 20;
 const PORTION_BYTES_MIN: u64 = 1 << 20;
 
-/// Parts of a portion: each may be a file, with two descriptors.
-const PORTION_PARTS_MAX: usize = 1024;
+/// Parts of a portion: each may be a file, with a descriptor.
+const PORTION_PARTS_MAX: usize = 2048;
 
 /// How often a place is tried that is taken. It may be taken by the block map of the very file,
 /// which grows while the file is in pieces and shrinks when it is whole again.
 const ROUNDS_MAX: u32 = 4;
+
+/// How often an exchange is tried.
+const EXCHANGES_MAX: u32 = 4;
 
 /// Descriptors for the files of a portion and for the donors of a group of 32,768 blocks.
 const DESCRIPTORS: u64 = 8192;
 
 /// The largest part that is read and compared at a time.
 const PART_BYTES_MAX: u64 = 1 << 20;
+
+/// What is read at a time of the new places: more than a part, so that most lie in one piece.
+const PLACES_BYTES: usize = 4 << 20;
 
 /// Alignment of reads past the page cache: no logical block of a disk is larger.
 const DIRECT_BYTES: usize = 4096;
@@ -87,7 +96,7 @@ pub enum Skipped {
     /// As at the plan.
     #[error("{0}")]
     Obstacle(Obstacle),
-    /// Its new place is taken.
+    /// Its new place is taken, or the kernel gives other blocks to the donors.
     #[error("its new place is taken")]
     Taken,
     /// The kernel doesn't move it.
@@ -161,6 +170,7 @@ pub trait Watcher {
 /// One file system with its blocks.
 pub struct Mover<'g> {
     directory: BorrowedFd<'g>,
+    device: &'g File,
     handles: Handles,
     geometry: &'g Geometry,
     block_bytes: u64,
@@ -175,12 +185,13 @@ struct Task {
     blocks: u64,
     from_block: u64,
     to_block: u64,
+    /// Some of it was in the page cache before.
+    was_cached: bool,
 }
 
 /// A file of a portion.
 struct Opened {
     writer: File,
-    direct: File,
     before: Stat,
 }
 
@@ -188,7 +199,6 @@ struct Opened {
 struct Kept {
     task: Task,
     bytes: Result<Vec<u8>, Skipped>,
-    was_cached: bool,
     /// Blocks that were moved, from the first on.
     moved_blocks: u64,
 }
@@ -208,6 +218,7 @@ impl<'g> Mover<'g> {
             .map_err(cannot("its directory"))?;
         Ok(Self {
             directory: movable.directory.as_fd(),
+            device: &movable.device,
             handles: Handles::of(copy).map_err(cannot("opening files by number"))?,
             geometry: &movable.geometry,
             block_bytes: movable.geometry.block_bytes().into(),
@@ -313,10 +324,20 @@ impl<'g> Mover<'g> {
             by_file.entry(step.file).or_default().push(step);
         }
         let mut tasks = Vec::new();
+        let mut seen = HashSet::new();
         for (number, file) in files.iter().enumerate() {
             let Some(steps) = by_file.get(&number) else {
                 continue;
             };
+            if !seen.insert(file.inode) {
+                // A file that is named twice would be moved twice, and its first place compared.
+                for step in steps {
+                    let skipped = (number, step.length_bytes, Skipped::Changed);
+                    moved.skipped.push(skipped);
+                    watcher.done(step.length_bytes);
+                }
+                continue;
+            }
             if watcher.is_stopped() {
                 moved.is_stopped = true;
                 return Vec::new();
@@ -373,6 +394,7 @@ impl<'g> Mover<'g> {
                 blocks: length,
                 from_block: in_blocks(step.from_bytes) + at,
                 to_block,
+                was_cached: false,
             });
             at += length;
         }
@@ -400,27 +422,74 @@ impl<'g> Mover<'g> {
             what: "taking free blocks",
             error,
         })?;
-        let mut rest = tasks;
-        while !rest.is_empty() {
+        let mut tasks = tasks.to_vec();
+        self.read_group(files, &mut tasks, watcher);
+        for portion in self.portions(&tasks) {
             if watcher.is_stopped() {
                 moved.is_stopped = true;
                 break;
             }
-            let mut bytes = 0;
-            let portion = rest
-                .iter()
-                .take(PORTION_PARTS_MAX)
-                .take_while(|task| {
-                    bytes += task.blocks * self.block_bytes;
-                    bytes <= self.portion_bytes
-                })
-                .count()
-                .max(1);
-            let (now, later) = rest.split_at(portion);
-            self.portion(&claim, files, now, moved, watcher)?;
-            rest = later;
+            self.portion(&claim, files, portion, moved, watcher)?;
         }
         Ok(())
+    }
+
+    /// Cuts tasks into portions, in their order.
+    fn portions<'t>(&self, tasks: &'t [Task]) -> Vec<&'t [Task]> {
+        let mut portions = Vec::new();
+        let mut rest = tasks;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fitting = rest.iter().take(PORTION_PARTS_MAX).take_while(|task| {
+                bytes += task.blocks * self.block_bytes;
+                bytes <= self.portion_bytes
+            });
+            let (now, later) = rest.split_at(fitting.count().max(1));
+            portions.push(now);
+            rest = later;
+        }
+        portions
+    }
+
+    /// Brings what is to be moved into the page cache, in the order in which it lies: once for all
+    /// portions of a group, or the head would go over the old places for each of them. What fails
+    /// here fails again when it is kept, and is told then.
+    fn read_group(&self, files: &[PassFile], tasks: &mut [Task], watcher: &mut dyn Watcher) {
+        tasks.sort_unstable_by_key(|task| task.from_block);
+        let lengths: Vec<usize> = self.portions(tasks).iter().map(|part| part.len()).collect();
+        let mut rest = &mut *tasks;
+        for length in lengths {
+            if watcher.is_stopped() {
+                break;
+            }
+            let (now, later) = rest.split_at_mut(length);
+            let mut opened = Vec::new();
+            for task in now {
+                let Ok(file) = self.open(&files[task.file], OFlags::RDONLY) else {
+                    continue;
+                };
+                let (offset, bytes) = self.span(task);
+                let pages = (offset / PAGE_BYTES, bytes.div_ceil(PAGE_BYTES));
+                let cached = cached_pages(&file, pages.0, pages.1);
+                task.was_cached = !matches!(cached, Ok(0));
+                let _ = readahead(&file, offset, bytes);
+                opened.push((file, offset, bytes));
+            }
+            // Waits for it, so that no more than a portion is under way.
+            for (file, offset, bytes) in opened {
+                let _ = read_at(&file, offset, bytes);
+            }
+            rest = later;
+        }
+        tasks.sort_unstable_by_key(|task| task.to_block);
+    }
+
+    /// Where a part starts in its file, and how long it is, in bytes.
+    fn span(&self, task: &Task) -> (u64, u64) {
+        (
+            task.file_block * self.block_bytes,
+            task.blocks * self.block_bytes,
+        )
     }
 
     fn portion(
@@ -472,13 +541,9 @@ impl<'g> Mover<'g> {
             }
         }
         if let Some(opened) = last {
-            // Commits the last exchange, and with it all before it, each with its data: the kernel
-            // writes the pages of an exchange before it commits the change of the block map.
-            fdatasync(&opened.writer).map_err(|error| MoveError::Io {
-                what: "writing what was moved",
-                error: error.into(),
-            })?;
+            self.write_out(&kept, &files_of, opened)?;
         }
+        let mut places = Places::of(self.device, self.block_bytes, &kept);
         for one in kept {
             let Some(opened) = files_of(&one.task) else {
                 continue;
@@ -487,86 +552,95 @@ impl<'g> Mover<'g> {
             if bytes == 0 {
                 continue;
             }
-            match self.compare(&one, opened) {
-                Comparison::Same => moved.bytes += bytes,
-                Comparison::Written => {
-                    moved.bytes += bytes;
-                    moved.written_bytes += bytes;
-                }
-                Comparison::Differs => {
+            match self.compare(&one, opened, &mut places) {
+                Ok(Comparison::Same) => {}
+                Ok(Comparison::Written) => moved.written_bytes += bytes,
+                Ok(Comparison::Differs) => {
                     return Err(MoveError::Differs {
                         path: files[one.task.file].path.clone(),
                         offset_bytes: one.task.file_block * self.block_bytes,
                     });
                 }
-                Comparison::Unreadable(error) => {
+                Err(error) => {
                     return Err(MoveError::Io {
                         what: "reading what was moved",
                         error,
                     });
                 }
             }
+            moved.bytes += bytes;
             watcher.done(bytes);
-            if !one.was_cached {
+            if !one.task.was_cached {
                 // It was read for the move only. Who doesn't want the advice reads it again.
-                let offset = one.task.file_block * self.block_bytes;
-                let length = std::num::NonZero::new(one.task.blocks * self.block_bytes);
+                let (offset, length) = self.span(&one.task);
+                let length = std::num::NonZero::new(length);
                 let _ = fadvise(&opened.writer, offset, length, Advice::DontNeed);
             }
         }
         Ok(())
     }
 
-    /// Reads parts in the order in which they lie.
+    /// Writes what was moved, and commits it. `last` was moved last.
+    fn write_out<'o>(
+        &self,
+        kept: &[Kept],
+        files_of: &impl Fn(&Task) -> Option<&'o Opened>,
+        last: &Opened,
+    ) -> Result<(), MoveError> {
+        let cannot = |error| MoveError::Io {
+            what: "writing what was moved",
+            error,
+        };
+        let moved = || {
+            let parts = kept.iter().filter(|one| one.moved_blocks > 0);
+            parts.filter_map(|one| {
+                let (offset, bytes) = (one.task.file_block, one.moved_blocks);
+                let file = &files_of(&one.task)?.writer;
+                Some((file, offset * self.block_bytes, bytes * self.block_bytes))
+            })
+        };
+        // All are under way at once, in the order of the new places. Written one by one, each
+        // would cost a turn of the disk.
+        for (file, offset, bytes) in moved() {
+            write_out::begin(file, offset, bytes).map_err(cannot)?;
+        }
+        for (file, offset, bytes) in moved() {
+            write_out::finish(file, offset, bytes).map_err(cannot)?;
+        }
+        // Commits the last exchange, and with it all before it. For fdatasync(2), an exchange is no
+        // change that has to be committed.
+        fsync(&last.writer).map_err(|error| cannot(error.into()))
+    }
+
+    /// Keeps what parts hold, in the order of the new places.
     fn read<'o>(
         &self,
-        mut tasks: Vec<Task>,
+        tasks: Vec<Task>,
         files_of: &impl Fn(&Task) -> Option<&'o Opened>,
         watcher: &mut dyn Watcher,
     ) -> Vec<Kept> {
-        tasks.sort_unstable_by_key(|task| task.from_block);
-        let span = |task: &Task| {
-            (
-                task.file_block * self.block_bytes,
-                task.blocks * self.block_bytes,
-            )
-        };
-        let mut cached = Vec::new();
-        for task in &tasks {
-            let (offset, bytes) = span(task);
-            let opened = files_of(task);
-            let pages = opened.map(|file| {
-                cached_pages(
-                    &file.writer,
-                    offset / PAGE_BYTES,
-                    bytes.div_ceil(PAGE_BYTES),
-                )
-            });
-            cached.push(!matches!(pages, Some(Ok(0))));
-            if let Some(file) = opened {
-                // What it doesn't bring, the read does.
-                let _ = readahead(&file.writer, offset, bytes);
-            }
-        }
         let mut kept = Vec::new();
-        for (task, was_cached) in tasks.into_iter().zip(cached) {
+        for task in tasks {
             let Some(file) = files_of(&task) else {
                 continue;
             };
             if watcher.is_stopped() {
                 break;
             }
-            let (offset, bytes) = span(&task);
-            let bytes = read_at(&file.writer, offset, bytes);
-            let bytes = bytes.map_err(|error| Skipped::Refused(error.to_string()));
+            let (offset, bytes) = self.span(&task);
+            let refused = |error: io::Error| Skipped::Refused(error.to_string());
+            let bytes = match self.lies_at(&file.writer, &task, task.blocks, task.from_block) {
+                Ok(true) => read_at(&file.writer, offset, bytes).map_err(refused),
+                // Since the pass began. There may be a hole now, whose new place holds anything.
+                Ok(false) => Err(Skipped::Changed),
+                Err(error) => Err(refused(error)),
+            };
             kept.push(Kept {
                 task,
                 bytes,
-                was_cached,
                 moved_blocks: 0,
             });
         }
-        kept.sort_unstable_by_key(|kept| kept.task.to_block);
         kept
     }
 
@@ -585,7 +659,7 @@ impl<'g> Mover<'g> {
                 donor_block: part.donor_block,
                 blocks: part.blocks,
             };
-            match exchange(&opened.writer, part.donor, what) {
+            match self.exchange_part(&opened.writer, part.donor, what) {
                 Ok(0) => return (done, Some(Skipped::Changed)),
                 Ok(blocks) => done += blocks,
                 Err(error) => return (done, Some(Skipped::Refused(error.to_string()))),
@@ -594,25 +668,61 @@ impl<'g> Mover<'g> {
         (done, None)
     }
 
+    /// The kernel refuses while pages are dirty, or being written: then they are written first.
+    fn exchange_part(&self, file: &File, donor: &File, what: Exchange) -> io::Result<u64> {
+        let mut tries = 0;
+        loop {
+            let done = exchange(file, donor, what);
+            let is_busy = |error: &io::Error| {
+                error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error())
+            };
+            tries += 1;
+            if tries == EXCHANGES_MAX || !done.as_ref().is_err_and(is_busy) {
+                return done;
+            }
+            let (offset, length) = (what.file_block, what.blocks);
+            write_out::finish(file, offset * self.block_bytes, length * self.block_bytes)?;
+        }
+    }
+
     /// Compares what is on the disk with what was there before.
-    fn compare(&self, kept: &Kept, opened: &Opened) -> Comparison {
-        let offset = kept.task.file_block * self.block_bytes;
+    fn compare(
+        &self,
+        kept: &Kept,
+        opened: &Opened,
+        places: &mut Places<'_>,
+    ) -> io::Result<Comparison> {
         let length = kept.moved_blocks * self.block_bytes;
         let before = kept.bytes.as_deref().unwrap_or_default();
+        // What lies behind the end of a file isn't compared.
         let before = &before[..before.len().min(length as usize)];
-        let after = match read_direct(&opened.direct, offset, length) {
-            Ok(after) => after,
-            Err(error) => return Comparison::Unreadable(error),
-        };
-        if after == before {
-            return Comparison::Same;
+        let after = places.read(kept.task.to_block, kept.moved_blocks)?;
+        let is_same = after.get(..before.len()) == Some(before);
+        let (task, blocks) = (&kept.task, kept.moved_blocks);
+        if is_same && self.lies_at(&opened.writer, task, blocks, task.to_block)? {
+            return Ok(Comparison::Same);
         }
-        match fstat(&opened.writer) {
+        Ok(match fstat(&opened.writer) {
             Ok(now) if times_and_size(&now) == times_and_size(&opened.before) => {
                 Comparison::Differs
             }
             _ => Comparison::Written,
-        }
+        })
+    }
+
+    /// Whether the first `blocks` of a part lie from `block` on, all of them.
+    fn lies_at(&self, file: &File, task: &Task, blocks: u64, block: u64) -> io::Result<bool> {
+        let in_bytes = |blocks: u64| blocks * self.block_bytes;
+        let step = Step {
+            file: task.file,
+            offset_bytes: in_bytes(task.file_block),
+            length_bytes: in_bytes(blocks),
+            from_bytes: in_bytes(task.from_block),
+            to_bytes: in_bytes(block),
+        };
+        let runs = runs(file, step.offset_bytes, step.length_bytes, RUNS_MAX)?;
+        let runs: Vec<Run> = runs.iter().map(run).collect();
+        Ok(step.progress(&runs).there_bytes == step.length_bytes)
     }
 
     /// Opens a file for a move, if it may be moved now.
@@ -634,12 +744,7 @@ impl<'g> Mover<'g> {
             return Err(Skipped::Written);
         }
         let writer = self.open(file, OFlags::RDWR)?;
-        let direct = self.open(file, OFlags::RDONLY | OFlags::DIRECT)?;
-        Ok(Opened {
-            writer,
-            direct,
-            before,
-        })
+        Ok(Opened { writer, before })
     }
 
     /// Opens a regular file by its number.
@@ -690,9 +795,62 @@ enum Comparison {
     /// It differs, and somebody has written the file meanwhile.
     Written,
     Differs,
-    Unreadable(io::Error),
 }
 
+/// New places, read from the disk in large pieces: one by one, small files would each cost a
+/// request.
+struct Places<'d> {
+    device: &'d File,
+    block_bytes: u64,
+    /// Blocks that were moved to, in order.
+    ranges: Vec<Range<u64>>,
+    /// At a multiple of [`DIRECT_BYTES`] in memory, from `skip` on.
+    buffer: Vec<u8>,
+    skip: usize,
+    /// The blocks that are in the buffer.
+    read: Range<u64>,
+}
+
+impl<'d> Places<'d> {
+    fn of(device: &'d File, block_bytes: u64, kept: &[Kept]) -> Self {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for one in kept.iter().filter(|one| one.moved_blocks > 0) {
+            let (start, end) = (one.task.to_block, one.task.to_block + one.moved_blocks);
+            match ranges.last_mut() {
+                Some(last) if start == last.end => last.end = end,
+                _ => ranges.push(start..end),
+            }
+        }
+        let buffer = vec![0; PLACES_BYTES + DIRECT_BYTES];
+        let skip = buffer.as_ptr().align_offset(DIRECT_BYTES).min(DIRECT_BYTES);
+        Self {
+            device,
+            block_bytes,
+            ranges,
+            buffer,
+            skip,
+            read: 0..0,
+        }
+    }
+
+    /// The bytes of some blocks that were moved to; at most [`PART_BYTES_MAX`].
+    fn read(&mut self, block: u64, blocks: u64) -> io::Result<&[u8]> {
+        let size = |blocks: u64| usize::try_from(blocks * self.block_bytes).unwrap_or(usize::MAX);
+        let end = block + blocks;
+        if block < self.read.start || self.read.end < end {
+            let after = self.ranges.partition_point(|range| range.end <= block);
+            let range_end = self.ranges.get(after).map_or(end, |range| range.end);
+            let most = PLACES_BYTES as u64 / self.block_bytes;
+            let read = block..range_end.min(block + most).max(end);
+            let buffer = &mut self.buffer[self.skip..][..size(read.end - read.start)];
+            self.device
+                .read_exact_at(buffer, block * self.block_bytes)?;
+            self.read = read;
+        }
+        let at = size(block - self.read.start);
+        Ok(&self.buffer[self.skip..][at..at + size(blocks)])
+    }
+}
 /// Whether a file was changed so lately that another change may get the same time: times count in
 /// ticks of up to 10 ms. A change after this can be told by its time.
 fn is_fresh(stat: &Stat) -> bool {
@@ -731,30 +889,13 @@ fn read_at(file: &File, offset_bytes: u64, bytes: u64) -> io::Result<Vec<u8>> {
     Ok(buffer)
 }
 
-/// The same from the disk: `file` is open with `O_DIRECT`.
-fn read_direct(file: &File, offset_bytes: u64, bytes: u64) -> io::Result<Vec<u8>> {
-    let length = usize::try_from(bytes).map_err(io::Error::other)?;
-    let mut buffer = vec![0; length + DIRECT_BYTES];
-    let skip = buffer.as_ptr().align_offset(DIRECT_BYTES).min(DIRECT_BYTES);
-    let read = fill(file, offset_bytes, &mut buffer[skip..skip + length])?;
-    buffer.drain(..skip);
-    buffer.truncate(read);
-    Ok(buffer)
-}
-
 /// Fills a buffer as far as the file goes.
 fn fill(file: &File, offset_bytes: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut at = 0;
     while at < buffer.len() {
         match file.read_at(&mut buffer[at..], offset_bytes + at as u64) {
             Ok(0) => break,
-            // Past a block that the end of the file cuts, O_DIRECT takes no further read.
-            Ok(read) => {
-                at += read;
-                if !at.is_multiple_of(DIRECT_BYTES) {
-                    break;
-                }
-            }
+            Ok(read) => at += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

@@ -4,6 +4,7 @@
 //! In: a mounted file system. Out: what is needed to move on it, or the reason not to. Each reason
 //! is one for which the kernel refuses, or for which a move has been seen to do harm.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -31,9 +32,11 @@ pub enum Refusal {
          their space"
     )]
     Btrfs,
-    /// The exchange of whole files needs other code.
+    /// It exchanges ranges of files since Linux 6.10. But new blocks come from where it likes: a
+    /// donor can't be had at chosen blocks, and so not at the old ones either.
     #[error(
-        "XFS is not supported yet: it exchanges whole files only, or needs its exchange-range feature"
+        "XFS lets nobody choose blocks, so files would not lie where the plan says, and `undo` could \
+         not put them back"
     )]
     Xfs,
     /// No call moves blocks.
@@ -104,6 +107,8 @@ pub enum Refusal {
 pub struct Movable {
     /// The directory that it is mounted on.
     pub directory: OwnedFd,
+    /// Its device, for reads past the page cache.
+    pub device: File,
     /// Its shape.
     pub geometry: Geometry,
 }
@@ -178,6 +183,7 @@ pub fn movable(fs_type: &[u8], device: Device, mount_point: &Path) -> Result<Mov
     }
     Ok(Movable {
         directory,
+        device: opened.past_the_cache().map_err(Refusal::NoDevice)?,
         geometry,
     })
 }

@@ -4,7 +4,7 @@
 //! A modelled disk logs all writes and flushes of a pass. Then, for each time between two flushes,
 //! the disk is built as a power cut may have left it: all that was flushed, and of the rest a
 //! random part. The kernel mounts it and replays its journal. All contents must be as before, the
-//! stored pass must be readable, and e2fsck must have nothing to say. A disk that lies about flushes
+//! stored pass must be readable, and e2fsck content. A disk that lies about flushes
 //! must fail: so the check is known to see damage.
 //!
 //! Needs root and a loop device; prints `skipped:` where they are missing. `FOREREAD_POWER_CUTS` is

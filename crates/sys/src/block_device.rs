@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -66,6 +67,18 @@ impl BlockDevice {
     /// The kernel's.
     pub fn read_exactly(&self) -> io::Result<()> {
         Ok(fadvise(&self.file, 0, None, Advice::Random)?)
+    }
+
+    /// The same device, opened once more: for reads of what is on it, and not in the page cache.
+    ///
+    /// # Errors
+    /// As at opening.
+    pub fn past_the_cache(&self) -> io::Result<File> {
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_CLOEXEC | libc::O_DIRECT)
+            .open(path)
     }
 
     /// The open device.

@@ -49,3 +49,4 @@ pub mod tree_reads;
 pub mod unix_socket;
 pub mod uring;
 mod witness;
+pub mod write_out;

@@ -35,11 +35,13 @@ pub struct Exchange {
 }
 
 /// Exchanges blocks between a file and a donor, both open for reading and writing. Returns the
-/// number of blocks that were exchanged, which may be less than asked.
+/// number of blocks that were exchanged, which may be less than asked: also where an error came
+/// after them, which the next call meets then. Asked again for the same blocks, the kernel would
+/// exchange them back.
 ///
 /// # Errors
-/// As the kernel says: `EINVAL` and `EOPNOTSUPP` for files that it doesn't move, `ENODATA` where the
-/// file has a hole to its end, `EBUSY` when the pages of the file are in use.
+/// As the kernel says: `EINVAL` and `EOPNOTSUPP` for files that it doesn't move, `ENODATA` where
+/// the file has a hole to its end, `EBUSY` when its pages are dirty, or being written.
 pub fn exchange(file: impl AsFd, donor: impl AsFd, what: Exchange) -> io::Result<u64> {
     let donor_fd = u32::try_from(donor.as_fd().as_raw_fd());
     let mut request = Request {
@@ -54,7 +56,9 @@ pub fn exchange(file: impl AsFd, donor: impl AsFd, what: Exchange) -> io::Result
     // SAFETY: the struct is laid out as the kernel's and lives through the call.
     let done = unsafe { libc::ioctl(file, EXT4_IOC_MOVE_EXT, &raw mut request) };
     match done {
+        // The kernel says how far it came in either case.
         0 => Ok(request.moved),
+        _ if request.moved > 0 => Ok(request.moved.min(what.blocks)),
         _ => Err(io::Error::last_os_error()),
     }
 }
