@@ -234,6 +234,7 @@ impl Pass {
         if !(1024..=1 << 16).contains(&block_bytes) || !block_bytes.is_power_of_two() {
             return Err(PassError::BlockSize { block_bytes });
         }
+        let mut all_bytes = 0_u64;
         for (number, step) in pass.steps.iter().enumerate() {
             let wrong = |why| Err(PassError::Step { step: number, why });
             if step.file >= pass.files.len() {
@@ -254,6 +255,10 @@ impl Pass {
             let is_whole = |bytes: &u64| bytes.is_multiple_of(block_bytes);
             if !starts.iter().all(is_whole) || !is_whole(&step.length_bytes) {
                 return wrong("it is no whole blocks");
+            }
+            match all_bytes.checked_add(step.length_bytes) {
+                Some(bytes) => all_bytes = bytes,
+                None => return wrong("with the others, it is more than a disk has"),
             }
         }
         Ok(pass)
@@ -407,7 +412,7 @@ mod tests {
             read.expect_err("it is refused").to_string()
         };
         type Change<'c> = &'c dyn Fn(&mut Pass);
-        let cases: [(Change<'_>, &str); 6] = [
+        let cases: [(Change<'_>, &str); 7] = [
             (&|pass| pass.schema = "other/1".to_owned(), "was expected"),
             (&|pass| pass.block_bytes = 1000, "no size of a block"),
             (
@@ -420,6 +425,19 @@ mod tests {
                 "it has no end",
             ),
             (&|pass| pass.steps[2].from_bytes += 512, "no whole blocks"),
+            (
+                &|pass| {
+                    let most = Step {
+                        file: 0,
+                        offset_bytes: 0,
+                        length_bytes: i64::MAX as u64 / K * K,
+                        from_bytes: 0,
+                        to_bytes: 0,
+                    };
+                    pass.steps = vec![most; 3];
+                },
+                "more than a disk has",
+            ),
         ];
         for (change, why) in cases {
             let said = refused(change);

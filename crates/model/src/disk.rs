@@ -123,6 +123,14 @@ impl Disk {
         }
     }
 
+    /// The same with its head elsewhere.
+    pub fn with_head_at(parameters: DiskParameters, head_bytes: u64) -> Self {
+        Self {
+            head_bytes,
+            ..Self::new(parameters)
+        }
+    }
+
     /// The current parameters of the disk.
     pub fn parameters(&self) -> &DiskParameters {
         &self.parameters
