@@ -37,6 +37,8 @@ pub struct Context {
     pub programs: Vec<String>,
     /// Where traces and lists of requests are kept, if they are.
     pub keep: Option<PathBuf>,
+    /// Where programs that make images were unpacked; otherwise, those of this machine are used.
+    pub image_tools: Option<PathBuf>,
     /// Duration of `churn`.
     pub churn_minutes: f64,
     /// Number of processes that exist at once in `many-processes`.
@@ -59,6 +61,7 @@ impl Context {
             chosen_devices: Vec::new(),
             programs: Vec::new(),
             keep: None,
+            image_tools: None,
             churn_minutes: MINUTES,
             processes: PROCESSES,
             files: FILES,

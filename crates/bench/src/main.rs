@@ -51,6 +51,10 @@ struct Arguments {
     /// Keep the traces of `agreement` there, and the lists of requests.
     #[arg(long, value_name = "DIRECTORY")]
     keep: Option<PathBuf>,
+    /// The programs that make images, for `image`, as scripts/image-tools.sh unpacks them there; by
+    /// default those of this machine.
+    #[arg(long, value_name = "DIRECTORY")]
+    image_tools: Option<PathBuf>,
     /// How many minutes `churn` goes on.
     #[arg(long, value_name = "N", default_value_t = MINUTES, value_parser = minutes)]
     minutes: f64,
@@ -112,6 +116,7 @@ fn bench(arguments: &Arguments) -> Result<(), MeasureError> {
     context.choose_devices(&arguments.devices);
     context.programs.clone_from(&arguments.programs);
     context.keep.clone_from(&arguments.keep);
+    context.image_tools.clone_from(&arguments.image_tools);
     context.churn_minutes = arguments.minutes;
     context.processes = arguments.processes;
     context.files = arguments.files;

@@ -73,9 +73,13 @@ pub enum SectionName {
     Together,
     /// Programs that read large files, with `foreread watch` and without.
     Streams,
-    /// How near the forecast of `layout` comes to a replay.
+    /// How near the forecasts of `layout` come to replays, before a move and after it.
     Layout,
-    /// A cold start from a squashfs in the order of need.
+    /// What a move is worth to the second run of a program.
+    LayoutStarts,
+    /// How fast files are moved.
+    LayoutSpeed,
+    /// Cold starts from images in the order of need.
     Image,
     /// Cost of `foreread stat`.
     Stat,
@@ -90,7 +94,7 @@ pub enum SectionName {
 
 impl SectionName {
     /// Those that are measured where none is asked for.
-    pub const USUAL: [Self; 23] = [
+    pub const USUAL: [Self; 25] = [
         Self::Cold,
         Self::FileSystems,
         Self::Wrong,
@@ -110,6 +114,8 @@ impl SectionName {
         Self::Together,
         Self::Streams,
         Self::Layout,
+        Self::LayoutStarts,
+        Self::LayoutSpeed,
         Self::Image,
         Self::Stat,
         Self::Churn,
@@ -133,8 +139,10 @@ impl SectionName {
             Self::Sizing => 13.0,
             Self::Watch => 6.0,
             Self::Together => 1.5,
-            Self::Layout => 1.2,
-            Self::Image => 0.7,
+            Self::Layout => 2.5,
+            Self::LayoutStarts => 4.0,
+            Self::LayoutSpeed => 3.0,
+            Self::Image => 1.5,
             Self::Streams => 12.0,
             Self::Stat => 2.0,
             Self::Churn => MINUTES + 0.3,
@@ -172,7 +180,9 @@ impl SectionName {
             Self::Watch => watch::measure(context),
             Self::Together => together::measure(context),
             Self::Streams => streams::measure(context),
-            Self::Layout => layout::measure(context),
+            Self::Layout => layout::forecast::measure(context),
+            Self::LayoutStarts => layout::starts::measure(context),
+            Self::LayoutSpeed => layout::speed::measure(context),
             Self::Image => image::measure(context),
             Self::Stat => stat::measure(context),
             Self::Churn => churn::measure(context),

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How near the forecast of `foreread layout` comes to a replay.
+//! How near the forecasts of `foreread layout` come to replays, before a move and after it.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use foreread_measure::MeasureError;
@@ -13,6 +12,7 @@ use foreread_measure::programs::Program;
 use foreread_model::Counters;
 use serde_json::{Value, json};
 
+use super::{applied, recorded, shown};
 use crate::context::Context;
 use crate::report::{Row, Section, Target};
 
@@ -41,16 +41,47 @@ pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
         };
         let foreread = Foreread::new(&context.foreread)?;
         let profile = recorded(&foreread, &program, &disk)?;
-        for device in devices {
+        // What was said of a replay after the move, before it.
+        let mut promised = Value::Null;
+        for device in &devices {
             context.say(&format!("layout: {} on {device}", program.title()));
-            disk.set_parameters(preset(device)?)?;
-            let shown = shown(&foreread, &disk, &profile, device)?;
-            let mut replays = Vec::new();
-            for _ in 0..REPLAYS {
-                replays.push(replayed(&foreread, &disk, &profile)?);
+            let shown = shown_on(&foreread, &disk, &profile, device)?;
+            if *device == "hdd" {
+                promised = shown["after"].clone();
             }
-            replays.sort_by_key(|counters| counters.busy_ns);
-            rows.push(row(&program, device, &shown, &replays[REPLAYS / 2]));
+            let done = replayed(&foreread, &disk, &profile)?;
+            rows.push(row(&program, device, "before", &shown["now"], &done));
+        }
+        disk.set_parameters(preset("hdd")?)?;
+        // ext4 asks at its mount whether the disk has a head.
+        disk.forget()?;
+        let moved = disk
+            .testbed()
+            .instantly(|| applied(&foreread, &disk, &profile));
+        match moved {
+            Ok(moved) if moved["moved_bytes"] != 0 => {}
+            Ok(moved) => {
+                notes.push(format!(
+                    "{name}: nothing is moved: {}.",
+                    moved["skipped"][0]
+                ));
+                continue;
+            }
+            Err(error) => {
+                notes.push(format!("{name}: nothing is moved: {error}."));
+                continue;
+            }
+        }
+        for device in &devices {
+            let shown = shown_on(&foreread, &disk, &profile, device)?;
+            let done = replayed(&foreread, &disk, &profile)?;
+            let is_promised = *device == "hdd" && !promised.is_null();
+            let forecast = if is_promised {
+                &promised
+            } else {
+                &shown["now"]
+            };
+            rows.push(row(&program, device, "after", forecast, &done));
         }
     }
     Ok(Section {
@@ -58,17 +89,17 @@ pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
         about:
             "What `foreread layout show` forecasts of a replay, and what the modelled disk did in \
                 one: the time that it was busy,\nand the seeks of its head; the median of three. \
-                `after` is the forecast of a replay after the planned moves."
+                Then `layout apply --disk hdd` moves the files. The forecast of\n`after` on hdd is \
+                the one that was made before the move, on usb one of the files where they are then."
                 .to_owned(),
         header: vec![
             "program",
             "disk",
+            "move",
             "forecast s",
             "replay s",
             "seeks forecast",
             "seeks",
-            "after s",
-            "seeks after",
             "off by %",
         ],
         rows,
@@ -76,57 +107,31 @@ pub fn measure(context: &mut Context) -> Result<Section, MeasureError> {
     })
 }
 
-/// The profile of a run that the disk took no time for.
-fn recorded(
-    foreread: &Foreread,
-    program: &Program,
-    disk: &ModelledDisk,
-) -> Result<PathBuf, MeasureError> {
-    disk.forget()?;
-    let profile = foreread.state().join("layout.frp");
-    let before: [OsString; 5] = [
-        foreread.executable().into(),
-        "record".into(),
-        "--output".into(),
-        profile.clone().into(),
-        "--".into(),
-    ];
-    let mut command = program.command(disk, &before);
-    foreread.set_environment(&mut command);
-    let done = disk.testbed().instantly(|| command.output());
-    done.map_err(MeasureError::system("start foreread"))?;
-    match profile.exists() {
-        true => Ok(profile),
-        false => Err(MeasureError::Report(
-            "foreread record",
-            "it kept no profile".to_owned(),
-        )),
-    }
-}
-
-/// What is said of the disk.
-fn shown(
+fn shown_on(
     foreread: &Foreread,
     disk: &ModelledDisk,
     profile: &Path,
     device: &str,
 ) -> Result<Value, MeasureError> {
-    let bad = |why: String| MeasureError::Report("foreread layout", why);
-    let mut command = Command::new(foreread.executable());
-    foreread.set_environment(&mut command);
-    command.args(["layout", "show", "--json", "--disk", device]);
-    let output = disk.testbed().instantly(|| command.arg(profile).output());
-    let output = output.map_err(MeasureError::system("start foreread"))?;
-    let document: Value =
-        serde_json::from_slice(&output.stdout).map_err(|error| bad(error.to_string()))?;
-    let at = disk.root().to_string_lossy().into_owned();
-    let all = document["file_systems"].as_array();
-    let ours = all.and_then(|all| all.iter().find(|one| one["mount_point"] == at.as_str()));
-    ours.cloned().ok_or_else(|| bad(format!("nothing of {at}")))
+    disk.set_parameters(preset(device)?)?;
+    shown(foreread, disk, profile, device)
 }
 
-/// What the disk did in one replay, with nothing in memory.
+/// What the disk did in the median of some replays, with nothing in memory.
 fn replayed(
+    foreread: &Foreread,
+    disk: &ModelledDisk,
+    profile: &Path,
+) -> Result<Counters, MeasureError> {
+    let mut replays = Vec::new();
+    for _ in 0..REPLAYS {
+        replays.push(one_replay(foreread, disk, profile)?);
+    }
+    replays.sort_by_key(|counters| counters.busy_ns);
+    Ok(replays[REPLAYS / 2])
+}
+
+fn one_replay(
     foreread: &Foreread,
     disk: &ModelledDisk,
     profile: &Path,
@@ -145,39 +150,31 @@ fn replayed(
     Ok(disk.testbed().counters())
 }
 
-fn row(program: &Program, device: &str, shown: &Value, done: &Counters) -> Row {
-    let number = |part: &str, name: &str| shown[part][name].as_u64().unwrap_or(0);
+fn row(program: &Program, device: &str, when: &str, forecast: &Value, done: &Counters) -> Row {
+    let number = |name: &str| forecast[name].as_u64().unwrap_or(0);
     let seconds = |ns: u64| format!("{:.3}", ns as f64 / 1e9);
-    let forecast_ns = number("now", "time_ns");
-    let off = forecast_ns.abs_diff(done.busy_ns) as f64 / done.busy_ns.max(1) as f64;
+    let off = number("time_ns").abs_diff(done.busy_ns) as f64 / done.busy_ns.max(1) as f64;
     // Without a head, nothing counts seeks.
     let has_head = done.seeks > 0;
-    let seeks = |seeks: u64| {
-        if has_head {
-            seeks.to_string()
-        } else {
-            String::new()
-        }
+    let seeks = |seeks: u64| match has_head {
+        true => seeks.to_string(),
+        false => String::new(),
     };
     Row {
         cells: vec![
             program.title().to_owned(),
             device.to_owned(),
-            seconds(forecast_ns),
+            when.to_owned(),
+            seconds(number("time_ns")),
             seconds(done.busy_ns),
-            seeks(number("now", "seeks")),
+            seeks(number("seeks")),
             seeks(done.seeks),
-            seconds(number("after", "time_ns")),
-            seeks(number("after", "seeks")),
         ],
         value: off * 100.0,
         digits: 1,
         target: TARGET_PERCENT,
         details: json!({
-            "forecast": shown["now"],
-            "after": shown["after"],
-            "is_worth_it": shown["is_worth_it"],
-            "moved_bytes": shown["moved_bytes"],
+            "forecast": forecast,
             "busy_ns": done.busy_ns,
             "seeks": done.seeks,
             "requests": done.requests,
