@@ -42,6 +42,17 @@ id=$(cat /proc/sys/kernel/random/boot_id)
 cp \"/var/lib/foreread/boot/traces/$id.json\" /run/out/trace.json 2>/dev/null
 journalctl --no-pager --output=short-monotonic --boot >/run/out/journal
 sync
+";
+
+/// Afterwards, what the profile of the boot has is moved, as from a disk with a head.
+const MOVE: &str = "
+foreread layout show --boot --disk hdd --output /run/out/before.svg
+foreread layout apply --boot --disk hdd --json >/run/out/layout.json
+foreread layout show --boot --disk hdd --output /run/out/after.svg
+sync
+";
+
+const END: &str = "
 mount -o remount,ro / || true
 ";
 
@@ -222,14 +233,18 @@ impl<'lab> BootMachine<'lab> {
     }
 
     /// Boots it; `word` is the value of `foreread.boot` on the kernel's command line, or `usual`
-    /// for none.
+    /// for none. After `+layout`, the files of the boot are moved when it is over.
     pub fn boot(&self, word: &str) -> Result<Booted, GuestError> {
+        let (word, moves) = match word.strip_suffix("+layout") {
+            Some(word) => (word, MOVE),
+            None => (word, ""),
+        };
         let mut guest = Guest::new(self.lab, &self.kernel)?
             .file(&self.foreread, "foreread")
             .machine(&self.machine)
             .command_line(&self.command_line(word))
             .time_limit(TIME_LIMIT)
-            .script(SCRIPT);
+            .script(format!("{SCRIPT}{moves}{END}"));
         if let Some(size_mib) = self.memory_mib {
             guest = guest.memory_mib(size_mib);
         }

@@ -34,9 +34,10 @@ pub struct BootsArguments {
     #[arg(long)]
     relaid: bool,
     /// What each boot is given: values of `foreread.boot` on the kernel's command line, or `usual`
-    /// for none. After `/MODEL` the root disk has that speed.
+    /// for none. After `+layout`, `foreread layout apply` moves the files of the boot when it is
+    /// over. After `/MODEL` the root disk has that speed.
     #[arg(
-        value_name = "WORD[/MODEL]",
+        value_name = "WORD[+layout][/MODEL]",
         default_values = ["record", "plain", "replay", "plain/instant"]
     )]
     words: Vec<String>,

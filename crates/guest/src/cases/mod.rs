@@ -5,6 +5,7 @@
 
 mod accounting;
 mod boot;
+mod boot_layout;
 pub mod check_kernel;
 mod cold_start;
 mod doctor;
@@ -49,7 +50,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 15] = [
+pub const CASES: [&Case; 16] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -61,6 +62,7 @@ pub const CASES: [&Case; 15] = [
     &layers::CASE,
     &package::CASE,
     &boot::CASE,
+    &boot_layout::CASE,
     &first_boot::CASE,
     &small_memory::CASE,
     &cold_start::CASE,
