@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A layout for programs: `foreread.layout/1`, a plan: `foreread.layout.plan/1`, and what was moved.
+//! A layout for programs: `foreread.layout/1`, a plan `foreread.layout.plan/1`, and what was moved.
 //! `docs/layout.md` describes the fields.
 
 use std::collections::{BTreeMap, HashMap};

@@ -40,10 +40,17 @@ pub fn layout(arguments: &LayoutArguments) -> Result<ExitCode> {
     match &arguments.what {
         LayoutVerb::Show(arguments) => show(arguments),
         LayoutVerb::Plan(arguments) => planned(arguments),
-        LayoutVerb::Apply(arguments) => moving::apply(arguments),
-        LayoutVerb::Resume(arguments) => moving::resume(arguments),
-        LayoutVerb::Undo(arguments) => moving::undo(arguments),
-        LayoutVerb::Status(arguments) => status::status(arguments),
+        LayoutVerb::Apply(arguments) => printed(&moving::apply(arguments)?, arguments.json),
+        LayoutVerb::Resume(arguments) => printed(&moving::resume()?, arguments.json),
+        LayoutVerb::Undo(arguments) => printed(&moving::undo()?, arguments.json),
+        LayoutVerb::Status(arguments) => {
+            let statuses = status::status()?;
+            match arguments.json {
+                true => text::print_json(&json::status(&statuses))?,
+                false => text::print(&status::human(&statuses))?,
+            }
+            Ok(ExitCode::SUCCESS)
+        }
         LayoutVerb::Order(arguments) => order::order(arguments),
     }
 }
@@ -69,6 +76,14 @@ struct Layout {
     name: String,
     profile: Profile,
     laid: Vec<Laid>,
+}
+
+fn printed(report: &moving::Report, as_json: bool) -> Result<ExitCode> {
+    match as_json {
+        true => text::print_json(&json::moved(report))?,
+        false => text::print(&report.human())?,
+    }
+    Ok(report.exit_code())
 }
 
 fn show(arguments: &ShowArguments) -> Result<ExitCode> {

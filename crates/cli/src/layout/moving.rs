@@ -19,7 +19,7 @@ use foreread_sys::mounts::mounts_of_self;
 use foreread_sys::priority::be_last;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::args::{ApplyArguments, MovingArguments};
+use super::args::ApplyArguments;
 use super::passes::{Passes, Stored, all};
 use super::{EXIT_NOTHING, Laid, Layout};
 use crate::output::{counted, percent, time};
@@ -53,7 +53,7 @@ pub struct Report {
 }
 
 /// Moves what the plan of a profile says.
-pub fn apply(arguments: &ApplyArguments) -> Result<ExitCode> {
+pub fn apply(arguments: &ApplyArguments) -> Result<Report> {
     let passes = Passes::take()?;
     if let Some(stored) = all()?.iter().find(|stored| !stored.pass.is_finished) {
         bail!(
@@ -91,11 +91,11 @@ pub fn apply(arguments: &ApplyArguments) -> Result<ExitCode> {
             break;
         }
     }
-    report.print(arguments.json)
+    Ok(report)
 }
 
 /// Goes on with passes that were stopped.
-pub fn resume(arguments: &MovingArguments) -> Result<ExitCode> {
+pub fn resume() -> Result<Report> {
     let passes = Passes::take()?;
     let mut report = Report::new("resume");
     let mut watching = Watching::begin()?;
@@ -109,11 +109,11 @@ pub fn resume(arguments: &MovingArguments) -> Result<ExitCode> {
     if report.done.is_empty() {
         bail!("there is no pass to go on with");
     }
-    report.print(arguments.json)
+    Ok(report)
 }
 
 /// Takes the last passes back: those of one `apply`.
-pub fn undo(arguments: &MovingArguments) -> Result<ExitCode> {
+pub fn undo() -> Result<Report> {
     let passes = Passes::take()?;
     let mut kept = all()?;
     let Some(last) = kept.last() else {
@@ -148,7 +148,7 @@ pub fn undo(arguments: &MovingArguments) -> Result<ExitCode> {
             break;
         }
     }
-    report.print(arguments.json)
+    Ok(report)
 }
 
 /// Does what is left of a pass.
@@ -302,23 +302,21 @@ impl Report {
         }
     }
 
-    fn print(&self, as_json: bool) -> Result<ExitCode> {
-        match as_json {
-            true => text::print_json(&super::json::moved(self))?,
-            false => text::print(&self.human())?,
-        }
+    /// The exit status that tells what was done.
+    pub fn exit_code(&self) -> ExitCode {
         let is_lacking = |done: &Done| {
             let is_undo = self.verb == "undo" && !done.moved.skipped.is_empty();
             done.moved.is_stopped || is_undo
         };
-        Ok(match () {
+        match () {
             () if self.done.is_empty() => ExitCode::from(EXIT_NOTHING),
             () if self.done.iter().any(is_lacking) => ExitCode::from(EXIT_PARTLY),
             () => ExitCode::SUCCESS,
-        })
+        }
     }
 
-    fn human(&self) -> String {
+    /// For people.
+    pub fn human(&self) -> String {
         let mut text = String::new();
         for refused in &self.refused {
             let at = &refused.file_system;

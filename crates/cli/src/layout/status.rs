@@ -3,17 +3,16 @@
 //! pass is worth it.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use anyhow::Result;
 use foreread_core::{Bytes, Device};
 use foreread_layout::Plan;
 use foreread_linux_layout::{Mover, Standing, Watcher, movable};
 
-use super::args::{MovingArguments, ProfileArguments, WhatArguments};
+use super::Layout;
+use super::args::{ProfileArguments, WhatArguments};
 use super::moving::mounted;
 use super::passes::{Stored, all};
-use super::{Layout, json};
 use crate::output::{percent, time};
 use crate::table::{finished, table};
 use crate::text::{self, escaped_path};
@@ -29,14 +28,9 @@ pub struct Status {
     pub plan: Option<Plan>,
 }
 
-/// `foreread layout status`.
-pub fn status(arguments: &MovingArguments) -> Result<ExitCode> {
-    let statuses: Vec<Status> = all()?.into_iter().map(Status::of).collect();
-    match arguments.json {
-        true => text::print_json(&json::status(&statuses))?,
-        false => text::print(&human(&statuses))?,
-    }
-    Ok(ExitCode::SUCCESS)
+/// How all passes stand.
+pub fn status() -> Result<Vec<Status>> {
+    Ok(all()?.into_iter().map(Status::of).collect())
 }
 
 /// Looking isn't stopped.
@@ -99,7 +93,8 @@ fn plan(profile: &str, device: Device) -> Option<Plan> {
     Some(ours.plan)
 }
 
-fn human(statuses: &[Status]) -> String {
+/// For people.
+pub fn human(statuses: &[Status]) -> String {
     if statuses.is_empty() {
         return "nothing was moved\n".to_owned();
     }
