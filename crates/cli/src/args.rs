@@ -17,6 +17,7 @@ use crate::layout::args::LayoutArguments;
 use crate::package::args::PackageArguments;
 use crate::probe::args::ProbeArguments;
 use crate::stat::args::StatArguments;
+use crate::text;
 use crate::trace::args::{InputArguments, TraceArguments};
 use crate::typed::{size, time_ns};
 use crate::watch::args::WatchArguments;
@@ -88,6 +89,14 @@ pub enum Verb {
     Package(PackageArguments),
 }
 
+/// What `foreread` alone prints.
+const FIRST_LOOK: &str = "\
+Speed up a command:    sudo foreread run -- COMMAND
+Speed up the machine:  sudo systemctl enable --now foreread-watch
+Size the disks:        foreread advise, then sudo foreread apply
+Study readahead:       foreread compare       (all verbs: foreread help)
+";
+
 /// `foreread run` by itself. Building the options of all verbs touches 250 KiB of the executable
 /// that a cold start would read from disk, and `run` is what has to start fast.
 #[derive(Debug, Parser)]
@@ -111,6 +120,11 @@ enum RunVerb {
 impl Verb {
     /// Parses the command line; ends the process with help or an error where that is the answer.
     pub fn parse() -> Self {
+        if std::env::args_os().len() == 1 {
+            // What it is for, in a look. A closed pipe is no failure.
+            let _ = text::print(FIRST_LOOK);
+            std::process::exit(0);
+        }
         if std::env::args_os().nth(1).is_some_and(|verb| verb == "run") {
             let RunVerb::Run(arguments) = RunAlone::parse().verb;
             return Self::Run(arguments);
@@ -179,7 +193,7 @@ pub struct RunArguments {
     #[arg(long, value_enum, default_value_t)]
     pub recorder: RecorderChoice,
     /// The command and its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, trailing_var_arg = true)]
     pub command: Vec<OsString>,
 }
 
@@ -207,7 +221,7 @@ pub struct RecordArguments {
     #[arg(long, value_enum, default_value_t)]
     pub recorder: RecorderChoice,
     /// The command and its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, trailing_var_arg = true)]
     pub command: Vec<OsString>,
 }
 

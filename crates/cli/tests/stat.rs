@@ -258,7 +258,7 @@ fn ask(path: &PathBuf, listening: &mut Child) -> String {
 fn wrong_usage_is_told_in_words() {
     let world = World::new();
     let wrong: [(&[&str], &str); 6] = [
-        (&["stat", "1"], "an interval has a unit"),
+        (&["stat", "soon"], "not an interval"),
         (&["stat", "1ms"], "10ms or longer"),
         (&["stat", "1s", "0"], "0"),
         (&["stat", "--by", "disk"], "machine, device, process"),

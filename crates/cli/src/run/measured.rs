@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measurements of a run, as text and as JSON.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use foreread_core::Bytes;
@@ -47,6 +50,41 @@ pub struct Measured {
     after: Option<Verdict>,
     /// Failures, a line each.
     pub trouble: Vec<String>,
+    /// What a recording is good for.
+    pub next: Next,
+}
+
+/// What can be said of the start after a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Next {
+    /// `run` replays it.
+    #[default]
+    Replayed,
+    /// It is in this file, which only a replay by hand uses.
+    InFile(PathBuf),
+    /// The command failed or was ended, so another start may read more.
+    Unknown,
+}
+
+impl Next {
+    /// Of a command that ended so; `usual` if it ended well.
+    pub fn after(status: ExitStatus, usual: Self) -> Self {
+        match status.success() {
+            true => usual,
+            false => Self::Unknown,
+        }
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Self::Replayed => "the next cold start will be faster".to_owned(),
+            Self::InFile(path) => {
+                let path = text::command_line(&[path.as_os_str().as_bytes().to_vec()]);
+                format!("`foreread replay {path}` brings that into memory")
+            }
+            Self::Unknown => "it did not end well, so its next start may read more".to_owned(),
+        }
+    }
 }
 
 impl Measured {
@@ -73,6 +111,7 @@ impl Measured {
             verdict: None,
             after: None,
             trouble: Vec::new(),
+            next: Next::default(),
         }
     }
 
@@ -168,14 +207,13 @@ impl Measured {
             // Those that the kernel left out are counted for the whole machine.
             (lost, _) => format!(", up to {lost} events lost"),
         };
-        let next = match run.cached_before_permille {
-            Some(cached) if cached >= COLD_BELOW_PERMILLE => {
-                "most was cached already; the next cold start will be faster"
-            }
-            _ => "the next cold start will be faster",
+        let cached = match run.cached_before_permille {
+            Some(cached) if cached >= COLD_BELOW_PERMILLE => "most was cached already; ",
+            _ => "",
         };
+        let next = self.next.words();
         format!(
-            "recorded {} files, {}{lost}, in {}{}; {next}{}",
+            "recorded {} files, {}{lost}, in {}{}; {cached}{next}{}",
             foreread_core::grouped(self.files),
             pages(self.pages),
             time(run.wall_ns),

@@ -30,7 +30,9 @@ use crate::args::{RecordArguments, ReplayArguments, RunArguments};
 use crate::left_alone;
 use crate::output;
 use crate::store::{self, Key, Lesson, Store, Stored};
+use crate::text;
 use command::{program_of, remedy};
+use measured::Next;
 use replayed::ReplayDone;
 use session::{Failure, Session, Work};
 
@@ -123,6 +125,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
         (Ok(store), Choice::Bpf, true) => remembered::forget(store.directory()),
         _ => {}
     }
+    done.measured.next = Next::after(done.status, Next::Replayed);
     if !arguments.quiet {
         output::note(&done.measured.line());
     }
@@ -191,6 +194,7 @@ pub fn record(arguments: &RecordArguments) -> Result<ExitCode> {
         save::replace(output, &encode(&profile))
             .with_context(|| format!("cannot save {}", output.display()))?;
     }
+    done.measured.next = Next::after(done.status, Next::InFile(output.clone()));
     if !arguments.quiet {
         output::note(&done.measured.line());
     }
@@ -214,7 +218,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
         .join();
     let done = ReplayDone { report, elapsed };
     if arguments.json {
-        println!("{}", done.json());
+        text::print(&format!("{}\n", done.json()))?;
     } else {
         output::note(&done.line());
     }

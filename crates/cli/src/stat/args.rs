@@ -16,14 +16,15 @@ const INTERVAL_NS_MIN: u64 = 10_000_000;
 #[command(override_usage = "foreread stat [OPTIONS] [INTERVAL [COUNT]]\n       \
     foreread stat [OPTIONS] [INTERVAL [COUNT]] -- COMMAND...")]
 #[command(after_help = "Examples:\n  \
-    sudo foreread stat 1s                        by device, every second\n  \
+    sudo foreread stat 1                         by device, every second\n  \
     sudo foreread stat --by process,kind 5s 12   who reads ahead, how, for a minute\n  \
     sudo foreread stat --by file -- make         what make fetched, and what became of it\n  \
     sudo foreread stat --listen /run/foreread.sock 1m   metrics for whoever asks there\n\n\
     Exit status: 0 done, 64 when something could not be followed, 2 when nothing can; with a \
     command, its own where that isn't 0. Nothing is changed.")]
 pub struct StatArguments {
-    /// How often to tell, such as 1s or 500ms; by default once, at the end or at Ctrl-C.
+    /// How often to tell, such as 500ms or 1m, a bare number in seconds; by default once, at the end
+    /// or at Ctrl-C.
     #[arg(value_name = "INTERVAL", value_parser = interval_ns)]
     pub interval_ns: Option<u64>,
     /// How often in all.
@@ -73,15 +74,14 @@ impl StatArguments {
 }
 
 fn interval_ns(text: &str) -> Result<u64, String> {
-    let wanted = || format!("{text}: an interval has a unit, as in 500ms, 1s or 1m");
-    let minutes = || {
-        text.strip_suffix('m')?
-            .parse::<u64>()
-            .ok()?
-            .checked_mul(60_000_000_000)
-    };
+    let wanted = || format!("{text}: not an interval, such as 500ms, 1s, 1m, or 1 for a second");
+    let number = |text: &str, unit_ns: u64| text.parse::<u64>().ok()?.checked_mul(unit_ns);
+    let minutes = || number(text.strip_suffix('m')?, 60_000_000_000);
+    // As in vmstat and iostat.
+    let seconds = || number(text, 1_000_000_000);
     let ns = foreread_model::time_ns(text)
         .or_else(minutes)
+        .or_else(seconds)
         .ok_or_else(wanted)?;
     if ns < INTERVAL_NS_MIN {
         return Err(format!(
@@ -104,10 +104,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_have_units() {
+    fn intervals_have_units_and_a_bare_number_is_seconds() {
         assert_eq!(interval_ns("1s"), Ok(1_000_000_000));
+        assert_eq!(interval_ns("2"), Ok(2_000_000_000));
         assert_eq!(interval_ns("2m"), Ok(120_000_000_000));
-        for wrong in ["1", "", "m", "-1s", "1ms", "99999999999999999999m"] {
+        for wrong in ["0", "", "m", "-1", "1.5x", "1ms", "99999999999999999999m"] {
             assert!(interval_ns(wrong).is_err(), "{wrong}");
         }
     }
