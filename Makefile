@@ -18,7 +18,7 @@ FOREREAD := $(TARGET)/release/foreread
 # Arguments for the bench, such as one device or one program, go into BENCH_ARGS.
 BENCH ?= $(TARGET)/release/foreread-bench
 BENCH_ARGS ?=
-# Trials of scripts/layout-trials.sh; none stands for all.
+# Some of the trials of `make layout-trials`; none stands for all.
 TRIALS ?=
 # Arguments for the guests, such as one kernel or one case, go into GUESTS_ARGS.
 GUESTS_ARGS ?=
