@@ -194,8 +194,8 @@ impl Node {
             .unwrap_or(&[])
     }
 
-    /// When something of it is needed, in nanoseconds since the start: each of `own`, its ranges, or
-    /// itself where it has none.
+    /// When something of it is needed, in nanoseconds since the start: each of `own`, its ranges,
+    /// or itself where it has none.
     pub fn needs_ns<'a>(&self, own: &'a [PageRange]) -> impl Iterator<Item = u64> + use<'a> {
         let alone = own.is_empty().then_some(self.need_ns);
         alone

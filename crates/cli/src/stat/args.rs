@@ -23,8 +23,8 @@ const INTERVAL_NS_MIN: u64 = 10_000_000;
     Exit status: 0 done, 64 when something could not be followed, 2 when nothing can; with a \
     command, its own where that isn't 0. Nothing is changed.")]
 pub struct StatArguments {
-    /// How often to tell, such as 500ms or 1m, a bare number in seconds; by default once, at the end
-    /// or at Ctrl-C.
+    /// How often to tell, such as 500ms or 1m, a bare number in seconds; by default once, at the
+    /// end or at Ctrl-C.
     #[arg(value_name = "INTERVAL", value_parser = interval_ns)]
     pub interval_ns: Option<u64>,
     /// How often in all.
