@@ -270,8 +270,8 @@ fn every_verb_has_an_example() {
 fn wrong_usage_is_2() {
     let world = World::new();
     let wrong: [&[&str]; 6] = [
-        &[],
         &["run"],
+        &["run", "--fesh", "--", "true"],
         &["run", "--budget", "128", "--", "true"],
         &["record", "--", "true"],
         &["merge", "-o", "out", "one"],
