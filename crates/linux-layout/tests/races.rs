@@ -164,16 +164,18 @@ fn gathered(paths: &[PathBuf], mut to_bytes: u64) -> (Vec<PassFile>, Vec<Step>) 
     (files, steps)
 }
 
-/// What the kernel has said since, about the file system.
-fn kernel_messages(mark: &str) -> Vec<String> {
+/// What the kernel has said since, about the file system on this device.
+fn kernel_messages(mark: &str, device: &Path) -> Vec<String> {
+    let name = device.file_name().unwrap().to_string_lossy();
+    let device = format!("(device {name})");
     let output = Command::new("dmesg").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let text = text.unwrap_or_default();
     let since = text.rsplit(mark).next().unwrap_or_default();
     let is_bad = |line: &&str| {
-        ["EXT4-fs error", "WARNING:", "BUG:", "EXT4-fs warning"]
-            .iter()
-            .any(|part| line.contains(part))
+        let is_ours = line.contains("EXT4-fs") && line.contains(&device);
+        let is_any = |parts: &[&str]| parts.iter().any(|part| line.contains(part));
+        is_any(&["WARNING:", "BUG:"]) || is_ours && is_any(&["error", "warning"])
     };
     since.lines().filter(is_bad).map(str::to_owned).collect()
 }
@@ -230,7 +232,12 @@ fn nobody_sees_a_wrong_byte_while_files_are_moved() {
     );
     println!("parts that stayed: {stayed:?}");
     assert_eq!(wrong, Vec::<String>::new());
-    // What is on the disk is what was in memory.
+    assert_eq!(
+        kernel_messages(&mark, volume.testbed.device()),
+        Vec::<String>::new()
+    );
+    // What is on the disk is what was in memory. At an unmount after such writers, Linux 6.18 warns
+    // of inodes with dirty pages ("data will be lost"), also where nothing was moved.
     let contents = |root: &Path| -> BTreeMap<PathBuf, Vec<u8>> {
         let files = files(root).into_iter();
         files
@@ -253,6 +260,5 @@ fn nobody_sees_a_wrong_byte_while_files_are_moved() {
             path.display()
         );
     }
-    assert_eq!(kernel_messages(&mark), Vec::<String>::new());
     assert!(moved_bytes > 0);
 }
