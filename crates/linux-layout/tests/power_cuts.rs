@@ -199,10 +199,12 @@ fn no_power_cut_loses_a_byte_and_a_disk_that_lies_is_found_out() {
     );
     assert_eq!(failed, Vec::<String>::new());
 
-    let controls = 12;
-    let mut harmed = 0;
-    for control in 1..=controls {
-        let epoch = control * (epochs - 1) / controls;
+    // Harm is a matter of chance: on kernels that commit seldom, one cut in twenty does some.
+    let controls = 120;
+    let (mut harmed, mut made) = (0, 0);
+    while made < controls && harmed < 3 {
+        made += 1;
+        let epoch = 1 + (made * 7919) % (epochs - 1);
         let mut keep = || random.next().is_multiple_of(2);
         recorded
             .log
@@ -210,6 +212,6 @@ fn no_power_cut_loses_a_byte_and_a_disk_that_lies_is_found_out() {
             .unwrap();
         harmed += u32::from(damage(&testbed, &image, &recorded, false).is_some());
     }
-    println!("a disk that lies about flushes: {harmed} of {controls} cuts did harm");
+    println!("a disk that lies about flushes: {harmed} of {made} cuts did harm");
     assert!(harmed > 0);
 }
