@@ -232,6 +232,12 @@ impl<'lab> BootMachine<'lab> {
         self.memory_mib = Some(size_mib);
     }
 
+    /// Boots it so often, see [`BootMachine::boot`].
+    pub fn boots(&self, word: &str, boots: u32) -> Result<Boots, GuestError> {
+        let boots = (0..boots).map(|_| self.boot(word));
+        boots.collect::<Result<Vec<_>, _>>().map(Boots)
+    }
+
     /// Boots it; `word` is the value of `foreread.boot` on the kernel's command line, or `usual`
     /// for none. After `+layout`, the files of the boot are moved when it is over.
     pub fn boot(&self, word: &str) -> Result<Booted, GuestError> {

@@ -42,19 +42,15 @@ fn of_machine(context: &Context<'_>, kernel: &str, begin: Begin) -> Result<Vec<R
         is_relaid: false,
     };
     let mut machine = BootMachine::new(context.lab, &context.foreread, kernel, "hdd", setup)?;
-    let several = |machine: &BootMachine<'_>, word: &str| {
-        let boots = (0..context.boots).map(|_| machine.boot(word));
-        boots.collect::<Result<Vec<_>, _>>().map(Boots)
-    };
-    let recorded = several(&machine, "record")?;
-    let plain = several(&machine, "plain")?;
-    let replayed = several(&machine, "replay")?;
+    let recorded = machine.boots("record", context.boots)?;
+    let plain = machine.boots("plain", context.boots)?;
+    let replayed = machine.boots("replay", context.boots)?;
     machine.set_disk("cloud")?;
-    let cloud_plain = several(&machine, "plain")?;
-    let cloud_replayed = several(&machine, "replay")?;
+    let cloud_plain = machine.boots("plain", context.boots)?;
+    let cloud_replayed = machine.boots("replay", context.boots)?;
     machine.set_disk("instant")?;
-    let instant_plain = several(&machine, "plain")?;
-    let instant_replayed = several(&machine, "replay")?;
+    let instant_plain = machine.boots("plain", context.boots)?;
+    let instant_replayed = machine.boots("replay", context.boots)?;
 
     let named = |name: &str| format!("{}: {name}", begin.name());
     let (cold_s, instant_s) = (plain.median(up_s), instant_plain.median(up_s));

@@ -26,19 +26,15 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
         is_relaid: false,
     };
     let mut machine = BootMachine::new(context.lab, &context.foreread, kernel, "hdd", setup)?;
-    let several = |machine: &BootMachine<'_>, word: &str| {
-        let boots = (0..context.boots).map(|_| machine.boot(word));
-        boots.collect::<Result<Vec<_>, _>>().map(Boots)
-    };
     machine.boot("record")?;
-    let plain = several(&machine, "plain")?;
-    let before = several(&machine, "replay")?;
+    let plain = machine.boots("plain", context.boots)?;
+    let before = machine.boots("replay", context.boots)?;
     // The move itself isn't timed.
     machine.set_disk("instant")?;
-    let instant = several(&machine, "plain")?;
+    let instant = machine.boots("plain", context.boots)?;
     let moved = machine.boot("plain+layout")?;
     machine.set_disk("hdd")?;
-    let after = several(&machine, "replay")?;
+    let after = machine.boots("replay", context.boots)?;
 
     let report = document(&moved.outcome, "layout.json")?;
     let pass = &report["passes"][0];

@@ -29,13 +29,9 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     };
     let mut machine = BootMachine::new(context.lab, &context.foreread, kernel, "hdd", setup)?;
     machine.set_memory_mib(MEMORY_MIB);
-    let several = |word: &str| {
-        let boots = (0..context.boots).map(|_| machine.boot(word));
-        boots.collect::<Result<Vec<_>, _>>().map(Boots)
-    };
-    let recorded = several("record")?;
-    let plain = several("plain")?;
-    let replayed = several("replay")?;
+    let recorded = machine.boots("record", context.boots)?;
+    let plain = machine.boots("plain", context.boots)?;
+    let replayed = machine.boots("replay", context.boots)?;
     let (with_s, without_s) = (replayed.median(up_s), plain.median(up_s));
     let bytes = |boots: &Boots| boots.median(|boot| boot.disk.bytes as f64);
     let ratio = bytes(&replayed) / bytes(&plain);
