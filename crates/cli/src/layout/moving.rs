@@ -64,6 +64,8 @@ pub fn apply(arguments: &ApplyArguments) -> Result<Report> {
         );
     }
     let layout = Layout::of(&arguments.what)?;
+    // Before a pass is stored: from then on a signal stops it in order.
+    let mut watching = Watching::begin()?;
     let mut report = Report::new("apply");
     let mut stored = Vec::new();
     for laid in &layout.laid {
@@ -81,7 +83,6 @@ pub fn apply(arguments: &ApplyArguments) -> Result<Report> {
             }
         }
     }
-    let mut watching = Watching::begin()?;
     for (stored, before) in stored {
         let mut done = go_on(&passes, stored, &mut watching)?;
         let now = forecast_now(arguments, done.device);
