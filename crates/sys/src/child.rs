@@ -17,7 +17,8 @@ use thiserror::Error;
 
 use crate::last_resort::{self, Now};
 use crate::signals::{self, Held, LOOK_EVERY};
-use crate::spawning::{NotStarted, Prepared};
+use crate::spawning::{self, NotStarted, Prepared};
+use crate::user::User;
 
 /// Why the command wasn't started.
 #[derive(Debug, Error)]
@@ -96,6 +97,14 @@ pub fn guard(arguments: &[OsString], is_optional: bool) {
     signals::hold();
     let command = Prepared::new(arguments).ok();
     last_resort::arm(command.filter(|_| is_optional));
+}
+
+/// From now on commands get this user's rights and home. To be called before [`guard`].
+///
+/// # Errors
+/// When it was called before.
+pub fn run_as(user: &User) -> io::Result<()> {
+    spawning::run_as(user)
 }
 
 /// Starts a command with our terminal, directory and environment, and with the signal mask and the

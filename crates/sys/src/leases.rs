@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Stat, major, minor};
 
+use crate::kernel_locks::{ListedFile, ListedLock};
+
 /// Age at which the list is read again.
 const REFRESH_EVERY: Duration = Duration::from_secs(5);
 
@@ -31,16 +33,8 @@ const F_SETSIG: libc::c_int = 10;
 
 /// The leased files at a time.
 struct Leases {
-    files: HashSet<LeasedFile>,
+    files: HashSet<ListedFile>,
     read_at: Instant,
-}
-
-/// A file as the kernel lists it: by the device of its superblock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct LeasedFile {
-    major: u32,
-    minor: u32,
-    inode: u64,
 }
 
 static KNOWN: Mutex<Option<Leases>> = Mutex::new(None);
@@ -66,13 +60,13 @@ impl Leases {
     }
 
     fn has(&self, stat: &Stat) -> bool {
-        let file = LeasedFile {
+        let file = ListedFile {
             major: major(stat.st_dev),
             minor: minor(stat.st_dev),
             inode: stat.st_ino,
         };
         // Files of btrfs and overlay have another device than their superblock.
-        let is_same = |leased: &LeasedFile| leased.major == 0 && leased.inode == file.inode;
+        let is_same = |leased: &ListedFile| leased.major == 0 && leased.inode == file.inode;
         match file.major {
             0 => self.files.iter().any(is_same),
             _ => self.files.contains(&file),
@@ -110,24 +104,10 @@ pub fn has_writers(file: impl AsFd) -> io::Result<bool> {
 
 /// The file of a line of `/proc/locks`, if that is about a write lease, also one that is being
 /// broken: `1: LEASE  ACTIVE    WRITE 1234 08:01:5678 0 EOF`. Delegations are leases of NFS.
-fn write_lease(line: &str) -> Option<LeasedFile> {
-    let mut words = line.split_whitespace().skip(1);
-    let (kind, _state, mode, _process, file) = (
-        words.next()?,
-        words.next()?,
-        words.next()?,
-        words.next()?,
-        words.next()?,
-    );
-    if !["LEASE", "DELEG"].contains(&kind) || mode != "WRITE" {
-        return None;
-    }
-    let mut numbers = file.split(':');
-    Some(LeasedFile {
-        major: u32::from_str_radix(numbers.next()?, 16).ok()?,
-        minor: u32::from_str_radix(numbers.next()?, 16).ok()?,
-        inode: numbers.next()?.parse().ok()?,
-    })
+fn write_lease(line: &str) -> Option<ListedFile> {
+    let lock = ListedLock::parse(line)?;
+    let is_lease = ["LEASE", "DELEG"].contains(&lock.kind) && lock.mode == "WRITE";
+    is_lease.then_some(lock.file)
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 //!
 //! Input: the words of the command; the first is looked for in `PATH`. The command gets this
 //! process's environment, directory and descriptors, and the signal state of
-//! [`Held::restore`](crate::signals::Held::restore).
+//! [`Held::restore`](crate::signals::Held::restore). With [`run_as`] it gets another user's rights,
+//! on each way in which a command is executed, also after a failure of ours: it never runs as root
+//! by mistake.
 //!
 //! The child shares our memory until it calls exec, as with vfork(2). That copies no page tables
 //! and needs no descriptor to tell of a failed exec. No error of ours can leave the command half
@@ -12,13 +14,78 @@
 use std::ffi::{CString, OsString, c_char, c_int, c_void};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::signals;
+use crate::user::User;
 
 /// The C library searches `PATH` on the stack; a script without `#!` is given to a shell with its
 /// words once more.
 const STACK_BYTES: usize = 64 << 10;
+
+/// As whom commands are executed; by default as this process.
+static RUN_AS: OnceLock<RunAs> = OnceLock::new();
+
+/// Another user's rights and environment, ready for exec.
+struct RunAs {
+    uid: u32,
+    gid: u32,
+    groups: Vec<u32>,
+    _variables: Vec<CString>,
+    pointers: Vec<*const c_char>,
+}
+
+// SAFETY: the pointers lead to the variables, which nobody changes.
+unsafe impl Send for RunAs {}
+// SAFETY: as above.
+unsafe impl Sync for RunAs {}
+
+/// From now on commands are executed with this user's rights. To be called once, before the first
+/// command.
+///
+/// # Errors
+/// When it was called before.
+pub(crate) fn run_as(user: &User) -> io::Result<()> {
+    let variables = user.environment();
+    let mut pointers: Vec<_> = variables.iter().map(|one| one.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    let run_as = RunAs {
+        uid: user.uid,
+        gid: user.gid,
+        groups: user.groups.clone(),
+        _variables: variables,
+        pointers,
+    };
+    let set = RUN_AS.set(run_as);
+    set.map_err(|_| io::Error::from(io::ErrorKind::AlreadyExists))
+}
+
+impl RunAs {
+    /// Gives up this process's rights for those of the user. Groups come first: without the rights
+    /// of root they can't be changed.
+    ///
+    /// By system calls and not by the C library: that changes all threads of the process, and in a
+    /// child that shares our memory it would wait for threads that the child doesn't have. The
+    /// kernel makes that memory undumpable (`commit_creds()`), so the user can't trace the child
+    /// before it is executed.
+    fn take_effect(&self) -> io::Result<()> {
+        let (uid, gid) = (self.uid, self.gid);
+        // SAFETY: plain system calls; the groups live through the first.
+        let results = unsafe {
+            let groups = self.groups.as_ptr();
+            [
+                libc::syscall(libc::SYS_setgroups, self.groups.len(), groups),
+                libc::syscall(libc::SYS_setresgid, gid, gid, gid),
+                libc::syscall(libc::SYS_setresuid, uid, uid, uid),
+            ]
+        };
+        match results {
+            [0, 0, 0] => Ok(()),
+            _ => Err(io::Error::from_raw_os_error(libc::EPERM)),
+        }
+    }
+}
 
 /// A command whose words are ready for exec.
 pub(crate) struct Prepared {
@@ -65,8 +132,18 @@ impl Prepared {
     /// and is async-signal-safe.
     pub(crate) fn exec(&self) -> io::Error {
         signals::hold().restore();
-        // SAFETY: the pointers lead to words that end with 0, and end with null.
-        unsafe { libc::execvp(self.pointers[0], self.pointers.as_ptr()) };
+        let (name, words) = (self.pointers[0], self.pointers.as_ptr());
+        match RUN_AS.get() {
+            // SAFETY: the pointers lead to words that end with 0, and end with null.
+            None => unsafe { libc::execvp(name, words) },
+            Some(run_as) => {
+                if let Err(error) = run_as.take_effect() {
+                    return error;
+                }
+                // SAFETY: as above; so do the variables.
+                unsafe { libc::execvpe(name, words, run_as.pointers.as_ptr()) }
+            }
+        };
         io::Error::last_os_error()
     }
 
