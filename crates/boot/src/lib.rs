@@ -28,4 +28,4 @@ pub use history::{
 };
 pub use needs::{FileNeed, UnitNeeds, file_needs, unit_needs};
 pub use parts::{Part, parts};
-pub use worth::{JUDGED_MAX, JUDGED_MIN, Spread, Verdict, Worth, worth};
+pub use worth::{JUDGED_MAX, JUDGED_MIN, Spread, Verdict, Worth, faster_pairs_permille, worth};

@@ -152,7 +152,10 @@ pub(crate) fn comparable(boots: &[Boot]) -> impl DoubleEndedIterator<Item = &Boo
     typical.filter(move |boot| begin(boot) == latest)
 }
 
-fn faster_pairs_permille(with: &[u64], without: &[u64]) -> Option<u64> {
+/// Of all pairs of a time with and one without, how many are less with it, in thousandths; equal
+/// ones count half. `None` without a pair.
+#[must_use]
+pub fn faster_pairs_permille(with: &[u64], without: &[u64]) -> Option<u64> {
     let pairs = (with.len() * without.len()) as u64;
     let halves = with.iter().flat_map(|with| {
         without.iter().map(move |without| match with.cmp(without) {
