@@ -231,7 +231,7 @@ measure() {
     alone=$count
     cold "$foreread" run ${FOREREAD_RUN_OPTIONS-} -- grep -rq needle . 2>/run/line
     first=$count
-    cold "$foreread" run ${FOREREAD_RUN_OPTIONS-} --json /run/out/"$mapping".json -- grep -rq needle . 2>/run/line
+    cold "$foreread" run ${FOREREAD_RUN_OPTIONS-} --json --output /run/out/"$mapping".json -- grep -rq needle . 2>/run/line
     second=$count
     said=$(cat /run/line)
     printf '%-8s %6d %6d %6d  %s\n' "$mapping" "$alone" "$first" "$second" "${said#foreread: }"

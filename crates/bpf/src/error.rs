@@ -42,7 +42,7 @@ pub enum BpfError {
     /// The kernel's verifier refuses a program that can't be done without.
     #[error(
         "this kernel ({release}) refused the program {program}: {reason}; `foreread doctor \
-         --programs` tells what each program meets here, to be sent to the developers"
+         --bpf` tells what each program meets here, to be sent to the developers"
     )]
     Rejected {
         /// Its release.

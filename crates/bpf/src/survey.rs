@@ -3,7 +3,7 @@
 //! verifier.
 //!
 //! A survey loads and attaches programs as their users do, and listens. `foreread doctor
-//! --programs` prints it, and the verifier's baseline of each kernel is made of it.
+//! --bpf` prints it, and the verifier's baseline of each kernel is made of it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -4,23 +4,32 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, StyledStr};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use foreread_core::Bytes;
 
 use crate::advise::args::AdviseArguments;
 use crate::alone::Failed;
-use crate::apply::args::{ApplyArguments, RollbackArguments, StatusArguments};
+use crate::apply::args::{ApplyArguments, RollbackArguments};
 use crate::boot::args::BootArguments;
+use crate::config::args::ConfigArguments;
+use crate::config::defaults::Defaults;
+use crate::config::files;
 use crate::explain::args::ExplainArguments;
 use crate::layout::args::LayoutArguments;
+use crate::named_profile::ProfileArguments;
 use crate::package::args::PackageArguments;
 use crate::probe::args::ProbeArguments;
+use crate::profiles::args::ProfilesArguments;
+use crate::show::args::ShowArguments;
 use crate::stat::args::StatArguments;
-use crate::text;
+use crate::status::args::StatusArguments;
 use crate::trace::args::{InputArguments, TraceArguments};
+use crate::trial::args::TryArguments;
 use crate::typed::{size, time_ns};
 use crate::watch::args::WatchArguments;
+use crate::{output, text};
 
 /// Makes cold reads fast on Linux.
 ///
@@ -34,14 +43,34 @@ use crate::watch::args::WatchArguments;
     help_template = include_str!("help.txt")
 )]
 pub struct Arguments {
+    #[command(flatten)]
+    common: CommonArguments,
     #[command(subcommand)]
     pub verb: Verb,
+}
+
+/// Options that each verb takes.
+#[derive(Debug, Args)]
+struct CommonArguments {
+    /// Print no progress and no report of what was done; results, warnings and errors stay.
+    #[arg(short, long, global = true)]
+    quiet: bool,
+}
+
+impl CommonArguments {
+    fn take_effect(&self) {
+        if self.quiet {
+            output::be_quiet();
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Run a command: record what it reads the first time, replay it ahead of it afterwards.
     Run(RunArguments),
+    /// Measure what a replay is worth to a command, from cold files.
+    Try(TryArguments),
     /// Record what a command reads into a profile file.
     Record(RecordArguments),
     /// Bring what a profile names into the page cache.
@@ -50,6 +79,8 @@ pub enum Verb {
     Show(ShowArguments),
     /// Merge several profiles into one.
     Merge(MergeArguments),
+    /// List, show and remove the profiles that run keeps.
+    Profiles(ProfilesArguments),
     /// Record a boot, and replay it ahead of later ones.
     Boot(BootArguments),
     /// Show where the files of a profile lie on the disk, and plan where they should lie.
@@ -66,8 +97,6 @@ pub enum Verb {
     Advise(AdviseArguments),
     /// Set readahead sizes: those that are recommended, or one that is named.
     Apply(ApplyArguments),
-    /// Show what apply has set, and what became of it.
-    Status(StatusArguments),
     /// Undo what apply has set.
     Rollback(RollbackArguments),
     /// Simulate readahead policies on modelled devices, in virtual time.
@@ -80,6 +109,10 @@ pub enum Verb {
     Analyze(AnalyzeArguments),
     /// Check that this kernel reads ahead as the simulator's model of it does.
     CheckKernel(CheckKernelArguments),
+    /// Show the state of the machine: watcher, profiles, boot, layout, readahead that was set.
+    Status(StatusArguments),
+    /// Show the defaults of options, and the file that sets each.
+    Config(ConfigArguments),
     /// Check what this machine allows and lacks, with the remedy.
     Doctor(DoctorArguments),
     /// Show what Foreread is worth, on a modelled disk: three programs, with and without it.
@@ -107,6 +140,8 @@ Study readahead:       foreread compare       (all verbs: foreread help)
     propagate_version = true
 )]
 struct RunAlone {
+    #[command(flatten)]
+    common: CommonArguments,
     #[command(subcommand)]
     verb: RunVerb,
 }
@@ -126,10 +161,23 @@ impl Verb {
             std::process::exit(0);
         }
         if std::env::args_os().nth(1).is_some_and(|verb| verb == "run") {
-            let RunVerb::Run(arguments) = RunAlone::parse().verb;
+            let parsed: RunAlone = parse_or_exit();
+            parsed.common.take_effect();
+            let RunVerb::Run(arguments) = parsed.verb;
             return Self::Run(arguments);
         }
-        Arguments::parse().verb
+        let parsed: Arguments = parse_or_exit();
+        parsed.common.take_effect();
+        parsed.verb
+    }
+
+    /// The user with whose rights that command is to run, if it isn't ours.
+    pub fn user(&self) -> Option<&str> {
+        match self {
+            Self::Run(arguments) => arguments.user.as_deref(),
+            Self::Record(arguments) => arguments.user.as_deref(),
+            _ => None,
+        }
     }
 
     /// The command that runs under this verb, for which all signals are, and what a failure of ours
@@ -145,6 +193,64 @@ impl Verb {
         };
         (!command.is_empty()).then_some((command, failed))
     }
+}
+
+/// Parses the command line; ends the process with help or an error where that is the answer.
+fn parse_or_exit<P: Parser>() -> P {
+    // A file that can't be used must not keep a command from being run; the line is a warning then.
+    let defaults = files::read().unwrap_or_else(|error| {
+        // `config` itself ends with the error.
+        if std::env::args_os()
+            .nth(1)
+            .is_none_or(|verb| verb != "config")
+        {
+            output::error(&error);
+        }
+        Defaults::default()
+    });
+    let parse = |command: clap::Command| {
+        let matches = command.try_get_matches()?;
+        P::from_arg_matches(&matches)
+    };
+    if !defaults.is_empty() {
+        match parse(defaults.apply(P::command())) {
+            Ok(parsed) => return parsed,
+            Err(error) if !error.use_stderr() => error.exit(),
+            Err(error) => {
+                // It is the file's fault where the same words can be parsed without it.
+                if let Ok(parsed) = parse(P::command()) {
+                    let why = error.to_string();
+                    let why = why
+                        .lines()
+                        .next()
+                        .unwrap_or_default()
+                        .trim_start_matches("error: ");
+                    let files = defaults.files();
+                    output::note(&format!("the defaults of {files} are left out: {why}"));
+                    return parsed;
+                }
+            }
+        }
+    }
+    parse(P::command()).unwrap_or_else(|error| with_tip(error).exit())
+}
+
+/// Says where a command goes, when a word was found that the verb doesn't take, and it takes a
+/// command.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    let is_word = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) => !word.starts_with('-'),
+        _ => false,
+    };
+    let takes_command = match error.get(ContextKind::Usage) {
+        Some(ContextValue::StyledStr(usage)) => usage.to_string().contains("-- "),
+        _ => false,
+    };
+    if error.kind() == ErrorKind::UnknownArgument && is_word && takes_command {
+        let tip = StyledStr::from("a command comes after `--`");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    error
 }
 
 /// Which recorder to use.
@@ -173,27 +279,33 @@ impl From<RecorderChoice> for foreread_linux_recorder::Choice {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  foreread run -- grep -rn needle .\n\n\
+#[command(after_help = "Examples:\n  foreread run -- grep -rn needle .\n  \
+    sudo foreread run --user $USER -- git status    it runs as you, and is recorded by root\n\n\
     Exit status: that of COMMAND; 127 when it isn't found, 126 when it can't be executed, 2 when \
     foreread itself was used wrongly.")]
 pub struct RunArguments {
-    /// Most memory to fill ahead of the command, such as 512M; by default half of what is there.
+    /// Most memory to fill ahead of the command, such as 512M; by default half of what is
+    /// available.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub budget: Option<Bytes>,
-    /// Write what was done and measured to this file, as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Say nothing at the end.
-    #[arg(short, long)]
-    pub quiet: bool,
+    /// Write the report to this file, too. It goes to standard error: standard output belongs to
+    /// the command.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print the report as one JSON document.
+    #[arg(long)]
+    pub json: bool,
     /// Record afresh, without replaying, and forget what was known.
     #[arg(long)]
     pub fresh: bool,
+    /// Run the command with the rights of this user; recording and replaying stay with root.
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
     /// How to record.
     #[arg(long, value_enum, default_value_t)]
     pub recorder: RecorderChoice,
     /// The command and its arguments.
-    #[arg(required = true, trailing_var_arg = true)]
+    #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 
@@ -211,54 +323,34 @@ pub struct RecordArguments {
     /// Write a trace instead, with each access, when it was and how long it waited.
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     pub trace: Option<PathBuf>,
-    /// Write what was done and measured to this file, as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Say nothing at the end.
-    #[arg(short, long)]
-    pub quiet: bool,
+    /// Print the report as one JSON document, on standard error: standard output belongs to the
+    /// command.
+    #[arg(long)]
+    pub json: bool,
+    /// Run the command with the rights of this user; recording stays with root.
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
     /// How to record.
     #[arg(long, value_enum, default_value_t)]
     pub recorder: RecorderChoice,
     /// The command and its arguments.
-    #[arg(required = true, trailing_var_arg = true)]
+    #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  foreread replay build.frp\n\n\
+#[command(after_help = "Examples:\n  foreread replay build.frp\n  \
+    foreread replay -- git status    what `run -- git status` has recorded in this directory\n\n\
     Exit status: 0 all brought in, 64 only a part of it, 2 when the profile can't be read.")]
 pub struct ReplayArguments {
-    /// The profile to replay.
-    #[arg(value_name = "PROFILE")]
-    pub profile: PathBuf,
+    #[command(flatten)]
+    pub profile: ProfileArguments,
     /// Most memory to fill, such as 512M; by default half of what is available.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub budget: Option<Bytes>,
     /// Print what was done as JSON.
     #[arg(long)]
     pub json: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-    foreread show                         all profiles that run keeps\n  \
-    foreread show build.frp               one profile\n  \
-    foreread show --program grep -r x .   what `run -- grep -r x .` would use here\n\n\
-    Exit status: 0 done, 2 when there is no such profile or it can't be read.")]
-pub struct ShowArguments {
-    /// A profile: a file, or a name as `foreread show` lists it. Without, lists all.
-    #[arg(value_name = "PROFILE", conflicts_with = "program")]
-    pub profile: Option<PathBuf>,
-    /// List everything in the profile, with pages, time of first need, and weight.
-    #[arg(long)]
-    pub files: bool,
-    /// Print one JSON document.
-    #[arg(long)]
-    pub json: bool,
-    /// The profile that `run` would use for this command line, in this directory. Comes last.
-    #[arg(long, value_name = "COMMAND", num_args = 1.., allow_hyphen_values = true)]
-    pub program: Option<Vec<OsString>>,
 }
 
 #[derive(Debug, Args)]
@@ -273,7 +365,7 @@ pub struct MergeArguments {
     /// Print what was done as JSON.
     #[arg(long)]
     pub json: bool,
-    /// The profiles to put together, two or more.
+    /// The profiles to put together, two or more: files, or names as `foreread show` lists them.
     #[arg(value_name = "PROFILE", required = true, num_args = 2..)]
     pub profiles: Vec<PathBuf>,
 }
@@ -281,7 +373,7 @@ pub struct MergeArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     foreread sim dd.toml --policy linux,safe-2010 --device hdd,cloud --read-ahead 128K,512K\n  \
-    foreread sim dd.toml --explain 40      what was decided around access 40, and why\n  \
+    foreread sim dd.toml --access 40       what was decided around access 40, and why\n  \
     foreread sim x25m.toml --check         whether what the scenario expects comes out\n  \
     foreread sim make.frt --policy linux,none --device hdd,nvme --memory 256M\n  \
     foreread sim --replay watch.jsonl      the decisions of `foreread watch --log`, made again\n\n\
@@ -301,8 +393,8 @@ pub struct SimArguments {
     pub values: SimValues,
     #[command(flatten)]
     pub how: InputArguments,
-    /// Say what was decided around access N, what the policy saw, and why.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Explain what was decided around access N, what the policy saw, and why.
+    #[arg(long = "access", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub explain: Option<u64>,
     /// Draw windows over time, as SVG.
     #[arg(long, value_name = "FILE")]
@@ -317,7 +409,7 @@ pub struct SimArguments {
     #[arg(long, conflicts_with = "csv")]
     pub json: bool,
     /// With --json, each stream too.
-    #[arg(long, requires = "json")]
+    #[arg(long = "each-stream", requires = "json")]
     pub streams: bool,
     /// Print a line of comma-separated values for each run.
     #[arg(long)]
@@ -440,7 +532,7 @@ pub struct DoctorArguments {
     pub json: bool,
     /// Print also each BPF program that this kernel takes: what it is attached to, and what the
     /// kernel's verifier counted.
-    #[arg(long)]
+    #[arg(long = "bpf")]
     pub programs: bool,
 }
 
@@ -465,7 +557,7 @@ pub struct DemoArguments {
         value_parser = PossibleValuesParser::new(foreread_measure::names::PROGRAM_NAMES))]
     pub programs: Vec<String>,
     /// How many files to copy from this machine, for grep and git to read.
-    #[arg(long, value_name = "N", default_value_t = 8000,
+    #[arg(long = "file-count", value_name = "N", default_value_t = 8000,
         value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub files: u64,
     /// Draw the disk's requests over position and time, for the first program, as SVG.
@@ -503,12 +595,12 @@ impl From<ByChoice> for foreread_linux_check::By {
     sudo foreread check-kernel                            1,000 programs on ext4, xfs and btrfs\n  \
     sudo foreread check-kernel --seed 7 --program 12      one of them\n  \
     sudo foreread check-kernel --without late-hole        the same model without a known defect\n  \
-    foreread check-kernel --by residency --directory .    without BPF and root, on a disk of yours\n\n\
+    foreread check-kernel --method residency --directory .    without BPF and root, on a disk of yours\n\n\
     Exit status: 0 all equal, 1 a program differed, 2 when it can't run here. Files are made and \
     removed, on modelled disks or below DIR; nothing else is changed.")]
 pub struct CheckKernelArguments {
     /// How many programs to run on each file system.
-    #[arg(long, value_name = "N", default_value_t = 1000,
+    #[arg(long = "count", value_name = "N", default_value_t = 1000,
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub programs: u64,
     /// Seed of the random programs.
@@ -526,7 +618,7 @@ pub struct CheckKernelArguments {
     #[arg(long, value_name = "DIR", conflicts_with = "file_systems")]
     pub directory: Option<PathBuf>,
     /// How to look at the kernel.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long = "method", value_enum, default_value_t)]
     pub by: ByChoice,
     /// Known departures of the kernel from its own rule to leave out of the model, or all.
     #[arg(long, value_name = "NAMES", value_delimiter = ',',

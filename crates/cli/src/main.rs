@@ -11,19 +11,27 @@ mod axes;
 mod boot;
 mod check_kernel;
 mod compare;
+mod config;
+#[cfg(test)]
+mod conventions;
 mod demo;
 mod device_state;
 mod doctor;
+#[cfg(test)]
+mod examples;
 mod explain;
 mod helper;
 mod layout;
 mod left_alone;
 mod merge;
+mod named_profile;
 mod output;
 mod package;
+mod planner_words;
 mod positions;
 mod probe;
 mod probing;
+mod profiles;
 mod run;
 mod runs;
 mod script;
@@ -31,21 +39,25 @@ mod show;
 mod sim;
 mod socket;
 mod stat;
+mod status;
 mod store;
 mod svg;
 mod table;
 mod text;
 mod trace;
+mod trial;
 mod typed;
 mod watch;
+mod without_root;
 
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::process::ExitCode;
 
 use alone::{Failed, end_failed};
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use args::Verb;
 use foreread_sys::child;
+use foreread_sys::user::User;
 
 /// Usage or failure.
 const EXIT_FAILURE: u8 = 2;
@@ -64,6 +76,13 @@ fn main() -> ExitCode {
             ExitCode::from(EXIT_FAILURE)
         });
     };
+    if let Some(name) = verb.user()
+        && let Err(error) = run_as(name)
+    {
+        // Not as somebody else: it isn't run at all.
+        output::error(&error);
+        return ExitCode::from(EXIT_FAILURE);
+    }
     // Before the first thread.
     child::guard(command, failed != Failed::Wholly);
     panic::set_hook(Box::new(|panic| output::note(&one_line(panic))));
@@ -78,6 +97,18 @@ fn main() -> ExitCode {
     };
     child::end();
     code
+}
+
+/// From now on commands run with the rights of this user.
+fn run_as(name: &str) -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        bail!("--user needs root: it runs a command as somebody else");
+    }
+    let user = User::named(name).with_context(|| match name {
+        "" => "--user needs the name of a user".to_owned(),
+        name => format!("cannot find the user {name}"),
+    })?;
+    child::run_as(&user).context("cannot run as another user")
 }
 
 /// A defect of ours, for whoever reports it.
@@ -96,6 +127,7 @@ fn run(verb: &Verb) -> Result<ExitCode> {
         Verb::Replay(arguments) => run::replay(arguments),
         Verb::Show(arguments) => show::show(arguments),
         Verb::Merge(arguments) => merge::merge(arguments),
+        Verb::Profiles(arguments) => profiles::profiles(arguments),
         Verb::Sim(arguments) => sim::sim(arguments),
         Verb::Boot(arguments) => boot::boot(arguments),
         Verb::Layout(arguments) => layout::layout(arguments),
@@ -104,12 +136,14 @@ fn run(verb: &Verb) -> Result<ExitCode> {
         Verb::Trace(arguments) => trace::trace(arguments),
         Verb::Compare(arguments) => compare::compare(arguments),
         Verb::Apply(arguments) => apply::apply(arguments),
-        Verb::Status(arguments) => apply::status(arguments),
+        Verb::Status(arguments) => status::status(arguments),
         Verb::Rollback(arguments) => apply::rollback(arguments),
+        Verb::Config(arguments) => config::config(arguments),
         Verb::Doctor(arguments) => doctor::doctor(arguments),
         Verb::Demo(arguments) => demo::demo(arguments),
         Verb::Stat(arguments) => stat::stat(arguments),
         Verb::Probe(arguments) => probe::probe(arguments),
+        Verb::Try(arguments) => trial::trial(arguments),
         Verb::Watch(arguments) => watch::watch(arguments),
         Verb::Explain(arguments) => explain::explain(arguments),
         Verb::CheckKernel(arguments) => check_kernel::check_kernel(arguments),

@@ -10,7 +10,8 @@ use foreread_sys::save;
 use serde::Serialize;
 
 use crate::args::MergeArguments;
-use crate::output::{note, pages};
+use crate::named_profile::named;
+use crate::output::{pages, report};
 use crate::{store, text};
 
 /// Several profiles that were merged into one.
@@ -37,7 +38,7 @@ struct MergeReport {
 pub fn merge(arguments: &MergeArguments) -> Result<ExitCode> {
     let mut merged: Option<Profile> = None;
     for path in &arguments.profiles {
-        let next = store::read(path)?;
+        let next = store::read(&named(path)?)?;
         merged = Some(match merged {
             None => next,
             Some(merged) => merge_profiles(&merged, &next),
@@ -64,7 +65,7 @@ pub fn merge(arguments: &MergeArguments) -> Result<ExitCode> {
             stored_bytes: bytes.len(),
         })?;
     } else {
-        note(&format!(
+        report(&format!(
             "merged {} profiles into {}: {} files, {}",
             arguments.profiles.len(),
             output.display(),

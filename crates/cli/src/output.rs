@@ -2,12 +2,27 @@
 //! Text output on the terminal.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use foreread_core::{Bytes, KiB, Pages, Sectors, Unit, grouped};
 use foreread_profile::PAGE_BYTES;
+use indicatif::{ProgressBar, ProgressDrawTarget};
 
 use crate::text::printable;
+
+/// Whether `--quiet` was given. It is set once, before the verb begins.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on no reports and no progress are printed.
+pub fn be_quiet() {
+    IS_QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Whether reports and progress are left out.
+pub fn is_quiet() -> bool {
+    IS_QUIET.load(Ordering::Relaxed)
+}
 
 /// One line: what failed and why, innermost reason last.
 pub fn error(error: &anyhow::Error) {
@@ -18,6 +33,40 @@ pub fn error(error: &anyhow::Error) {
 pub fn note(text: &str) {
     let line = format!("foreread: {}\n", printable(text));
     let _ = io::stderr().lock().write_all(line.as_bytes());
+}
+
+/// One line that says what was done, unless `--quiet` was given.
+pub fn report(text: &str) {
+    if !is_quiet() {
+        note(text);
+    }
+}
+
+/// Progress of so many steps on standard error. It draws nothing where that is no terminal, or with
+/// `--quiet`.
+pub fn progress(steps: u64) -> ProgressBar {
+    with_target(ProgressBar::new(steps))
+}
+
+/// The same for work without a known end.
+pub fn spinner() -> ProgressBar {
+    with_target(ProgressBar::new_spinner())
+}
+
+fn with_target(bar: ProgressBar) -> ProgressBar {
+    if is_quiet() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    bar
+}
+
+/// A report on a command, whose standard output is its own, unless `--quiet` was given. Where it
+/// can't be written, nobody can be told of that.
+pub fn beside_command(report: &str) {
+    if is_quiet() {
+        return;
+    }
+    let _ = io::stderr().lock().write_all(report.as_bytes());
 }
 
 /// Pages of 4 KiB as bytes: `133 MiB`.

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output;
+
 /// A progress bar is shown once the runs take longer than this.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -77,7 +79,7 @@ impl Bar {
         }
         let runs = self.runs as u64;
         let bar = self.bar.get_or_insert_with(|| {
-            let bar = ProgressBar::new(runs);
+            let bar = output::progress(runs);
             let style = ProgressStyle::with_template("{bar:20} {pos}/{len} runs  {elapsed}");
             if let Ok(style) = style {
                 bar.set_style(style.progress_chars("=> "));

@@ -1,35 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread show`: what a profile holds, what it was worth, and why replay is on or off.
 
+pub mod args;
 mod human;
 mod json;
 mod list;
 mod words;
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
-use foreread_profile::{NodeKind, Profile, decode};
+use anyhow::Result;
+use foreread_profile::{NodeKind, Profile};
 
-use crate::args::ShowArguments;
-use crate::store::{self, Key, Store};
+use crate::store::{self, Store};
 use crate::text;
 
+use args::ShowArguments;
+pub use list::{last_run_unix_s, list};
 pub use words::{blind_spot_names, recorder};
 
 /// `foreread show`.
 pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
-    let path = match (&arguments.program, &arguments.profile) {
-        (Some(command), _) => of_program(command)?,
-        (None, Some(profile)) => of_name(profile),
-        (None, None) => {
-            list::list(&Store::find()?, arguments.json)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-    };
-    let shown = Shown::read(path)?;
+    if arguments.profile.is_empty() {
+        list(&Store::find()?, arguments.json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let shown = Shown::read(arguments.profile.find()?)?;
     if arguments.json {
         text::print_json(&json::ShowReport::of(&shown, arguments.files))?;
     } else {
@@ -47,11 +44,10 @@ struct Shown {
 
 impl Shown {
     fn read(path: PathBuf) -> Result<Self> {
-        let bytes =
-            store::read_bytes(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let profile = decode(&bytes).with_context(|| path.display().to_string())?;
+        let profile = store::read(&path)?;
+        let stored_bytes = path.metadata().map_or(0, |metadata| metadata.len());
         Ok(Self {
-            stored_bytes: bytes.len() as u64,
+            stored_bytes,
             profile,
             path,
         })
@@ -60,38 +56,4 @@ impl Shown {
     fn count(&self, kind: NodeKind) -> u64 {
         self.profile.of_kind(kind).count() as u64
     }
-}
-
-/// A file, or else the name of one in the store.
-pub fn of_name(profile: &Path) -> PathBuf {
-    let is_name = profile.components().count() == 1;
-    let stored = Store::find().map(|store| store.directory().join(profile));
-    match stored {
-        Ok(stored) if is_name && !profile.exists() && stored.exists() => stored,
-        _ => profile.to_owned(),
-    }
-}
-
-pub fn of_program(command: &[OsString]) -> Result<PathBuf> {
-    // `--program -- CMD`, as one types it for `run`.
-    let command = match command {
-        [dashes, rest @ ..] if dashes == "--" => rest,
-        all => all,
-    };
-    let Some(name) = command.first() else {
-        bail!("--program needs a command")
-    };
-    let Some(executable) = store::find_executable(name) else {
-        bail!("{}: command not found", name.display());
-    };
-    let path = Store::find()?.path(&Key::of(&executable, command));
-    if !path.exists() {
-        bail!(
-            "no profile of this command line in this directory ({}); \
-             `foreread run -- {}` records one, `foreread show` lists all",
-            path.display(),
-            name.display()
-        );
-    }
-    Ok(path)
 }

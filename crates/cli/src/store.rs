@@ -247,6 +247,23 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Removes these files of the store.
+    pub fn remove(&self, files: &[PathBuf]) -> Result<()> {
+        let place = || format!("cannot change {}", self.directory.display());
+        let _lock = save::lock(&self.directory).with_context(place)?;
+        for path in files {
+            match fs::remove_file(path) {
+                Err(error) if !is_absent(&error) => {
+                    return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
 /// No such file, nor could there be one.
 fn is_absent(error: &io::Error) -> bool {
     matches!(
@@ -267,7 +284,13 @@ fn stored(bytes: &[u8], key: &Key) -> Stored {
 /// Reads a profile file that a user named.
 pub fn read(path: &Path) -> Result<Profile> {
     let bytes = read_bytes(path).with_context(|| format!("cannot read {}", path.display()))?;
-    decode(&bytes).map_err(|error: DecodeError| anyhow::anyhow!("{}: {error}", path.display()))
+    decode(&bytes).map_err(|error: DecodeError| {
+        let remedy = match error.is_damage() {
+            true => "; record it again",
+            false => "",
+        };
+        anyhow::anyhow!("{}: {error}{remedy}", path.display())
+    })
 }
 
 /// The largest file that is read as a profile: above what the format can hold (96 MiB).

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 fn advise(world: &World, top: &Path, more: &[&str]) -> std::process::Output {
     let top = top.to_str().expect("text");
-    world.output(&[&["advise", "--sysroot", top], more].concat())
+    world.output(&[&["advise", "--root", top], more].concat())
 }
 
 fn document(output: &std::process::Output) -> Value {
@@ -138,7 +138,7 @@ fn what_was_measured_is_taken() {
     let said = stdout(&advise(&world, tree.top(), &["nvme0n1"]));
     assert!(said.contains("1,024 KiB, is not certain"), "{said}");
     let top = tree.top().to_str().expect("text");
-    let output = world.output(&["apply", "--dry-run", "nvme0n1", "--sysroot", top]);
+    let output = world.output(&["apply", "--dry-run", "nvme0n1", "--root", top]);
     let said = stderr(&output);
     assert!(said.contains("1,024 KiB, is not certain"), "{said}");
     assert!(!stdout(&output).contains("1,024"), "{}", stdout(&output));

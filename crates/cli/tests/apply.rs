@@ -40,7 +40,7 @@ impl Machine {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = self.world.foreread(&words[..1]);
-        command.arg("--sysroot").arg(self.tree.top());
+        command.arg("--root").arg(self.tree.top());
         command.args(&words[1..]);
         command
     }
@@ -436,7 +436,7 @@ fn a_program_that_others_can_replace_is_not_given_to_udev() {
     let copy = binary_for_all(&machine.world);
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o777)).expect("open to all");
     let output = Command::new(copy)
-        .args(["apply", "--persist", "--sysroot"])
+        .args(["apply", "--persist", "--root"])
         .arg(machine.tree.top())
         .output()
         .expect("it starts");
@@ -456,7 +456,7 @@ fn without_root_it_says_what_is_needed() {
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(binary_for_all(&machine.world))
-        .args(["apply", "sdb", "--sysroot"])
+        .args(["apply", "sdb", "--root"])
         .arg(machine.tree.top())
         .env("FOREREAD_STATE_DIR", &state)
         .output()
@@ -473,7 +473,7 @@ fn a_read_only_sysfs_is_named() {
     }
     let machine = Machine::new();
     let script = "mount --bind \"$1/sys\" \"$1/sys\" && mount -o remount,bind,ro \"$1/sys\" && \
-                  exec \"$2\" apply sdb --sysroot \"$1\"";
+                  exec \"$2\" apply sdb --root \"$1\"";
     let output = Command::new("unshare")
         .args([
             "--mount",
@@ -506,7 +506,7 @@ fn a_tree_whose_name_is_no_text_is_reported() {
     let world = World::new();
     let top = world.path("").join(OsStr::from_bytes(b"root\xff"));
     fs::create_dir(&top).expect("a directory");
-    let mut command = world.foreread(&["status", "--json", "--sysroot"]);
+    let mut command = world.foreread(&["status", "--json", "--root"]);
     let output = command.arg(&top).output().expect("foreread starts");
     let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
     let rule = document["udev_rule"]["path"].as_str();

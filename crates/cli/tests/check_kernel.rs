@@ -43,7 +43,7 @@ fn equal_programs_give_0_and_one_document() {
     let world = World::new();
     let arguments = [
         "check-kernel",
-        "--programs",
+        "--count",
         "30",
         "--file-system",
         "ext4",
@@ -70,7 +70,7 @@ fn by_residency_the_document_says_what_was_not_seen() {
         return;
     }
     let world = World::new();
-    let arguments = "check-kernel --by residency --programs 30 --file-system btrfs --json";
+    let arguments = "check-kernel --method residency --count 30 --file-system btrfs --json";
     let words: Vec<&str> = arguments.split(' ').collect();
     let output = world.output(&words);
     if is_another_kernel(&output) {
@@ -92,7 +92,8 @@ fn by_residency_a_wrong_model_gives_1_and_how_to_see_it_again() {
         return;
     }
     let world = World::new();
-    let arguments = "check-kernel --by residency --program 144 --file-system ext4 --without all";
+    let arguments =
+        "check-kernel --method residency --program 144 --file-system ext4 --without all";
     let words: Vec<&str> = arguments.split(' ').collect();
     let output = world.output(&words);
     if is_another_kernel(&output) {
@@ -105,7 +106,7 @@ fn by_residency_a_wrong_model_gives_1_and_how_to_see_it_again() {
         "Not seen, but by what comes of it: marks, ",
         "kernel  read 0+4",
         "pages cached:",
-        "--file-system ext4 --by residency --seed 1 --program 144",
+        "--file-system ext4 --method residency --seed 1 --program 144",
     ] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
     }
@@ -117,7 +118,7 @@ fn a_model_without_the_known_defects_differs_and_gives_1() {
         return;
     }
     let world = World::new();
-    let arguments = "check-kernel --by bpf --programs 60 --file-system ext4 --without all";
+    let arguments = "check-kernel --method bpf --count 60 --file-system ext4 --without all";
     let words: Vec<&str> = arguments.split(' ').collect();
     let output = world.output(&words);
     if is_refused(&output) {
@@ -141,11 +142,11 @@ fn wrong_usage_is_said_in_one_line() {
     let output = world.output(&["check-kernel", "--directory", "/no/such/place"]);
     assert_fails_in_one_line(&output, "a directory that is not there");
     for wrong in [
-        ["--programs", "0"],
-        ["--programs", "many"],
+        ["--count", "0"],
+        ["--count", "many"],
         ["--file-system", "fat"],
         ["--without", "everything"],
-        ["--by", "guessing"],
+        ["--method", "guessing"],
         ["--seed", "one"],
     ] {
         let output = world.output(&[&["check-kernel"], &wrong[..]].concat());

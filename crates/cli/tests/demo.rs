@@ -22,7 +22,7 @@ fn wrong_arguments_are_refused_with_what_would_be_right() {
         (["--set", "latency=1ms"], "latency_ns"),
         (["--set", "latency_ns"], "key=value"),
         (["--set", "latency_ns=soon"], "ms or s"),
-        (["--files", "0"], "1..=100000"),
+        (["--file-count", "0"], "1..=100000"),
         (["--svg", picture], picture),
     ] {
         let output = world.output(&["demo", arguments[0], arguments[1]]);
@@ -83,7 +83,7 @@ fn a_small_demo_asks_the_disk_less_often_with_replay() {
     let world = World::new();
     let svg = world.path("picture.svg");
     let output = world
-        .foreread(&["demo", "--files", "200", "--device", "hdd", "--json"])
+        .foreread(&["demo", "--file-count", "200", "--device", "hdd", "--json"])
         .args(["--programs", "grep", "--set", "latency_ns=0.2ms", "--svg"])
         .arg(&svg)
         .output()

@@ -50,7 +50,7 @@ fn evict(top: &Path) {
 fn run(world: &World, recorder: &str, top: &Path) -> (Value, String) {
     evict(top);
     let script = "sleep 1; cat tree/*/* > /dev/null";
-    let arguments = ["run", "--recorder", recorder, "--json", "run.json"];
+    let arguments = ["run", "--recorder", recorder, "--json", "-o", "run.json"];
     let arguments = [&arguments[..], &["--", "sh", "-c", script]].concat();
     let output = world.output(&arguments);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -175,7 +175,7 @@ fn a_refusal_of_bpf_is_remembered_for_this_boot_only() {
     let remembered = world.state().join("recorder.json");
     let run = |document: &Value| -> (Value, String) {
         fs::write(&remembered, document.to_string()).expect("it is remembered");
-        let arguments = ["run", "--fresh", "--json", "run.json", "--", "true"];
+        let arguments = ["run", "--fresh", "--json", "-o", "run.json", "--", "true"];
         let output = world.output(&arguments);
         assert!(output.status.success(), "{}", stderr(&output));
         let document = fs::read(world.path("run.json")).expect("a document");

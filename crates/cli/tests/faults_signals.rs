@@ -60,8 +60,8 @@ impl State {
 
     fn arguments(self) -> &'static [&'static str] {
         match self {
-            Self::Recorded => &["run", "--fresh", "--json", "run.json", "--"],
-            Self::Replayed | Self::Both | Self::Plain => &["run", "--json", "run.json", "--"],
+            Self::Recorded => &["run", "--fresh", "--json", "-o", "run.json", "--"],
+            Self::Replayed | Self::Both | Self::Plain => &["run", "--json", "-o", "run.json", "--"],
             Self::Watched => &["watch", "--"],
             Self::Counted => &["stat", "--"],
             Self::Kept => &["record", "--output", "kept.frp", "--"],

@@ -28,9 +28,13 @@ fn an_unknown_option_is_no_command() {
         assert_eq!(output.status.code(), Some(2), "{verb:?}");
         let said = stderr(&output);
         assert!(said.contains("unexpected argument '--fesh'"), "{said}");
-        // Behind the command, all words are its own; behind `--`, the command may begin with one.
-        let output = world.output(&[verb, &["echo", "--fesh"]].concat());
+        // Behind `--` all words are the command's, and the first may begin with dashes.
+        let output = world.output(&[verb, &["--", "echo", "--fesh"]].concat());
         assert!(stdout(&output) == "--fesh\n" || !can_record(), "{verb:?}");
+        let output = world.output(&[verb, &["echo", "--fesh"]].concat());
+        assert_eq!(output.status.code(), Some(2), "{verb:?}");
+        let said = stderr(&output);
+        assert!(said.contains("a command comes after `--`"), "{said}");
         let output = world.output(&[verb, &["--", "--fesh"]].concat());
         let said = stderr(&output);
         assert!(!said.contains("unexpected argument"), "{said}");
@@ -75,4 +79,35 @@ fn what_a_recording_is_good_for_depends_on_where_it_is_and_how_it_ended() {
     let replay = format!("`foreread replay '{path}'`");
     assert!(recorded.contains(&replay), "{recorded}");
     assert!(!recorded.contains("faster"), "{recorded}");
+}
+
+#[test]
+fn quiet_leaves_out_reports_and_no_errors() {
+    let world = World::new();
+    let profile = golden();
+    let profile = profile.to_str().expect("text");
+    let merged = world.output(&["merge", "-q", "-o", "out.frp", profile, profile]);
+    assert!(
+        merged.status.success() && merged.stderr.is_empty(),
+        "{merged:?}"
+    );
+    let merged = world.output(&["--quiet", "merge", "-o", "out.frp", profile, "none.frp"]);
+    assert_fails_in_one_line(&merged, "a profile that isn't there");
+    if !can_record() {
+        return;
+    }
+    let output = world.output(&["run", "-q", "--", "sh", "-c", "echo out; echo err >&2"]);
+    assert_eq!(
+        (stdout(&output), stderr(&output)),
+        ("out\n".into(), "err\n".into())
+    );
+    // What was asked for in a file is there all the same.
+    let words = ["run", "-q", "--json", "-o", "report", "--", "true"];
+    assert!(world.output(&words).status.success());
+    let report = fs::read_to_string(world.path("report")).expect("a file");
+    assert!(report.contains("\"schema\":\"foreread.run/1\""), "{report}");
+    let words = ["run", "--json", "--", "true"];
+    let said = stderr(&world.output(&words));
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.starts_with('{'), "{said}");
 }

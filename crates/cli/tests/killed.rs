@@ -160,7 +160,7 @@ fn a_changed_setting_is_always_in_the_journal() {
     let state = world.state().join("devices");
     let foreread = |words: &[&str]| {
         let mut command = world.foreread(&words[..1]);
-        command.arg("--sysroot").arg(tree.top()).args(&words[1..]);
+        command.arg("--root").arg(tree.top()).args(&words[1..]);
         command
     };
     let apply = || foreread(&["apply", "sdb", "--read-ahead", "64K", "--take-over"]);

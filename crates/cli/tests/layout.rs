@@ -462,7 +462,7 @@ fn a_picture_has_both_layouts() {
         text(&profile),
         "--disk",
         "hdd",
-        "--output",
+        "--svg",
         text(&picture),
     ];
     let output = world.output(&words);
@@ -504,7 +504,14 @@ fn an_image_is_built_in_the_order_of_need() {
     };
     let (tree, profile) = (text(&tree), text(&profile));
     let order = [
-        "layout", "order", profile, "--tree", tree, "--top", tree, "--for",
+        "layout",
+        "order",
+        profile,
+        "--tree",
+        tree,
+        "--mounted-at",
+        tree,
+        "--builder",
     ];
     let sort = world.path("sort");
     let words = [&order[..], &["squashfs", "--json", "--output", text(&sort)]].concat();
@@ -552,7 +559,15 @@ fn an_archive_has_every_file_once_and_those_that_are_needed_first() {
     };
     let (tree, profile) = (text(&tree), text(&profile));
     let output = world.output(&[
-        "layout", "order", profile, "--tree", tree, "--top", tree, "--for", "tar",
+        "layout",
+        "order",
+        profile,
+        "--tree",
+        tree,
+        "--mounted-at",
+        tree,
+        "--builder",
+        "tar",
     ]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let list = world.path("list");
@@ -594,8 +609,16 @@ fn wrong_usage_is_refused_in_one_line() {
         &["layout", "show", "no.frp"][..],
         &["layout", "show", "not-there.frp"],
         &["layout", "plan", "--boot"],
-        &["layout", "show", "--program", "no-such-command-here"],
-        &["layout", "order", "no.frp", "--for", "tar", "--tree", "."],
+        &["layout", "show", "--", "no-such-command-here"],
+        &[
+            "layout",
+            "order",
+            "no.frp",
+            "--builder",
+            "tar",
+            "--tree",
+            ".",
+        ],
         &["layout", "apply", "no.frp"],
         &["layout", "resume"],
         &["layout", "undo"],
@@ -611,10 +634,25 @@ fn wrong_usage_is_refused_in_one_line() {
         &["layout", "apply"],
         &["layout", "undo", "no.frp"],
         &["layout", "status", "no.frp"],
-        &["layout", "order", "no.frp", "--for", "cpio", "--tree", "."],
-        &["layout", "order", "no.frp", "--for", "tar"],
         &[
-            "layout", "order", "no.frp", "--for", "tar", "--tree", ".", "--json",
+            "layout",
+            "order",
+            "no.frp",
+            "--builder",
+            "cpio",
+            "--tree",
+            ".",
+        ],
+        &["layout", "order", "no.frp", "--builder", "tar"],
+        &[
+            "layout",
+            "order",
+            "no.frp",
+            "--builder",
+            "tar",
+            "--tree",
+            ".",
+            "--json",
         ],
     ] {
         let output = world.output(words);

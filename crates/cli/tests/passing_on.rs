@@ -269,13 +269,15 @@ fn every_verb_has_an_example() {
 #[test]
 fn wrong_usage_is_2() {
     let world = World::new();
-    let wrong: [&[&str]; 6] = [
+    let wrong: [&[&str]; 8] = [
         &["run"],
         &["run", "--fesh", "--", "true"],
         &["run", "--budget", "128", "--", "true"],
         &["record", "--", "true"],
         &["merge", "-o", "out", "one"],
-        &["show", "a", "--program", "b"],
+        &["show", "a", "--", "b"],
+        &["run", "true"],
+        &["watch", "true"],
     ];
     for arguments in wrong {
         let output = world.output(arguments);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `foreread probe --workload`: a command at several readahead sizes, on a modelled disk.
+//! `foreread probe TARGET -- COMMAND`: a command at several readahead sizes, on a modelled disk.
 
 mod common;
 
@@ -68,7 +68,7 @@ fn short_reads_here_and_there_use_less_of_larger_windows() {
         "--max-time",
         "100ms",
         "--json",
-        "--workload",
+        "--",
     ];
     let output = world.output(&[&words[..], &["sh", "-c", &script]].concat());
     assert!(output.status.success(), "{output:?}");
@@ -100,7 +100,7 @@ fn people_get_a_table_and_their_setting_back() {
         "64K",
         "--max-time",
         "100ms",
-        "--workload",
+        "--",
         "cat",
         &file,
     ];
@@ -122,11 +122,11 @@ fn what_can_not_be_run_is_said_in_one_line() {
     let Some(testbed) = testbed() else { return };
     let world = World::new();
     let at = mount_point(&testbed);
-    let output = world.output(&["probe", &at, "--workload", "no-such-command"]);
+    let output = world.output(&["probe", &at, "--", "no-such-command"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert_eq!(read_ahead_kib(&testbed), "128");
-    let nowhere = world.output(&["probe", "/no/such/place", "--workload", "true"]);
+    let nowhere = world.output(&["probe", "/no/such/place", "--", "true"]);
     assert_fails_in_one_line(&nowhere, "no such place");
-    let memory = world.output(&["probe", "/proc", "--workload", "true"]);
+    let memory = world.output(&["probe", "/proc", "--", "true"]);
     assert_fails_in_one_line(&memory, "/proc");
 }

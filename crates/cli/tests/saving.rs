@@ -198,7 +198,7 @@ fn files_that_name_paths_are_for_their_owner_only() {
     ];
     let [run, trace, profile, log, table] = files.map(name);
     let ways: [&[&str]; 5] = [
-        &["run", "--json", &run, "--", "true"],
+        &["run", "--output", &run, "--", "true"],
         &["record", "--trace", &trace, "--", "true"],
         &["record", "--output", &profile, "--", "true"],
         &["watch", "--log", &log, "--", "true"],

@@ -95,7 +95,7 @@ fn the_store_is_listed_and_its_names_can_be_shown() {
     let shown = stdout(&output);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(
-        shown.contains("grep-1.frp") && shown.contains("2 profiles"),
+        shown.contains("grep-1 ") && shown.contains("2 profiles"),
         "{shown}"
     );
     assert!(
@@ -123,8 +123,13 @@ fn a_program_finds_the_profile_that_run_made() {
     let world = World::new();
     let ran = world.output(&["run", "--", "cat", "/etc/passwd"]);
     assert!(ran.status.success(), "{}", stderr(&ran));
-    for command in [&["cat", "/etc/passwd"][..], &["--", "cat", "/etc/passwd"]] {
-        let output = world.output(&[&["show", "--program"], command].concat());
+    let stored = fs::read_dir(world.state()).expect("a store").flatten();
+    let stored = stored.map(|entry| entry.file_name().into_string().expect("text"));
+    let name = stored.filter(|name| name.ends_with(".frp")).next();
+    let name = name.expect("a stored profile");
+    let stem = name.trim_end_matches(".frp");
+    for named in [&["--", "cat", "/etc/passwd"][..], &[&*name], &[stem]] {
+        let output = world.output(&[&["show"], named].concat());
         let shown = stdout(&output);
         assert!(
             shown.contains("command      cat /etc/passwd"),
@@ -140,7 +145,11 @@ fn a_program_finds_the_profile_that_run_made() {
             "{shown}"
         );
     }
-    let other = world.output(&["show", "--program", "cat", "/etc/group"]);
+    for named in [&["--", "cat", "/etc/passwd"][..], &[stem]] {
+        let replayed = world.output(&[&["replay", "--json"], named].concat());
+        assert!(replayed.status.success(), "{}", stderr(&replayed));
+    }
+    let other = world.output(&["show", "--", "cat", "/etc/group"]);
     common::assert_fails_in_one_line(&other, "another file is another program");
 }
 

@@ -55,7 +55,7 @@ fn number(value: &Value, name: &str) -> u64 {
 
 #[test]
 fn the_accounts_of_the_document_balance_in_every_part() {
-    let document = document(&world(), &["--streams"]);
+    let document = document(&world(), &["--each-stream"]);
     assert_eq!(document["schema"], "foreread.sim/1");
     let runs = document["runs"].as_array().expect("runs");
     assert_eq!(runs.len(), 4);
@@ -148,13 +148,13 @@ fn an_access_is_explained() {
         "linux",
         "--read-ahead",
         "64K",
-        "--explain",
+        "--access",
         "3",
     ];
     let text = stdout(&world.output(&how));
     assert!(text.contains("access 3: 16 KiB at page"), "{text}");
     assert!(text.contains("a stream starts here"), "{text}");
-    let output = world.output(&["sim", "x.toml", "--explain", "99999999"]);
+    let output = world.output(&["sim", "x.toml", "--access", "99999999"]);
     assert_fails_in_one_line(&output, "an access that there is none of");
     assert!(
         stderr(&output).contains("numbered from 1 to"),
@@ -180,7 +180,7 @@ fn the_oracle_is_a_policy_by_name_but_decides_at_no_access() {
             .zip(&oracle)
             .all(|(linux, oracle)| oracle < linux)
     );
-    for option in [["--explain", "1"], ["--svg", "x.svg"]] {
+    for option in [["--access", "1"], ["--svg", "x.svg"]] {
         let arguments = [&["sim", "x.toml", "--policy", "oracle"][..], &option].concat();
         assert_fails_in_one_line(&world.output(&arguments), "the oracle decides ahead");
     }
@@ -327,14 +327,14 @@ fn what_record_traces_can_be_simulated() {
     fs::write(world.path("data"), vec![b'x'; 300_001]).expect("a file");
     let data = world.path("data");
     let data = data.to_str().expect("text");
-    let recorded = [
-        "record", "--trace", "x.frt", "--json", "x.json", "--", "cat", data,
-    ];
+    let recorded = ["record", "--trace", "x.frt", "--", "cat", data];
     let output = world.output(&recorded);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stderr(&output).contains("accesses"), "{}", stderr(&output));
-    let text = fs::read_to_string(world.path("x.json")).expect("a document");
-    let document: Value = serde_json::from_str(&text).expect("one document");
+    let recorded = ["record", "--trace", "x.frt", "--json", "--", "cat", data];
+    let output = world.output(&recorded);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let document: Value = serde_json::from_str(&stderr(&output)).expect("one document");
     assert_eq!(document["schema"], "foreread.record-trace/1");
     let output = world.output(&["sim", "x.frt", "--json"]);
     assert!(output.status.success(), "{}", stderr(&output));

@@ -258,11 +258,11 @@ fn ask(path: &PathBuf, listening: &mut Child) -> String {
 fn wrong_usage_is_told_in_words() {
     let world = World::new();
     let wrong: [(&[&str], &str); 6] = [
-        (&["stat", "soon"], "not an interval"),
+        (&["stat", "soon"], "a time is as in"),
         (&["stat", "1ms"], "10ms or longer"),
         (&["stat", "1s", "0"], "0"),
         (&["stat", "--by", "disk"], "machine, device, process"),
-        (&["stat", "-o", "pages"], "used_on_time"),
+        (&["stat", "--columns", "pages"], "used_on_time"),
         (&["stat", "--json", "--openmetrics"], "cannot be used with"),
     ];
     for (words, expected) in wrong {

@@ -288,8 +288,8 @@ fn what_cannot_be_said_or_written_is_no_failure_of_the_command() {
     // Standard error on a full disk; a file that can't be made; no file may grow.
     let ways = [
         "exec \"$0\" run -- sh -c \"$1\" 2> /dev/full",
-        "exec \"$0\" run --json /no/such/file -- sh -c \"$1\"",
-        "ulimit -f 0; exec \"$0\" run --json run.json -- sh -c 'exit 7'",
+        "exec \"$0\" run --output /no/such/file -- sh -c \"$1\"",
+        "ulimit -f 0; exec \"$0\" run --output run.json -- sh -c 'exit 7'",
     ];
     for way in ways {
         for _ in 0..2 {

@@ -82,7 +82,7 @@ fn cuts_agree_with_each_other_and_with_the_source() {
 fn a_trace_goes_through_pipes() {
     let world = world();
     let mut convert = world
-        .foreread(&["trace", "convert", "-", "-", "--to", "frt"])
+        .foreread(&["trace", "convert", "-", "-", "--to-format", "frt"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -199,7 +199,7 @@ fn check_kernel_goes_by_residency_where_bpf_is_refused_and_says_so() {
     fs::create_dir(world.path("own")).expect("a directory");
     let nobody = NOBODY.parse().expect("a number");
     std::os::unix::fs::chown(world.path("own"), Some(nobody), Some(nobody)).expect("chown");
-    let arguments = ["check-kernel", "--directory", "own", "--programs", "20"];
+    let arguments = ["check-kernel", "--directory", "own", "--count", "20"];
     let output = as_nobody(&world, &binary, &arguments);
     if output.status.code() == Some(2) {
         // In memory, or on no block device; the reason of BPF is still said.
@@ -224,7 +224,7 @@ fn check_kernel_goes_by_residency_where_bpf_is_refused_and_says_so() {
     let output = as_nobody(
         &world,
         &binary,
-        &[&arguments[..], &["--by", "bpf"]].concat(),
+        &[&arguments[..], &["--method", "bpf"]].concat(),
     );
     assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
     assert!(

@@ -73,7 +73,7 @@ impl Stick {
         let json_name = json.to_str().expect("a plain path");
         let mut command = self
             .world
-            .foreread(&["run", "-q", "--json", json_name, "--"]);
+            .foreread(&["run", "-q", "--json", "-o", json_name, "--"]);
         let output = command.args(words).output().expect("foreread starts");
         assert!(output.status.success(), "{}", common::stderr(&output));
         self.wait_for_another_than(before.as_deref());
@@ -229,7 +229,17 @@ fn a_run_that_ends_before_its_recorder_says_so() {
     let tree = world.tree(40, 4096);
     let tree = tree.to_str().expect("a plain path");
     let run = || {
-        let output = world.output(&["run", "-q", "--json", "report.json", "--", "ls", "-l", tree]);
+        let output = world.output(&[
+            "run",
+            "-q",
+            "--json",
+            "-o",
+            "report.json",
+            "--",
+            "ls",
+            "-l",
+            tree,
+        ]);
         assert!(output.status.success(), "{}", common::stderr(&output));
         let report = fs::read(world.path("report.json")).expect("a report");
         serde_json::from_slice::<Value>(&report).expect("a document")

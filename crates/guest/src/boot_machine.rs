@@ -46,9 +46,9 @@ sync
 
 /// Afterwards, what the profile of the boot has is moved, as from a disk with a head.
 const MOVE: &str = "
-foreread layout show --boot --disk hdd --output /run/out/before.svg
+foreread layout show --boot --disk hdd --svg /run/out/before.svg
 foreread layout apply --boot --disk hdd --json >/run/out/layout.json
-foreread layout show --boot --disk hdd --output /run/out/after.svg
+foreread layout show --boot --disk hdd --svg /run/out/after.svg
 sync
 ";
 

@@ -59,7 +59,11 @@ impl Foreread {
     /// The same, with a report for [`Foreread::report`].
     pub fn before_reporting(&self, options: &[&str]) -> Vec<OsString> {
         let mut words = self.before(options);
-        let report = ["--json".into(), self.report_path().into()];
+        let report = [
+            "--json".into(),
+            "--output".into(),
+            self.report_path().into(),
+        ];
         words.splice(2..2, report);
         words
     }
@@ -131,9 +135,9 @@ mod tests {
     fn words_and_report_meet_in_the_state_directory() {
         let foreread = Foreread::new(&std::env::current_exe().unwrap()).unwrap();
         let words = foreread.before_reporting(&["--fresh"]);
-        let json = words.iter().position(|word| word == "--json").unwrap();
+        let output = words.iter().position(|word| word == "--output").unwrap();
         let document = r#"{"mode": "replayed", "wall_ns": 7, "a": {"b": 3}, "trouble": ["x"]}"#;
-        std::fs::write(&words[json + 1], document).unwrap();
+        std::fs::write(&words[output + 1], document).unwrap();
         let report = foreread.report().unwrap();
         assert_eq!((report.mode(), report.number("/a/b")), ("replayed", 3));
         assert_eq!((report.number("/none"), report.trouble()), (0, vec!["x"]));

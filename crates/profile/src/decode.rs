@@ -28,10 +28,7 @@ pub enum DecodeError {
     #[error("this is not a Foreread profile; name a file that 'foreread record' has written")]
     NotAProfile,
     /// The input is shorter than it says.
-    #[error(
-        "the profile is cut short ({have} of {expected} bytes); delete it, and the next run records \
-         a new one"
-    )]
+    #[error("the profile is cut short ({have} of {expected} bytes)")]
     CutShort {
         /// Bytes there are.
         have: usize,
@@ -39,15 +36,10 @@ pub enum DecodeError {
         expected: usize,
     },
     /// The input is longer than it says.
-    #[error(
-        "the profile has {0} bytes after its end; delete it, and the next run records a new one"
-    )]
+    #[error("the profile has {0} bytes after its end")]
     Trailing(usize),
     /// A checksum is wrong.
-    #[error(
-        "the profile is damaged (the checksum of its {part} is wrong); delete it, and the next run \
-         records a new one"
-    )]
+    #[error("the profile is damaged (the checksum of its {part} is wrong)")]
     Damaged {
         /// `header` or `content`.
         part: &'static str,
@@ -70,10 +62,7 @@ pub enum DecodeError {
     )]
     UnknownSection(u8),
     /// It says that it unpacks to more than is allowed.
-    #[error(
-        "the profile says that its {stored} bytes unpack to {payload}, more than any real one; \
-         delete it"
-    )]
+    #[error("the profile says that its {stored} bytes unpack to {payload}, more than any real one")]
     TooLarge {
         /// Bytes of the stored payload.
         stored: usize,
@@ -81,13 +70,10 @@ pub enum DecodeError {
         payload: usize,
     },
     /// It can't be unpacked.
-    #[error("the profile can't be unpacked; delete it, and the next run records a new one")]
+    #[error("the profile can't be unpacked")]
     Unpack,
     /// A section can't be read.
-    #[error(
-        "the profile is malformed (its section {section} {why}); delete it, and the next run \
-         records a new one"
-    )]
+    #[error("the profile is malformed (its section {section} {why})")]
     Malformed {
         /// Tag of the section; 0 for the list of sections.
         section: u8,
@@ -95,8 +81,20 @@ pub enum DecodeError {
         why: &'static str,
     },
     /// It can be read, but its content is impossible.
-    #[error("the profile is invalid: {0}; delete it, and the next run records a new one")]
+    #[error("the profile is invalid: {0}")]
     Invalid(#[from] Invalid),
+}
+
+impl DecodeError {
+    /// Whether only a new recording helps, and not a newer program or another file.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        let is_other = matches!(
+            self,
+            Self::NotAProfile | Self::Newer { .. } | Self::UnknownSection(_)
+        );
+        !is_other
+    }
 }
 
 /// Reads the stored form of a profile.

@@ -54,7 +54,7 @@ fn times(context: &Context, directory: &std::path::Path) -> Result<Sample, Measu
     let mut times = Vec::new();
     for _ in 0..rounds {
         let mut command = std::process::Command::new(&context.foreread);
-        command.arg("advise").arg("--sysroot").arg(directory);
+        command.arg("advise").arg("--root").arg(directory);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let ended = process::run_to(&mut command, &[0])?;
         times.push(ended.elapsed.as_nanos() as f64);

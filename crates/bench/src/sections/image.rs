@@ -54,7 +54,7 @@ impl Builder {
         }
     }
 
-    /// What `layout order --for` takes.
+    /// What `layout order --builder` takes.
     fn order(self) -> &'static str {
         match self {
             Self::Squashfs => "squashfs",
@@ -191,9 +191,9 @@ fn images(
     };
     let order = at("order");
     let mut command = Command::new(foreread.executable());
-    command.args(["layout", "order", "--for", builder.order(), "--output"]);
+    command.args(["layout", "order", "--builder", builder.order(), "--output"]);
     command.arg(&order).arg("--tree").arg(tree);
-    run(command.arg("--top").arg(tree).arg(profile))?;
+    run(command.arg("--mounted-at").arg(tree).arg(profile))?;
     let archive = at("tar");
     let order = match builder.order() {
         "tar" => {

@@ -70,8 +70,8 @@ pub struct AdviseArguments {
     pub explain: bool,
     #[command(flatten)]
     pub expected: ExpectedArguments,
-    /// Look at the machine below this directory.
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    /// The root directory of the system.
+    #[arg(long = "root", value_name = "DIR", default_value = "/")]
     pub sysroot: PathBuf,
     /// Print one JSON document.
     #[arg(long, conflicts_with = "explain")]

@@ -13,7 +13,6 @@ use foreread_linux_blocks::{BlockWatcher, DISKS_MAX, Disk, find};
 use foreread_sys::child;
 use foreread_sys::interrupt::Interrupt;
 use foreread_sys::save;
-use indicatif::ProgressBar;
 
 use super::Analyzed;
 use crate::alone::not_started;
@@ -144,7 +143,7 @@ fn until_interrupted(
     let interrupt = Interrupt::hold().context("cannot wait for Ctrl-C")?;
     let started = Instant::now();
     // Hides itself where stderr is no terminal.
-    let bar = ProgressBar::new_spinner();
+    let bar = output::spinner();
     bar.set_message("watching; Ctrl-C ends it");
     bar.enable_steady_tick(Duration::from_millis(500));
     while limit.is_none_or(|limit| started.elapsed() < limit) {

@@ -121,7 +121,7 @@ fn from_text(path: &Path, options: Options) -> Result<Analyzed> {
 
 /// Hides itself where stderr is no terminal.
 fn bar(bytes: u64) -> ProgressBar {
-    let bar = ProgressBar::new(bytes);
+    let bar = output::progress(bytes);
     if let Ok(style) = ProgressStyle::with_template("{bar:20} {bytes}/{total_bytes}  {elapsed}") {
         bar.set_style(style.progress_chars("=> "));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The arguments of `apply`, `status` and `rollback`.
+//! The arguments of `apply` and `rollback`.
 
 use std::path::PathBuf;
 
@@ -47,25 +47,6 @@ pub struct ApplyArguments {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    foreread status\n  \
-    foreread status --history       with what was rolled back, and when\n\n\
-    `ours`: as advised and applied. `manual`: as a person named it to apply. `foreign`: somebody \
-    else has set another value since. `gone`: the device is no longer there.\n\n\
-    Exit status: 0 all that was applied is in force, 1 something is foreign or gone, 2 when it \
-    can't be told.")]
-pub struct StatusArguments {
-    /// Only these devices.
-    #[arg(value_name = "DEVICE")]
-    pub devices: Vec<String>,
-    /// Every step, and what has ended.
-    #[arg(long)]
-    pub history: bool,
-    #[command(flatten)]
-    pub tree: TreeArguments,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
     sudo foreread rollback sda                  as it was before the first `apply`\n  \
     sudo foreread rollback --all --persist      everything, and the udev rule too\n\n\
     What somebody else has set since stays.\n\n\
@@ -88,8 +69,8 @@ pub struct RollbackArguments {
 /// Arguments that `apply`, `status` and `rollback` share.
 #[derive(Debug, Args)]
 pub struct TreeArguments {
-    /// The root directory of the system to look at, with its /sys, /proc, /etc and /run.
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    /// The root directory of the system, with its /sys, /proc, /etc and /run.
+    #[arg(long = "root", value_name = "DIR", default_value = "/")]
     pub sysroot: PathBuf,
     /// Print one JSON document.
     #[arg(long)]

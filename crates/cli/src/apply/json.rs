@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The reports of `apply`, `status` and `rollback` for programs: `foreread.apply/1`,
-//! `foreread.status/1` and `foreread.rollback/1`. Sizes are the kernel's maximum windows.
+//! `foreread.rollback/1`, and the readahead of `foreread.status/2`. Sizes are the kernel's maximum
+//! windows.
 
 use std::borrow::Cow;
 
@@ -75,7 +76,6 @@ struct InstalledDocument<'a> {
 /// The changes that are in force.
 #[derive(Serialize)]
 pub struct StatusJson<'a> {
-    schema: &'static str,
     applied: Vec<StandingDocument<'a>>,
     /// Where they were asked for.
     ended: Option<Vec<EntryDocument<'a>>>,
@@ -232,7 +232,6 @@ impl<'a> StatusJson<'a> {
     pub fn of(report: &'a StatusReport) -> Self {
         let ended = report.closed.as_ref();
         Self {
-            schema: "foreread.status/1",
             applied: report.open.iter().map(StandingDocument::of).collect(),
             ended: ended.map(|ended| ended.iter().map(EntryDocument::of).collect()),
             udev_rule: RuleDocument {

@@ -4,9 +4,9 @@
 
 pub mod args;
 mod change;
-mod human;
+pub mod human;
 mod journal_file;
-mod json;
+pub mod json;
 mod persist;
 mod report;
 mod rollback;
@@ -24,6 +24,7 @@ use crate::advise::{Advised, Shown, human as human_advice};
 use crate::{EXIT_FAILURE, output, text};
 use args::ApplyArguments;
 use change::{change, wish};
+pub use report::StatusReport;
 use report::{ApplyReport, Done};
 pub use rollback::rollback;
 pub use status::status;

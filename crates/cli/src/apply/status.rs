@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `status`: what was changed, and what became of it.
+//! What `apply` has changed, and what became of it.
+//!
+//! In: the root of a system and names of devices. Out: each entry of the journal with its standing.
+//! Changes nothing.
 
-use std::process::ExitCode;
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use foreread_device::{Entry, Journal, Machine, Standing, look, recover};
@@ -9,23 +12,17 @@ use foreread_linux_sizing::devices;
 use foreread_linux_sizing::knobs::SysfsKnobs;
 use foreread_sys::clock::now_unix_s;
 
-use super::args::StatusArguments;
 use super::report::StatusReport;
-use super::{human, journal_file, json, persist};
+use super::{journal_file, persist};
 use crate::device_state::DeviceState;
-use crate::text;
 
-/// Something isn't as it was applied.
-const EXIT_NOT_IN_FORCE: u8 = 1;
-
-pub fn status(arguments: &StatusArguments) -> Result<ExitCode> {
-    let sysroot = &arguments.tree.sysroot;
-    let state = DeviceState::until_stop(sysroot);
-    let mut journal = journal_file::read(&state)?;
-    let mut knobs = SysfsKnobs::below(sysroot);
+/// The readahead of these devices, or of all for which the journal has an entry.
+pub fn status(root: &Path, names: &[String], with_history: bool) -> Result<StatusReport> {
+    let mut journal = journal_file::read(&DeviceState::until_stop(root))?;
+    let mut knobs = SysfsKnobs::below(root);
     // In memory only: a look changes nothing, and another process may be at it just now.
     recover(&mut journal, &mut knobs, now_unix_s());
-    let is_meant = meant(arguments, &journal)?;
+    let is_meant = meant(root, names, &journal)?;
     let mut open = Vec::new();
     for entry in journal.open().filter(|entry| is_meant(entry)) {
         let present = look(&mut knobs, entry.number)?;
@@ -33,41 +30,39 @@ pub fn status(arguments: &StatusArguments) -> Result<ExitCode> {
         open.push((entry.clone(), entry.standing(present)));
     }
     let closed = journal.closed().filter(|entry| is_meant(entry)).cloned();
-    let report = StatusReport {
+    Ok(StatusReport {
         open,
-        closed: arguments.history.then(|| closed.collect()),
-        rule: persist::look(sysroot)?,
-        rule_path: persist::path(sysroot),
-    };
-    if arguments.tree.json {
-        text::print_json(&json::StatusJson::of(&report))?;
-    } else {
-        text::print(&human::status(&report))?;
-    }
-    let in_force =
-        |(_, standing): &(Entry, Standing)| matches!(standing, Standing::Ours | Standing::Manual);
-    Ok(match report.open.iter().all(in_force) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(EXIT_NOT_IN_FORCE),
+        closed: with_history.then(|| closed.collect()),
+        rule: persist::look(root)?,
+        rule_path: persist::path(root),
     })
+}
+
+impl StatusReport {
+    /// Whether all that was applied is set.
+    pub fn is_in_force(&self) -> bool {
+        let mut standings = self.open.iter().map(|(_, standing)| standing);
+        standings.all(|standing| matches!(standing, Standing::Ours | Standing::Manual))
+    }
 }
 
 /// Which entries are of the devices that were named.
 fn meant(
-    arguments: &StatusArguments,
+    root: &Path,
+    names: &[String],
     journal: &Journal,
 ) -> Result<impl Fn(&Entry) -> bool + use<>> {
     let mut numbers = Vec::new();
-    let all = arguments.devices.is_empty();
+    let all = names.is_empty();
     // All need not be found.
     let machine = match all {
         true => Machine::default(),
-        false => devices::read(&arguments.tree.sysroot),
+        false => devices::read(root),
     };
-    for name in &arguments.devices {
+    for name in names {
         let known = journal.open().chain(journal.closed());
         let mut known = known.filter(|entry| entry.is_called(name));
-        match devices::find(&machine, &arguments.tree.sysroot, name).map(|device| device.number) {
+        match devices::find(&machine, root, name).map(|device| device.number) {
             Some(number) => numbers.push(number),
             None => match known.next() {
                 Some(entry) => numbers.push(entry.number),

@@ -29,18 +29,40 @@ pub struct BootArguments {
 #[derive(Debug, Subcommand)]
 pub enum BootVerb {
     /// Record the next boot, and replay it ahead of later ones.
+    #[command(
+        after_help = "Example:\n  sudo foreread boot enable --dry-run    what it would change\n\n\
+        Exit status: 0 done, 2 when it can't be done here."
+    )]
     Enable(EnableArguments),
     /// Undo what enable has changed.
+    #[command(after_help = "Example:\n  sudo foreread boot disable\n\n\
+        Exit status: 0 done, 1 when it was not enabled, 2 when a file can't be restored.")]
     Disable(ChangeArguments),
     /// Show what earlier boots were given, and what that was worth.
+    #[command(after_help = "Example:\n  sudo foreread boot status\n\n\
+        Exit status: 0 it is enabled, 1 it isn't, 2 when that can't be read.")]
     Status(StatusArguments),
     /// Show who needs what of the boot, and when.
+    #[command(after_help = "Example:\n  sudo foreread boot show --unit ssh\n\n\
+        Exit status: 0 done, 2 when no boot was recorded yet.")]
     Show(ShowArguments),
     /// Draw a traced boot, or two of them beside each other.
+    #[command(
+        after_help = "Example:\n  sudo foreread boot chart --output boot.html\n\n\
+        Exit status: 0 done, 2 when no boot was traced yet."
+    )]
     Chart(ChartArguments),
     /// Write the profile of the boot to a file, for this system or for others.
+    #[command(
+        after_help = "Example:\n  sudo foreread boot export --portable web.profile\n\n\
+        Exit status: 0 done, 2 when there is nothing to export or it can't be written."
+    )]
     Export(ExportArguments),
     /// Take a profile from another system, for the first boot.
+    #[command(
+        after_help = "Example:\n  sudo foreread boot import web.profile --dry-run\n\n\
+        Exit status: 0 done, 2 when the profile can't be used."
+    )]
     Import(ImportArguments),
     /// Go beside a boot; the unit that enable writes does this.
     #[command(hide = true)]
@@ -62,8 +84,8 @@ pub struct ChangeArguments {
     /// Say what would be changed, and change nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// The root of another system, such as an image that is being built.
-    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
+    /// The root directory of the system, such as an image that is being built.
+    #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
     /// Print one JSON document.
     #[arg(long)]
@@ -72,8 +94,8 @@ pub struct ChangeArguments {
 
 #[derive(Debug, Args)]
 pub struct StatusArguments {
-    /// The root of another system.
-    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
+    /// The root directory of the system.
+    #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
     /// Print one JSON document.
     #[arg(long)]
@@ -85,8 +107,8 @@ pub struct ShowArguments {
     /// Show the files that this unit needed first: `ssh`, `ssh.service`, or its whole path.
     #[arg(long, value_name = "UNIT")]
     pub unit: Option<String>,
-    /// The root of another system.
-    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
+    /// The root directory of the system.
+    #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
     /// Print one JSON document.
     #[arg(long)]
@@ -100,10 +122,10 @@ pub struct ChartArguments {
     pub next: bool,
     /// The file of the drawing: SVG, or HTML where its name ends in .html. Without it, SVG is
     /// printed.
-    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
     pub output: Option<PathBuf>,
-    /// The root of another system.
-    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
+    /// The root directory of the system.
+    #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
     /// Print one JSON document of sums, and draw nothing.
     #[arg(long)]
@@ -120,8 +142,8 @@ pub struct ExportArguments {
     /// those of persons are left out.
     #[arg(long)]
     pub portable: bool,
-    /// The root of another system.
-    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
+    /// The root directory of the system.
+    #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
     /// Print one JSON document.
     #[arg(long)]
@@ -140,8 +162,8 @@ pub struct ImportArguments {
     /// Replace the profile of this system's own boots.
     #[arg(long)]
     pub replace: bool,
-    /// The root of another system, such as an image that is being built.
-    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
+    /// The root directory of the system, such as an image that is being built.
+    #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
     /// Print one JSON document.
     #[arg(long)]
@@ -164,11 +186,11 @@ pub struct ServeArguments {
     #[arg(long, value_name = "FILE", default_value = "/run/foreread-boot.lock")]
     pub lock: PathBuf,
     /// This is an initramfs, and it has mounted the root file system here.
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIR")]
     pub new_root: Option<PathBuf>,
     /// Seconds without reads of disks after which the boot is over.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
-    pub quiet: u64,
+    pub idle: u64,
     /// Print one JSON document at the end.
     #[arg(long)]
     pub json: bool,

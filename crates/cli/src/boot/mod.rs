@@ -15,11 +15,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use foreread_boot::Stored;
+use foreread_boot::{History, Stored};
 use foreread_linux_boot::StateDirectory;
 use foreread_profile::{PhaseKind, Profile};
 
 use args::{BootArguments, BootVerb};
+use installed::Installed;
+
+use crate::output;
 
 /// Where profile and history are kept, below the root of a system.
 const STATE: &str = "var/lib/foreread/boot";
@@ -59,6 +62,12 @@ pub fn recorded(root: &Path) -> Result<Profile> {
         (None, Stored::Unusable(why)) => bail!("{why}"),
         (None, _) => bail!("no boot was recorded yet; see `foreread boot status`"),
     }
+}
+
+/// Whether boots are replayed on the system with this root, and the history of its boots.
+pub fn standing(root: &Path) -> Result<(bool, History)> {
+    let is_enabled = Installed::read(Path::new("/"), &state_path(root))?.is_some();
+    Ok((is_enabled, state_of(root).history(&mut output::note)))
 }
 
 /// The name of a part of a boot, as it is shown.

@@ -69,7 +69,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         reached: arguments.reached.clone(),
         lock: arguments.lock.clone(),
         limits: Limits {
-            quiet: Duration::from_secs(arguments.quiet),
+            quiet: Duration::from_secs(arguments.idle),
             ..Limits::default()
         },
     };

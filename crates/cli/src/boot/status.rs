@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread boot status`: what earlier boots were given, and what that was worth.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -9,8 +8,7 @@ use foreread_boot::{Boot, History, Mode, Spread, Stored, Untypical, Verdict, Wor
 use serde::Serialize;
 
 use super::args::StatusArguments;
-use super::installed::Installed;
-use super::{EXIT_NOT_ENABLED, state_of, state_path};
+use super::{EXIT_NOT_ENABLED, standing, state_of};
 use crate::output;
 use crate::table::{finished, table};
 use crate::text;
@@ -44,10 +42,8 @@ struct ProfileJson {
 
 pub fn status(arguments: &StatusArguments) -> Result<ExitCode> {
     let root = &arguments.root;
-    let state = state_of(root);
-    let is_enabled = Installed::read(Path::new("/"), &state_path(root))?.is_some();
-    let history = state.history(&mut output::note);
-    let (profile, stored) = state.profile();
+    let (is_enabled, history) = standing(root)?;
+    let (profile, stored) = state_of(root).profile();
     let judged = worth(&history);
     let lacking = match stored {
         Stored::Missing => Some("no boot was recorded yet".to_owned()),

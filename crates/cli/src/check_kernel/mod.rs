@@ -175,7 +175,7 @@ fn places(arguments: &CheckKernelArguments) -> Result<(Vec<Place>, Vec<String>)>
 
 /// Hides itself where stderr is no terminal.
 fn bar(programs: u64) -> ProgressBar {
-    let bar = ProgressBar::new(programs);
+    let bar = output::progress(programs);
     if let Ok(style) = ProgressStyle::with_template("{bar:20} {pos}/{len}  {msg}  {elapsed}") {
         bar.set_style(style.progress_chars("=> "));
     }

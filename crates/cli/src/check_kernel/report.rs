@@ -148,7 +148,7 @@ fn difference(text: &mut String, outcome: &Outcome, found: &Found) {
         printable(&place_option(&outcome.name)),
         match outcome.sight {
             Sight::Events => "",
-            Sight::Residency => " --by residency",
+            Sight::Residency => " --method residency",
         },
         program.seed,
         program.number
@@ -239,7 +239,7 @@ mod tests {
             "cachestat",
             "2 not proved: pages went that no step dropped, or differences came and went, in every run",
             "not counted: 3",
-            "--file-system ext4 --by residency --seed 1",
+            "--file-system ext4 --method residency --seed 1",
         ] {
             assert!(text.contains(part), "{part} is not in:\n{text}");
         }

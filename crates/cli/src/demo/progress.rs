@@ -6,6 +6,8 @@ use std::time::Duration;
 use foreread_measure::cold::Stage;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output;
+
 /// A bar on stderr, which hides itself where that is no terminal.
 pub struct Progress {
     bar: ProgressBar,
@@ -14,7 +16,7 @@ pub struct Progress {
 impl Progress {
     /// A bar for so many steps.
     pub fn new(steps: u64) -> Self {
-        let bar = ProgressBar::new(steps);
+        let bar = output::progress(steps);
         let style = ProgressStyle::with_template("{bar:20} {pos}/{len}  {msg}  {elapsed}");
         if let Ok(style) = style {
             bar.set_style(style.progress_chars("=> "));

@@ -74,6 +74,12 @@ impl Recorders {
         };
         let tracefs = match &self.tracefs {
             Ok(spots) => Check::ok("tracefs recorder", blind(*spots)),
+            // It learns paths by fanotify, whose reason stands in the next line.
+            Err(_) if self.fanotify.is_err() => Check::lacking(
+                "tracefs recorder",
+                "it needs fanotify, which lacks",
+                as_root("see the fanotify recorder"),
+            ),
             Err(reason) => Check::lacking(
                 "tracefs recorder",
                 reason,

@@ -19,7 +19,7 @@ pub struct ExplainArguments {
     #[arg(value_name = "FILE|PID")]
     pub what: OsString,
     /// A log of `foreread watch`; without one, the one that watches the machine now is asked.
-    #[arg(long, value_name = "LOG")]
+    #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// Print one JSON document.
     #[arg(long)]

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::members::Members;
 use super::walk_report::WalkReport;
-use super::walk_words::{order_words, why_words};
 use super::{Subject, newest_top};
 use crate::output::{counted, pages, time};
+use crate::planner_words::{order_words, why_words};
 use crate::text::printable;
 
 /// A watcher (several may write to one log in turn), a process, and the number of the walk.

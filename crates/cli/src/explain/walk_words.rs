@@ -5,13 +5,12 @@ use foreread_core::grouped;
 use foreread_profile::PAGE_BYTES;
 use foreread_watch::detect::{Passed, Suspicion};
 use foreread_watch::log::walk_call::Answer;
-use foreread_watch::order::Order;
-use foreread_watch::walk::Why;
 
 use super::walk_report::{CallsReport, FileReport, PassedReport, WalkReport};
 use super::walk_story::Story;
 use super::{Named, Subject};
 use crate::output::{counted, pages, time};
+use crate::planner_words::{order_words, why_words};
 use crate::text::{escaped, printable};
 
 /// Names that are told of one directory.
@@ -196,14 +195,6 @@ fn suspect_words(suspicion: &Suspicion) -> String {
     }
 }
 
-pub fn order_words(order: Order) -> &'static str {
-    match order {
-        Order::Listed => "in the order in which they are listed",
-        Order::Name => "in the order of names",
-        Order::Inode => "in the order of inode numbers",
-    }
-}
-
 fn answer_words(answer: &Answer) -> String {
     match answer {
         Answer::List { directories } => {
@@ -229,20 +220,5 @@ fn answer_words(answer: &Answer) -> String {
                          of what is known"
             .to_owned(),
         Answer::End { why } => format!("ends: {}", why_words(*why)),
-    }
-}
-
-pub fn why_words(why: Why) -> &'static str {
-    match why {
-        Why::Left => "the program reads elsewhere",
-        Why::Unused => "what was fetched was not what the program read",
-        Why::Idle => "the program has read nothing for a while",
-        Why::Exited => "the program has ended",
-        Why::Memory => "memory runs short",
-        Why::Stopped => "watching was stopped, or is a dry run",
-        Why::NotPermitted => "it isn't known what the program may read itself",
-        Why::Throttled => "the I/O of the program's cgroup is limited",
-        Why::UserBudget => "the memory of watch for its user is used up",
-        Why::TotalBudget => "the memory of watch is used up",
     }
 }

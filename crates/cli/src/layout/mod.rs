@@ -26,11 +26,12 @@ use self::args::{
     LayoutArguments, LayoutVerb, PlanArguments, ProfileArguments, ShowArguments, WhatArguments,
 };
 use crate::boot::recorded;
-use crate::show::{of_name, of_program};
 use crate::{store, text};
 
 /// No plan is worth it, or nothing may be moved.
 const EXIT_NOTHING: u8 = 1;
+
+pub use passes::all as stored_passes;
 
 /// What stands for the path of a profile, of the boot.
 const BOOT: &str = "the boot";
@@ -88,7 +89,7 @@ fn printed(report: &moving::Report, as_json: bool) -> Result<ExitCode> {
 
 fn show(arguments: &ShowArguments) -> Result<ExitCode> {
     let layout = Layout::of(&arguments.what)?;
-    if let Some(path) = &arguments.output {
+    if let Some(path) = &arguments.svg {
         let drawing = picture::picture(&layout);
         save::write(path, drawing.as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -182,11 +183,7 @@ fn profile(what: &ProfileArguments) -> Result<(String, Profile)> {
     if what.boot {
         return Ok((BOOT.to_owned(), recorded("/".as_ref())?));
     }
-    let path = match (&what.program, &what.profile) {
-        (Some(command), _) => of_program(command)?,
-        (None, Some(profile)) => of_name(profile),
-        (None, None) => bail!("name a profile, --program COMMAND or --boot"),
-    };
+    let path = what.named.find()?;
     let profile = store::read(&path)?;
     Ok((text::escaped_path(&path), profile))
 }

@@ -275,7 +275,7 @@ impl Watching {
 
     fn start(&mut self, bytes: u64) {
         // Hides itself where stderr is no terminal.
-        self.bar = ProgressBar::new(bytes);
+        self.bar = output::progress(bytes);
         let template = "{bar:20} {bytes}/{total_bytes}  {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
             self.bar.set_style(style.progress_chars("=> "));

@@ -13,6 +13,7 @@ use super::Layout;
 use super::args::{ProfileArguments, WhatArguments};
 use super::moving::mounted;
 use super::passes::{Stored, all};
+use crate::named_profile::ProfileArguments as NamedProfile;
 use crate::output::{percent, time};
 use crate::table::{finished, table};
 use crate::text::{self, escaped_path};
@@ -82,9 +83,11 @@ fn plan(profile: &str, device: Device) -> Option<Plan> {
     let what = WhatArguments {
         disk: None,
         profile: ProfileArguments {
-            profile: (!is_boot).then(|| profile.into()),
             boot: is_boot,
-            program: None,
+            named: NamedProfile {
+                profile: (!is_boot).then(|| profile.into()),
+                command: Vec::new(),
+            },
         },
     };
     let layout = Layout::of(&what).ok()?;

@@ -9,6 +9,8 @@ use clap::Args;
 use foreread_core::{Bytes, KiB, Unit};
 use foreread_device::SIZES_KIB;
 
+use crate::typed::time_ns;
+
 /// The most a readahead size may be: 1 GiB.
 const SIZE_KIB_MAX: u64 = 1 << 20;
 /// Reads are of one page, so no readahead is smaller.
@@ -19,7 +21,7 @@ const SIZE_KIB_STEP: u64 = 4;
     sudo foreread probe /dev/sdb\n  \
     sudo foreread probe /mnt/data --svg data.svg      through a file of the mounted file system\n  \
     sudo foreread probe /dev/sdb --readers 1,2,4,8,16 --sizes 128K,512K\n  \
-    sudo foreread probe /srv --workload grep -rq needle /srv\n\n\
+    sudo foreread probe /srv -- grep -rq needle /srv\n\n\
     While it measures, some seconds, the readahead setting of the device changes, for everybody who \
     opens a file there meanwhile. Then the old setting is back: also after Ctrl-C and SIGTERM, and \
     after SIGKILL with the next start. Nothing is written to the device, but to a mounted file \
@@ -44,17 +46,19 @@ pub struct ProbeArguments {
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',',
         value_parser = clap::value_parser!(u64).range(1..=256))]
     pub readers: Vec<u64>,
-    /// Run this command at each size instead: its time, what it used of what was read ahead, and
-    /// the memory that took. Comes last.
-    #[arg(long, value_name = "COMMAND", num_args = 1.., allow_hyphen_values = true,
-        conflicts_with_all = ["readers", "direct", "svg"])]
-    pub workload: Vec<OsString>,
     /// Draw throughput over readahead, as SVG.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Go on when the command ends with another status than 0.
+    #[arg(short, long, requires = "command")]
+    pub ignore_failure: bool,
     /// Print one JSON document.
     #[arg(long)]
     pub json: bool,
+    /// Run this command at each size in place of the sweep: its time, the pages that it used of
+    /// those read ahead, and the memory that these took.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["readers", "direct", "svg"])]
+    pub command: Vec<OsString>,
 }
 
 impl ProbeArguments {
@@ -83,7 +87,9 @@ fn read_ahead(text: &str) -> Result<KiB, String> {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let ns = foreread_model::time_ns(text).filter(|ns| *ns >= 100_000_000);
-    let wanted = || format!("{text}: a time has a unit, as in 5s, and is 100ms or more");
-    ns.map(Duration::from_nanos).ok_or_else(wanted)
+    let ns = time_ns(text)?;
+    if ns < 100_000_000 {
+        return Err(format!("{text} is too short: measure for 100ms or longer"));
+    }
+    Ok(Duration::from_nanos(ns))
 }

@@ -39,7 +39,7 @@ pub fn probe(arguments: &ProbeArguments) -> Result<ExitCode> {
     for done in put_back_interrupted(&until_stop) {
         output::note(&done);
     }
-    if !arguments.workload.is_empty() {
+    if !arguments.command.is_empty() {
         return workload::probe(arguments);
     }
     let named = text::escaped_path(&arguments.target);

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output;
+
 /// A bar on stderr, which hides itself where that is no terminal.
 pub struct Progress {
     bar: ProgressBar,
@@ -12,7 +14,7 @@ pub struct Progress {
 
 impl Progress {
     pub fn new() -> Self {
-        let bar = ProgressBar::new(100);
+        let bar = output::progress(100);
         if let Ok(style) = ProgressStyle::with_template("{bar:20} {percent} %  {msg}  {elapsed}") {
             bar.set_style(style.progress_chars("=> "));
         }

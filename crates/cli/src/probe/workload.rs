@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `probe --workload`: a command at several readahead sizes: its time, what of the readahead it
-//! used, and the memory that it took.
+//! `probe TARGET -- COMMAND`: a command at several readahead sizes: its time, what of the readahead
+//! it used, and the memory that it took.
 
-use std::ffi::OsString;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -59,14 +58,14 @@ impl Point {
     }
 }
 
-/// `foreread probe TARGET --workload COMMAND`.
+/// `foreread probe TARGET -- COMMAND`.
 pub fn probe(arguments: &ProbeArguments) -> Result<ExitCode> {
     let named = text::escaped_path(&arguments.target);
     let target = workload::open_quietly(&arguments.target).with_context(|| named.clone())?;
     let setting = ReadAheadSetting::of(&target)
         .with_context(|| named.clone())?
         .with_context(|| format!("{named}: nothing is read ahead there"))?;
-    let profile = learn(&arguments.workload)?;
+    let profile = learn(arguments)?;
     // Held from before the first change on, also for the threads that are started later.
     let interrupt = Interrupt::hold().context("cannot hold back signals")?;
     let until_stop = DeviceState::until_stop(std::path::Path::new("/"));
@@ -95,7 +94,7 @@ pub fn probe(arguments: &ProbeArguments) -> Result<ExitCode> {
 
 /// Records one run of the command to learn the pages that it reads. They are dropped from the cache
 /// before each measured run.
-fn learn(command: &[OsString]) -> Result<Profile> {
+fn learn(arguments: &ProbeArguments) -> Result<Profile> {
     // It holds names only, is closed to others, and goes with this.
     let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
     let path = directory.path().join("workload.frp");
@@ -104,12 +103,20 @@ fn learn(command: &[OsString]) -> Result<Profile> {
         .args(["record", "--quiet", "-o"])
         .arg(&path)
         .arg("--")
-        .args(command)
+        .args(&arguments.command)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .status()
         .context("cannot record what the command reads");
     let status = recorded?;
+    // A status from 126 on means that it did not run, or that a signal ended it.
+    let has_failed = match status.code() {
+        Some(code) => code >= 126 || (code != 0 && !arguments.ignore_failure),
+        None => true,
+    };
+    if has_failed && path.exists() {
+        bail!("the command ended with {status}; --ignore-failure measures it all the same");
+    }
     store::read(&path).with_context(|| {
         format!("cannot find out what the command reads: recording it ended with {status}")
     })
@@ -137,7 +144,7 @@ fn measure(
             progress.at(format!("with {size}"), done / all);
             setting.lock().set(size.count())?;
             workload::forget(profile);
-            match workload::run(&arguments.workload, stop) {
+            match workload::run(&arguments.command, stop) {
                 Ok(run) => points[index].runs.push(run),
                 Err(WorkloadError::Stopped) => return Ok((points, true)),
                 Err(error) => return Err(error).context("the command"),
@@ -261,7 +268,7 @@ struct RunReport {
 
 impl WorkloadReport {
     fn of(arguments: &ProbeArguments, points: &[Point], before_kib: u64) -> Self {
-        let words = arguments.workload.iter();
+        let words = arguments.command.iter();
         Self {
             schema: "foreread.workload/1",
             command: words

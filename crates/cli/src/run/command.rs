@@ -30,13 +30,7 @@ pub fn program_of(key: &Key, command: &[OsString]) -> Program {
     }
 }
 
-/// Advice where nothing can be recorded.
+/// Advice where nothing can be recorded though there are the rights for it.
 pub fn remedy() -> &'static str {
-    match rustix::process::geteuid().is_root() {
-        true => "foreread doctor says what this machine lacks",
-        false => {
-            "recording needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN: run it with sudo; \
-             foreread doctor says more"
-        }
-    }
+    "foreread doctor says what this machine lacks"
 }

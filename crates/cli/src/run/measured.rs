@@ -12,13 +12,14 @@ use foreread_linux_recorder::{Counts, Fetched, Unresolved};
 use foreread_prefetch::proof::Followed;
 use foreread_profile::benefit::{COLD_BELOW_PERMILLE, Verdict, judge, saved_ns};
 use foreread_profile::{BlindSpots, PAGE_BYTES, Profile, Program, Recorder, Run, RunMode};
+use serde_json::Value;
 
 use super::json::{AccountingReport, FollowingReport, ProfileReport, RunReport};
 use super::replayed::ReplayReport;
 use super::shortfall;
 use super::timeline::Timeline;
 use crate::output::{pages, percent, time};
-use crate::{show, text};
+use crate::{show, text, without_root};
 
 /// Measurements of a run, with the time that it saved.
 pub struct Measured {
@@ -155,8 +156,10 @@ impl Measured {
     /// Takes which recorder was used, and why no better one.
     pub fn refused(&mut self, recorder: Option<Recorder>, refusals: Vec<String>) {
         self.recorder = recorder;
-        if recorder.is_none() {
-            self.trouble.extend_from_slice(&refusals);
+        match recorder {
+            Some(_) => {}
+            None if without_root::lacks_rights() => self.trouble.push(without_root::recording()),
+            None => self.trouble.extend_from_slice(&refusals),
         }
         self.refusals = refusals;
     }
@@ -299,7 +302,7 @@ impl Measured {
     }
 
     /// One document for programs.
-    pub fn json(&self, timeline: &Timeline) -> String {
+    pub fn json(&self, timeline: &Timeline) -> Value {
         let run = self.run.clone().unwrap_or_default();
         let counts = self.counts.filter(|_| self.is_counted());
         let accounting = match (&self.fetched, &self.replay) {
@@ -342,7 +345,7 @@ impl Measured {
             steps_ns: timeline.steps_ns.iter().copied().collect(),
             trouble: &self.trouble,
         };
-        format!("{:#}\n", text::json(&report))
+        text::json(&report)
     }
 }
 

@@ -30,7 +30,7 @@ use crate::args::{RecordArguments, ReplayArguments, RunArguments};
 use crate::left_alone;
 use crate::output;
 use crate::store::{self, Key, Lesson, Store, Stored};
-use crate::text;
+use crate::{text, without_root};
 use command::{program_of, remedy};
 use measured::Next;
 use replayed::ReplayDone;
@@ -126,11 +126,18 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
         _ => {}
     }
     done.measured.next = Next::after(done.status, Next::Replayed);
-    if !arguments.quiet {
-        output::note(&done.measured.line());
-    }
-    if let Some(path) = &arguments.json {
-        save::write(path, done.measured.json(&done.timeline).as_bytes())
+    let line = format!("foreread: {}\n", text::printable(&done.measured.line()));
+    let report = match arguments.json {
+        true => format!("{}\n", done.measured.json(&done.timeline)),
+        false => line.clone(),
+    };
+    // With a file, people still get their line.
+    output::beside_command(match arguments.output {
+        Some(_) => &line,
+        None => &report,
+    });
+    if let Some(path) = &arguments.output {
+        save::write(path, report.as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if let (Some(lesson), Ok(store)) = (later, store) {
@@ -156,6 +163,9 @@ fn save_later(store: &Store, key: &Key, lesson: Lesson) {
 fn not_run(failure: Failure, command: &[OsString]) -> Result<ExitCode> {
     match failure {
         Failure::Spawn(error) => Ok(not_started(&error, command)),
+        Failure::NoRecorder(_) if without_root::lacks_rights() => {
+            bail!("{}", without_root::recording())
+        }
         Failure::NoRecorder(reasons) => bail!(
             "nothing here can record: {}; {}",
             reasons.join("; "),
@@ -195,19 +205,17 @@ pub fn record(arguments: &RecordArguments) -> Result<ExitCode> {
             .with_context(|| format!("cannot save {}", output.display()))?;
     }
     done.measured.next = Next::after(done.status, Next::InFile(output.clone()));
-    if !arguments.quiet {
-        output::note(&done.measured.line());
-    }
-    if let Some(path) = &arguments.json {
-        save::write(path, done.measured.json(&done.timeline).as_bytes())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+    if arguments.json {
+        output::beside_command(&format!("{}\n", done.measured.json(&done.timeline)));
+    } else {
+        output::report(&done.measured.line());
     }
     child::end_as(done.status)
 }
 
 /// `foreread replay`: brings in a profile, waits for it, says what came of it.
 pub fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
-    let profile: Arc<Profile> = Arc::new(store::read(&arguments.profile)?);
+    let profile: Arc<Profile> = Arc::new(store::read(&arguments.profile.find()?)?);
     let started = Instant::now();
     let options = Options {
         budget_bytes: arguments.budget.map(foreread_core::Bytes::count),
@@ -220,7 +228,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
     if arguments.json {
         text::print(&format!("{}\n", done.json()))?;
     } else {
-        output::note(&done.line());
+        output::report(&done.line());
     }
     debug_assert!(started.elapsed() >= elapsed);
     Ok(if done.is_whole() {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use foreread_core::grouped;
 use foreread_linux_recorder::{TraceError, TraceRecorder, Traced};
-use foreread_sys::{child, save};
+use foreread_sys::child;
 use serde::Serialize;
 
 use super::command::{remedy, words};
@@ -59,13 +59,13 @@ pub fn record(arguments: &RecordArguments, path: &std::path::Path) -> Result<Exi
     written.with_context(cannot)?;
     let (_, traced) = recorder.finish().with_context(cannot)?;
     file.finish()?;
-    if !arguments.quiet {
-        output::note(&line(&traced, took));
-    }
-    if let Some(path) = &arguments.json {
-        let document = format!("{:#}\n", text::json(&TracedReport::of(&traced, took)));
-        save::write(path, document.as_bytes())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+    if arguments.json {
+        output::beside_command(&format!(
+            "{}\n",
+            text::json(&TracedReport::of(&traced, took))
+        ));
+    } else {
+        output::report(&line(&traced, took));
     }
     child::end_as(status)
 }

@@ -5,17 +5,17 @@ use std::path::Path;
 
 use anyhow::Result;
 use foreread_core::{Bytes, grouped};
-use foreread_profile::Run;
 use foreread_profile::benefit::{judge, saved_ns};
+use foreread_profile::{Profile, Run};
 use serde::Serialize;
 
 use super::Shown;
 use crate::output::{pages, time};
 use crate::store::Store;
 use crate::table::{finished, table};
-use crate::text::{self, command_line, escaped, escaped_path, printable};
+use crate::text::{self, command_line, date, escaped, escaped_path, printable};
 
-/// Columns that a command line may take in the list.
+/// Columns that a command line with its directory may take in the list.
 const COMMAND_COLUMNS_MAX: usize = 60;
 
 /// Prints what is there; `foreread.profiles/1` as JSON.
@@ -41,7 +41,13 @@ type Found = (String, Result<Shown>);
 
 fn human(directory: &str, found: &[Found]) -> String {
     let mut table = table(&[
-        "profile", "data", "stored", "runs", "saved", "replay", "command",
+        "profile",
+        "last run",
+        "data",
+        "runs",
+        "saved",
+        "replay",
+        "command, directory",
     ]);
     let mut stored_bytes = 0;
     let mut unreadable = String::new();
@@ -58,7 +64,7 @@ fn human(directory: &str, found: &[Found]) -> String {
     }
     format!(
         "{}{unreadable}\n{} {}, {}, in {directory}\n",
-        finished(table, &[0, 5, 6]),
+        finished(table, &[0, 1, 5, 6]),
         grouped(found.len() as u64),
         if found.len() == 1 {
             "profile"
@@ -70,11 +76,7 @@ fn human(directory: &str, found: &[Found]) -> String {
 }
 
 fn row(name: &str, shown: &Shown) -> [String; 7] {
-    let Shown {
-        profile,
-        stored_bytes,
-        ..
-    } = shown;
+    let profile = &shown.profile;
     let saved = last_saved(&profile.runs);
     let saved = saved.map_or("-".to_owned(), |ns| {
         format!(
@@ -84,9 +86,9 @@ fn row(name: &str, shown: &Shown) -> [String; 7] {
         )
     });
     [
-        name.to_owned(),
+        name.trim_end_matches(".frp").to_owned(),
+        last_run_unix_s(profile).map_or("-".to_owned(), day),
         pages(profile.total_pages()),
-        Bytes::new(*stored_bytes).human().to_string(),
         profile.runs.len().to_string(),
         saved,
         if judge(&profile.runs).replays() {
@@ -95,8 +97,26 @@ fn row(name: &str, shown: &Shown) -> [String; 7] {
             "off"
         }
         .to_owned(),
-        shortened(&command_line(&profile.program.arguments)),
+        shortened(&format!(
+            "{}, {}",
+            command_line(&profile.program.arguments),
+            escaped(&profile.program.directory)
+        )),
     ]
+}
+
+/// When the latest run started, in seconds since 1970; `None` without a run that has a date.
+pub fn last_run_unix_s(profile: &Profile) -> Option<u64> {
+    let starts = profile.runs.iter().map(|run| run.started_unix_s);
+    starts.filter(|start_s| *start_s > 0).max()
+}
+
+fn day(unix_s: u64) -> String {
+    date(unix_s)
+        .split(' ')
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Time saved, in ns, by the latest run for which it is known.
@@ -151,6 +171,8 @@ struct ReadableReport<'a> {
     pages: u64,
     /// Runs that it remembers.
     runs: usize,
+    /// When the latest run started, in seconds since 1970.
+    last_run_unix_s: Option<u64>,
     /// Time that the latest run with a measurement saved; negative when it lost time.
     last_saved_ns: Option<i64>,
     next_run_replays: bool,
@@ -185,6 +207,7 @@ impl<'a> ReadableReport<'a> {
             stored_bytes: shown.stored_bytes,
             pages: profile.total_pages(),
             runs: profile.runs.len(),
+            last_run_unix_s: last_run_unix_s(profile),
             last_saved_ns: last_saved(&profile.runs),
             next_run_replays: judge(&profile.runs).replays(),
         }

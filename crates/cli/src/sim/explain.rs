@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--explain`: what the policy saw, what it decided and why, around one access.
+//! `--access`: what the policy saw, what it decided and why, around one access.
 
 use foreread_core::grouped;
 use foreread_core::policy::Kind;

@@ -61,10 +61,10 @@ struct RunReport {
     programs: Vec<ProgramReport>,
     files: Vec<FileReport>,
     disks: Vec<DiskReport>,
-    /// With `--streams`.
+    /// With `--each-stream`.
     #[serde(skip_serializing_if = "Option::is_none")]
     streams: Option<Vec<StreamReport>>,
-    /// With `--explain`, where the run has that access.
+    /// With `--access`, where the run has that access.
     #[serde(skip_serializing_if = "Option::is_none")]
     explanation: Option<ExplanationReport>,
 }

@@ -19,7 +19,7 @@ use foreread_sys::save;
 
 use crate::EXIT_PARTLY;
 use crate::args::SimArguments;
-use crate::output::note;
+use crate::output::report;
 use crate::{runs, text};
 use subject::{Played, Subject};
 
@@ -48,9 +48,7 @@ pub fn sim(arguments: &SimArguments) -> Result<ExitCode> {
         .map_err(|what| anyhow!("{what}"))?;
     let shows_decisions = arguments.explain.is_some() || arguments.svg.is_some();
     if shows_decisions && scenario.policies.contains(&Contender::Oracle) {
-        bail!(
-            "--explain and --svg show what policies decide at accesses; the oracle decides ahead"
-        );
+        bail!("--access and --svg show what policies decide at accesses; the oracle decides ahead");
     }
     if arguments.fit {
         return fit(scenario);
@@ -118,7 +116,7 @@ fn fit(mut scenario: Scenario) -> Result<ExitCode> {
         };
     }
     text::print(&lines)?;
-    note(&format!(
+    report(&format!(
         "fitted in {} runs; the rows are off by {:.1} % in the mean",
         fitted.runs,
         (fitted.error.exp() - 1.0) * 100.0

@@ -9,6 +9,8 @@ use foreread_accounting::By;
 
 use super::columns::Column;
 
+use crate::typed::time_ns;
+
 /// Shorter intervals would show little but foreread itself.
 const INTERVAL_NS_MIN: u64 = 10_000_000;
 
@@ -23,8 +25,8 @@ const INTERVAL_NS_MIN: u64 = 10_000_000;
     Exit status: 0 done, 64 when something could not be followed, 2 when nothing can; with a \
     command, its own where that isn't 0. Nothing is changed.")]
 pub struct StatArguments {
-    /// How often to tell, such as 500ms or 1m, a bare number in seconds; by default once, at the
-    /// end or at Ctrl-C.
+    /// How often to print, such as 500ms, 1m, or 2 for seconds; by default once, at the end or at
+    /// Ctrl-C.
     #[arg(value_name = "INTERVAL", value_parser = interval_ns)]
     pub interval_ns: Option<u64>,
     /// How often in all.
@@ -34,13 +36,13 @@ pub struct StatArguments {
     /// several.
     #[arg(
         long,
-        value_name = "WORDS",
+        value_name = "NAMES",
         value_delimiter = ',',
         default_value = "device"
     )]
     pub by: Vec<By>,
     /// The columns, such as device,fetched,wasted; an unknown one lists all.
-    #[arg(short = 'o', long, value_name = "NAMES", value_delimiter = ',', value_parser = column)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = column)]
     pub columns: Vec<Column>,
     /// How many lines at most, those that fetched most first.
     #[arg(long, value_name = "N", default_value_t = 20,
@@ -56,7 +58,7 @@ pub struct StatArguments {
     #[arg(long, value_name = "PATH")]
     pub listen: Option<PathBuf>,
     /// Write to this file; by default to standard output, or, with a command, to standard error.
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Measure what this costs, and tell it too.
     #[arg(long = "self")]
@@ -74,15 +76,7 @@ impl StatArguments {
 }
 
 fn interval_ns(text: &str) -> Result<u64, String> {
-    let wanted = || format!("{text}: not an interval, such as 500ms, 1s, 1m, or 1 for a second");
-    let number = |text: &str, unit_ns: u64| text.parse::<u64>().ok()?.checked_mul(unit_ns);
-    let minutes = || number(text.strip_suffix('m')?, 60_000_000_000);
-    // As in vmstat and iostat.
-    let seconds = || number(text, 1_000_000_000);
-    let ns = foreread_model::time_ns(text)
-        .or_else(minutes)
-        .or_else(seconds)
-        .ok_or_else(wanted)?;
+    let ns = time_ns(text)?;
     if ns < INTERVAL_NS_MIN {
         return Err(format!(
             "{text} is too short: an interval is 10ms or longer"

@@ -19,7 +19,6 @@ use foreread_linux_stat::{Accounting, Following, StatError};
 use foreread_sys::child::{self, Running};
 use foreread_sys::interrupt::Interrupt;
 use foreread_sys::save;
-use indicatif::ProgressBar;
 
 use args::StatArguments;
 use json::StatReport;
@@ -27,7 +26,7 @@ use report::{Once, Telling};
 
 use crate::alone::{not_started, run_alone, run_on};
 use crate::socket::Socket;
-use crate::{output, text};
+use crate::{output, text, without_root};
 
 /// How often names are taken and room is made in the tables.
 const KEEP_UP_EVERY: Duration = Duration::from_millis(250);
@@ -114,7 +113,10 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
 /// Why not, and what works all the same.
 fn explained(error: StatError) -> anyhow::Error {
     match error {
-        StatError::Bpf(BpfError::NoRights) | StatError::Unbalanced => error.into(),
+        StatError::Bpf(BpfError::NoRights) if without_root::lacks_rights() => {
+            anyhow::anyhow!("following pages needs root: sudo foreread stat")
+        }
+        StatError::Bpf(BpfError::NoRights) | StatError::Unbalanced => anyhow::anyhow!("{error}"),
         error => anyhow::anyhow!(
             "{error}; what still works: foreread analyze --live DEVICE, for requests, and \
              /proc/pressure/io, for stalls"
@@ -139,7 +141,7 @@ impl Session<'_> {
     fn until_interrupted(&mut self) -> Result<()> {
         let interrupt = Interrupt::hold().context("cannot wait for Ctrl-C")?;
         // Hides itself where stderr is no terminal.
-        let bar = ProgressBar::new_spinner();
+        let bar = output::spinner();
         if self.arguments.interval_ns.is_none() {
             bar.set_message("following; Ctrl-C ends it");
             bar.enable_steady_tick(Duration::from_millis(500));

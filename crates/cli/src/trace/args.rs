@@ -23,12 +23,24 @@ pub struct TraceArguments {
 #[derive(Debug, Subcommand)]
 pub enum TraceVerb {
     /// Say what a trace is and holds.
+    #[command(after_help = "Example:\n  foreread trace info make.strace\n\n\
+        Exit status: 0 done, 64 when something of the input could not be read, 2 when it is no trace.")]
     Info(InfoArguments),
     /// Print the first accesses.
+    #[command(after_help = "Example:\n  foreread trace head -n 20 make.frt\n\n\
+        Exit status: 0 done, 64 when something of the input could not be read, 2 when it is no trace.")]
     Head(HeadArguments),
     /// Write a trace in another format.
+    #[command(
+        after_help = "Example:\n  foreread trace convert make.strace make.frt\n\n\
+        Exit status: 0 done, 64 when something of the input could not be read, 2 when it is no trace."
+    )]
     Convert(ConvertArguments),
     /// Write a part of a trace: of a time, of files, of a process.
+    #[command(
+        after_help = "Example:\n  foreread trace cut make.frt part.frt --from 10s --to 20s\n\n\
+        Exit status: 0 done, 64 when something of the input could not be read, 2 when it is no trace."
+    )]
     Cut(CutArguments),
 }
 
@@ -89,7 +101,7 @@ pub struct ConvertArguments {
     pub output: PathBuf,
     /// The format to write; by default that of OUT's extension: .frt, .iolog, .csv, .parquet.
     #[arg(long, value_enum, value_name = "FORMAT")]
-    pub to: Option<TargetChoice>,
+    pub to_format: Option<TargetChoice>,
     #[command(flatten)]
     pub how: InputArguments,
     /// Print what was done as JSON; on standard error when the trace goes to standard output.

@@ -15,12 +15,12 @@ use super::exit_code;
 use super::findings::{self, FindingsReport};
 use super::input::Input;
 use super::output::{Output, target};
-use crate::output::note;
+use crate::output::report;
 use crate::text;
 
 /// `foreread trace convert`.
 pub fn convert(arguments: &ConvertArguments) -> Result<ExitCode> {
-    let target = target(arguments.to, &arguments.output, "--to")?;
+    let target = target(arguments.to_format, &arguments.output, "--to-format")?;
     let input = Input::open(&arguments.input, arguments.how.options())?;
     let writing = Writing {
         verb: "convert",
@@ -126,7 +126,7 @@ impl Writing<'_> {
             let files = grouped(wrote.renamed_files);
             line += &format!("; {files} files have other names there");
         }
-        note(&line);
+        report(&line);
         Ok(())
     }
 }

@@ -10,6 +10,8 @@ use anyhow::{Context, Result, bail};
 use foreread_trace::{Events, Format, ReadOptions, frt, open};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output;
+
 /// Size of one read of a file, in bytes.
 const BUFFER_BYTES: usize = 1 << 18;
 
@@ -78,7 +80,7 @@ fn is_own(file: &mut File, options: ReadOptions) -> io::Result<bool> {
 
 /// A bar on stderr, which hides itself where that is no terminal.
 fn bar(bytes: u64) -> ProgressBar {
-    let bar = ProgressBar::new(bytes);
+    let bar = output::progress(bytes);
     let template = "{bar:20} {bytes}/{total_bytes}  {bytes_per_sec}  {eta}";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));

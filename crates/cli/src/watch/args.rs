@@ -18,7 +18,7 @@ use crate::typed::size;
     sudo foreread watch                            ahead of every program, until Ctrl-C\n  \
     sudo foreread watch -- grep -rq folio src      ahead of this one\n  \
     sudo foreread watch --pid 1234 --budget 512M   ahead of a running one and its children\n  \
-    sudo foreread watch --dry-run --log -          only say what was detected\n\n\
+    sudo foreread watch --dry-run --verbose        only say what was detected\n\n\
     Exit status: 0 done, 64 when something was lost on the way, 2 when nothing can be watched; with \
     a command, its own where that isn't 0, and 64 when it ran unwatched. Nothing is changed.")]
 pub struct WatchArguments {
@@ -47,6 +47,12 @@ pub struct WatchArguments {
     /// standard error.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    /// Print each decision on standard error, as a line.
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Put the date and time before each of these lines.
+    #[arg(long, requires = "verbose")]
+    pub timestamps: bool,
     /// Print one JSON document at the end.
     #[arg(long)]
     pub json: bool,

@@ -7,8 +7,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use foreread_watch::log::SCHEMA;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressStyle;
 use serde_json::Value;
+
+use crate::output;
 
 /// No line is longer: one has some ten thousand names at most.
 const LINE_BYTES_MAX: u64 = 1 << 28;
@@ -24,7 +26,7 @@ pub fn each_line(path: &Path, mut take: impl FnMut(&Value) -> Result<bool>) -> R
     let file = File::open(path).with_context(cannot)?;
     let length = file.metadata().with_context(cannot)?.len();
     // Hides itself where stderr is no terminal.
-    let bar = ProgressBar::new(length);
+    let bar = output::progress(length);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}") {
         bar.set_style(style);
     }

@@ -8,13 +8,14 @@ mod fetched;
 pub mod line;
 mod log;
 pub mod log_lines;
+mod news;
 mod profiles;
 mod report;
 pub mod service;
 mod together;
 mod unwatched;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
@@ -26,16 +27,16 @@ use foreread_sys::child::{self, Running};
 use foreread_sys::interrupt::{Interrupt, Told};
 use foreread_sys::mounts::mounts_of_self;
 use foreread_watch::settings::Settings;
-use indicatif::ProgressBar;
 
 use args::WatchArguments;
 use asked::Asked;
 use log::Log;
+use news::News;
 use report::WatchReport;
 use service::Service;
 
 use crate::alone::{not_started, run_on};
-use crate::left_alone::{self, News};
+use crate::left_alone;
 use crate::{output, text};
 
 /// Signals for a command are passed on so often.
@@ -93,7 +94,8 @@ pub fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
         asked: Asked::listen(service.socket_path()),
         service,
         profiles,
-        news: News::default(),
+        left_alone: left_alone::News::default(),
+        news: News::new(arguments.verbose, arguments.timestamps),
     };
     if let Some(interrupt) = interrupt {
         return session.until_interrupted(&interrupt);
@@ -166,6 +168,7 @@ struct Session<'a> {
     asked: Asked,
     service: Service,
     profiles: profiles::Reader,
+    left_alone: left_alone::News,
     news: News,
 }
 
@@ -174,7 +177,7 @@ impl Session<'_> {
         Service::drop_rights()?;
         let is_on_terminal = io::stdin().is_terminal();
         // Hides itself where stderr is no terminal.
-        let bar = ProgressBar::new_spinner();
+        let bar = output::spinner();
         bar.set_message("watching; Ctrl-C ends it");
         bar.enable_steady_tick(Duration::from_millis(500));
         let alive_every = self.service.manager.alive_every();
@@ -195,9 +198,13 @@ impl Session<'_> {
                 }
             };
             self.log.write(&notes);
+            bar.suspend(|| self.news.take(&notes));
             self.asked.take(&notes);
             self.asked.answer(|| self.watching.ask_streams());
-            self.news.take().iter().for_each(|news| output::note(news));
+            self.left_alone
+                .take()
+                .iter()
+                .for_each(|news| output::note(news));
             let hanging = self.watching.hanging();
             let (watching, is_dry_run) = (&self.watching, self.settings.is_dry_run);
             self.service.goes_on(&hanging, || {
@@ -244,7 +251,10 @@ impl Session<'_> {
                 return self.end(Some(status));
             }
             match self.watching.turn(running.ended_fd(), PASS_ON_EVERY) {
-                Ok(notes) => self.log.write(&notes),
+                Ok(notes) => {
+                    self.log.write(&notes);
+                    self.news.take(&notes);
+                }
                 Err(error) => return self.run_on(&mut running, &error.into()),
             }
         }
@@ -263,20 +273,19 @@ impl Session<'_> {
     fn end(mut self, status: Option<ExitStatus>) -> Result<ExitCode> {
         let (summary, notes) = self.watching.finish();
         self.log.write(&notes);
+        self.news.take(&notes);
         let is_dry_run = self.settings.is_dry_run;
         let said = match self.arguments.json {
             true => WatchReport::of(&summary, is_dry_run).line(),
             false => {
                 let mut parts = vec![report::human(&summary, is_dry_run)];
                 parts.extend(left_alone::clauses());
-                format!("foreread: {}\n", parts.join("; "))
+                format!("foreread: {}\n{}", parts.join("; "), self.news.by_program())
             }
         };
         match status {
             // Standard output belongs to the command.
-            Some(_) => {
-                let _ = io::stderr().lock().write_all(said.as_bytes());
-            }
+            Some(_) => output::beside_command(&said),
             None => text::print(&said)?,
         }
         // One that was told to end has not failed.

@@ -6,9 +6,10 @@ use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use foreread_sys::kernel_locks::lock_holder;
 use foreread_sys::rights;
 use foreread_sys::rights::Capability;
 use foreread_sys::save::{self, Lock};
@@ -26,6 +27,8 @@ pub const RIGHTS: [Capability; 3] = [
     Capability::SysPtrace,
 ];
 
+/// The lock that the process which watches the machine holds.
+const LOCK: &str = "watch.lock";
 /// Where the service is found, unless another directory is set.
 const SYSTEM_DIRECTORY: &str = "/run/foreread";
 
@@ -106,6 +109,31 @@ pub fn socket_path() -> PathBuf {
     runtime().join("watch.sock")
 }
 
+/// A process that watches the machine.
+pub struct Running {
+    pub pid: u32,
+    /// When it took the lock, in seconds since 1970.
+    pub since_unix_s: u64,
+}
+
+/// The process that watches the machine, if one does.
+pub fn running() -> Result<Option<Running>> {
+    let path = runtime().join(LOCK);
+    let holder = match lock_holder(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        holder => holder.with_context(|| format!("cannot look at {}", path.display()))?,
+    };
+    // It writes its number there as soon as it has the lock.
+    let changed = fs::metadata(&path).and_then(|metadata| metadata.modified());
+    let since = changed
+        .ok()
+        .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    Ok(holder.map(|pid| Running {
+        pid,
+        since_unix_s: since.map_or(0, |since| since.as_secs()),
+    }))
+}
+
 /// `$FOREREAD_STATE_DIR`, else `/run/foreread`.
 fn runtime() -> PathBuf {
     let set = env::var_os("FOREREAD_STATE_DIR").filter(|value| !value.is_empty());
@@ -122,7 +150,7 @@ fn create(directory: &Path) -> io::Result<()> {
 }
 
 fn only(directory: &Path) -> Result<Option<Lock>> {
-    let path = directory.join("watch.lock");
+    let path = directory.join(LOCK);
     let locked = create(directory).and_then(|()| save::try_lock(&path));
     match locked {
         Ok(Some(lock)) => {

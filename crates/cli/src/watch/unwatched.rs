@@ -5,6 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use foreread_bpf::BpfError;
 use foreread_linux_watch::WatchError;
 use foreread_sys::child;
 
@@ -12,7 +13,7 @@ use super::args::WatchArguments;
 use super::report::WatchReport;
 use crate::EXIT_PARTLY;
 use crate::alone::run_alone;
-use crate::output;
+use crate::{output, without_root};
 
 /// A command runs all the same, as it would without us.
 pub fn unwatched(arguments: &WatchArguments, error: WatchError) -> Result<ExitCode> {
@@ -39,6 +40,9 @@ pub fn unwatched(arguments: &WatchArguments, error: WatchError) -> Result<ExitCo
 fn explained(error: WatchError) -> anyhow::Error {
     match error {
         WatchError::Container => error.into(),
+        WatchError::Bpf(BpfError::NoRights) if without_root::lacks_rights() => {
+            anyhow::anyhow!("watching needs root: sudo foreread watch")
+        }
         error => anyhow::anyhow!(
             "{error}; what still works: foreread run -- COMMAND, which learns what it reads the \
              first time"
@@ -48,8 +52,6 @@ fn explained(error: WatchError) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
-    use foreread_bpf::BpfError;
-
     use super::*;
 
     #[test]

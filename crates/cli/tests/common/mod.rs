@@ -41,7 +41,9 @@ impl World {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
         command
             .args(arguments)
-            .env("FOREREAD_STATE_DIR", self.state());
+            .env("FOREREAD_STATE_DIR", self.state())
+            // Not that of this machine.
+            .env("FOREREAD_CONFIG", self.path("foreread.toml"));
         command
             .current_dir(self.directory.path())
             .stdin(Stdio::null());

@@ -29,7 +29,7 @@ impl<'a> Boot<'a> {
         let reached = world.path("reached");
         // An earlier boot may have made it.
         let _ = fs::remove_file(&reached);
-        let mut serve = world.foreread(&["boot", "serve", "--json", "--quiet", "0", "--reached"]);
+        let mut serve = world.foreread(&["boot", "serve", "--json", "--idle", "0", "--reached"]);
         serve.arg(&reached).arg("--lock").arg(world.path("lock"));
         Self {
             world,

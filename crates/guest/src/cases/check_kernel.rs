@@ -27,7 +27,7 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     let script = format!(
         "{PREPARE}
 for way in {ways}; do
-    ./foreread check-kernel --by $way --programs {programs} --seed {seed} --json \\
+    ./foreread check-kernel --method $way --count {programs} --seed {seed} --json \\
         >/run/out/$way.json 2>/run/out/$way.said
     cat /run/out/$way.said
 done

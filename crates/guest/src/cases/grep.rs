@@ -24,10 +24,10 @@ drop_caches; point alone; grep -rq {ABSENT_PATTERN} /mnt/data/tree; point alone-
 for run in 1 2 3; do
     drop_caches
     point run$run
-    ./foreread run --json /run/out/run$run.json -- grep -rq {ABSENT_PATTERN} /mnt/data/tree
+    ./foreread run --json --output /run/out/run$run.json -- grep -rq {ABSENT_PATTERN} /mnt/data/tree
     point run$run-end
 done
-./foreread show --json --program grep -rq {ABSENT_PATTERN} /mnt/data/tree >/run/out/profile.json
+./foreread show --json -- grep -rq {ABSENT_PATTERN} /mnt/data/tree >/run/out/profile.json
 "
     );
     let outcome = context

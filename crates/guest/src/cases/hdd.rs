@@ -52,7 +52,7 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
         context,
         kernel,
         "measure alone env
-measure record ./foreread run --json /run/out/record.json --
+measure record ./foreread run --json --output /run/out/record.json --
 measure replay ./foreread run --
 without_profiles
 measure watch ./foreread watch --
@@ -122,7 +122,7 @@ measure watch ./foreread watch --
 const MORE_PAIRS: &str = "for pair in 2 3; do
     measure alone-$pair env
     without_profiles
-    measure record-$pair ./foreread run --json /run/out/record-$pair.json --
+    measure record-$pair ./foreread run --json --output /run/out/record-$pair.json --
 done
 ";
 

@@ -128,7 +128,7 @@ fn memory(context: &Context) -> Result<Row, MeasureError> {
         format.name
     ));
     let mut child = Command::new(&context.foreread)
-        .args(["trace", "convert", "-", "/dev/null", "--to", "frt"])
+        .args(["trace", "convert", "-", "/dev/null", "--to-format", "frt"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

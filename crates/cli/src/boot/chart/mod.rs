@@ -65,7 +65,7 @@ fn ask_for_next(state: &StateDirectory) -> Result<ExitCode> {
         bail!("no boot is recorded here; `foreread boot enable` comes first");
     }
     state.want_trace()?;
-    output::note("the next boot is traced; `foreread boot chart` draws it then");
+    output::report("the next boot is traced; `foreread boot chart` draws it then");
     Ok(ExitCode::SUCCESS)
 }
 

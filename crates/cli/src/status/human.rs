@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state of a machine as text: what is on, and the command that tells more or turns it on.
+
+use foreread_boot::Verdict;
+
+use super::{Boot, Machine, Passes, Profiles};
+use crate::apply::{StatusReport, human};
+use crate::output::{counted, time};
+use crate::text::{date, printable};
+use crate::watch::service::Running;
+
+/// Columns of the names of the parts.
+const NAME_COLUMNS: usize = 10;
+
+pub fn of(machine: Option<&Machine>, read_ahead: &StatusReport) -> String {
+    let machine = machine.map_or_else(String::new, |machine| lines(machine) + "\n");
+    machine + &human::status(read_ahead)
+}
+
+fn lines(machine: &Machine) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, state: String| {
+        text += &format!("{name:NAME_COLUMNS$} {}\n", printable(&state));
+    };
+    line(
+        "watch",
+        part(&machine.watcher, |running| watcher(running.as_ref())),
+    );
+    line("profiles", part(&machine.profiles, profiles));
+    line("boot", part(&machine.boot, boot));
+    line("layout", part(&machine.passes, passes));
+    text
+}
+
+fn part<T>(read: &Result<T, String>, said: impl FnOnce(&T) -> String) -> String {
+    match read {
+        Ok(part) => said(part),
+        Err(why) => format!("unknown: {why}"),
+    }
+}
+
+fn watcher(running: Option<&Running>) -> String {
+    match running {
+        None => "off; `sudo systemctl enable --now foreread-watch` watches the machine".to_owned(),
+        Some(running) => format!(
+            "on: process {} since {}",
+            running.pid,
+            date(running.since_unix_s)
+        ),
+    }
+}
+
+fn profiles(profiles: &Profiles) -> String {
+    if profiles.stored == 0 {
+        return "none; `sudo foreread run -- COMMAND` records one".to_owned();
+    }
+    let unreadable = match profiles.unreadable {
+        0 => String::new(),
+        number => format!(", {number} unreadable"),
+    };
+    format!(
+        "{}, replay on for {}{unreadable}; `foreread profiles list`",
+        counted(profiles.stored, "profile", "profiles"),
+        profiles.replayed,
+    )
+}
+
+fn boot(boot: &Boot) -> String {
+    if !boot.is_enabled {
+        return "off; `sudo foreread boot enable` records the next boot".to_owned();
+    }
+    let saved_ns = boot.worth.saved_ns().unwrap_or(0).unsigned_abs();
+    let worth = match boot.worth.verdict {
+        Verdict::TooFew => "too few boots to judge".to_owned(),
+        Verdict::Gains => format!("a replay saves {}", time(saved_ns)),
+        Verdict::Unclear => "not clear yet whether a replay helps".to_owned(),
+        Verdict::NoGain => "replays are off, they don't help".to_owned(),
+    };
+    format!("on: {worth}; `foreread boot status`")
+}
+
+fn passes(passes: &Passes) -> String {
+    match (passes.finished, passes.stopped) {
+        (0, 0) => "nothing was moved".to_owned(),
+        (finished, 0) => format!(
+            "{} of files; `foreread layout status`",
+            counted(finished, "move", "moves")
+        ),
+        (_, stopped) => format!(
+            "{} stopped in the middle; `sudo foreread layout resume` goes on",
+            counted(stopped, "move was", "moves were")
+        ),
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state of a machine for programs: `foreread.status/2`.
+
+use foreread_boot::Verdict;
+use serde::Serialize;
+
+use super::Machine;
+use crate::apply::StatusReport;
+use crate::apply::json::StatusJson;
+
+/// The document. The parts of the machine are null where devices, their history, or another system
+/// were asked for.
+#[derive(Serialize)]
+pub struct Document<'a> {
+    schema: &'static str,
+    watch: Option<Part<WatchDocument>>,
+    profiles: Option<Part<ProfilesDocument<'a>>>,
+    boot: Option<Part<BootDocument>>,
+    layout: Option<Part<LayoutDocument>>,
+    #[serde(flatten)]
+    read_ahead: StatusJson<'a>,
+}
+
+/// A part that was read, or why it was not.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Part<T> {
+    Read(T),
+    Unknown {
+        /// Why it isn't known.
+        unknown: String,
+    },
+}
+
+#[derive(Serialize)]
+struct WatchDocument {
+    running: bool,
+    pid: Option<u32>,
+    since_unix_s: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct ProfilesDocument<'a> {
+    directory: &'a str,
+    stored: u64,
+    /// Those that the next run replays.
+    replayed: u64,
+    unreadable: u64,
+}
+
+#[derive(Serialize)]
+struct BootDocument {
+    enabled: bool,
+    verdict: Verdict,
+    saved_ns: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct LayoutDocument {
+    finished_passes: u64,
+    stopped_passes: u64,
+}
+
+pub fn document<'a>(machine: Option<&'a Machine>, read_ahead: &'a StatusReport) -> Document<'a> {
+    Document {
+        schema: "foreread.status/2",
+        watch: machine.map(|machine| {
+            part(&machine.watcher, |running| WatchDocument {
+                running: running.is_some(),
+                pid: running.as_ref().map(|running| running.pid),
+                since_unix_s: running.as_ref().map(|running| running.since_unix_s),
+            })
+        }),
+        profiles: machine.map(|machine| {
+            part(&machine.profiles, |profiles| ProfilesDocument {
+                directory: &profiles.directory,
+                stored: profiles.stored,
+                replayed: profiles.replayed,
+                unreadable: profiles.unreadable,
+            })
+        }),
+        boot: machine.map(|machine| {
+            part(&machine.boot, |boot| BootDocument {
+                enabled: boot.is_enabled,
+                verdict: boot.worth.verdict,
+                saved_ns: boot.worth.saved_ns(),
+            })
+        }),
+        layout: machine.map(|machine| {
+            part(&machine.passes, |passes| LayoutDocument {
+                finished_passes: passes.finished,
+                stopped_passes: passes.stopped,
+            })
+        }),
+        read_ahead: StatusJson::of(read_ahead),
+    }
+}
+
+fn part<'a, T, D>(read: &'a Result<T, String>, of: impl FnOnce(&'a T) -> D) -> Part<D> {
+    match read {
+        Ok(read) => Part::Read(of(read)),
+        Err(why) => Part::Unknown {
+            unknown: why.clone(),
+        },
+    }
+}

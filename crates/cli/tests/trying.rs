@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread try`: a command with cold files, alone and with a replay.
+
+mod common;
+
+use std::fs;
+
+use common::{World, assert_fails_in_one_line, can_record, stderr, stdout};
+use serde_json::Value;
+
+#[test]
+fn a_command_is_measured_in_turn_and_judged() {
+    if !can_record() {
+        return;
+    }
+    let world = World::new();
+    let tree = world.tree(20, 5000);
+    let tree = tree.to_str().expect("text");
+    let ran = world.path("ran");
+    let script = format!("echo x >>{}; cat {tree}/*/*; echo y >&2", ran.display());
+    let words = ["try", "--runs", "3", "--json", "--", "sh", "-c", &script];
+    let output = world.output(&words);
+    assert!(
+        matches!(output.status.code(), Some(0 | 1)),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(stderr(&output), "");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    assert_eq!(document["schema"], "foreread.try/1");
+    let rounds = document["rounds"].as_array().expect("a list");
+    assert_eq!(rounds.len(), 3);
+    for round in rounds {
+        assert!(round["alone_ns"].as_u64() > Some(0), "{document}");
+        assert!(round["with_ns"].as_u64() > Some(0), "{document}");
+    }
+    // Recorded once, and twice a round.
+    assert_eq!(fs::read_to_string(&ran).expect("a file").lines().count(), 7);
+    // Nothing is kept.
+    assert_eq!(world.profiles().len(), 0);
+    let said = stdout(&world.output(&["try", "--runs", "3", "--", "true"]));
+    assert!(
+        said.contains("alone") && said.contains("with a replay"),
+        "{said}"
+    );
+    assert!(said.contains("orth it"), "{said}");
+}
+
+#[test]
+fn a_command_that_fails_is_not_tried_again_and_again() {
+    if !can_record() {
+        return;
+    }
+    let world = World::new();
+    let words = ["sh", "-c", "echo x >>ran; exit 3"];
+    let output = world.output(&[&["try", "--"][..], &words].concat());
+    assert_fails_in_one_line(&output, "a failing command");
+    assert!(
+        stderr(&output).contains("--ignore-failure"),
+        "{}",
+        stderr(&output)
+    );
+    let ran = fs::read_to_string(world.path("ran")).expect("a file");
+    assert_eq!(ran.lines().count(), 1);
+    let ignoring = [&["try", "-i", "--runs", "3", "--"][..], &words].concat();
+    let output = world.output(&ignoring);
+    assert!(
+        matches!(output.status.code(), Some(0 | 1)),
+        "{}",
+        stderr(&output)
+    );
+    let missing = world.output(&["try", "--", "no-such-command-here"]);
+    assert_eq!(missing.status.code(), Some(2), "{}", stderr(&missing));
+    for wrong in [
+        &["try"][..],
+        &["try", "true"],
+        &["try", "--runs", "2", "--", "true"],
+    ] {
+        assert_eq!(world.output(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
