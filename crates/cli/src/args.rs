@@ -16,6 +16,7 @@ use crate::explain::args::ExplainArguments;
 use crate::layout::args::LayoutArguments;
 use crate::package::args::PackageArguments;
 use crate::probe::args::ProbeArguments;
+use crate::report::args::ReportArguments;
 use crate::stat::args::StatArguments;
 use crate::text;
 use crate::trace::args::{InputArguments, TraceArguments};
@@ -80,6 +81,8 @@ pub enum Verb {
     Analyze(AnalyzeArguments),
     /// Check that this kernel reads ahead as the simulator's model of it does.
     CheckKernel(CheckKernelArguments),
+    /// Write a page of this machine, or of the runs of one program.
+    Report(ReportArguments),
     /// Check what this machine allows and lacks, with the remedy.
     Doctor(DoctorArguments),
     /// Show what Foreread is worth, on a modelled disk: three programs, with and without it.

@@ -23,6 +23,7 @@ mod package;
 mod picture;
 mod probe;
 mod probing;
+mod report;
 mod run;
 mod runs;
 mod script;
@@ -104,6 +105,7 @@ fn run(verb: &Verb) -> Result<ExitCode> {
         Verb::Apply(arguments) => apply::apply(arguments),
         Verb::Status(arguments) => apply::status(arguments),
         Verb::Rollback(arguments) => apply::rollback(arguments),
+        Verb::Report(arguments) => report::report(arguments),
         Verb::Doctor(arguments) => doctor::doctor(arguments),
         Verb::Demo(arguments) => demo::demo(arguments),
         Verb::Stat(arguments) => stat::stat(arguments),

@@ -2,8 +2,8 @@
 //! `foreread show`: what a profile holds, what it was worth, and why replay is on or off.
 
 mod human;
-mod json;
-mod list;
+pub mod json;
+pub mod list;
 mod words;
 
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ use crate::args::ShowArguments;
 use crate::store::{self, Key, Store};
 use crate::text;
 
-pub use words::{blind_spot_names, recorder};
+pub use words::{blind_spot_meanings, blind_spot_names, judgement, mode, recorder};
 
 /// `foreread show`.
 pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
@@ -39,14 +39,14 @@ pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
 }
 
 /// A profile, and the file that it's from.
-struct Shown {
-    path: PathBuf,
-    stored_bytes: u64,
-    profile: Profile,
+pub struct Shown {
+    pub path: PathBuf,
+    pub stored_bytes: u64,
+    pub profile: Profile,
 }
 
 impl Shown {
-    fn read(path: PathBuf) -> Result<Self> {
+    pub fn read(path: PathBuf) -> Result<Self> {
         let bytes =
             store::read_bytes(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let profile = decode(&bytes).with_context(|| path.display().to_string())?;
@@ -57,7 +57,7 @@ impl Shown {
         })
     }
 
-    fn count(&self, kind: NodeKind) -> u64 {
+    pub fn count(&self, kind: NodeKind) -> u64 {
         self.profile.of_kind(kind).count() as u64
     }
 }

@@ -6,9 +6,9 @@ pub mod args;
 mod change;
 mod human;
 mod journal_file;
-mod json;
+pub mod json;
 mod persist;
-mod report;
+pub mod report;
 mod rollback;
 mod status;
 mod udev;
@@ -26,7 +26,7 @@ use args::ApplyArguments;
 use change::{change, wish};
 use report::{ApplyReport, Done};
 pub use rollback::rollback;
-pub use status::status;
+pub use status::{look_at, status};
 
 pub fn apply(arguments: &ApplyArguments) -> Result<ExitCode> {
     if let Some(name) = &arguments.udev {

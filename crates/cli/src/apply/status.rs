@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `status`: what was changed, and what became of it.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -20,25 +21,9 @@ const EXIT_NOT_IN_FORCE: u8 = 1;
 
 pub fn status(arguments: &StatusArguments) -> Result<ExitCode> {
     let sysroot = &arguments.tree.sysroot;
-    let state = DeviceState::until_stop(sysroot);
-    let mut journal = journal_file::read(&state)?;
-    let mut knobs = SysfsKnobs::below(sysroot);
-    // In memory only: a look changes nothing, and another process may be at it just now.
-    recover(&mut journal, &mut knobs, now_unix_s());
+    let journal = read(sysroot)?;
     let is_meant = meant(arguments, &journal)?;
-    let mut open = Vec::new();
-    for entry in journal.open().filter(|entry| is_meant(entry)) {
-        let present = look(&mut knobs, entry.number)?;
-        let present = present.as_ref().map(|(identity, kib)| (identity, *kib));
-        open.push((entry.clone(), entry.standing(present)));
-    }
-    let closed = journal.closed().filter(|entry| is_meant(entry)).cloned();
-    let report = StatusReport {
-        open,
-        closed: arguments.history.then(|| closed.collect()),
-        rule: persist::look(sysroot)?,
-        rule_path: persist::path(sysroot),
-    };
+    let report = standing(sysroot, &journal, arguments.history, is_meant)?;
     if arguments.tree.json {
         text::print_json(&json::StatusJson::of(&report))?;
     } else {
@@ -49,6 +34,41 @@ pub fn status(arguments: &StatusArguments) -> Result<ExitCode> {
     Ok(match report.open.iter().all(in_force) {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(EXIT_NOT_IN_FORCE),
+    })
+}
+
+/// What is applied to the devices of the machine below `sysroot`, and what became of it.
+pub fn look_at(sysroot: &Path) -> Result<StatusReport> {
+    standing(sysroot, &read(sysroot)?, false, |_| true)
+}
+
+/// The journal, with what an interrupted change left put right.
+fn read(sysroot: &Path) -> Result<Journal> {
+    let mut journal = journal_file::read(&DeviceState::until_stop(sysroot))?;
+    // In memory only: a look changes nothing, and another process may be at it just now.
+    recover(&mut journal, &mut SysfsKnobs::below(sysroot), now_unix_s());
+    Ok(journal)
+}
+
+fn standing(
+    sysroot: &Path,
+    journal: &Journal,
+    with_closed: bool,
+    is_meant: impl Fn(&Entry) -> bool,
+) -> Result<StatusReport> {
+    let mut knobs = SysfsKnobs::below(sysroot);
+    let mut open = Vec::new();
+    for entry in journal.open().filter(|entry| is_meant(entry)) {
+        let present = look(&mut knobs, entry.number)?;
+        let present = present.as_ref().map(|(identity, kib)| (identity, *kib));
+        open.push((entry.clone(), entry.standing(present)));
+    }
+    let closed = journal.closed().filter(|entry| is_meant(entry)).cloned();
+    Ok(StatusReport {
+        open,
+        closed: with_closed.then(|| closed.collect()),
+        rule: persist::look(sysroot)?,
+        rule_path: persist::path(sysroot),
     })
 }
 

@@ -9,7 +9,7 @@ mod installed;
 mod items;
 mod serve;
 mod show;
-mod status;
+pub mod status;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
