@@ -138,7 +138,7 @@ pub fn grid_across(svg: &mut Svg, ticks: &[Tick], plot: (f64, f64)) {
 /// Numbers below a plot; those that would touch are left out.
 pub fn numbers_below(svg: &mut Svg, ticks: &[Tick], height: f64) {
     svg.begin("g", &[("class", &"ticks")]);
-    for tick in apart(ticks.to_vec(), |text| text_width(text, TEXT_PX)) {
+    for tick in apart(ticks, |text| text_width(text, TEXT_PX)) {
         label(svg, (tick.at, height + 18.0), "middle", "quiet", &tick.text);
     }
     svg.end();

@@ -253,7 +253,7 @@ fn devices(machine: &Machine) -> String {
         ("curve line-blue", "measured throughput, with its range"),
         ("line-green", "plateau"),
         ("line-orange", "set now"),
-        ("line-violet", "advised"),
+        ("advised line-violet", "advised"),
     ]);
     content += "<div class=\"cards\">\n";
     for (at, measured) in curves {
@@ -266,7 +266,7 @@ fn devices(machine: &Machine) -> String {
         marks.extend(
             advice
                 .advised_kib
-                .map(|kib| ("line-violet", kib, "advised")),
+                .map(|kib| ("advised line-violet", kib, "advised")),
         );
         let name = advice_words::name(device);
         let about = format!("Throughput of {name} by readahead size");
@@ -359,8 +359,10 @@ fn boots(machine: &Machine) -> String {
         .for_each(|line| content += &paragraph(line));
     let without_ns = boot.judged.without.map(|spread| spread.median_ns);
     if let Some(chart) = run_charts::boots(all, without_ns) {
-        content += &legend(&BOOTS_LEGEND);
-        content += &chart;
+        let legend = legend(&BOOTS_LEGEND);
+        content += &format!(
+            "<div class=\"cards\">\n<div class=\"card\">\n{chart}{legend}</div>\n</div>\n"
+        );
     }
     let columns = [
         Column::Short("boot"),
