@@ -22,6 +22,7 @@ use crate::named_profile::ProfileArguments;
 use crate::package::args::PackageArguments;
 use crate::probe::args::ProbeArguments;
 use crate::profiles::args::ProfilesArguments;
+use crate::report::args::ReportArguments;
 use crate::show::args::ShowArguments;
 use crate::stat::args::StatArguments;
 use crate::status::args::StatusArguments;
@@ -113,6 +114,8 @@ pub enum Verb {
     Status(StatusArguments),
     /// Show the defaults of options, and the file that sets each.
     Config(ConfigArguments),
+    /// Write a page of this machine, or of the runs of one program.
+    Report(ReportArguments),
     /// Check what this machine allows and lacks, with the remedy.
     Doctor(DoctorArguments),
     /// Show what Foreread is worth, on a modelled disk: three programs, with and without it.

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use foreread_bpf::Survey;
 use serde::Serialize;
 
 use crate::args::DoctorArguments;
@@ -22,7 +23,7 @@ const EXIT_LACKING: u8 = 1;
 
 /// How something stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Status {
+pub enum Status {
     /// It works.
     Ok,
     /// It doesn't, and run or replay are the worse for it.
@@ -32,7 +33,7 @@ enum Status {
 }
 
 impl Status {
-    const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Lacking => "lacking",
@@ -42,14 +43,14 @@ impl Status {
 }
 
 /// One thing that was looked at.
-struct Check {
+pub struct Check {
     /// For programs as well as for people.
-    name: String,
-    status: Status,
+    pub name: String,
+    pub status: Status,
     /// The finding, a sentence.
-    found: String,
+    pub found: String,
     /// Advice, if there is any.
-    remedy: Option<String>,
+    pub remedy: Option<String>,
 }
 
 impl Check {
@@ -85,8 +86,15 @@ impl Check {
     }
 }
 
-/// `foreread doctor`.
-pub fn doctor(arguments: &DoctorArguments) -> Result<ExitCode> {
+/// What this machine allows and lacks.
+pub struct Examined {
+    recorders: Recorders,
+    pub checks: Vec<Check>,
+    surveys: Vec<Survey>,
+}
+
+/// Tries what `run` and `replay` need. Programs are loaded into the kernel for a moment.
+pub fn examine() -> Examined {
     let recorders = Recorders::probe();
     let mut checks = vec![kernel::privileges(), kernel::version(), kernel::btf()];
     checks.extend(recorders.checks());
@@ -101,20 +109,48 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<ExitCode> {
     checks.extend(place::file_systems());
     checks.push(place::state_directory());
     checks.push(place::testbed());
-    let is_whole = checks.iter().all(|check| check.status != Status::Lacking);
-    if arguments.json {
-        text::print_json(&DoctorReport {
+    Examined {
+        recorders,
+        checks,
+        surveys,
+    }
+}
+
+impl Examined {
+    /// Whether nothing is lacking that `run` or `replay` needs.
+    pub fn is_whole(&self) -> bool {
+        self.lacking().next().is_none()
+    }
+
+    /// What is lacking.
+    pub fn lacking(&self) -> impl Iterator<Item = &Check> {
+        let checks = self.checks.iter();
+        checks.filter(|check| check.status == Status::Lacking)
+    }
+
+    /// The document of `foreread doctor --json`.
+    pub fn document(&self) -> DoctorReport<'_> {
+        DoctorReport {
             schema: "foreread.doctor/1",
-            works_fully: is_whole,
-            recorder: recorders.in_use(),
-            bpf_recorder_start_ns: recorders.bpf_start_ns(),
-            checks: checks.iter().map(CheckReport::of).collect(),
-            programs: surveys.iter().map(SurveyReport::of).collect(),
-        })?;
+            works_fully: self.is_whole(),
+            recorder: self.recorders.in_use(),
+            bpf_recorder_start_ns: self.recorders.bpf_start_ns(),
+            checks: self.checks.iter().map(CheckReport::of).collect(),
+            programs: self.surveys.iter().map(SurveyReport::of).collect(),
+        }
+    }
+}
+
+/// `foreread doctor`.
+pub fn doctor(arguments: &DoctorArguments) -> Result<ExitCode> {
+    let examined = examine();
+    let is_whole = examined.is_whole();
+    if arguments.json {
+        text::print_json(&examined.document())?;
     } else {
-        text::print(&human(&checks, &recorders, is_whole))?;
+        text::print(&human(&examined.checks, &examined.recorders, is_whole))?;
         if arguments.programs {
-            text::print(&programs::human(&surveys))?;
+            text::print(&programs::human(&examined.surveys))?;
         }
     }
     Ok(if is_whole {
@@ -159,7 +195,7 @@ fn human(checks: &[Check], recorders: &Recorders, is_whole: bool) -> String {
 
 /// Rights and features that this machine has and lacks: `foreread.doctor/1`.
 #[derive(Serialize)]
-struct DoctorReport<'a> {
+pub struct DoctorReport<'a> {
     schema: &'static str,
     /// Whether nothing that `run` or `replay` needs is lacking.
     works_fully: bool,

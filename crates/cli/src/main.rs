@@ -7,7 +7,6 @@ mod alone;
 mod analyze;
 mod apply;
 mod args;
-mod axes;
 mod boot;
 mod check_kernel;
 mod compare;
@@ -27,11 +26,12 @@ mod merge;
 mod named_profile;
 mod output;
 mod package;
+mod picture;
 mod planner_words;
-mod positions;
 mod probe;
 mod probing;
 mod profiles;
+mod report;
 mod run;
 mod runs;
 mod script;
@@ -41,7 +41,6 @@ mod socket;
 mod stat;
 mod status;
 mod store;
-mod svg;
 mod table;
 mod text;
 mod trace;
@@ -139,6 +138,7 @@ fn run(verb: &Verb) -> Result<ExitCode> {
         Verb::Status(arguments) => status::status(arguments),
         Verb::Rollback(arguments) => apply::rollback(arguments),
         Verb::Config(arguments) => config::config(arguments),
+        Verb::Report(arguments) => report::report(arguments),
         Verb::Doctor(arguments) => doctor::doctor(arguments),
         Verb::Demo(arguments) => demo::demo(arguments),
         Verb::Stat(arguments) => stat::stat(arguments),

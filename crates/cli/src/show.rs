@@ -3,8 +3,8 @@
 
 pub mod args;
 mod human;
-mod json;
-mod list;
+pub mod json;
+pub mod list;
 mod words;
 
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::text;
 
 use args::ShowArguments;
 pub use list::{last_run_unix_s, list};
-pub use words::{blind_spot_names, recorder};
+pub use words::{blind_spot_meanings, blind_spot_names, judgement, mode, recorder};
 
 /// `foreread show`.
 pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
@@ -36,14 +36,14 @@ pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
 }
 
 /// A profile, and the file that it's from.
-struct Shown {
-    path: PathBuf,
-    stored_bytes: u64,
-    profile: Profile,
+pub struct Shown {
+    pub path: PathBuf,
+    pub stored_bytes: u64,
+    pub profile: Profile,
 }
 
 impl Shown {
-    fn read(path: PathBuf) -> Result<Self> {
+    pub fn read(path: PathBuf) -> Result<Self> {
         let profile = store::read(&path)?;
         let stored_bytes = path.metadata().map_or(0, |metadata| metadata.len());
         Ok(Self {
@@ -53,7 +53,7 @@ impl Shown {
         })
     }
 
-    fn count(&self, kind: NodeKind) -> u64 {
+    pub fn count(&self, kind: NodeKind) -> u64 {
         self.profile.of_kind(kind).count() as u64
     }
 }

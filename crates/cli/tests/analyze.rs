@@ -60,7 +60,7 @@ fn the_picture_shows_the_hold() {
     // In the legend, and one bar.
     for class in ["waits", "held", "served"] {
         assert_eq!(
-            svg.matches(&format!("class=\"{class}\"")).count(),
+            svg.matches(&format!("class=\"{class} fill-")).count(),
             2,
             "{class}"
         );

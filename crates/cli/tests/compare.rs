@@ -5,9 +5,8 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Command;
 
-use common::{World, assert_fails_in_one_line, stderr, stdout};
+use common::{World, assert_fails_in_one_line, browser, stderr, stdout};
 use serde_json::Value;
 
 /// Two workloads: one where readahead is worth everything, one where it is worth nothing.
@@ -224,47 +223,17 @@ fn the_page_has_a_chart_for_each_workload_and_device_and_nothing_from_elsewhere(
 
 #[test]
 fn a_browser_lays_the_page_out_within_its_width() {
-    let browsers = ["chromium", "chromium-browser", "google-chrome"];
-    let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok();
-    let Some(browser) = browsers.into_iter().find(runs) else {
-        println!("skipped: no chromium here to lay the page out");
+    let Some(browser) = browser::find() else {
         return;
     };
     let world = world();
-    // This script of the test writes its findings into the title of the page.
-    let probe = "<script>addEventListener('load', () => {\
-                 const root = document.documentElement;\
-                 const text = [...document.querySelectorAll('figure svg')]\
-                 .filter(svg => svg.getBoundingClientRect().height > 50).length;\
-                 document.title = `wide ${root.scrollWidth <= root.clientWidth} charts ${text}`;\
-                 });</script></body>";
-    fs::write(
-        world.path("probe.html"),
-        page(&world).replace("</body>", probe),
-    )
-    .expect("a page");
-    for width in ["1200,900", "500,900"] {
-        let output = Command::new(browser)
-            .args([
-                "--headless=new",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--dump-dom",
-            ])
-            .arg(format!("--window-size={width}"))
-            .arg(format!(
-                "--user-data-dir={}",
-                world.path("browser").display()
-            ))
-            .arg(format!("file://{}", world.path("probe.html").display()))
-            .output()
-            .expect("it ran before");
-        let page = stdout(&output);
-        assert!(
-            page.contains("<title>wide true charts 4</title>"),
-            "{width}: {}",
-            stderr(&output)
-        );
+    let script = "(() => { const root = document.documentElement; \
+                  const charts = [...document.querySelectorAll('figure svg')] \
+                  .filter(svg => svg.getBoundingClientRect().height > 50).length; \
+                  return `wide ${root.scrollWidth <= root.clientWidth} charts ${charts}`; })()";
+    for width in [500, 1200] {
+        let found = browser::measured(browser, &world, &page(&world), width, script);
+        assert_eq!(found, "wide true charts 4", "{width}");
     }
 }
 

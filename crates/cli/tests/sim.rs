@@ -193,7 +193,18 @@ fn windows_are_drawn() {
     assert!(output.status.success(), "{}", stderr(&output));
     let svg = fs::read_to_string(world.path("out.svg")).expect("a picture");
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-    assert_eq!(svg.matches("<g>").count(), 4);
+    for run in ["linux on", "none on"] {
+        assert_eq!(svg.matches(run).count(), 2, "{run}");
+    }
+    for part in [
+        "used on time",
+        "used late",
+        "wasted",
+        "synchronous",
+        "asynchronous",
+    ] {
+        assert!(svg.contains(part), "{part}");
+    }
     assert!(svg.matches("<path").count() > 100);
 }
 

@@ -136,7 +136,8 @@ fn a_table_has_the_columns_asked_for_and_goes_where_the_command_does_not_print()
     if !can_follow(&world) {
         return;
     }
-    let arguments = "stat --by process --self -o process,fetched,held,request_size -- echo mine";
+    let arguments =
+        "stat --by process --self --columns process,fetched,held,request_size -- echo mine";
     let words: Vec<&str> = arguments.split(' ').collect();
     let output = world.output(&words);
     assert_eq!(stdout(&output), "mine\n");

@@ -97,7 +97,7 @@ fn record_says_what_it_needs() {
     );
     common::assert_fails_in_one_line(&output, "record");
     let text = stderr(&output);
-    assert!(text.contains("CAP_BPF") && text.contains("sudo"), "{text}");
+    assert!(text.contains("sudo foreread run --user"), "{text}");
 }
 
 #[test]

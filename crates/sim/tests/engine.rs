@@ -6,6 +6,7 @@
 use foreread_core::policy::{Access, Limits, Policy, Reason};
 use foreread_model::DiskParameters;
 use foreread_sim::block::{Elevator, PlugRules, QueueRules, Unplug};
+use foreread_sim::cache::Fate;
 use foreread_sim::engine::{
     FileSetup, Keep, Outcome, Pattern, Phase, ProgramSetup, Setup, Simulation, Through,
 };
@@ -164,6 +165,53 @@ fn every_page_is_in_one_place_at_every_instant() {
             assert_eq!(total.in_flight, 0, "{policy} {queue:?}");
             assert!(simulation.cache().resident_pages() <= 700);
             assert!(steps > 1000, "{policy} {queue:?}: {steps}");
+        }
+    }
+}
+
+/// The parts of windows are the pages of the accounts.
+#[test]
+fn what_became_of_windows_is_what_the_accounts_count() {
+    let keep = Keep {
+        windows: true,
+        ..Keep::default()
+    };
+    for queue in queues() {
+        for policy in Policy::ALL {
+            for memory_pages in [Some(700), None] {
+                let mut setup = setup(policy, 64, 4 * MIB, several());
+                setup.queue = queue.clone();
+                setup.memory_pages = memory_pages;
+                let outcome = Simulation::new(setup, keep).run();
+                assert_eq!(outcome.windows_dropped, 0);
+                let parts = || outcome.windows.iter().flat_map(|window| &window.parts);
+                let sum = |fate| {
+                    let pages = parts().filter(|part| part.fate == fate);
+                    pages
+                        .map(|part| part.pages.end - part.pages.start)
+                        .sum::<u64>()
+                };
+                let pages = &outcome.total.pages;
+                let unread = pages.resident_unused + pages.in_flight;
+                let counted = [pages.used_on_time, pages.used_late, pages.wasted, unread];
+                let fates = [Fate::OnTime, Fate::Late, Fate::Wasted, Fate::Unread];
+                assert_eq!(fates.map(sum), counted, "{policy} {memory_pages:?}");
+                let all: u64 = outcome.windows.iter().map(|window| window.pages).sum();
+                assert_eq!(all, pages.fetched);
+                let arrivals = outcome.windows.iter().flat_map(|window| &window.arrivals);
+                let arrived = arrivals.map(|arrival| arrival.pages.end - arrival.pages.start);
+                assert_eq!(arrived.sum::<u64>(), pages.fetched - pages.in_flight);
+                for window in &outcome.windows {
+                    let mut at = window.start;
+                    for part in &window.parts {
+                        assert_eq!(part.pages.start, at, "{window:?}");
+                        assert!(part.time_ns.is_none_or(|ns| ns >= window.time_ns));
+                        at = part.pages.end;
+                    }
+                    assert_eq!(at, window.start + window.pages, "{window:?}");
+                    assert!(window.program.is_some() && window.file < 16, "{window:?}");
+                }
+            }
         }
     }
 }

@@ -101,7 +101,7 @@ fn closing(shown: &[Shown<'_>], left_out: usize) -> String {
 
 /// Remarks below the table: conflicts, a measurement that isn't used, and sources that could not be
 /// read.
-fn remarks(device: &Device, advice: &Advice) -> Vec<String> {
+pub fn remarks(device: &Device, advice: &Advice) -> Vec<String> {
     let mut all: Vec<String> = advice.conflicts.iter().map(conflict).collect();
     all.extend(advice.uncertain_plateau.map(uncertain));
     if !device.unseen.is_empty() {
@@ -154,7 +154,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// Describes the device in a few words.
-fn what(device: &Device) -> String {
+pub fn what(device: &Device) -> String {
     let class = Class::of(device);
     let block = match &device.kind {
         DeviceKind::Mount(mount) => return mount.fs_type.clone(),

@@ -3,7 +3,7 @@
 
 pub mod args;
 pub mod human;
-mod json;
+pub mod json;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -4,24 +4,26 @@
 //! it back, in a third.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 
 use foreread_blocktrace::{Device, Request, SECTOR_BYTES};
 use foreread_core::grouped;
 use foreread_model::Extent;
 
 use super::{Analyzed, human};
-use crate::axes::{rounded, ticks};
-use crate::positions::Positions;
-use crate::svg::{Svg, group, label, rect};
+use crate::picture::axis::TimeAxis;
+use crate::picture::frame::{self, Entry, Mark, Span};
+use crate::picture::positions::Positions;
+use crate::picture::svg::{Svg, group, rect};
 
 const WIDTH: u32 = 960;
-const PLOT_WIDTH: f64 = 820.0;
-const PLOT_HEIGHT: f64 = 320.0;
-const LEFT: f64 = 120.0;
+const SPAN: Span = Span {
+    left: 120.0,
+    width: 816.0,
+};
+const PLOT: (f64, f64) = (SPAN.width, 320.0);
 /// Height above the first panel, and height of a panel with its axis labels.
 const TOP: f64 = 92.0;
-const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 78.0;
+const PANEL_HEIGHT: f64 = PLOT.1 + 78.0;
 /// Devices that are drawn; the rest is left out, since more panels are hard to read.
 const PANELS_MAX: usize = 8;
 /// Smallest size of a bar that is visible.
@@ -31,58 +33,22 @@ const BAR_HEIGHT_MIN: f64 = 3.0;
 const EDGE_HEIGHT_MIN: f64 = 8.0;
 
 const STYLE: &str = "
-.edged { stroke: #ffffff; stroke-width: 0.6 }
-.waits { fill: #9a6700 } .served { fill: #0969da } .held { fill: #cf222e }
-@media (prefers-color-scheme: dark) {
-.edged { stroke: #0d1117 }
-.waits { fill: #d29922 } .served { fill: #58a6ff } .held { fill: #ff7b72 }
-}
+.edged rect { stroke: #ffffff; stroke: var(--paper); stroke-width: 0.6 }
 ";
 
 /// The classes of bars, with what they stand for.
-const LEGEND: [(&str, &str); 3] = [
-    ("waits", "queued, not issued"),
-    ("held", "held back by a plug or the scheduler"),
-    ("served", "at the device"),
+const LEGEND: [Entry; 3] = [
+    (Mark::Fill, "waits fill-orange", "queued, not issued"),
+    (
+        Mark::Fill,
+        "held fill-vermilion",
+        "held back by a plug or the scheduler",
+    ),
+    (Mark::Fill, "served fill-blue", "at the device"),
 ];
-
-/// Time as it is drawn.
-struct Scale {
-    first_ns: u64,
-    span_ns: f64,
-    /// Unit of the labels on the time axis, in ns.
-    unit_ns: f64,
-    unit: &'static str,
-}
-
-impl Scale {
-    fn new(first_ns: u64, last_ns: u64) -> Self {
-        let span_ns = last_ns.saturating_sub(first_ns).max(1) as f64;
-        let (unit_ns, unit) = match span_ns {
-            span if span < 2e6 => (1e3, "us"),
-            span if span < 2e9 => (1e6, "ms"),
-            _ => (1e9, "seconds"),
-        };
-        Self {
-            first_ns,
-            // Room on the right, so that an end is seen as an end.
-            span_ns: span_ns * 1.02,
-            unit_ns,
-            unit,
-        }
-    }
-
-    fn x(&self, at_ns: u64) -> f64 {
-        let since_ns = at_ns.saturating_sub(self.first_ns) as f64;
-        (since_ns / self.span_ns).clamp(0.0, 1.0) * PLOT_WIDTH
-    }
-
-    fn ticks(&self) -> Vec<(f64, String)> {
-        let ticks = ticks(self.span_ns / self.unit_ns).into_iter();
-        let x = |value: f64| value * self.unit_ns / self.span_ns * PLOT_WIDTH;
-        ticks.map(|(value, text)| (x(value), text)).collect()
-    }
-}
+const WAITS: &str = LEGEND[0].1;
+const HELD: &str = LEGEND[1].1;
+const SERVED: &str = LEGEND[2].1;
 
 pub fn of(analyzed: &Analyzed) -> String {
     let report = &analyzed.report;
@@ -93,36 +59,23 @@ pub fn of(analyzed: &Analyzed) -> String {
     let panels = by_device.len().clamp(1, PANELS_MAX);
     let height = (TOP + panels as f64 * PANEL_HEIGHT) as u32;
     let title = format!("Requests of {}", analyzed.source);
-    let mut svg = Svg::new(WIDTH, height, &title, STYLE);
-    let size: [(&str, &dyn Display); 3] =
-        [("class", &"paper"), ("width", &WIDTH), ("height", &height)];
-    svg.empty("rect", &size);
-    label(&mut svg, (LEFT, 32.0), "start", "title", &title);
-    legend(&mut svg);
+    let mut svg = frame::titled(WIDTH, height, SPAN.left, &title, STYLE);
+    frame::legend(&mut svg, SPAN, 54.0, &LEGEND);
     // A request may have been issued before the first event.
     let first_ns = report.kept.iter().map(Request::begin_ns).min();
     let (first, last_ns) = report.span_ns.unwrap_or((0, 0));
-    let scale = Scale::new(first.min(first_ns.unwrap_or(first)), last_ns);
+    let times = TimeAxis::new(first.min(first_ns.unwrap_or(first)), last_ns, PLOT.0);
     for (index, (device, requests)) in by_device.iter().take(PANELS_MAX).enumerate() {
-        group(&mut svg, LEFT, TOP + index as f64 * PANEL_HEIGHT);
-        panel(&mut svg, *device, requests, &scale, analyzed);
+        group(&mut svg, SPAN.left, TOP + index as f64 * PANEL_HEIGHT);
+        panel(&mut svg, *device, requests, &times, analyzed);
         svg.end();
     }
     svg.finish()
 }
 
-fn legend(svg: &mut Svg) {
-    let mut x = LEFT;
-    for (class, words) in LEGEND {
-        rect(svg, class, (x, 46.0), (12.0, 12.0), None);
-        label(svg, (x + 18.0, 57.0), "start", "quiet", words);
-        x += 44.0 + words.len() as f64 * 7.0;
-    }
-}
-
-fn panel(svg: &mut Svg, device: Device, requests: &[&Request], scale: &Scale, all: &Analyzed) {
+fn panel(svg: &mut Svg, device: Device, requests: &[&Request], times: &TimeAxis, all: &Analyzed) {
     let extents: Vec<Extent> = requests.iter().map(|request| extent(request)).collect();
-    let positions = Positions::of(&extents, PLOT_HEIGHT, SECTOR_BYTES);
+    let positions = Positions::of(&extents, PLOT.1, SECTOR_BYTES);
     let drawn = grouped(requests.len() as u64);
     let name = match all.report.not_kept {
         0 => format!("device {device}: {drawn} requests"),
@@ -131,32 +84,20 @@ fn panel(svg: &mut Svg, device: Device, requests: &[&Request], scale: &Scale, al
             grouped(more)
         ),
     };
-    label(svg, (0.0, -9.0), "start", "name", &name);
+    frame::name(svg, (0.0, -9.0), PLOT.0, &name);
     for stretch in &positions.stretches {
-        let size = (PLOT_WIDTH, stretch.height);
+        let size = (PLOT.0, stretch.height);
         rect(svg, "plot", (0.0, stretch.top()), size, None);
     }
-    for (x, number) in scale.ticks() {
-        let line = format!("M{} 0V{PLOT_HEIGHT}", rounded(x));
-        svg.empty("path", &[("class", &"grid"), ("d", &line)]);
-        label(svg, (x, PLOT_HEIGHT + 18.0), "middle", "quiet", &number);
-    }
-    for (y, number) in positions.ticks() {
-        label(svg, (-7.0, y + 4.0), "end", "quiet", &number);
-    }
-    let unit = format!("{} since the beginning", scale.unit);
-    let place = (PLOT_WIDTH / 2.0, PLOT_HEIGHT + 38.0);
-    label(svg, place, "middle", "quiet", &unit);
-    let turn = format!("translate(-104 {}) rotate(-90)", PLOT_HEIGHT / 2.0);
-    let place: [(&str, &dyn Display); 3] = [
-        ("class", &"quiet"),
-        ("text-anchor", &"middle"),
-        ("transform", &turn),
-    ];
-    svg.line("text", &place, "sector; what isn't used is left out");
+    let ticks = times.ticks();
+    frame::grid_upright(svg, &ticks, PLOT.1);
+    let unit = format!("{} since the beginning", times.unit);
+    frame::axis_below(svg, &ticks, PLOT, &unit);
+    frame::numbers_left(svg, positions.ticks());
+    frame::name_left(svg, 104.0, PLOT.1, "sector; what isn't used is left out");
     let (_, last_ns) = all.report.span_ns.unwrap_or((0, 0));
     for request in requests {
-        bars(svg, request, scale, &positions, all.held_over_ns, last_ns);
+        bars(svg, request, times, &positions, all.held_over_ns, last_ns);
     }
 }
 
@@ -173,7 +114,7 @@ fn extent(request: &Request) -> Extent {
 fn bars(
     svg: &mut Svg,
     request: &Request,
-    scale: &Scale,
+    times: &TimeAxis,
     positions: &Positions,
     over_ns: u64,
     last_ns: u64,
@@ -183,14 +124,14 @@ fn bars(
     let height = (positions.y(extent.offset_bytes) - top).max(BAR_HEIGHT_MIN);
     let done_ns = request.completed_ns.unwrap_or(last_ns);
     let issued_ns = request.issued_ns.unwrap_or(done_ns);
-    let mut parts = vec![("waits", request.begin_ns(), issued_ns)];
+    let mut parts = vec![(WAITS, request.begin_ns(), issued_ns)];
     if let Some(hold) = request.held_by_plug(over_ns) {
-        parts.push(("held", hold.since_ns, hold.until_ns));
+        parts.push((HELD, hold.since_ns, hold.until_ns));
     }
     if let Some(wait) = request.held_by_scheduler(over_ns) {
-        parts.push(("held", wait.since_ns, wait.until_ns));
+        parts.push((HELD, wait.since_ns, wait.until_ns));
     }
-    parts.push(("served", issued_ns, done_ns));
+    parts.push((SERVED, issued_ns, done_ns));
     let class = match height >= EDGE_HEIGHT_MIN {
         true => "bars edged",
         false => "bars",
@@ -198,12 +139,41 @@ fn bars(
     svg.begin("g", &[("class", &class)]);
     svg.line("title", &[], &human::line(request, over_ns));
     for (class, from_ns, to_ns) in parts {
-        let (from, to) = (scale.x(from_ns), scale.x(to_ns));
+        let (from, to) = (times.at(from_ns), times.at(to_ns));
         // A step that took no time worth drawing would hide its neighbour.
-        if to - from >= 0.1 || class == "served" {
+        if to - from >= 0.1 || class == SERVED {
             let size = ((to - from).max(BAR_WIDTH_MIN), height);
             rect(svg, class, (from, top), size, None);
         }
     }
     svg.end();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use foreread_blocktrace::Options;
+
+    use super::*;
+    use crate::picture::check::{assert_labels_fit, assert_well_formed, texts};
+
+    #[test]
+    fn a_trace_is_drawn_with_its_legend_and_axes() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../tests/blktrace/plug-stalled.blkparse");
+        let options = Options {
+            kept: 100,
+            ..Options::default()
+        };
+        let mut analyzed = super::super::from_text(&path, options).expect("a trace");
+        analyzed.source = "<b>".repeat(90);
+        let svg = of(&analyzed);
+        assert!(assert_well_formed(&svg) > 30);
+        assert_labels_fit(&svg);
+        let texts = texts(&svg);
+        for (_, _, words) in LEGEND {
+            assert!(texts.iter().any(|text| text == words), "{words}");
+        }
+    }
 }

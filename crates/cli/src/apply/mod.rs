@@ -8,7 +8,7 @@ pub mod human;
 mod journal_file;
 pub mod json;
 mod persist;
-mod report;
+pub mod report;
 mod rollback;
 mod status;
 mod udev;

@@ -9,7 +9,7 @@ mod installed;
 mod items;
 mod serve;
 mod show;
-mod status;
+pub mod status;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,8 +21,6 @@ use foreread_profile::{PhaseKind, Profile};
 
 use args::{BootArguments, BootVerb};
 use installed::Installed;
-
-use crate::output;
 
 /// Where profile and history are kept, below the root of a system.
 const STATE: &str = "var/lib/foreread/boot";
@@ -65,9 +63,9 @@ pub fn recorded(root: &Path) -> Result<Profile> {
 }
 
 /// Whether boots are replayed on the system with this root, and the history of its boots.
-pub fn standing(root: &Path) -> Result<(bool, History)> {
+pub fn standing(root: &Path, note: &mut dyn FnMut(&str)) -> Result<(bool, History)> {
     let is_enabled = Installed::read(Path::new("/"), &state_path(root))?.is_some();
-    Ok((is_enabled, state_of(root).history(&mut output::note)))
+    Ok((is_enabled, state_of(root).history(note)))
 }
 
 /// The name of a part of a boot, as it is shown.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread boot status`: what earlier boots were given, and what that was worth.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -18,10 +19,10 @@ const LISTED: usize = 16;
 
 /// `foreread.boot.status/1`. Times are from the start of init to the target.
 #[derive(Serialize)]
-struct StatusJson<'a> {
+pub struct StatusJson<'a> {
     schema: &'static str,
     enabled: bool,
-    profile: ProfileJson,
+    profile: &'a ProfileJson,
     verdict: Verdict,
     with: Option<Spread>,
     without: Option<Spread>,
@@ -31,18 +32,40 @@ struct StatusJson<'a> {
     boots: &'a [Boot],
 }
 
+/// The profile of the boot.
 #[derive(Serialize)]
-struct ProfileJson {
+pub struct ProfileJson {
     /// Why there is none that can be used; null if there is.
-    lacking: Option<String>,
-    paths: usize,
-    pages: u64,
-    units: usize,
+    pub lacking: Option<String>,
+    pub paths: usize,
+    pub pages: u64,
+    pub units: usize,
+}
+
+/// How replays of the boot stand.
+pub struct BootState {
+    pub is_enabled: bool,
+    pub profile: ProfileJson,
+    pub judged: Worth,
+    pub history: History,
 }
 
 pub fn status(arguments: &StatusArguments) -> Result<ExitCode> {
-    let root = &arguments.root;
-    let (is_enabled, history) = standing(root)?;
+    let found = gather(&arguments.root, &mut output::note)?;
+    if arguments.json {
+        text::print_json(&document(&found))?;
+    } else {
+        text::print(&human(&found))?;
+    }
+    Ok(match found.is_enabled {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(EXIT_NOT_ENABLED),
+    })
+}
+
+/// How replays of the boot stand on the system with this root.
+pub fn gather(root: &Path, note: &mut dyn FnMut(&str)) -> Result<BootState> {
+    let (is_enabled, history) = standing(root, note)?;
     let (profile, stored) = state_of(root).profile();
     let judged = worth(&history);
     let lacking = match stored {
@@ -58,39 +81,34 @@ pub fn status(arguments: &StatusArguments) -> Result<ExitCode> {
             .map_or(0, foreread_profile::Profile::total_pages),
         units: profile.as_ref().map_or(0, |profile| profile.units.len()),
     };
-    if arguments.json {
-        text::print_json(&document(is_enabled, profile, &judged, &history))?;
-    } else {
-        text::print(&human(is_enabled, &profile, &judged, &history))?;
-    }
-    Ok(match is_enabled {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(EXIT_NOT_ENABLED),
+    Ok(BootState {
+        is_enabled,
+        profile,
+        judged,
+        history,
     })
 }
 
-fn document<'a>(
-    enabled: bool,
-    profile: ProfileJson,
-    judged: &Worth,
-    history: &'a History,
-) -> StatusJson<'a> {
+/// The document of `foreread boot status --json`.
+pub fn document(found: &BootState) -> StatusJson<'_> {
+    let judged = &found.judged;
     StatusJson {
         schema: "foreread.boot.status/1",
-        enabled,
-        profile,
+        enabled: found.is_enabled,
+        profile: &found.profile,
         verdict: judged.verdict,
         with: judged.with,
         without: judged.without,
         saved_ns: judged.saved_ns(),
         faster_pairs_permille: judged.faster_pairs_permille,
         stall_permille: judged.stall_permille,
-        boots: history.boots(),
+        boots: found.history.boots(),
     }
 }
 
-fn human(is_enabled: bool, profile: &ProfileJson, judged: &Worth, history: &History) -> String {
-    let mut said = String::from(match is_enabled {
+fn human(found: &BootState) -> String {
+    let profile = &found.profile;
+    let mut said = String::from(match found.is_enabled {
         true => "Enabled.\n",
         false => "Not enabled; `foreread boot enable` does it.\n",
     });
@@ -103,11 +121,12 @@ fn human(is_enabled: bool, profile: &ProfileJson, judged: &Worth, history: &Hist
             output::counted(profile.units as u64, "unit", "units"),
         ),
     };
-    said += &verdict(judged);
-    said + &boots(history)
+    said += &verdict(&found.judged);
+    said + &boots(&found.history)
 }
 
-fn verdict(judged: &Worth) -> String {
+/// The times of boots with a replay and without, and what follows, a line each.
+pub fn verdict(judged: &Worth) -> String {
     let spread = |spread: Option<Spread>| match spread {
         None => "none yet".to_owned(),
         Some(spread) => format!(
@@ -148,6 +167,17 @@ fn verdict(judged: &Worth) -> String {
     format!("{times}{what}\n")
 }
 
+/// What was done beside a boot, in words.
+pub const fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Idle => "left alone",
+        Mode::Plain => "timed",
+        Mode::Recorded => "recorded",
+        Mode::Replayed => "replayed",
+        Mode::Refreshed => "refreshed",
+    }
+}
+
 fn boots(history: &History) -> String {
     if history.boots().is_empty() {
         return String::new();
@@ -157,14 +187,7 @@ fn boots(history: &History) -> String {
         let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), output::time);
         rows.add_row(vec![
             text::date(boot.started_unix_s),
-            match boot.mode {
-                Mode::Idle => "left alone",
-                Mode::Plain => "timed",
-                Mode::Recorded => "recorded",
-                Mode::Replayed => "replayed",
-                Mode::Refreshed => "refreshed",
-            }
-            .to_owned(),
+            mode(boot.mode).to_owned(),
             time(boot.measured.map(|measured| measured.target_ns)),
             time(boot.measured.and_then(|measured| measured.stall_ns)),
             match (boot.measured, boot.untypical) {

@@ -2,37 +2,36 @@
 //! The disk's requests over position and time: the kernel alone beside the replay.
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 
 use foreread_core::grouped;
 use foreread_measure::cold::Start;
 use foreread_model::Extent;
 use foreread_testbed::TraceEntry;
 
-use crate::axes::{rounded, ticks};
-use crate::positions::Positions;
-use crate::svg::Svg;
+use crate::picture::axis::{TimeAxis, rounded};
+use crate::picture::frame::{self, Entry, Mark, Span};
+use crate::picture::positions::Positions;
+use crate::picture::svg::{Svg, group, label, rect};
 
 /// Unit of positions on the disk, in bytes.
 const MIB: u64 = 1 << 20;
 
 /// The picture's size, and that of what is drawn into each panel.
 const WIDTH: u32 = 960;
-const HEIGHT: u32 = 490;
-const PLOT: Plot = Plot {
-    width: 400.0,
-    height: 340.0,
-};
-const PLOT_TOP: f64 = 86.0;
-const PLOT_LEFT: [f64; 2] = [72.0, 532.0];
-
-/// Where the second start is drawn once more, stretched, if it is short beside the first.
-const INSET: Plot = Plot {
-    width: 300.0,
-    height: PLOT.height,
+const HEIGHT: u32 = 520;
+const PLOT: (f64, f64) = (400.0, 340.0);
+const PLOT_TOP: f64 = 118.0;
+const PLOT_LEFT: [f64; 2] = [80.0, 540.0];
+const SPAN: Span = Span {
+    left: PLOT_LEFT[0],
+    width: 860.0,
 };
 
-const INSET_LEFT: f64 = PLOT.width - INSET.width;
+/// Width of the second start where it is drawn once more, stretched, if it is short beside the
+/// first.
+const INSET_WIDTH: f64 = 300.0;
+const INSET_LEFT: f64 = PLOT.0 - INSET_WIDTH;
 const INSET_MARGIN: f64 = 18.0;
 
 /// The stretched drawing is added if one start takes less than this share of the other's time.
@@ -43,13 +42,11 @@ const INSET_BELOW: f64 = 0.2;
 const SPOT: f64 = 1.0;
 
 const STYLE: &str = "
-.requests { stroke: #cf222e; fill: none; stroke-width: 1.4 }
-.replay .requests { stroke: #0969da }
-.end { stroke: #59636e; stroke-dasharray: 4 3; fill: none }
-@media (prefers-color-scheme: dark) {
-.requests { stroke: #ff7b72 } .replay .requests { stroke: #58a6ff } .end { stroke: #9198a1 }
-}
+.requests { stroke-width: 1.4 } .end { stroke-dasharray: 4 3 }
 ";
+
+/// The class of the requests of each start.
+const REQUESTS: [&str; 2] = ["requests line-vermilion", "requests line-blue"];
 
 /// One side: a start with its requests.
 pub struct Panel<'a> {
@@ -62,33 +59,41 @@ pub struct Panel<'a> {
 pub fn picture(title: &str, panels: &[Panel; 2]) -> String {
     let reads = panels.iter().flat_map(|panel| &panel.start.trace);
     let extents: Vec<Extent> = reads.map(extent).collect();
-    let positions = Positions::of(&extents, PLOT.height, MIB);
+    let positions = Positions::of(&extents, PLOT.1, MIB);
     let longest_ns = panels.iter().map(|panel| panel.start.wall_ns).max();
-    let scale = Scale::new(longest_ns.unwrap_or(0), PLOT);
-    let mut svg = Svg::new(WIDTH, HEIGHT, title, STYLE);
-    let size: [(&str, &dyn Display); 3] =
-        [("class", &"paper"), ("width", &WIDTH), ("height", &HEIGHT)];
-    svg.empty("rect", &size);
-    let place: [(&str, &dyn Display); 3] = [("class", &"title"), ("x", &PLOT_LEFT[0]), ("y", &32)];
-    svg.line("text", &place, title);
+    let longest_ns = longest_ns.unwrap_or(0).max(1);
+    let times = TimeAxis::new(0, longest_ns, PLOT.0);
+    let mut svg = frame::titled(WIDTH, HEIGHT, SPAN.left, title, STYLE);
+    let legend: [Entry; 3] = [
+        (Mark::Line, REQUESTS[0], panels[0].name),
+        (Mark::Line, REQUESTS[1], panels[1].name),
+        (Mark::Line, "end line-quiet", "the program has ended"),
+    ];
+    frame::legend(&mut svg, SPAN, 56.0, &legend);
     for (index, panel) in panels.iter().enumerate() {
-        let class = if index == 0 { "kernel" } else { "replay" };
-        begin_at(&mut svg, class, PLOT_LEFT[index], PLOT_TOP);
+        group(&mut svg, PLOT_LEFT[index], PLOT_TOP);
         name(&mut svg, panel);
-        draw(&mut svg, panel.start, &scale, &positions);
-        let share = panel.start.wall_ns as f64 / scale.time_ns;
-        let stretched = index == 1 && share < INSET_BELOW && !panel.start.trace.is_empty();
-        let free = if stretched {
-            INSET_LEFT - INSET_MARGIN
-        } else {
-            PLOT.width
+        let side = Side {
+            start: panel.start,
+            class: REQUESTS[index],
+            positions: &positions,
         };
-        axes(&mut svg, &scale, &positions, free);
+        side.draw(&mut svg, &times, PLOT.0);
+        let share = panel.start.wall_ns as f64 / longest_ns as f64;
+        let stretched = index == 1 && share < INSET_BELOW && !panel.start.trace.is_empty();
+        let mut ticks = times.ticks();
+        if stretched {
+            ticks.retain(|tick| tick.at <= INSET_LEFT - INSET_MARGIN);
+        }
+        let unit = format!("{} since the start", times.unit);
+        frame::axis_below(&mut svg, &ticks, PLOT, &unit);
+        frame::numbers_left(&mut svg, positions.ticks());
         if index == 0 {
-            position_name(&mut svg);
+            let what = "position on the disk, MiB; what isn't read is left out";
+            frame::name_left(&mut svg, 60.0, PLOT.1, what);
         }
         if stretched {
-            inset(&mut svg, panel.start, &positions);
+            side.inset(&mut svg);
         }
         svg.end();
     }
@@ -102,14 +107,8 @@ fn extent(read: &TraceEntry) -> Extent {
     }
 }
 
-fn begin_at(svg: &mut Svg, class: &str, x: f64, y: f64) {
-    let translate = format!("translate({x} {y})");
-    svg.begin("g", &[("class", &class), ("transform", &translate)]);
-}
-
 fn name(svg: &mut Svg, panel: &Panel) {
-    let place: [(&str, &dyn Display); 3] = [("class", &"name"), ("x", &0), ("y", &-26)];
-    svg.line("text", &place, panel.name);
+    frame::name(svg, (0.0, -26.0), PLOT.0, panel.name);
     let seeks = match panel.start.disk.seeks {
         0 => String::new(),
         seeks => format!("{} seeks, ", grouped(seeks)),
@@ -119,140 +118,48 @@ fn name(svg: &mut Svg, panel: &Panel) {
         grouped(panel.start.disk.requests),
         panel.start.wall_ns as f64 / 1e9
     );
-    let place: [(&str, &dyn Display); 3] = [("class", &"quiet"), ("x", &0), ("y", &-9)];
-    svg.line("text", &place, &what);
+    frame::note(svg, (0.0, -9.0), PLOT.0, &what);
 }
 
-/// The requests over their background, and where the program ended.
-fn draw(svg: &mut Svg, start: &Start, scale: &Scale, positions: &Positions) {
-    for stretch in &positions.stretches {
-        let height = rounded(stretch.height);
-        let top = rounded(stretch.top());
-        let place: [(&str, &dyn Display); 4] = [
-            ("class", &"plot"),
-            ("y", &top),
-            ("width", &scale.plot.width),
-            ("height", &height),
-        ];
-        svg.empty("rect", &place);
-    }
-    let lines: String = scale
-        .ticks()
-        .iter()
-        .map(|(x, _)| format!("M{} 0V{}", rounded(*x), scale.plot.height))
-        .collect();
-    svg.empty("path", &[("class", &"grid"), ("d", &lines)]);
-    let spots = spots(start, scale, positions);
-    svg.empty("path", &[("class", &"requests"), ("d", &spots)]);
-    let end = rounded(scale.x(start.wall_ns));
-    let line = format!("M{end} 0V{}", scale.plot.height);
-    svg.empty("path", &[("class", &"end"), ("d", &line)]);
+/// A start as it is drawn.
+struct Side<'a> {
+    start: &'a Start,
+    class: &'a str,
+    positions: &'a Positions,
 }
 
-/// The numbers at both axes; those of time as far as `free`.
-fn axes(svg: &mut Svg, scale: &Scale, positions: &Positions, free: f64) {
-    time_numbers(svg, scale, free);
-    for (y, text) in positions.ticks() {
-        label(svg, -7.0, y + 4.0, "end", &text);
-    }
-    let below = PLOT.height + 40.0;
-    label(
-        svg,
-        PLOT.width / 2.0,
-        below,
-        "middle",
-        "seconds since the start",
-    );
-}
-
-fn time_numbers(svg: &mut Svg, scale: &Scale, free: f64) {
-    for (x, text) in scale.ticks() {
-        if x <= free {
-            label(svg, x, PLOT.height + 18.0, "middle", &text);
+impl Side<'_> {
+    /// The requests over their background, and where the program ended.
+    fn draw(&self, svg: &mut Svg, times: &TimeAxis, width: f64) {
+        for stretch in &self.positions.stretches {
+            let size = (width, stretch.height);
+            rect(svg, "plot", (0.0, stretch.top()), size, None);
         }
-    }
-}
-
-fn position_name(svg: &mut Svg) {
-    let turn = format!("translate(-52 {}) rotate(-90)", PLOT.height / 2.0);
-    let place: [(&str, &dyn Display); 3] = [
-        ("class", &"quiet"),
-        ("text-anchor", &"middle"),
-        ("transform", &turn),
-    ];
-    svg.line(
-        "text",
-        &place,
-        "position on the disk, MiB; what isn't read is left out",
-    );
-}
-
-/// The same start once more, over its own time.
-fn inset(svg: &mut Svg, start: &Start, positions: &Positions) {
-    let scale = Scale::new(start.wall_ns, INSET);
-    begin_at(svg, "inset", INSET_LEFT, 0.0);
-    let place: [(&str, &dyn Display); 5] = [
-        ("class", &"paper"),
-        ("x", &-INSET_MARGIN),
-        ("y", &-1),
-        ("width", &(INSET_MARGIN + INSET.width + 1.0)),
-        ("height", &(INSET.height + 2.0)),
-    ];
-    svg.empty("rect", &place);
-    draw(svg, start, &scale, positions);
-    time_numbers(svg, &scale, INSET.width);
-    label(svg, 8.0, 17.0, "start", "the same, stretched");
-    svg.end();
-}
-
-fn label(svg: &mut Svg, x: f64, y: f64, anchor: &str, text: &str) {
-    let (x, y) = (rounded(x), rounded(y));
-    let place: [(&str, &dyn Display); 4] = [
-        ("class", &"quiet"),
-        ("x", &x),
-        ("y", &y),
-        ("text-anchor", &anchor),
-    ];
-    svg.line("text", &place, text);
-}
-
-/// Size of a plot, in pixels.
-#[derive(Clone, Copy)]
-struct Plot {
-    width: f64,
-    height: f64,
-}
-
-/// The scale of time.
-struct Scale {
-    time_ns: f64,
-    plot: Plot,
-}
-
-impl Scale {
-    fn new(longest_ns: u64, plot: Plot) -> Self {
-        Self {
-            // Room on the right, so that the end is seen as an end.
-            time_ns: longest_ns.max(1) as f64 * 1.03,
-            plot,
-        }
+        frame::grid_upright(svg, &times.ticks(), PLOT.1);
+        let spots = spots(self.start, times, self.positions);
+        svg.empty("path", &[("class", &self.class), ("d", &spots)]);
+        let end = rounded(times.at(self.start.wall_ns));
+        let line = format!("M{end} 0V{}", PLOT.1);
+        svg.empty("path", &[("class", &"end line-quiet"), ("d", &line)]);
     }
 
-    fn x(&self, since_ns: u64) -> f64 {
-        (since_ns as f64 / self.time_ns).clamp(0.0, 1.0) * self.plot.width
-    }
-
-    fn ticks(&self) -> Vec<(f64, String)> {
-        let seconds = ticks(self.time_ns / 1e9).into_iter();
-        seconds
-            .map(|(value, text)| (value * 1e9 / self.time_ns * self.plot.width, text))
-            .collect()
+    /// The same start once more, over its own time.
+    fn inset(&self, svg: &mut Svg) {
+        let times = TimeAxis::new(0, self.start.wall_ns, INSET_WIDTH);
+        group(svg, INSET_LEFT, 0.0);
+        let size = (INSET_MARGIN + INSET_WIDTH + 1.0, PLOT.1 + 2.0);
+        rect(svg, "paper", (-INSET_MARGIN, -1.0), size, None);
+        self.draw(svg, &times, INSET_WIDTH);
+        frame::numbers_below(svg, &times.ticks(), PLOT.1);
+        let words = format!("the same, stretched, in {}", times.unit);
+        label(svg, (8.0, 17.0), "start", "quiet", &words);
+        svg.end();
     }
 }
 
 /// The requests as one path of short upright strokes, each at the time its request was done.
 /// Strokes that touch are one.
-fn spots(start: &Start, scale: &Scale, positions: &Positions) -> String {
+fn spots(start: &Start, times: &TimeAxis, positions: &Positions) -> String {
     let mut columns: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
     for read in &start.trace {
         // Requests after the end of the program are not its own.
@@ -263,7 +170,7 @@ fn spots(start: &Start, scale: &Scale, positions: &Positions) -> String {
         let top = positions.y(read.offset_bytes.saturating_add(read.length_bytes));
         let bottom = positions.y(read.offset_bytes);
         let spot = |value: f64| (value / SPOT).floor() as u32;
-        let column = columns.entry(spot(scale.x(since_ns))).or_default();
+        let column = columns.entry(spot(times.at(since_ns))).or_default();
         column.push((spot(top), spot(bottom) + 1));
     }
     let mut path = String::new();
@@ -292,7 +199,7 @@ fn joined(sorted: &[(u32, u32)]) -> Vec<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::svg::assert_well_formed;
+    use crate::picture::check::{assert_labels_fit, assert_well_formed};
 
     fn read(done_ns: u64, offset_bytes: u64, length_bytes: u64) -> TraceEntry {
         TraceEntry {
@@ -328,11 +235,13 @@ mod tests {
 
     /// Every stroke of every path of requests: column, top, length.
     fn strokes(svg: &str) -> Vec<Vec<(f64, f64, f64)>> {
-        let paths = svg.split("class=\"requests\" d=\"").skip(1);
+        // The first group is the legend.
+        let (_, panels) = svg.split_once("</g>").unwrap();
+        let paths = panels.split("class=\"requests line-").skip(1);
         let number = |text: &str| text.parse::<f64>().unwrap();
         paths
             .map(|path| {
-                let path = path.split('"').next().unwrap();
+                let path = path.split('"').nth(2).unwrap();
                 let strokes = path.split('M').skip(1);
                 strokes
                     .map(|stroke| {
@@ -357,15 +266,16 @@ mod tests {
         );
         let svg = drawn([&long, &short]);
         assert!(assert_well_formed(&svg) > 30);
+        assert_labels_fit(&svg);
         let paths = strokes(&svg);
         // The short one is there once more, stretched.
         assert_eq!(paths.len(), 3);
         assert!(paths[0].len() > 3_000, "{}", paths[0].len());
         assert_eq!([paths[1].len(), paths[2].len()], [1, 1], "{paths:?}");
         for (x, top, length) in paths.into_iter().flatten() {
-            assert!((0.0..=PLOT.width).contains(&x), "{x}");
+            assert!((0.0..=PLOT.0).contains(&x), "{x}");
             assert!(
-                top >= 0.0 && top + length <= PLOT.height + SPOT,
+                top >= 0.0 && top + length <= PLOT.1 + SPOT,
                 "{top} {length}"
             );
             assert!(length >= 1.0);
@@ -386,7 +296,7 @@ mod tests {
         let nothing = start(0, Vec::new());
         let svg = drawn([&nothing, &nothing]);
         assert_well_formed(&svg);
+        assert_labels_fit(&svg);
         assert_eq!(strokes(&svg), [vec![], vec![]]);
-        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 }

@@ -8,7 +8,7 @@ mod followed;
 mod left_alone;
 mod members;
 mod report;
-mod source;
+pub mod source;
 mod stream_story;
 mod streams;
 mod told_walk;

@@ -15,6 +15,13 @@ use crate::watch::{log_lines, service};
 /// Time limit for the answer. A running `watch` looks for queries every second.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Whether a `watch` of the machine runs.
+pub fn runs() -> bool {
+    let asked = UnixStream::connect(service::socket_path());
+    let is_none = |kind| matches!(kind, ErrorKind::NotFound | ErrorKind::ConnectionRefused);
+    !asked.is_err_and(|error| is_none(error.kind()))
+}
+
 /// Hands each line of the log to `take`; without one, each that a running `watch` tells.
 ///
 /// # Errors
@@ -60,28 +67,37 @@ pub fn each_line(log: Option<&Path>, mut take: impl FnMut(&Value) -> Result<()>)
 
 /// Advice if no `watch` runs: only what can work on this machine is advised.
 fn none_runs(root: &Path) -> String {
+    let none = "no `foreread watch` of the whole machine runs";
+    match start(root) {
+        Some(start) => {
+            format!("{none}; start one ({start}), or name the log of another one: --log LOG")
+        }
+        None => format!(
+            "{none}, and this kernel lets none start (foreread doctor says more); name the log of \
+             another one: --log LOG"
+        ),
+    }
+}
+
+/// The command that starts a `watch` of the machine; `None` where none can run.
+pub fn start(root: &Path) -> Option<&'static str> {
     const UNIT_DIRECTORIES: [&str; 4] = [
         "etc/systemd/system",
         "usr/local/lib/systemd/system",
         "usr/lib/systemd/system",
         "lib/systemd/system",
     ];
-    let none = "no `foreread watch` of the whole machine runs";
     // Without the kernel's own types no BPF program can be loaded that watches.
     if !root.join("sys/kernel/btf/vmlinux").exists() {
-        return format!(
-            "{none}, and this kernel lets none start (foreread doctor says more); name the log of \
-             another one: --log LOG"
-        );
+        return None;
     }
     let has_unit = UNIT_DIRECTORIES
         .iter()
         .any(|directory| root.join(directory).join("foreread-watch.service").exists());
-    let start = match has_unit && root.join("run/systemd/system").exists() {
+    Some(match has_unit && root.join("run/systemd/system").exists() {
         true => "systemctl start foreread-watch",
         false => "sudo foreread watch",
-    };
-    format!("{none}; start one ({start}), or name the log of another one: --log LOG")
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! layout beside each other, with the same scales.
 
 use std::collections::HashSet;
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 
 use foreread_core::Bytes;
 use foreread_layout::{FileOnDisk, Forecast, moved};
@@ -12,19 +12,24 @@ use foreread_prefetch::order::Piece;
 use foreread_profile::{PAGE_BYTES, PhaseKind};
 
 use super::{Laid, Layout};
-use crate::axes::{rounded, ticks};
 use crate::boot::phase_name;
 use crate::output::{counted, time};
-use crate::positions::Positions;
-use crate::svg::{Svg, group, label, rect};
+use crate::picture::axis::{Axis, rounded};
+use crate::picture::frame::{self, Entry, Mark, Span};
+use crate::picture::positions::Positions;
+use crate::picture::svg::{Svg, group, label, rect};
 use crate::text::escaped_path;
 
 const WIDTH: u32 = 1200;
 const LEFT: f64 = 100.0;
-const PLOT_WIDTH: f64 = 510.0;
-const PLOT_HEIGHT: f64 = 360.0;
+const PLOT: (f64, f64) = (510.0, 360.0);
 /// From one plot to the one beside it.
-const STEP: f64 = PLOT_WIDTH + 50.0;
+const STEP: f64 = PLOT.0 + 50.0;
+/// Where titles and the legend are.
+const SPAN: Span = Span {
+    left: 24.0,
+    width: 1152.0,
+};
 /// Title and legend.
 const TOP: f64 = 76.0;
 /// The lines above the plots of a file system, and the axis below.
@@ -34,25 +39,17 @@ const FOOT_HEIGHT: f64 = 64.0;
 const MIB: u64 = 1 << 20;
 
 const STYLE: &str = "
-.of0 { stroke: #8250df } .of1 { stroke: #0969da } .of2 { stroke: #bf8700 } .of3 { stroke: #1a7f37 }
-.piece { fill: none; stroke-width: 2 }
-@media (prefers-color-scheme: dark) {
-.of0 { stroke: #d2a8ff } .of1 { stroke: #58a6ff } .of2 { stroke: #e3b341 } .of3 { stroke: #3fb950 }
-}
+.piece { stroke-width: 2 }
 ";
 
 /// The pieces of a panel, in order of need, with the phase of each.
 type Needed = Vec<(Option<PhaseKind>, Piece)>;
 
 pub fn picture(layout: &Layout) -> String {
-    let one_height = HEAD_HEIGHT + PLOT_HEIGHT + FOOT_HEIGHT;
+    let one_height = HEAD_HEIGHT + PLOT.1 + FOOT_HEIGHT;
     let height = (TOP + one_height * layout.laid.len() as f64).ceil() as u32;
     let title = format!("Where the files of {} lie", layout.name);
-    let mut svg = Svg::new(WIDTH, height, &title, STYLE);
-    let paper: [(&str, &dyn Display); 3] =
-        [("class", &"paper"), ("width", &WIDTH), ("height", &height)];
-    svg.empty("rect", &paper);
-    label(&mut svg, (24.0, 34.0), "start", "title", &title);
+    let mut svg = frame::titled(WIDTH, height, SPAN.left, &title, STYLE);
     legend(&mut svg, layout);
     for (at, laid) in layout.laid.iter().enumerate() {
         group(&mut svg, 0.0, TOP + one_height * at as f64);
@@ -67,23 +64,20 @@ fn legend(svg: &mut Svg, layout: &Layout) {
     let mut phases: Vec<Option<PhaseKind>> = accounts.map(|one| one.phase).collect();
     phases.sort_unstable();
     phases.dedup();
-    let mut x = 24.0;
-    for phase in phases {
-        let name = phase.map_or("pages that are read", phase_name);
-        let class = format!("piece {}", class(phase));
-        let path = format!("M{x} 56h18");
-        svg.empty("path", &[("class", &class), ("d", &path)]);
-        label(svg, (x + 24.0, 60.0), "start", "quiet", name);
-        x += 60.0 + 7.0 * name.len() as f64;
-    }
+    let name = |phase: Option<PhaseKind>| phase.map_or("pages that are read", phase_name);
+    let entries = phases.into_iter();
+    let entries: Vec<Entry> = entries
+        .map(|phase| (Mark::Line, class(phase), name(phase)))
+        .collect();
+    frame::legend(svg, SPAN, 56.0, &entries);
 }
 
 fn class(phase: Option<PhaseKind>) -> &'static str {
     match phase {
-        Some(PhaseKind::Initramfs) => "of0",
-        None | Some(PhaseKind::Sysinit) => "of1",
-        Some(PhaseKind::Target) => "of2",
-        Some(PhaseKind::Session) => "of3",
+        Some(PhaseKind::Initramfs) => "piece line-violet",
+        None | Some(PhaseKind::Sysinit) => "piece line-blue",
+        Some(PhaseKind::Target) => "piece line-orange",
+        Some(PhaseKind::Session) => "piece line-green",
     }
 }
 
@@ -94,26 +88,20 @@ fn file_system(svg: &mut Svg, layout: &Layout, laid: &Laid) {
         offset_bytes: piece.place_bytes,
         length_bytes: piece.pages * PAGE_BYTES,
     });
-    let positions = Positions::of(&extents.collect::<Vec<_>>(), PLOT_HEIGHT, MIB);
+    let positions = Positions::of(&extents.collect::<Vec<_>>(), PLOT.1, MIB);
     let head = format!(
         "{}, {}",
         escaped_path(&laid.found.mount_point),
         laid.model()
     );
-    label(svg, (24.0, 16.0), "start", "name", &head);
+    frame::name(svg, (SPAN.left, 16.0), SPAN.width, &head);
     let panels = [
         ("now", &laid.plan.before, &now),
         ("after", &laid.plan.after, &after),
     ];
     for (at, (name, forecast, needed)) in panels.into_iter().enumerate() {
         group(svg, LEFT + STEP * at as f64, HEAD_HEIGHT);
-        label(
-            svg,
-            (0.0, -14.0),
-            "start",
-            "quiet",
-            &headline(name, forecast),
-        );
+        frame::note(svg, (0.0, -14.0), PLOT.0, &headline(name, forecast));
         panel(svg, &positions, needed, at == 0);
         svg.end();
     }
@@ -136,11 +124,11 @@ fn needed(layout: &Layout, files: &[FileOnDisk]) -> Needed {
 
 fn panel(svg: &mut Svg, positions: &Positions, needed: &Needed, is_first: bool) {
     for stretch in &positions.stretches {
-        let size = (PLOT_WIDTH, stretch.height);
+        let size = (PLOT.0, stretch.height);
         rect(svg, "plot", (0.0, stretch.top()), size, None);
     }
     let pages: u64 = needed.iter().map(|(_, piece)| piece.pages).sum();
-    let x = |at: u64| rounded(at as f64 / pages.max(1) as f64 * PLOT_WIDTH);
+    let x = |at: u64| rounded(at as f64 / pages.max(1) as f64 * PLOT.0);
     let mut at = 0;
     let mut paths: Vec<(Option<PhaseKind>, String, HashSet<String>)> = Vec::new();
     for (phase, piece) in needed {
@@ -160,27 +148,21 @@ fn panel(svg: &mut Svg, positions: &Positions, needed: &Needed, is_first: bool) 
         }
     }
     for (phase, path, _) in &paths {
-        let class = format!("piece {}", class(*phase));
-        svg.empty("path", &[("class", &class), ("d", path)]);
+        svg.empty("path", &[("class", &class(*phase)), ("d", path)]);
     }
     let mut grid = String::new();
-    for (y, text) in positions.ticks() {
-        if is_first {
-            label(svg, (-10.0, y + 4.0), "end", "quiet", &text);
-        }
+    let ticks = positions.ticks();
+    for (y, _) in &ticks {
         // Writing to a string can't fail.
-        let _ = write!(grid, "M-6 {}h6", rounded(y));
+        let _ = write!(grid, "M-6 {}h6", rounded(*y));
     }
     svg.empty("path", &[("class", &"grid"), ("d", &grid)]);
     if is_first {
+        frame::numbers_left(svg, ticks);
         label(svg, (-10.0, -14.0), "end", "quiet", "MiB");
     }
     let whole = Bytes::new(pages * PAGE_BYTES).human();
-    for (mib, text) in ticks((pages * PAGE_BYTES) as f64 / MIB as f64) {
-        let x = x((mib * MIB as f64 / PAGE_BYTES as f64) as u64);
-        label(svg, (x, PLOT_HEIGHT + 18.0), "middle", "quiet", &text);
-    }
-    let axis = format!("MiB in the order of need, {whole} in all; position on the disk upwards");
-    let place = (PLOT_WIDTH / 2.0, PLOT_HEIGHT + 36.0);
-    label(svg, place, "middle", "quiet", &axis);
+    let axis = Axis::linear(0.0, (pages * PAGE_BYTES) as f64 / MIB as f64, PLOT.0);
+    let what = format!("MiB in the order of need, {whole} in all; position on the disk upwards");
+    frame::axis_below(svg, &axis.ticks(), PLOT, &what);
 }

@@ -8,37 +8,26 @@ use foreread_device::{PLATEAU_SHARE, SweepPoint};
 
 use super::found::{Found, size};
 use super::human::megabytes;
-use crate::axes::{rounded, ticks};
-use crate::svg::Svg;
+use crate::picture::axis::{Axis, Tick, rounded};
+use crate::picture::frame::{self, Entry, Mark, Span};
+use crate::picture::svg::{Svg, group, label, rect};
 
 const WIDTH: u32 = 800;
-const HEIGHT: u32 = 430;
-const LEFT: f64 = 72.0;
-const TOP: f64 = 78.0;
-const PLOT_WIDTH: f64 = 696.0;
-const PLOT_HEIGHT: f64 = 280.0;
+const HEIGHT: u32 = 456;
+const SPAN: Span = Span {
+    left: 72.0,
+    width: 696.0,
+};
+const TOP: f64 = 104.0;
+const PLOT: (f64, f64) = (SPAN.width, 280.0);
 /// Room above the best, as a share.
 const HEADROOM: f64 = 1.12;
 
 const STYLE: &str = "
-.line { stroke: #0969da; stroke-width: 2; fill: none } .dot { fill: #0969da }
-.range { stroke: #0969da; stroke-width: 1.5; fill: none } .direct { fill: none; stroke: #8250df }
-.within { fill: #0969da; opacity: 0.12 } .plateau { stroke: #1a7f37; stroke-width: 1.5 }
-.plateau-name { fill: #1a7f37; font-weight: 600 }
-.before { stroke: #59636e; stroke-dasharray: 4 3 }
-@media (prefers-color-scheme: dark) {
-.line, .range { stroke: #58a6ff } .dot, .within { fill: #58a6ff } .direct { stroke: #a371f7 }
-.plateau { stroke: #3fb950 } .plateau-name { fill: #3fb950 } .before { stroke: #9198a1 }
-}
+.curve { stroke-width: 2 } .range { stroke-width: 1.5 } .within { opacity: 0.16 }
+.plateau { stroke-width: 1.5 } .plateau-name { font-weight: 600 }
+.before { stroke-dasharray: 4 3 } .direct { stroke-width: 1.5 }
 ";
-
-/// Where sizes and throughputs lie.
-struct Scale {
-    /// log2 of the smallest size; the axis of sizes is logarithmic.
-    low_log2: f64,
-    steps: f64,
-    top_bytes_per_s: f64,
-}
 
 /// Other sizes for the device, in KiB.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,35 +38,53 @@ pub struct Marks {
     pub advised_kib: Option<u64>,
 }
 
+/// Where sizes and throughputs lie.
+struct Scale {
+    kib: Axis,
+    megabytes_per_s: Axis,
+}
+
 pub fn picture(found: &Found, marks: Marks) -> String {
     let title = format!("Throughput of {} by readahead size", found.identity.name);
-    let mut svg = Svg::new(WIDTH, HEIGHT, &title, STYLE);
-    let paper: [(&str, &dyn Display); 3] =
-        [("class", &"paper"), ("width", &WIDTH), ("height", &HEIGHT)];
-    svg.empty("rect", &paper);
-    let place: [(&str, &dyn Display); 3] = [("class", &"title"), ("x", &LEFT), ("y", &32)];
-    svg.line("text", &place, &title);
-    let place: [(&str, &dyn Display); 3] = [("class", &"quiet"), ("x", &LEFT), ("y", &52)];
-    svg.line("text", &place, &subtitle(found));
+    let mut svg = frame::titled(WIDTH, HEIGHT, SPAN.left, &title, STYLE);
+    frame::note(&mut svg, (SPAN.left, 54.0), SPAN.width, &subtitle(found));
+    frame::legend(&mut svg, SPAN, 80.0, legend(found));
     let scale = Scale::of(found);
-    let translate = format!("translate({LEFT} {TOP})");
-    svg.begin("g", &[("transform", &translate)]);
+    group(&mut svg, SPAN.left, TOP);
     background(&mut svg, found, &scale);
-    upright(&mut svg, &scale, found.before_kib, "before", "set now", 2.0);
+    let now = found.before_kib;
+    upright(&mut svg, &scale, now, "before line-quiet", "set now", 2.0);
     let others = [
         (marks.advised_kib, "advised", 3.0),
         (marks.capacity_cap_kib, "capacity cap", 4.0),
     ];
     for (kib, name, line) in others {
         if let Some(kib) = kib {
-            upright(&mut svg, &scale, kib, "before", name, line);
+            upright(&mut svg, &scale, kib, "before line-quiet", name, line);
         }
     }
     let plateau_kib = found.plateau.read_ahead.count();
-    upright(&mut svg, &scale, plateau_kib, "plateau", "plateau", 1.0);
+    let class = "plateau line-green";
+    upright(&mut svg, &scale, plateau_kib, class, "plateau", 1.0);
     curve(&mut svg, found, &scale);
     svg.end();
     svg.finish()
+}
+
+fn legend(found: &Found) -> &'static [Entry<'static>] {
+    const ENTRIES: [Entry; 3] = [
+        (
+            Mark::Line,
+            "curve line-blue",
+            "through the page cache, with its range",
+        ),
+        (Mark::Fill, "within fill-blue", "within 2 % of the best"),
+        (Mark::Dot, "direct line-purple", "direct reads"),
+    ];
+    match found.direct.is_empty() {
+        true => &ENTRIES[..2],
+        false => &ENTRIES,
+    }
 }
 
 fn subtitle(found: &Found) -> String {
@@ -95,97 +102,66 @@ fn subtitle(found: &Found) -> String {
 
 impl Scale {
     fn of(found: &Found) -> Self {
-        let sizes = found
-            .points
-            .iter()
-            .map(|point| point.read_ahead_kib.max(1) as f64);
-        let low = sizes.clone().fold(f64::MAX, f64::min).log2();
-        let high = sizes.fold(1.0, f64::max).log2();
+        let sizes = found.points.iter().map(|point| point.read_ahead_kib as f64);
+        let low = sizes.clone().fold(f64::MAX, f64::min);
+        let high = sizes.fold(1.0, f64::max);
         let direct = found.direct.iter().map(|point| point.bytes_per_s);
         let best = direct.fold(found.best_bytes_per_s(), f64::max);
         Self {
-            low_log2: low,
-            steps: (high - low).max(1.0),
-            top_bytes_per_s: best.max(1.0) * HEADROOM,
+            kib: Axis::log2(low, high, PLOT.0),
+            megabytes_per_s: Axis::linear(0.0, best.max(1.0) * HEADROOM / 1e6, PLOT.1),
         }
     }
 
-    /// Half a step of room on both sides.
     fn x(&self, kib: u64) -> f64 {
-        let steps = (kib.max(1) as f64).log2() - self.low_log2;
-        (steps + 0.5) / (self.steps + 1.0) * PLOT_WIDTH
+        self.kib.at(kib as f64)
     }
 
     fn y(&self, bytes_per_s: f64) -> f64 {
-        PLOT_HEIGHT * (1.0 - (bytes_per_s / self.top_bytes_per_s).clamp(0.0, 1.0))
+        self.megabytes_per_s.up(bytes_per_s / 1e6)
     }
 }
 
 /// The plot, the band within 2 % of the best, the grid and its numbers.
 fn background(svg: &mut Svg, found: &Found, scale: &Scale) {
-    let plot: [(&str, &dyn Display); 3] = [
-        ("class", &"plot"),
-        ("width", &PLOT_WIDTH),
-        ("height", &PLOT_HEIGHT),
-    ];
-    svg.empty("rect", &plot);
+    rect(svg, "plot", (0.0, 0.0), PLOT, None);
     let best = found.best_bytes_per_s();
     let (top, bottom) = (scale.y(best), scale.y(best * PLATEAU_SHARE));
-    let band: [(&str, &dyn Display); 4] = [
-        ("class", &"within"),
-        ("y", &rounded(top)),
-        ("width", &PLOT_WIDTH),
-        ("height", &rounded((bottom - top).max(1.0))),
-    ];
-    svg.empty("rect", &band);
-    let mut grid = String::new();
-    for (megabytes, text) in ticks(scale.top_bytes_per_s / 1e6) {
-        let y = rounded(scale.y(megabytes * 1e6));
-        // Writing to a string can't fail.
-        let _ = write!(grid, "M0 {y}H{PLOT_WIDTH}");
-        label(svg, -8.0, y + 4.0, "end", "quiet", &text);
-    }
-    svg.empty("path", &[("class", &"grid"), ("d", &grid)]);
-    for point in &found.points {
-        let name = size(KiB::new(point.read_ahead_kib))
+    let band = (PLOT.0, (bottom - top).max(1.0));
+    rect(svg, "within fill-blue", (0.0, top), band, None);
+    let rates = scale.megabytes_per_s.ticks();
+    frame::grid_across(svg, &rates, PLOT);
+    let rates = rates.into_iter();
+    frame::numbers_left(svg, rates.map(|tick| (PLOT.1 - tick.at, tick.text)));
+    frame::name_left(svg, 54.0, PLOT.1, "MB/s");
+    let sizes = found.points.iter().map(|point| Tick {
+        at: scale.x(point.read_ahead_kib),
+        text: size(KiB::new(point.read_ahead_kib))
             .replace(" KiB", "K")
-            .replace(" MiB", "M");
-        let x = scale.x(point.read_ahead_kib);
-        label(svg, x, PLOT_HEIGHT + 18.0, "middle", "quiet", &name);
-    }
-    let middle = PLOT_WIDTH / 2.0;
-    let below = PLOT_HEIGHT + 42.0;
-    label(svg, middle, below, "middle", "quiet", "readahead");
-    let turn = format!("translate(-54 {}) rotate(-90)", PLOT_HEIGHT / 2.0);
-    let place: [(&str, &dyn Display); 3] = [
-        ("class", &"quiet"),
-        ("text-anchor", &"middle"),
-        ("transform", &turn),
-    ];
-    svg.line("text", &place, "MB/s");
+            .replace(" MiB", "M"),
+    });
+    frame::axis_below(svg, &sizes.collect::<Vec<_>>(), PLOT, "readahead size");
 }
 
 /// A line at a size, with its name in the line of that number above the bottom.
 fn upright(svg: &mut Svg, scale: &Scale, kib: u64, class: &str, name: &str, line: f64) {
-    let x = scale.x(kib);
-    if !(0.0..=PLOT_WIDTH).contains(&x) {
+    if !scale.kib.holds(kib as f64) {
         return;
     }
-    let path = format!("M{} 0V{PLOT_HEIGHT}", rounded(x));
+    let x = scale.x(kib);
+    let path = format!("M{} 0V{}", rounded(x), PLOT.1);
     svg.empty("path", &[("class", &class), ("d", &path)]);
     // On the side with more room.
-    let right = x < PLOT_WIDTH * 0.8;
-    let (x, anchor) = if right {
-        (x + 6.0, "start")
-    } else {
-        (x - 6.0, "end")
+    let (x, anchor) = match x < PLOT.0 * 0.8 {
+        true => (x + 6.0, "start"),
+        false => (x - 6.0, "end"),
     };
-    let class = if class == "plateau" {
-        "plateau-name"
-    } else {
-        "quiet"
+    let class = match name {
+        "plateau" => "plateau-name fill-green",
+        _ => "quiet",
     };
-    label(svg, x, PLOT_HEIGHT + 8.0 - line * 18.0, anchor, class, name);
+    let at = (x, PLOT.1 + 8.0 - line * 18.0);
+    label(svg, at, anchor, class, name);
 }
 
 fn curve(svg: &mut Svg, found: &Found, scale: &Scale) {
@@ -195,49 +171,28 @@ fn curve(svg: &mut Svg, found: &Found, scale: &Scale) {
     for point in &found.points {
         let (x, rate) = at(point);
         let pen = if path.is_empty() { 'M' } else { 'L' };
+        // Writing to a string can't fail.
         let _ = write!(path, "{pen}{x} {}", rounded(scale.y(rate)));
         let low = rounded(scale.y(point.bytes_per_s_low));
         let high = rounded(scale.y(point.bytes_per_s_high));
         let _ = write!(ranges, "M{x} {low}V{high}");
     }
-    svg.empty("path", &[("class", &"line"), ("d", &path)]);
-    svg.empty("path", &[("class", &"range"), ("d", &ranges)]);
+    let lines: [(&str, &dyn Display); 2] = [("curve", &path), ("range", &ranges)];
+    for (class, d) in lines {
+        let class = format!("{class} line-blue");
+        svg.empty("path", &[("class", &class), ("d", d)]);
+    }
     for point in &found.points {
         let (x, rate) = at(point);
-        dot(svg, "dot", x, scale.y(rate));
+        frame::dot(svg, "dot fill-blue", (x, scale.y(rate)), 3.5);
     }
     for point in &found.direct {
-        dot(
-            svg,
-            "direct",
+        let at = (
             scale.x(point.read_ahead.count()),
             scale.y(point.bytes_per_s),
         );
+        frame::dot(svg, "direct line-purple", at, 3.5);
     }
-    if let Some(last) = found.direct.last() {
-        let (x, y) = (scale.x(last.read_ahead.count()), scale.y(last.bytes_per_s));
-        label(svg, x + 20.0, y + 20.0, "end", "quiet", "direct");
-    }
-}
-
-fn dot(svg: &mut Svg, class: &str, x: f64, y: f64) {
-    let place: [(&str, &dyn Display); 4] = [
-        ("class", &class),
-        ("cx", &rounded(x)),
-        ("cy", &rounded(y)),
-        ("r", &3.5),
-    ];
-    svg.empty("circle", &place);
-}
-
-fn label(svg: &mut Svg, x: f64, y: f64, anchor: &str, class: &str, text: &str) {
-    let place: [(&str, &dyn Display); 4] = [
-        ("class", &class),
-        ("x", &rounded(x)),
-        ("y", &rounded(y)),
-        ("text-anchor", &anchor),
-    ];
-    svg.line("text", &place, text);
 }
 
 #[cfg(test)]
@@ -248,7 +203,7 @@ mod tests {
 
     use super::super::found::DirectPoint;
     use super::*;
-    use crate::svg::assert_well_formed;
+    use crate::picture::check::{assert_labels_fit, assert_well_formed, texts};
 
     fn found(rates: &[(u64, f64)]) -> Found {
         let points = rates.iter().map(|(kib, rate)| SweepPoint {
@@ -304,11 +259,16 @@ mod tests {
         // No reads of nothing are drawn.
         assert!(svg.contains("capacity cap") && !svg.contains("advised"));
         assert!(assert_well_formed(&svg) > 40);
-        for part in svg.split("cx=\"").skip(1) {
+        assert_labels_fit(&svg);
+        for part in svg.split("class=\"dot fill-blue\" cx=\"").skip(1) {
             let x: f64 = part.split('"').next().unwrap().parse().unwrap();
-            assert!((0.0..=PLOT_WIDTH).contains(&x), "{x}");
+            assert!((0.0..=PLOT.0).contains(&x), "{x}");
         }
-        assert_eq!(svg.matches("class=\"dot\"").count(), 13);
+        assert_eq!(svg.matches("class=\"dot fill-blue\"").count(), 13);
+        let names = texts(&svg);
+        for (_, _, words) in legend(&found(&rates)) {
+            assert!(names.iter().any(|name| name == words), "{words}");
+        }
         assert!(svg.contains("set now") && svg.contains("&lt;a&gt;"));
     }
 
@@ -317,7 +277,7 @@ mod tests {
         for rates in [&[(4, 0.0)][..], &[(4, 1e30), (1 << 20, 1.0)]] {
             let svg = picture(&found(rates), Marks::default());
             assert_well_formed(&svg);
-            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+            assert_labels_fit(&svg);
         }
     }
 }

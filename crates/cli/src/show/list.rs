@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All profiles of the store, a line each.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use foreread_core::{Bytes, grouped};
@@ -20,11 +20,7 @@ const COMMAND_COLUMNS_MAX: usize = 60;
 
 /// Prints what is there; `foreread.profiles/1` as JSON.
 pub fn list(store: &Store, as_json: bool) -> Result<()> {
-    let mut found = Vec::new();
-    for path in store.files()? {
-        let name = escaped_path(Path::new(path.file_name().unwrap_or_default()));
-        found.push((name, Shown::read(path)));
-    }
+    let found = found(store)?;
     if as_json {
         return text::print_json(&ListReport::of(store.directory(), &found));
     }
@@ -37,7 +33,18 @@ pub fn list(store: &Store, as_json: bool) -> Result<()> {
     text::print(&human(&directory, &found))
 }
 
-type Found = (String, Result<Shown>);
+/// A file of the store: its name, and the profile in it.
+pub type Found = (String, Result<Shown>);
+
+/// Reads all profiles of a store, by name.
+pub fn found(store: &Store) -> Result<Vec<Found>> {
+    let files = store.files()?.into_iter();
+    let read = |path: PathBuf| {
+        let name = escaped_path(Path::new(path.file_name().unwrap_or_default()));
+        (name, Shown::read(path))
+    };
+    Ok(files.map(read).collect())
+}
 
 fn human(directory: &str, found: &[Found]) -> String {
     let mut table = table(&[
@@ -120,7 +127,7 @@ fn day(unix_s: u64) -> String {
 }
 
 /// Time saved, in ns, by the latest run for which it is known.
-fn last_saved(runs: &[Run]) -> Option<i64> {
+pub fn last_saved(runs: &[Run]) -> Option<i64> {
     let saved = |(index, run)| saved_ns(runs.get(..index).unwrap_or(&[]), run);
     runs.iter().enumerate().rev().find_map(saved)
 }
@@ -137,7 +144,7 @@ fn shortened(text: &str) -> String {
 
 /// The profiles of the store.
 #[derive(Serialize)]
-struct ListReport<'a> {
+pub struct ListReport<'a> {
     schema: &'static str,
     /// The directory of the store.
     directory: String,
@@ -179,7 +186,7 @@ struct ReadableReport<'a> {
 }
 
 impl<'a> ListReport<'a> {
-    fn of(directory: &Path, found: &'a [Found]) -> Self {
+    pub fn of(directory: &Path, found: &'a [Found]) -> Self {
         let profiles = found.iter().map(|(name, shown)| match shown {
             Ok(shown) => ListedReport::Readable(ReadableReport::of(name, shown)),
             Err(error) => ListedReport::Unreadable {

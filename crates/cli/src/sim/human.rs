@@ -27,12 +27,12 @@ pub fn of(ran: &Ran) -> String {
 }
 
 /// A column: its name, and its cell for a run.
-type Column<'a> = (&'static str, Box<dyn Fn(&Combination) -> String + 'a>);
+pub type Column<'a> = (&'static str, Box<dyn Fn(&Combination) -> String + 'a>);
 /// Picks the part of a run that a number stands for.
 type Part<'a> = &'a dyn Fn(&Outcome, usize) -> Stats;
 
 /// The coordinates of a run: policy, device and window always, others where they differ.
-fn coordinates(ran: &Ran) -> Vec<Column<'_>> {
+pub fn coordinates(ran: &Ran) -> Vec<Column<'_>> {
     let scenario = &ran.scenario;
     let mut columns: Vec<Column<'_>> = vec![
         ("policy", Box::new(|run| run.policy.to_string())),

@@ -4,10 +4,10 @@
 mod explain;
 pub mod human;
 mod json;
+mod picture;
 mod replay;
 pub mod scenarios;
 pub mod subject;
-mod svg;
 
 use std::process::ExitCode;
 
@@ -56,7 +56,7 @@ pub fn sim(arguments: &SimArguments) -> Result<ExitCode> {
     let ran = run(scenario, &played, arguments)?;
     if let Some(path) = &arguments.svg {
         // It names the files of a trace.
-        save::write(path, svg::of(&ran).as_bytes())
+        save::write(path, picture::of(&ran).as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if let Some(call) = arguments.explain {

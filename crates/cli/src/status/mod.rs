@@ -20,7 +20,7 @@ use self::args::StatusArguments;
 use crate::apply::StatusReport;
 use crate::store::{self, Store};
 use crate::watch::service::{Running, running};
-use crate::{apply, boot, layout, text};
+use crate::{apply, boot, layout, output, text};
 
 /// Something isn't as it was applied.
 const EXIT_NOT_IN_FORCE: u8 = 1;
@@ -114,7 +114,7 @@ impl Profiles {
 
 impl Boot {
     fn read(root: &Path) -> Result<Self> {
-        let (is_enabled, history) = boot::standing(root)?;
+        let (is_enabled, history) = boot::standing(root, &mut output::note)?;
         Ok(Self {
             is_enabled,
             worth: worth(&history),

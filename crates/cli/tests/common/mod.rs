@@ -2,6 +2,7 @@
 //! Code that the tests of the built binary share.
 #![allow(dead_code)]
 
+pub mod browser;
 pub mod machine;
 pub mod played_boot;
 pub mod service;

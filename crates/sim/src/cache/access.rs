@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::fates::{Fate, Fates};
 use super::folio::{Folio, FolioId};
 use super::index::{LEAF_PAGES, folio_bits, pieces};
 use super::{Account, FileId, PageCache, StreamId};
@@ -105,13 +106,19 @@ impl PageCache {
             leaf.mapped |= left;
         }
         let mut first_used = FirstUsed::NONE;
+        let mut books = Books {
+            accounts: &mut self.accounts,
+            fates: &mut self.fates,
+            file: file.0,
+            leaf: number,
+        };
         while left != 0 {
             let id = leaf.slots[left.trailing_zeros() as usize];
             let folio = self.lists.folios.get_mut(id);
             let whole = folio_bits(folio.index, folio.order);
             if first_use & whole != 0 {
                 let is_late = how.late == Some(folio.stamp);
-                first_used.add(&mut self.accounts, folio.stream, is_late, first_use & whole);
+                first_used.add(&mut books, folio.stream, is_late, first_use & whole);
             }
             left &= !whole;
             if how.mapped {
@@ -127,7 +134,7 @@ impl PageCache {
                 }
             }
         }
-        first_used.book(&mut self.accounts);
+        first_used.book(&mut books);
     }
 }
 
@@ -139,6 +146,14 @@ struct FirstUsed {
     bits: u64,
 }
 
+/// Where first uses of a leaf's pages are booked.
+struct Books<'a> {
+    accounts: &'a mut [Account],
+    fates: &'a mut Fates,
+    file: u32,
+    leaf: u64,
+}
+
 impl FirstUsed {
     const NONE: Self = Self {
         stream: 0,
@@ -146,9 +161,9 @@ impl FirstUsed {
         bits: 0,
     };
 
-    fn add(&mut self, accounts: &mut [Account], stream: u32, is_late: bool, bits: u64) {
+    fn add(&mut self, books: &mut Books, stream: u32, is_late: bool, bits: u64) {
         if (self.stream, self.is_late) != (stream, is_late) {
-            self.book(accounts);
+            self.book(books);
             *self = Self {
                 stream,
                 is_late,
@@ -158,9 +173,16 @@ impl FirstUsed {
         self.bits |= bits;
     }
 
-    fn book(&self, accounts: &mut [Account]) {
+    fn book(&self, books: &mut Books) {
         let pages = u64::from(self.bits.count_ones());
-        let account = &mut accounts[self.stream as usize];
+        let fate = match self.is_late {
+            true => Fate::Late,
+            false => Fate::OnTime,
+        };
+        books
+            .fates
+            .note(books.file, books.leaf, self.bits, Some(fate));
+        let account = &mut books.accounts[self.stream as usize];
         account.resident_unused -= pages;
         if self.is_late {
             account.used_late += pages;

@@ -4,6 +4,7 @@
 
 mod access;
 mod account;
+mod fates;
 mod folio;
 mod index;
 mod mapped;
@@ -14,14 +15,16 @@ mod warm;
 
 pub use access::{FolioRun, Use};
 pub use account::Account;
+pub use fates::{Fate, Met};
 pub use folio::{FolioId, Generations};
 pub use view::FileView;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use fates::Fates;
 use folio::{Folio, Lists, NONE};
-use index::{Index, LEAF_PAGES};
+use index::{Index, LEAF_PAGES, folio_bits, folio_leaves};
 
 /// A file in a [`PageCache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -127,6 +130,7 @@ pub struct PageCache {
     arrivals: u32,
     /// How the multi-generational LRU takes reads; `None` for the classic one.
     generations: Option<Generations>,
+    fates: Fates,
 }
 
 impl PageCache {
@@ -143,6 +147,7 @@ impl PageCache {
             aged_pages: 0,
             arrivals: 0,
             generations: None,
+            fates: Fates::default(),
         }
     }
 
@@ -340,6 +345,12 @@ impl PageCache {
         let account = &mut self.accounts[stream.0 as usize];
         account.fetched += pages;
         account.in_flight += pages;
+        if self.fates.are_kept() {
+            let bits = folio_bits(new.index, new.order);
+            for leaf in folio_leaves(new.index, new.order) {
+                self.fates.note(file.0, leaf, bits, None);
+            }
+        }
         if let Some(slot) = evicted_at {
             self.refault(id, slot);
         }

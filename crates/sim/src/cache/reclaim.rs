@@ -2,6 +2,7 @@
 //! Eviction: the active and the inactive list, second chances, shadows (mm/vmscan.c,
 //! mm/workingset.c).
 
+use super::fates::Fate;
 use super::folio::{Folio, NONE};
 use super::index::{LEAF_PAGES, folio_bits, folio_leaves, pieces};
 use super::{FileId, PageCache, SHADOW_UNUSED, Shadow};
@@ -216,6 +217,8 @@ impl PageCache {
                 continue;
             };
             unused += u64::from((bits & !leaf.used).count_ones());
+            self.fates
+                .note(folio.file, number, bits & !leaf.used, Some(Fate::Wasted));
             if let Some(age) = age {
                 leaf.shadow |= bits;
                 let (first, end) = (bits.trailing_zeros(), 64 - bits.leading_zeros());

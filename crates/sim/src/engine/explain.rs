@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use foreread_core::policy::{Access, Decision, State};
 
+use super::windows::Windows;
 use crate::cache::StreamId;
 
 /// Decisions kept before the call in question, and after it.
 const AROUND: usize = 3;
-/// Windows kept for a picture; more can't be told apart in one.
-const WINDOWS_MAX: usize = 20_000;
 
 /// A decision, with its inputs.
 #[derive(Clone, Debug)]
@@ -59,23 +58,6 @@ pub struct Explanation {
     pub decisions: Vec<Explained>,
 }
 
-/// A window, for a picture.
-#[derive(Clone, Debug)]
-pub struct WindowSeen {
-    /// When it was decided.
-    pub time_ns: u64,
-    /// The stream.
-    pub stream: StreamId,
-    /// Its first page.
-    pub start: u64,
-    /// Its pages.
-    pub pages: u64,
-    /// The page that the program was at.
-    pub index: u64,
-    /// The reason.
-    pub reason: foreread_core::policy::Reason,
-}
-
 /// A request that a disk has served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestSeen {
@@ -110,8 +92,8 @@ pub(super) struct Watch {
     found: Option<Call>,
     decisions: Vec<Explained>,
     after: usize,
-    pub windows: Vec<WindowSeen>,
-    pub windows_dropped: u64,
+    /// Windows over time, where they are wanted.
+    pub windows: Option<Windows>,
     pub requests: Vec<RequestSeen>,
 }
 
@@ -119,6 +101,7 @@ impl Watch {
     pub fn new(keep: Keep) -> Self {
         Self {
             keep,
+            windows: keep.windows.then(Windows::default),
             ..Self::default()
         }
     }
@@ -130,12 +113,16 @@ impl Watch {
     }
 
     pub fn wants_decisions(&self) -> bool {
-        self.keep.windows || self.keep.explain_call.is_some()
+        self.windows.is_some() || self.keep.explain_call.is_some()
     }
 
     pub fn decided(&mut self, explained: Explained) {
-        if self.keep.windows {
-            self.add_windows(&explained);
+        if let Some(windows) = &mut self.windows {
+            windows.decided(
+                explained.stream,
+                &explained.access,
+                explained.decision.reason,
+            );
         }
         let Some(wanted) = self.keep.explain_call else {
             return;
@@ -152,25 +139,6 @@ impl Watch {
         let in_call = |explained: &Explained| explained.call == wanted;
         if ring.len() > AROUND && !ring.iter().any(in_call) {
             ring.pop_front();
-        }
-    }
-
-    fn add_windows(&mut self, explained: &Explained) {
-        // A mark near the end of the file leads to a window behind it, which reads nothing.
-        let windows = explained.decision.windows().iter();
-        for window in windows.filter(|window| window.read_pages() > 0) {
-            if self.windows.len() == WINDOWS_MAX {
-                self.windows_dropped += 1;
-                continue;
-            }
-            self.windows.push(WindowSeen {
-                time_ns: explained.time_ns,
-                stream: explained.stream,
-                start: window.start(),
-                pages: window.read_pages().into(),
-                index: explained.access.index,
-                reason: explained.decision.reason,
-            });
         }
     }
 

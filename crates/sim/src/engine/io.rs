@@ -142,6 +142,9 @@ impl Host for Io {
     }
 
     fn submit(&mut self, batch: Batch) {
+        if let Some(windows) = &mut self.watch.windows {
+            windows.submitted(self.now_ns, &batch);
+        }
         let disk = self.files[batch.file.number()].disk;
         for submission in self.placed(batch.file, batch.stream, self.process, batch.pages) {
             self.disks[disk].submit(self.now_ns, submission);

@@ -19,12 +19,14 @@ mod setup;
 mod share;
 mod stats;
 mod traced;
+mod windows;
 
-pub use explain::{Call, Explained, Explanation, Keep, RequestSeen, WindowSeen};
+pub use explain::{Call, Explained, Explanation, Keep, RequestSeen};
 pub use foresight::{Foresight, Turns};
 pub use outcome::{Outcome, ProgramOutcome, StreamOutcome};
 pub use setup::{Cached, FileSetup, Pattern, Phase, ProgramSetup, Setup, Through};
 pub use stats::Stats;
+pub use windows::{Arrival, Part, WindowSeen};
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -109,6 +111,9 @@ impl Simulation {
 
     fn following(setup: Setup, keep: Keep, mut replay: Option<Replay>) -> Self {
         let mut cache = PageCache::new(setup.memory_pages);
+        if keep.windows {
+            cache.keep_fates();
+        }
         let files = setup.files.iter().map(|_| cache.add_file()).collect();
         let queue = |_| BlockQueue::new(setup.queue.clone(), setup.disk.clone());
         let disks: Vec<BlockQueue> = (0..setup.disks.max(1)).map(queue).collect();
@@ -270,6 +275,10 @@ impl Simulation {
         }
         let mut done = std::mem::take(&mut self.done);
         self.io.disks[disk].advance(self.now_ns, &mut done);
+        if let Some(windows) = &mut self.io.watch.windows {
+            // Pages that were read by advice, say, before they arrive.
+            windows.met(self.now_ns, &self.cache.take_fates());
+        }
         for request in done.drain(..) {
             let stats = self.io.stats_mut(request.stream);
             stats.requests += 1;
@@ -291,6 +300,9 @@ impl Simulation {
                 .next(!request.seeked);
             self.io.devices[disk].done(&done);
             for piece in request.pieces {
+                if let Some(windows) = &mut self.io.watch.windows {
+                    windows.arrived(self.now_ns, piece.file, piece.pages.clone());
+                }
                 self.cache
                     .arrive(piece.file, piece.pages, &mut self.awaited);
             }

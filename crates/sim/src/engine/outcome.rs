@@ -3,8 +3,9 @@
 
 use foreread_model::Counters;
 
-use super::explain::{Explanation, RequestSeen, WindowSeen};
+use super::explain::{Explanation, RequestSeen};
 use super::stats::Stats;
+use super::windows::WindowSeen;
 use super::{Simulation, StreamId};
 
 /// One open file of one program.
@@ -86,6 +87,12 @@ impl Simulation {
         }
         let ends = self.processes.iter().map(|process| process.ended_ns());
         let elapsed_ns = ends.map(|end| end.unwrap_or(self.now_ns)).max();
+        let kept = self.io.watch.windows.take().unwrap_or_default();
+        let (mut windows, windows_dropped) = kept.finish();
+        for window in &mut windows {
+            let stream = self.streams.get(window.stream.number());
+            window.program = stream.and_then(|(program, _)| *program);
+        }
         let programs = (0..self.setup.programs.len()).map(|program| self.program_outcome(program));
         Outcome {
             elapsed_ns: elapsed_ns.unwrap_or(0),
@@ -94,8 +101,8 @@ impl Simulation {
             streams,
             disks: self.io.disks.iter().map(|disk| disk.counters()).collect(),
             explanation: self.io.watch.explanation(),
-            windows: std::mem::take(&mut self.io.watch.windows),
-            windows_dropped: self.io.watch.windows_dropped,
+            windows,
+            windows_dropped,
             requests: std::mem::take(&mut self.io.watch.requests),
         }
     }

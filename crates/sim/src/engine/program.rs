@@ -256,7 +256,11 @@ impl Simulation {
         let (Some(running), Some(open)) = (&mut process.running, open) else {
             return Step::Done;
         };
-        running.step(&mut self.cache, open, &mut self.io)
+        let step = running.step(&mut self.cache, open, &mut self.io);
+        if let Some(windows) = &mut self.io.watch.windows {
+            windows.met(time_ns, &self.cache.take_fates());
+        }
+        step
     }
 
     /// Which table of open files a thread has: that of its program, or the one of a trace.

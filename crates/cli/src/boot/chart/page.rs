@@ -7,27 +7,15 @@ use foreread_boot::chart::UnitChart;
 use super::picture::picture;
 use super::{Drawn, headline, sums};
 use crate::output;
-use crate::svg::escaped;
+use crate::picture::page::{self, html as escaped};
 
 const UNITS_MAX: usize = 20;
 
-const STYLE: &str = "
-:root { color-scheme: light dark }
-body { font: 15px/1.5 system-ui, 'Segoe UI', Helvetica, Arial, sans-serif }
-body { margin: 0 auto; max-width: 1248px; padding: 12px 24px }
-.wide { overflow-x: auto } .wide svg { min-width: 900px; width: 100%; height: auto }
-table { border-collapse: collapse }
-th, td { padding: 2px 16px 2px 0; text-align: right; white-space: nowrap }
-th:first-child, td:first-child { text-align: left } h1 { font-size: 22px } h2 { font-size: 16px }
-@media (max-width: 600px) { body { padding: 8px 12px } }
-";
+const STYLE: &str = "th:first-child, td:first-child { text-align: left }\n";
 
 pub fn page(boots: &[Drawn]) -> String {
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta \
-         name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>foreread boot \
-         chart</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>foreread boot chart</h1>\n"
-    );
+    let mut page = page::begin("foreread boot chart", STYLE);
+    page += "<h1>foreread boot chart</h1>\n";
     for boot in boots {
         page += &format!(
             "<p><strong>{}</strong><br>{}</p>\n",
@@ -35,11 +23,14 @@ pub fn page(boots: &[Drawn]) -> String {
             escaped(&sums(boot))
         );
     }
-    page += &format!("<div class=\"wide\">\n{}</div>\n", picture(boots));
+    page += &format!(
+        "<div class=\"scroll\" tabindex=\"0\">\n{}</div>\n",
+        picture(boots)
+    );
     for boot in boots {
         page += &table(boot);
     }
-    page + "</body>\n</html>\n"
+    page + page::END
 }
 
 /// The units that waited longest.
@@ -49,7 +40,7 @@ fn table(boot: &Drawn) -> String {
     units.sort_by_key(|unit| (std::cmp::Reverse(unit.waited_ns()), &unit.name));
     units.truncate(UNITS_MAX);
     let mut table = format!(
-        "<h2>Units that waited longest: {}</h2>\n<div class=\"wide\">\n<table>\n<tr><th>Unit</th>\
+        "<h2>Units that waited longest: {}</h2>\n<div class=\"scroll\" tabindex=\"0\">\n<table>\n<tr><th>Unit</th>\
          <th>Waited</th><th>Reads</th><th>MiB</th><th>Started at</th><th>Active at</th></tr>\n",
         escaped(&headline(&boot.trace))
     );

@@ -3,21 +3,28 @@
 //! same scales, one below the other.
 
 use std::collections::HashSet;
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 
 use foreread_boot::chart::{Chart, UnitChart, select};
 use foreread_boot::trace::TracedRead;
 use foreread_model::Extent;
 
 use super::{Drawn, headline, sums};
-use crate::axes::{rounded, ticks};
 use crate::output;
-use crate::positions::Positions;
-use crate::svg::{Svg, group, label, rect};
+use crate::picture::axis::{TimeAxis, rounded};
+use crate::picture::frame::{self, Entry, Mark, Span};
+use crate::picture::positions::Positions;
+use crate::picture::style::{TEXT_PX, fitted};
+use crate::picture::svg::{Svg, group, label, rect};
 
 const WIDTH: u32 = 1200;
 const LEFT: f64 = 250.0;
 const PLOT_WIDTH: f64 = 920.0;
+/// Where titles and the legend are.
+const SPAN: Span = Span {
+    left: 24.0,
+    width: 1152.0,
+};
 /// Of a unit.
 const ROW_HEIGHT: f64 = 16.0;
 const BAR_HEIGHT: f64 = 10.0;
@@ -32,26 +39,32 @@ const GAP: f64 = 30.0;
 const FOOT_HEIGHT: f64 = 62.0;
 const UNITS_MAX: usize = 40;
 const DISKS_MAX: usize = 3;
-/// Characters of a unit's name that fit beside the plot.
-const NAME_CHARACTERS_MAX: usize = 34;
 /// Unit of positions on a disk, in bytes.
 const MIB: u64 = 1 << 20;
 
 const STYLE: &str = "
-.demand { stroke: #cf222e; fill: none; stroke-width: 1.6 }
-.ahead { stroke: #0969da; fill: none; stroke-width: 1.6 }
-.bar { fill: #afb8c1 } .wait { fill: #cf222e } .instant { fill: #59636e }
-.target { stroke: #1a7f37; stroke-width: 1.5; fill: none }
-.unit { font-size: 12px }
-@media (prefers-color-scheme: dark) {
-.demand { stroke: #ff7b72 } .ahead { stroke: #58a6ff } .bar { fill: #484f58 }
-.wait { fill: #ff7b72 } .instant { fill: #9198a1 } .target { stroke: #3fb950 }
-}
+.demand, .ahead { stroke-width: 1.6 } .bar { opacity: 0.55 } .target { stroke-width: 1.5 }
 ";
+
+const BAR: &str = "bar fill-grey";
+const INSTANT: &str = "fill-quiet";
+const WAIT: &str = "fill-vermilion";
+const DEMAND: &str = "demand line-vermilion";
+const AHEAD: &str = "ahead line-blue";
+const TARGET: &str = "target line-green";
+
+const LEGEND: [Entry; 5] = [
+    (Mark::Fill, BAR, "unit: from its start until it is active"),
+    (Mark::Fill, WAIT, "a read of the unit is in flight"),
+    (Mark::Line, DEMAND, "read of the boot"),
+    (Mark::Line, AHEAD, "read of Foreread, ahead of the boot"),
+    (Mark::Line, TARGET, "the boot's target"),
+];
 
 /// What all boots of a picture share.
 struct Shared {
     end_ns: u64,
+    times: TimeAxis,
     units: Vec<String>,
     left_out: usize,
     disks: Vec<(String, Positions)>,
@@ -61,8 +74,10 @@ impl Shared {
     fn of(boots: &[Drawn]) -> Self {
         let charts: Vec<&Chart> = boots.iter().map(|boot| &boot.chart).collect();
         let (units, left_out) = select(&charts, UNITS_MAX);
+        let end_ns = charts.iter().map(|chart| chart.end_ns).max().unwrap_or(1);
         Self {
-            end_ns: charts.iter().map(|chart| chart.end_ns).max().unwrap_or(1),
+            end_ns,
+            times: TimeAxis::new(0, end_ns, PLOT_WIDTH),
             units,
             left_out,
             disks: disks(boots),
@@ -70,7 +85,7 @@ impl Shared {
     }
 
     fn x(&self, at_ns: u64) -> f64 {
-        at_ns.min(self.end_ns) as f64 / self.end_ns as f64 * PLOT_WIDTH
+        self.times.at(at_ns.min(self.end_ns))
     }
 
     fn units_height(&self) -> f64 {
@@ -115,12 +130,8 @@ pub fn picture(boots: &[Drawn]) -> String {
         1 => "A boot",
         _ => "Boots",
     };
-    let mut svg = Svg::new(WIDTH, height, title, STYLE);
-    let paper: [(&str, &dyn Display); 3] =
-        [("class", &"paper"), ("width", &WIDTH), ("height", &height)];
-    svg.empty("rect", &paper);
-    label(&mut svg, (24.0, 34.0), "start", "title", title);
-    legend(&mut svg);
+    let mut svg = frame::titled(WIDTH, height, SPAN.left, title, STYLE);
+    frame::legend(&mut svg, SPAN, 54.0, &LEGEND);
     for (at, boot) in boots.iter().enumerate() {
         let top = TOP + shared.boot_height() * at as f64;
         group(&mut svg, 0.0, top);
@@ -130,32 +141,10 @@ pub fn picture(boots: &[Drawn]) -> String {
     svg.finish()
 }
 
-fn legend(svg: &mut Svg) {
-    let entries = [
-        ("bar", "unit: from its start until it is active"),
-        ("wait", "a read of the unit is in flight"),
-        ("demand", "read of the boot"),
-        ("ahead", "read of Foreread, ahead of the boot"),
-    ];
-    let mut x = 24.0;
-    for (class, text) in entries {
-        match class {
-            "bar" | "wait" => rect(svg, class, (x, 48.0), (18.0, BAR_HEIGHT), None),
-            _ => {
-                let line = format!("M{x} 53h18");
-                svg.empty("path", &[("class", &class), ("d", &line)]);
-            }
-        }
-        label(svg, (x + 24.0, 57.0), "start", "quiet", text);
-        // No font is wider on average.
-        x += 48.0 + text.chars().count() as f64 * 6.9;
-    }
-}
-
 /// One boot, from the top of its part of the picture.
 fn draw(svg: &mut Svg, shared: &Shared, boot: &Drawn) {
-    label(svg, (24.0, 22.0), "start", "name", &headline(&boot.trace));
-    label(svg, (24.0, 42.0), "start", "quiet", &sums(boot));
+    frame::name(svg, (SPAN.left, 22.0), SPAN.width, &headline(&boot.trace));
+    frame::note(svg, (SPAN.left, 42.0), SPAN.width, &sums(boot));
     let mut top = HEAD_HEIGHT;
     group(svg, LEFT, top);
     units(svg, shared, &boot.chart);
@@ -179,7 +168,7 @@ fn units(svg: &mut Svg, shared: &Shared, chart: &Chart) {
     for (row, name) in shared.units.iter().enumerate() {
         let top = 4.0 + row as f64 * ROW_HEIGHT;
         let at = (-8.0, top + ROW_HEIGHT - 4.0);
-        label(svg, at, "end", "unit", &shortened(name));
+        label(svg, at, "end", "unit", &fitted(name, TEXT_PX, LEFT - 16.0));
         if let Some(unit) = chart.units.iter().find(|unit| unit.name == *name) {
             bar(svg, shared, unit, top + (ROW_HEIGHT - BAR_HEIGHT) / 2.0);
         }
@@ -210,7 +199,7 @@ fn bar(svg: &mut Svg, shared: &Shared, unit: &UnitChart, top: f64) {
     {
         let width = (shared.x(active) - shared.x(started)).max(1.0);
         let (at, size) = ((shared.x(started), top), (width, BAR_HEIGHT));
-        rect(svg, "bar", at, size, Some(&title));
+        rect(svg, BAR, at, size, Some(&title));
     } else if let Some(at) = unit
         .started_ns
         .or(unit.active_ns)
@@ -218,7 +207,7 @@ fn bar(svg: &mut Svg, shared: &Shared, unit: &UnitChart, top: f64) {
     {
         rect(
             svg,
-            "instant",
+            INSTANT,
             (shared.x(at), top),
             (1.5, BAR_HEIGHT),
             Some(&title),
@@ -235,17 +224,16 @@ fn bar(svg: &mut Svg, shared: &Shared, unit: &UnitChart, top: f64) {
     }
     for (from, to) in marks {
         let size = ((to - from).max(0.8), BAR_HEIGHT - 4.0);
-        rect(svg, "wait", (from, top + 2.0), size, Some(&title));
+        rect(svg, WAIT, (from, top + 2.0), size, Some(&title));
     }
 }
 
 fn disk(svg: &mut Svg, shared: &Shared, boot: &Drawn, name: &str, positions: &Positions) {
     plot(svg, shared, DISK_HEIGHT);
-    for (y, text) in positions.ticks() {
-        label(svg, (-8.0, y + 4.0), "end", "quiet", &text);
-    }
-    label(svg, (-LEFT + 24.0, 14.0), "start", "name", name);
-    label(svg, (-LEFT + 24.0, 32.0), "start", "quiet", "position, MiB");
+    frame::numbers_left(svg, positions.ticks());
+    frame::name(svg, (-LEFT + SPAN.left, 14.0), LEFT - 110.0, name);
+    let at = (-LEFT + SPAN.left, 32.0);
+    frame::note(svg, at, LEFT - 110.0, "position, MiB");
     let Some(at) = boot.trace.disks.iter().position(|disk| disk.name == name) else {
         return;
     };
@@ -257,7 +245,7 @@ fn disk(svg: &mut Svg, shared: &Shared, boot: &Drawn, name: &str, positions: &Po
             .filter(|read| usize::from(read.disk) == at);
         of_disk.filter(move |read| read.by.is_demand() == is_demand)
     };
-    for (class, is_demand) in [("ahead", false), ("demand", true)] {
+    for (class, is_demand) in [(AHEAD, false), (DEMAND, true)] {
         let path = marks(shared, positions, reads(is_demand));
         if !path.is_empty() {
             svg.empty("path", &[("class", &class), ("d", &path)]);
@@ -292,46 +280,27 @@ fn marks<'a>(
 /// Frame and grid of a plot.
 fn plot(svg: &mut Svg, shared: &Shared, height: f64) {
     rect(svg, "plot", (0.0, 0.0), (PLOT_WIDTH, height), None);
-    let mut grid = String::new();
-    for (seconds, _) in ticks(shared.end_ns as f64 / 1e9) {
-        let x = rounded(shared.x((seconds * 1e9) as u64));
-        let _ = write!(grid, "M{x} 0V{}", rounded(height));
-    }
-    svg.empty("path", &[("class", &"grid"), ("d", &grid)]);
+    frame::grid_upright(svg, &shared.times.ticks(), height);
 }
 
 fn target(svg: &mut Svg, shared: &Shared, boot: &Drawn, height: f64) {
     if let Some(at) = boot.trace.reached_ns {
         let x = rounded(shared.x(at));
         let path = format!("M{x} 0V{}", rounded(height));
-        svg.empty("path", &[("class", &"target"), ("d", &path)]);
+        svg.empty("path", &[("class", &TARGET), ("d", &path)]);
     }
 }
 
 /// The axis of time, below the last plot.
 fn axis(svg: &mut Svg, shared: &Shared) {
-    for (seconds, text) in ticks(shared.end_ns as f64 / 1e9) {
-        let x = shared.x((seconds * 1e9) as u64);
-        label(svg, (x, 18.0), "middle", "quiet", &text);
-    }
-    let text = "seconds since the kernel's start; the green line is the boot's target";
-    label(svg, (PLOT_WIDTH / 2.0, 36.0), "middle", "quiet", text);
-}
-
-fn shortened(name: &str) -> String {
-    match name.chars().count() > NAME_CHARACTERS_MAX {
-        true => {
-            let kept: String = name.chars().take(NAME_CHARACTERS_MAX - 1).collect();
-            format!("{kept}…")
-        }
-        false => name.to_owned(),
-    }
+    let what = format!("{} since the kernel's start", shared.times.unit);
+    frame::axis_below(svg, &shared.times.ticks(), (PLOT_WIDTH, 0.0), &what);
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::svg::assert_well_formed;
+    use crate::picture::check::{assert_labels_fit, assert_well_formed, texts};
     use foreread_boot::Mode;
     use foreread_boot::chart::chart;
     use foreread_boot::trace::{BootTrace, Reader, TracedDisk, TracedUnit};
@@ -378,6 +347,11 @@ pub mod tests {
     fn one_boot_and_two_are_drawn() {
         let one = picture(&[boot(Mode::Plain, 9)]);
         assert_well_formed(&one);
+        assert_labels_fit(&one);
+        let texts = texts(&one);
+        for (_, _, words) in LEGEND {
+            assert!(texts.iter().any(|text| text == words), "{words}");
+        }
         for part in [
             "plain boot, Linux 6.1: target reached after 20.0 s",
             "sda",
@@ -387,6 +361,7 @@ pub mod tests {
         }
         let two = picture(&[boot(Mode::Plain, 60), boot(Mode::Replayed, 60)]);
         assert_well_formed(&two);
+        assert_labels_fit(&two);
         assert!(two.contains("20 units are left out"), "{two}");
         assert!(two.contains("replayed boot"), "{two}");
         assert!(!two.contains("<0>"), "names are escaped");
@@ -399,6 +374,5 @@ pub mod tests {
         let drawn = picture(&[Drawn { trace, chart }]);
         assert_well_formed(&drawn);
         assert!(drawn.contains("target not reached"), "{drawn}");
-        assert!(!drawn.contains("NaN"), "{drawn}");
     }
 }

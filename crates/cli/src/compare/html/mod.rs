@@ -7,21 +7,19 @@ mod tables;
 
 use super::human::memories;
 use super::{Compared, subjects};
+use crate::picture::page::{self, html as escaped};
+use crate::picture::style;
 use foreread_sim::matrix::Cell;
 
 const STYLE: &str = include_str!("style.css");
-/// Colours of policies, `p1` and on; more policies than that take turns.
-const COLOURS: usize = 9;
 
 pub fn page(compared: &Compared) -> String {
     let matrix = &compared.matrix;
     let names: Vec<&str> = matrix.policies.iter().map(|policy| policy.name()).collect();
     let title = format!("foreread compare: {}", names.join(", "));
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <header>\n<h1>{title}</h1>\n\
+    let mut page = page::begin(&title, STYLE);
+    page += &format!(
+        "<header>\n<h1>{title}</h1>\n\
          <p>{} workloads on modelled devices, with {} of memory: {} cells. Stall is the time that \
          programs waited for pages; a ratio below 1 is less of it than under linux.</p>\n\
          <p><a href=\"#summary\">Summary</a> · <a href=\"#overview\">Overview</a> · \
@@ -45,7 +43,7 @@ pub fn page(compared: &Compared) -> String {
     for number in 0..matrix.workloads.len() {
         page += &workload(compared, number);
     }
-    page + "</section>\n</main>\n</body>\n</html>\n"
+    page + "</section>\n</main>\n" + page::END
 }
 
 /// The policies that have bars, with their colours.
@@ -63,9 +61,13 @@ fn legend(compared: &Compared) -> String {
             d=\"M0 5H10\"/></svg>linux</li>\n</ul>\n"
 }
 
-/// The first policy is linux, which has a line instead of bars.
+/// The class of a policy's bars; more policies than colours take turns. The first policy is linux,
+/// which has a line instead of bars.
 fn colour(place: usize) -> String {
-    format!("p{}", place.saturating_sub(1) % COLOURS + 1)
+    let colours = style::series();
+    let number = place.saturating_sub(1) % colours.len();
+    let name = colours.into_iter().nth(number).unwrap_or("grey");
+    format!("fill-{name}")
 }
 
 /// The cells of a workload on one device.
@@ -113,40 +115,15 @@ fn workload(compared: &Compared, number: usize) -> String {
     article + "</article>\n"
 }
 
-/// Foreign text as HTML.
-fn escaped(text: &str) -> String {
-    let mut html = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => html.push_str("&amp;"),
-            '<' => html.push_str("&lt;"),
-            '>' => html.push_str("&gt;"),
-            '"' => html.push_str("&quot;"),
-            c if c.is_control() => html.push(' '),
-            c => html.push(c),
-        }
-    }
-    html
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn foreign_text_ends_no_tag() {
-        assert_eq!(
-            escaped("a<b>\"c\" & d\n"),
-            "a&lt;b&gt;&quot;c&quot; &amp; d "
-        );
-    }
-
-    #[test]
     fn each_of_the_first_policies_has_a_colour_of_its_own() {
-        let colours: std::collections::BTreeSet<_> = (1..=COLOURS).map(colour).collect();
-        assert_eq!(colours.len(), COLOURS);
-        for colour in colours {
-            assert!(STYLE.contains(&format!(".{colour} {{ fill")), "{colour}");
-        }
+        let count = style::series().len();
+        let colours: std::collections::BTreeSet<_> = (1..=count).map(colour).collect();
+        assert_eq!(colours.len(), count);
+        assert_eq!(colour(1), colour(count + 1));
     }
 }

@@ -3,49 +3,58 @@
 
 use std::fmt::{Display, Write as _};
 
-use crate::axes::rounded;
-
-/// Style that all pictures share: background, plot, text and grid, for light and dark.
-const STYLE: &str = "
-:root { color-scheme: light dark }
-svg { font: 13px system-ui, 'Segoe UI', Helvetica, Arial, sans-serif }
-.paper { fill: #ffffff } .plot { fill: #f6f8fa; stroke: #d0d7de }
-text { fill: #1f2328 } .title { font-size: 17px; font-weight: 600 }
-.name { font-size: 14px; font-weight: 600 } .quiet { fill: #59636e }
-.grid { stroke: #d0d7de; stroke-width: 1; fill: none }
-@media (prefers-color-scheme: dark) {
-.paper { fill: #0d1117 } .plot { fill: #151b23; stroke: #3d444d }
-text { fill: #f0f6fc } .quiet { fill: #9198a1 } .grid { stroke: #3d444d }
-}
-";
+use super::axis::rounded;
+use super::style;
 
 /// A picture as it grows.
 pub struct Svg {
+    /// What comes before the style sheet, and the rules of this picture alone.
+    head: String,
+    style: String,
+    /// Whether the page around it has the style sheet.
+    is_part: bool,
     text: String,
     open: Vec<&'static str>,
 }
 
 impl Svg {
     /// An empty picture of that many units in each direction. The title is for those who can't see
-    /// it; the style sheet is CSS, and comes after the one of all pictures.
+    /// it; the style is CSS, and comes after the sheet of all pictures.
     pub fn new(width: u32, height: u32, title: &str, style: &str) -> Self {
+        let size: [(&str, &dyn Display); 2] = [("width", &width), ("height", &height)];
+        Self::begun(width, height, &size, title, style)
+    }
+
+    /// The same for a page that has the style sheet: as wide as the page lets it be.
+    pub fn part(width: u32, height: u32, title: &str) -> Self {
+        let mut svg = Self::begun(width, height, &[], title, "");
+        svg.is_part = true;
+        svg
+    }
+
+    fn begun(
+        width: u32,
+        height: u32,
+        size: &[(&str, &dyn Display)],
+        title: &str,
+        style: &str,
+    ) -> Self {
         let mut svg = Self {
+            head: String::new(),
+            style: style.trim_start().to_owned(),
+            is_part: false,
             text: String::new(),
             open: Vec::new(),
         };
         let view_box = format!("0 0 {width} {height}");
-        svg.begin(
-            "svg",
-            &[
-                ("xmlns", &"http://www.w3.org/2000/svg"),
-                ("viewBox", &view_box),
-                ("width", &width),
-                ("height", &height),
-                ("role", &"img"),
-            ],
-        );
+        let place: [(&str, &dyn Display); 3] = [
+            ("xmlns", &"http://www.w3.org/2000/svg"),
+            ("viewBox", &view_box),
+            ("role", &"img"),
+        ];
+        svg.begin("svg", &[&place, size].concat());
         svg.line("title", &[], title);
-        svg.line("style", &[], &[STYLE, style.trim_start()].concat());
+        svg.head = std::mem::take(&mut svg.text);
         svg
     }
 
@@ -81,7 +90,12 @@ impl Svg {
         while let Some(name) = self.open.pop() {
             self.close(name);
         }
-        self.text
+        if self.is_part {
+            return self.head + &self.text;
+        }
+        let is_used = |class: &str| self.text.contains(class);
+        let sheet = [style::properties(), style::rules(is_used), self.style].concat();
+        format!("{}<style>\n{sheet}</style>\n{}", self.head, self.text)
     }
 
     fn tag(&mut self, name: &str, attributes: &[(&str, &dyn Display)], end: &str) {
@@ -160,46 +174,10 @@ fn push_escaped(text: &mut String, from: &str) {
     }
 }
 
-/// Checks that every tag of an XML text is closed in order. Returns the number of elements.
-#[cfg(test)]
-pub fn assert_well_formed(text: &str) -> usize {
-    let mut open: Vec<&str> = Vec::new();
-    let mut elements = 0;
-    let mut rest = text;
-    while let Some(start) = rest.find('<') {
-        let between = &rest[..start];
-        assert!(!between.contains('>'), "a bare >: {between:?}");
-        let end = rest[start..].find('>').expect("a tag ends") + start;
-        let tag = &rest[start + 1..end];
-        assert_eq!(tag.matches('"').count() % 2, 0, "quotes in <{tag}>");
-        if let Some(name) = tag.strip_prefix('/') {
-            assert_eq!(open.pop(), Some(name), "tags nest");
-        } else {
-            elements += 1;
-            if !tag.ends_with('/') {
-                open.push(tag.split_whitespace().next().expect("a name"));
-            }
-        }
-        rest = &rest[end + 1..];
-    }
-    assert!(
-        open.is_empty() && rest.trim().is_empty(),
-        "{open:?} {rest:?}"
-    );
-    for (index, _) in text.match_indices('&') {
-        let entity = &text[index..];
-        let known = ["&amp;", "&lt;", "&gt;", "&quot;"];
-        assert!(
-            known.iter().any(|known| entity.starts_with(known)),
-            "{index}"
-        );
-    }
-    elements
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::picture::check::assert_well_formed;
 
     #[test]
     fn elements_nest_and_close() {

@@ -69,6 +69,14 @@ impl Positions {
         }
     }
 
+    /// What is drawn: all but the stretches that are left out, in bytes.
+    pub fn drawn_bytes(&self) -> u64 {
+        let stretches = self.stretches.iter();
+        stretches
+            .map(|stretch| stretch.to_bytes - stretch.from_bytes)
+            .sum()
+    }
+
     /// Where a position is drawn, from 0 at the top.
     pub fn y(&self, offset_bytes: u64) -> f64 {
         let stretch = self
