@@ -13,6 +13,7 @@ mod first_boot;
 mod grep;
 mod hdd;
 mod layers;
+mod module;
 mod package;
 pub mod programs;
 mod refusals;
@@ -50,7 +51,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 16] = [
+pub const CASES: [&Case; 17] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -66,6 +67,7 @@ pub const CASES: [&Case; 16] = [
     &first_boot::CASE,
     &small_memory::CASE,
     &cold_start::CASE,
+    &module::CASE,
     &check_kernel::CASE,
 ];
 

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel module: `linux` by module against stock, decisions against the core, loads under I/O.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use foreread_core::grouped;
+use foreread_guest::{Disk, Guest, GuestError, Lab, Outcome, Replayed, replay};
+
+use super::{Beside, Case};
+use crate::context::{Context, GUEST_SCRIPTS, Row};
+
+pub const CASE: Case = Case {
+    name: "module",
+    about: "`foreread.ko`: `linux` by module asks the disk for what stock does; decisions are the core's; loads under I/O",
+    beside: Beside::Another,
+    run,
+};
+
+const FILE_SYSTEMS: [&str; 2] = ["ext4", "xfs"];
+/// Sizes of the disks in MiB. 300 MiB is the least for XFS.
+const DISK_MIB: u32 = 320;
+const SPARE_MIB: u32 = 64;
+/// A program takes about 0.1 s under each of three kernels that are stock or have the module, on
+/// two file systems; under each policy again.
+const SECONDS_A_PROGRAM: u64 = 8;
+/// A load with its unload takes 1 to 3 s beside 8 readers.
+const SECONDS_A_LOAD: u64 = 6;
+
+/// The numbers that the script left, by name.
+type Results = HashMap<String, Vec<u64>>;
+
+fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
+    let lab = Lab::build_module()?;
+    let module = lab.kernel(kernel)?.module().ok_or_else(|| {
+        GuestError::Unexpected("the lab names no kernel module; remove it and build again".into())
+    })?;
+    let (programs, seed, loads) = (context.programs, context.seed, context.loads);
+    let seconds = u64::from(programs) * SECONDS_A_PROGRAM + u64::from(loads) * SECONDS_A_LOAD;
+    let script = format!(
+        "set -u
+. ./module.sh
+module_prepare
+module_same {programs} {seed}
+module_record {programs} {seed}
+module_loads {loads}
+module_log
+"
+    );
+    let outcome = Guest::new(&lab, kernel)?
+        .file(module, "foreread.ko")
+        .file(format!("{GUEST_SCRIPTS}/module.sh"), "module.sh")
+        .file(format!("{GUEST_SCRIPTS}/readers.py"), "readers.py")
+        .disk(Disk::blank("ext4", DISK_MIB))
+        .disk(Disk::blank("xfs", DISK_MIB))
+        .disk(Disk::blank("spare", SPARE_MIB))
+        .time_limit(Duration::from_secs(300 + seconds))
+        .script(script)
+        .run()?;
+    let results = results(&outcome.file("results")?);
+    let mut rows = Vec::new();
+    for kind in FILE_SYSTEMS {
+        rows.push(same_requests(&results, kind));
+    }
+    rows.push(agreed(&results));
+    rows.push(replayed(&outcome, &results)?);
+    rows.extend(loads_and_log(&outcome, &results)?);
+    Ok(rows)
+}
+
+fn results(text: &str) -> Results {
+    text.lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let name = words.next()?.to_owned();
+            Some((name, words.filter_map(|word| word.parse().ok()).collect()))
+        })
+        .collect()
+}
+
+/// The numbers of a name; none where the script did not come to it.
+fn of<'results>(results: &'results Results, name: &str) -> &'results [u64] {
+    results.get(name).map_or(&[], Vec::as_slice)
+}
+
+fn same_requests(results: &Results, kind: &str) -> Row {
+    let with = of(results, &format!("module-{kind}"));
+    let after = of(results, &format!("after-{kind}"));
+    let calls: u64 = of(results, &format!("calls-{kind}")).iter().sum();
+    let all = |counts: &[u64]| matches!(counts, [same, of] if same == of && *of > 0);
+    let text = |counts: &[u64]| match counts {
+        [same, of] => format!("{} of {}", grouped(*same), grouped(*of)),
+        _ => "not run".to_owned(),
+    };
+    Row::asserted(
+        format!("{kind}: programs with stock's requests"),
+        "all, and after unloading",
+        format!("{}, {}", text(with), text(after)),
+        all(with) && all(after) && calls > 0,
+    )
+    .detail(format!("{calls} calls went to the module"))
+}
+
+/// Large folios are made by the kernel's own function; what it decides there is held against the
+/// module's decision.
+fn agreed(results: &Results) -> Row {
+    let sum = |at: usize| -> u64 {
+        FILE_SYSTEMS
+            .iter()
+            .filter_map(|kind| of(results, &format!("agreed-{kind}")).get(at))
+            .sum()
+    };
+    let (agreed, differed) = (sum(0), sum(1));
+    Row::asserted(
+        "kernel's windows equal to the module's decision",
+        "all",
+        format!("{} of {}", grouped(agreed), grouped(agreed + differed)),
+        differed == 0,
+    )
+}
+
+fn replayed(outcome: &Outcome, results: &Results) -> Result<Row, GuestError> {
+    let mut all = Replayed::default();
+    let entries = std::fs::read_dir(outcome.files())
+        .map_err(|error| GuestError::Unexpected(format!("cannot list the files: {error}")))?;
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.starts_with("decisions-") {
+            continue;
+        }
+        let part = replay(&outcome.file(&name)?)
+            .map_err(|error| GuestError::Unexpected(format!("{name}: {error}")))?;
+        all.by_policy.extend(part.by_policy);
+        all.gaps += part.gaps;
+        all.first_difference = all.first_difference.or(part.first_difference);
+    }
+    let made = of(results, "decisions").first().copied().unwrap_or(0);
+    let policies = all.by_policy.len();
+    let told: Vec<String> = all
+        .by_policy
+        .iter()
+        .map(|(name, (decisions, equal))| format!("{name} {equal} of {decisions}"))
+        .collect();
+    Ok(Row::asserted(
+        "decisions equal to the core's on the host",
+        "all, every policy",
+        format!(
+            "{} of {}, {policies} policies",
+            grouped(all.equal()),
+            grouped(made)
+        ),
+        all.is_equal() && all.equal() == made && policies == 10,
+    )
+    .detail(format!(
+        "{}; {} without the events before them; {}",
+        told.join(", "),
+        all.gaps,
+        all.first_difference.unwrap_or_default()
+    )))
+}
+
+fn loads_and_log(outcome: &Outcome, results: &Results) -> Result<Vec<Row>, GuestError> {
+    let first = |name: &str| of(results, name).first().copied();
+    let (done, asked) = match of(results, "loads") {
+        [done, asked] => (*done, *asked),
+        _ => (0, 1),
+    };
+    let complaints = first("complaints");
+    let log = outcome.file("dmesg")?;
+    let said: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("WARNING") || line.contains("BUG"))
+        .collect();
+    Ok(vec![
+        Row::asserted(
+            "loads and unloads under I/O of 8 processes",
+            "all",
+            format!("{} of {}", grouped(done), grouped(asked)),
+            done == asked,
+        ),
+        Row::asserted(
+            "complaints of the kernel, caches left",
+            "0, 0",
+            format!(
+                "{}, {}",
+                complaints.map_or_else(|| "?".to_owned(), grouped),
+                first("left").map_or_else(|| "?".to_owned(), grouped)
+            ),
+            complaints == Some(0) && first("left") == Some(0),
+        )
+        .detail(said.join("; ")),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::Verdict;
+
+    #[test]
+    fn a_program_with_other_requests_is_a_miss() {
+        let good = results("module-ext4 30 30\nafter-ext4 30 30\ncalls-ext4 900 100\n");
+        assert_eq!(same_requests(&good, "ext4").verdict, Verdict::Reached);
+        let bad = results("module-ext4 29 30\nafter-ext4 30 30\ncalls-ext4 900 100\n");
+        assert_eq!(same_requests(&bad, "ext4").value, "29 of 30, 30 of 30");
+        assert_eq!(same_requests(&bad, "ext4").verdict, Verdict::Missed);
+        let idle = results("module-ext4 30 30\nafter-ext4 30 30\ncalls-ext4 0 0\n");
+        assert_eq!(
+            same_requests(&idle, "ext4").verdict,
+            Verdict::Missed,
+            "the module was not asked"
+        );
+        assert_eq!(same_requests(&good, "xfs").value, "not run, not run");
+    }
+}

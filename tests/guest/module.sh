@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# shellcheck shell=sh
+#
+# Tests of the kernel module in a guest, as functions for its script. Beside it lie foreread.ko and
+# readers.py; the disks are named `ext4`, `xfs` and `spare`. Each function leaves its results in
+# /run/out, a line of `NAME NUMBER...` in /run/out/results.
+
+settings=/sys/kernel/foreread
+tracing=/sys/kernel/tracing
+policies="linux linux-2.6.13 adaptive-2005 adaptive-2006 safe-2010 none whole-file leap distance foreread"
+
+result() { echo "$@" >>/run/out/results; }
+
+# Makes the file systems, and mounts them on /mnt/ext4 and /mnt/xfs.
+module_prepare() {
+    mkdir -p /mnt/ext4 /mnt/xfs /mnt/spare
+    [ -d "$tracing/events" ] || mount -t tracefs tracefs "$tracing"
+    mkfs.ext4 -q "$(disk ext4)" && mount "$(disk ext4)" /mnt/ext4
+    mkfs.xfs -q "$(disk xfs)" && mount "$(disk xfs)" /mnt/xfs
+    mkfs.ext4 -q "$(disk spare)"
+}
+
+# Gives the file system $1 the policy $2, read as $3 says.
+module_set() {
+    number=$(mountpoint -d "/mnt/$1")
+    [ -d "$settings/devices/$number" ] || echo "$number" >"$settings/add"
+    echo "$2" >"$settings/devices/$number/policy"
+    echo "${3-auto}" >"$settings/devices/$number/act"
+}
+
+# Counter $2 of the file system $1.
+module_count() {
+    sed -n "s/^$2 //p" "$settings/devices/$(mountpoint -d "/mnt/$1")/stat"
+}
+
+# Runs $1 random programs of seed $2 on both file systems: without the module, with it and `linux`,
+# and without it again. Counts the programs that ask for the same of the disk.
+module_same() {
+    for kind in ext4 xfs; do
+        python3 ./readers.py "/mnt/$kind" "$2" "$1" >"/run/out/stock-$kind"
+    done
+    insmod ./foreread.ko
+    for kind in ext4 xfs; do
+        module_set "$kind" linux
+        python3 ./readers.py "/mnt/$kind" "$2" "$1" >"/run/out/module-$kind"
+        result "agreed-$kind" "$(module_count "$kind" agreed)" "$(module_count "$kind" differed)"
+        result "calls-$kind" "$(module_count "$kind" sync)" "$(module_count "$kind" async)"
+    done
+    rmmod foreread
+    for kind in ext4 xfs; do
+        python3 ./readers.py "/mnt/$kind" "$2" "$1" >"/run/out/after-$kind"
+        for when in module after; do
+            # Lines that are in both files at the same place.
+            same=$(paste -d= "/run/out/stock-$kind" "/run/out/$when-$kind" | awk -F= '$1 == $2' | wc -l)
+            result "$when-$kind" "$same" "$1"
+        done
+    done
+}
+
+# Runs $1 random programs of seed $2 under every policy, and keeps each decision.
+module_record() {
+    insmod ./foreread.ko
+    echo 16384 >"$tracing/buffer_size_kb"
+    for policy in $policies; do
+        echo >"$tracing/trace"
+        echo 1 >"$tracing/events/foreread/enable"
+        for kind in ext4 xfs; do
+            module_set "$kind" "$policy"
+            python3 ./readers.py "/mnt/$kind" "$2" "$1" >/dev/null
+            module_set "$kind" off
+        done
+        echo 0 >"$tracing/events/foreread/enable"
+        cat "$tracing/trace" >"/run/out/decisions-$policy"
+    done
+    result decisions $(($(module_count ext4 decisions) + $(module_count xfs decisions)))
+    rmmod foreread
+}
+
+# Eight readers, file systems that come and go, and caches that are dropped, until /run/stop is there. Readers
+# sleep between programs, so that an emulated processor has time for the loads.
+module_load_disks() {
+    for reader in 1 2 3 4; do
+        for kind in ext4 xfs; do
+            (
+                seed=$reader
+                while [ ! -e /run/stop ]; do
+                    python3 ./readers.py "/mnt/$kind" "$seed" 20 50 >/dev/null
+                    seed=$((seed + 4))
+                done
+            ) &
+        done
+    done
+    (
+        while [ ! -e /run/stop ]; do
+            mount "$(disk spare)" /mnt/spare && ls /mnt/spare >/dev/null
+            umount /mnt/spare
+            echo 1 >/proc/sys/vm/drop_caches
+            sleep 0.3
+        done
+    ) &
+}
+
+# Loads and unloads the module $1 times, with another policy each time, under I/O of 8 processes.
+module_loads() {
+    rm -f /run/stop
+    module_load_disks
+    loads=0
+    while [ "$loads" -lt "$1" ]; do
+        for policy in $policies; do
+            [ "$loads" -lt "$1" ] || break
+            insmod ./foreread.ko || break 2
+            echo "$policy" >"$settings/devices/default/policy"
+            sleep 0.1
+            rmmod foreread || break 2
+            loads=$((loads + 1))
+        done
+    done
+    touch /run/stop
+    wait
+    result loads "$loads" "$1"
+}
+
+# Keeps what the kernel has said, and counts what it should not have.
+module_log() {
+    dmesg >/run/out/dmesg
+    result complaints "$(grep -c -E 'WARNING|BUG|Oops|stall|blocked for more|refcount|leak|Call Trace' /run/out/dmesg)"
+    result left "$(grep -c '^foreread_' /proc/slabinfo)"
+}
