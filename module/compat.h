@@ -6,6 +6,7 @@
 #ifndef FM_COMPAT_H
 #define FM_COMPAT_H
 
+#include <linux/blkdev.h>
 #include <linux/ftrace.h>
 #include <linux/pagemap.h>
 #include <linux/shrinker.h>
@@ -34,6 +35,16 @@ static inline fr_u32 fm_own_policy(void)
 	return FR_LINUX;
 #else
 	return FR_LINUX_7_3;
+#endif
+}
+
+/* Whether a disk says that it turns. */
+static inline bool fm_is_rotational(struct block_device *block)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+	return !bdev_nonrot(block);
+#else
+	return bdev_rot(block);
 #endif
 }
 

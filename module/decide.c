@@ -24,6 +24,7 @@
 #include <linux/sched.h>
 #include <linux/timekeeping.h>
 
+#include "ask.h"
 #include "compat.h"
 #include "decide.h"
 #include "device.h"
@@ -184,42 +185,17 @@ static bool fm_has_thrashed(const struct fm_work *work)
 	       fm_near_was_evicted(call->ractl->mapping, call->access.index);
 }
 
-/* The core decides, on copies of everything but the streams. */
-static noinline void fm_ask(struct fm_work *work, struct fr_streams *streams)
+/* What happened to pages that were read ahead, as far as it shows at this access. */
+static u32 fm_events(const struct fm_call *call, bool has_thrashed)
 {
-	struct fm_call *call = &work->call;
-	struct fr_wants wants;
-	struct fr_call core = {
-		.state = &call->after,
-		.access = &call->access,
-		.near = &call->near,
-		.limits = &call->limits,
-		.streams = streams,
-	};
+	u32 events = has_thrashed ? FM_THRASHED : 0;
 
-	fr_wants(call->policy, &call->before, &call->access, &call->limits, &wants);
-	fm_near_fill(call->ractl->mapping, call->access.index, &wants, &call->near);
-	call->after = call->before;
-	fr_decide(call->policy, &core, &call->made);
-}
-
-static void fm_ask_streams(struct fm_work *work, bool has_thrashed)
-{
-	struct fm_call *call = &work->call;
-	struct fm_streams *streams = work->streams;
-
-	spin_lock(&streams->lock);
-	if (streams->events == 0)
-		fr_open(&streams->state, &call->limits);
-	call->before = streams->state;
-	fm_refresh(&call->before, call);
-	if (has_thrashed)
-		fr_feedback(call->policy, &call->before, FR_FEEDBACK_THRASHED, 1);
-	fm_ask(work, &streams->streams);
-	streams->state = call->after;
-	call->streams_id = streams->id;
-	call->event = ++streams->events;
-	spin_unlock(&streams->lock);
+	/* The reader has come to the marked page, and waits until it has been read. */
+	if (call->folio && !folio_test_uptodate(call->folio)) {
+		fm_count(call->device, FM_COUNT_LATE, 1);
+		events |= FM_LATE;
+	}
+	return events;
 }
 
 static void fm_decide(struct fm_work *work)
@@ -232,36 +208,21 @@ static void fm_decide(struct fm_work *work)
 	if (work->is_kept && (fr_policy_sees(call->policy) || fr_policy_looks(call->policy)))
 		fm_look(work);
 	if (work->streams) {
-		fm_ask_streams(work, has_thrashed);
+		fm_refresh(&call->before, call);
+		fm_ask_streams(call, work->streams, fm_events(call, has_thrashed));
 	} else {
 		if (work->is_kept)
 			call->before = work->kept.state;
 		else
 			fm_own_state(&call->before, call);
 		fm_refresh(&call->before, call);
-		if (has_thrashed)
-			fr_feedback(call->policy, &call->before, FR_FEEDBACK_THRASHED, 1);
-		fm_ask(work, NULL);
+		fm_ask(call, fm_events(call, has_thrashed));
 	}
 	trace_decision(call);
 	fm_count(call->device, FM_COUNT_DECISIONS, 1);
 	fm_count(call->device, FM_COUNT_WINDOWS, call->made.windows + (u64)call->made.repeats);
 	if (call->made.flags & FR_DECIDED_RETAIN)
 		fm_count(call->device, FM_COUNT_UNKEPT, call->made.retain_pages);
-}
-
-/* The policy learns how much of its windows was cached already. */
-static void fm_tell_issued(struct fm_work *work, u64 pages, u64 read_pages)
-{
-	struct fm_streams *streams = work->streams;
-	const struct fm_call *call = &work->call;
-	u64 event;
-
-	spin_lock(&streams->lock);
-	fr_issued(call->policy, &streams->streams, call->access.thread, pages, read_pages);
-	event = ++streams->events;
-	spin_unlock(&streams->lock);
-	trace_issued(call->policy, streams->id, event, call->access.thread, pages, read_pages);
 }
 
 /*
@@ -297,7 +258,7 @@ static void fm_act(struct fm_work *work)
 		return;
 	/* Other readers may have added pages, too; the policy counts on roughly. */
 	now_cached = mapping->nrpages;
-	fm_tell_issued(work, pages,
+	fm_tell_issued(call, work->streams, pages,
 		       now_cached > cached ? min_t(u64, now_cached - cached, pages) : 0);
 }
 
@@ -334,7 +295,7 @@ static void fm_tell_miss(struct fm_work *work)
 		return;
 	call->before = kept->state;
 	fm_refresh(&call->before, call);
-	fm_ask(work, NULL);
+	fm_ask(call, 0);
 	trace_decision(call);
 	fm_count(call->device, FM_COUNT_DECISIONS, 1);
 	kept->state = call->after;

@@ -26,6 +26,10 @@ struct fm_device;
  * @made: the decision
  * @streams_id: the file's streams (fm_streams.id), or 0
  * @event: fm_streams.events after the decision, or 0
+ * @costs: what the policy knew of the disk before the decision
+ * @budget: what it knew of memory before the decision
+ * @knows_costs: whether @costs was given to the policy
+ * @knows_budget: whether @budget was
  */
 struct fm_call {
 	struct fm_device *device;
@@ -42,6 +46,10 @@ struct fm_call {
 	struct fr_decision made;
 	u64 streams_id;
 	u64 event;
+	struct fr_device costs;
+	struct fr_budget budget;
+	bool knows_costs;
+	bool knows_budget;
 };
 
 bool fm_readahead(struct readahead_control *ractl, struct folio *folio, unsigned long req_count);

@@ -20,6 +20,7 @@
 #include <linux/slab.h>
 #include <linux/xarray.h>
 
+#include "compat.h"
 #include "device.h"
 
 /* More are refused: each is a folder in sysfs. */
@@ -98,6 +99,28 @@ void fm_device_put(struct fm_device *device)
 	kobject_put(&device->kobject);
 }
 
+/**
+ * fm_device_costs() - what a policy knows of a disk
+ * @device: whose lock is held
+ * @mapping: that is read
+ *
+ * Return: it, or NULL where the device is not one disk.
+ */
+struct fr_device *fm_device_costs(struct fm_device *device, const struct address_space *mapping)
+{
+	struct block_device *block;
+
+	if (device == fm_default)
+		return NULL;
+	if (!device->is_known) {
+		block = fm_block_device(mapping->host);
+		if (block && fm_is_rotational(block))
+			fr_device_turns(&device->costs);
+		device->is_known = true;
+	}
+	return &device->costs;
+}
+
 /* The sum of a counter over all processors. */
 u64 fm_device_count(const struct fm_device *device, enum fm_count which)
 {
@@ -136,6 +159,7 @@ static struct fm_device *fm_device_make(dev_t number, const char *name)
 	if (!device)
 		return ERR_PTR(-ENOMEM);
 	device->number = number;
+	spin_lock_init(&device->lock);
 	device->policy = FM_OFF;
 	device->act = FM_AUTO;
 	device->counters = alloc_percpu(struct fm_counters);

@@ -5,9 +5,10 @@
 
 #include <linux/kobject.h>
 #include <linux/rcupdate.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 
-#include <foreread/types.h>
+#include <foreread/policy.h>
 
 struct address_space;
 
@@ -39,6 +40,7 @@ enum fm_count {
 	FM_COUNT_AGREED, /* policy of this kernel: calls in which the kernel decided the same */
 	FM_COUNT_DIFFERED, /* and those in which it did not */
 	FM_COUNT_STATELESS, /* decisions without the state of earlier ones: no memory for it */
+	FM_COUNT_LATE, /* marks on pages that were still being read */
 	FM_COUNT_THRASHED, /* misses on pages that were read ahead and evicted before their use */
 	FM_COUNT_UNKEPT, /* pages that a policy wanted to keep from eviction, which is not done */
 	FM_COUNTS,
@@ -57,6 +59,9 @@ struct fm_counters {
  * @policy: enum fr_policy, or FM_OFF
  * @act: enum fm_act
  * @pages_max: no window is larger; 0 means no such bound
+ * @lock: guards what follows
+ * @is_known: whether the policy was told if the disk turns
+ * @costs: what the policy knows of the disk; unused in `default`, which may be several
  */
 struct fm_device {
 	struct kobject kobject;
@@ -66,6 +71,9 @@ struct fm_device {
 	u32 policy;
 	u32 act;
 	u32 pages_max;
+	spinlock_t lock;
+	bool is_known;
+	struct fr_device costs;
 };
 
 static inline void fm_count(struct fm_device *device, enum fm_count which, u64 by)
@@ -80,6 +88,7 @@ int fm_device_remove(dev_t number);
 bool fm_device_is_taken(const struct address_space *mapping);
 struct fm_device *fm_device_get(const struct address_space *mapping);
 void fm_device_put(struct fm_device *device);
+struct fr_device *fm_device_costs(struct fm_device *device, const struct address_space *mapping);
 u64 fm_device_count(const struct fm_device *device, enum fm_count which);
 
 /* sysfs.c: the folder of a device. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The tracepoints `foreread:decision` and `foreread:issued`: each call of the core with all of its
- * input and its output, so that the core on another machine can be held against it.
+ * The tracepoints `foreread:decision`, `foreread:waited` and `foreread:issued`: each call of the
+ * core with all of its input and its output, so that the core on another machine can be held
+ * against it.
  *
  * Structs are printed as their bytes, in hexadecimal digits: struct fr_state, fr_access, fr_near,
- * fr_limits and fr_decision of core/foreread/types.h.
+ * fr_limits, fr_decision, fr_device (costs) and fr_budget of core/foreread. `-` stands for a struct
+ * that the core was not given.
  *
  * The state of a file's streams is too large to be printed. It begins as zero bytes at the first
  * event of a `streams` number, and the events of this number, in their order, lead from there on.
@@ -37,6 +39,10 @@ TRACE_EVENT(decision,
 		__array(u8, limits, sizeof(struct fr_limits))
 		__array(u8, made, sizeof(struct fr_decision))
 		__array(u8, after, sizeof(struct fr_state))
+		__field(bool, knows_costs)
+		__field(bool, knows_budget)
+		__array(u8, costs, sizeof(struct fr_device))
+		__array(u8, budget, sizeof(struct fr_budget))
 	),
 	TP_fast_assign(
 		__entry->device = call->ractl->mapping->host->i_sb->s_dev;
@@ -50,8 +56,13 @@ TRACE_EVENT(decision,
 		memcpy(__entry->limits, &call->limits, sizeof(struct fr_limits));
 		memcpy(__entry->made, &call->made, sizeof(struct fr_decision));
 		memcpy(__entry->after, &call->after, sizeof(struct fr_state));
+		__entry->knows_costs = call->knows_costs;
+		__entry->knows_budget = call->knows_budget;
+		memcpy(__entry->costs, &call->costs, sizeof(struct fr_device));
+		memcpy(__entry->budget, &call->budget, sizeof(struct fr_budget));
 	),
-	TP_printk("device=%u:%u inode=%lu policy=%u streams=%llu event=%llu before=%s access=%s near=%s limits=%s made=%s after=%s",
+	TP_printk("device=%u:%u inode=%lu policy=%u streams=%llu event=%llu before=%s access=%s near=%s "
+		  "limits=%s made=%s after=%s costs=%s budget=%s",
 		  MAJOR(__entry->device), MINOR(__entry->device), __entry->inode,
 		  __entry->policy, __entry->streams, __entry->event,
 		  __print_hex_str(__entry->before, sizeof(struct fr_state)),
@@ -59,7 +70,36 @@ TRACE_EVENT(decision,
 		  __print_hex_str(__entry->near, sizeof(struct fr_near)),
 		  __print_hex_str(__entry->limits, sizeof(struct fr_limits)),
 		  __print_hex_str(__entry->made, sizeof(struct fr_decision)),
-		  __print_hex_str(__entry->after, sizeof(struct fr_state)))
+		  __print_hex_str(__entry->after, sizeof(struct fr_state)),
+		  __entry->knows_costs ?
+			  __print_hex_str(__entry->costs, sizeof(struct fr_device)) : "-",
+		  __entry->knows_budget ?
+			  __print_hex_str(__entry->budget, sizeof(struct fr_budget)) : "-")
+);
+
+TRACE_EVENT(waited,
+	TP_PROTO(const struct fm_call *call),
+	TP_ARGS(call),
+	TP_STRUCT__entry(
+		__field(u32, policy)
+		__field(u64, streams)
+		__field(u64, event)
+		__field(u32, thread)
+		__field(bool, knows_costs)
+		__array(u8, costs, sizeof(struct fr_device))
+	),
+	TP_fast_assign(
+		__entry->policy = call->policy;
+		__entry->streams = call->streams_id;
+		__entry->event = call->event;
+		__entry->thread = call->access.thread;
+		__entry->knows_costs = call->knows_costs;
+		memcpy(__entry->costs, &call->costs, sizeof(struct fr_device));
+	),
+	TP_printk("policy=%u streams=%llu event=%llu thread=%u costs=%s",
+		  __entry->policy, __entry->streams, __entry->event, __entry->thread,
+		  __entry->knows_costs ?
+			  __print_hex_str(__entry->costs, sizeof(struct fr_device)) : "-")
 );
 
 TRACE_EVENT(issued,

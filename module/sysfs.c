@@ -36,7 +36,8 @@ static const char *const fm_count_names[FM_COUNTS] = {
 	[FM_COUNT_PAGES] = "pages",	    [FM_COUNT_ISSUED] = "issued",
 	[FM_COUNT_STEERED] = "steered",	    [FM_COUNT_AGREED] = "agreed",
 	[FM_COUNT_DIFFERED] = "differed",   [FM_COUNT_STATELESS] = "stateless",
-	[FM_COUNT_THRASHED] = "thrashed",   [FM_COUNT_UNKEPT] = "unkept_pages",
+	[FM_COUNT_LATE] = "late",	    [FM_COUNT_THRASHED] = "thrashed",
+	[FM_COUNT_UNKEPT] = "unkept_pages",
 };
 
 /*
