@@ -11,13 +11,20 @@ policies="linux linux-2.6.13 adaptive-2005 adaptive-2006 safe-2010 none whole-fi
 
 result() { echo "$@" >>/run/out/results; }
 
-# Makes the file systems, and mounts them on /mnt/ext4 and /mnt/xfs.
+# Makes the file systems, and mounts them on /mnt/ext4 and /mnt/xfs. Two things would keep stock from repeating
+# its own requests: whether two that touch meet in the queue, and where a request of more pieces of memory than
+# the disk takes is cut. So requests aren't merged, and are of at most 128 pages.
 module_prepare() {
     mkdir -p /mnt/ext4 /mnt/xfs /mnt/spare
     [ -d "$tracing/events" ] || mount -t tracefs tracefs "$tracing"
     mkfs.ext4 -q "$(disk ext4)" && mount "$(disk ext4)" /mnt/ext4
     mkfs.xfs -q "$(disk xfs)" && mount "$(disk xfs)" /mnt/xfs
     mkfs.ext4 -q "$(disk spare)"
+    for kind in ext4 xfs; do
+        queue=/sys/dev/block/$(mountpoint -d "/mnt/$kind")/queue
+        echo 2 >"$queue/nomerges"
+        echo 512 >"$queue/max_sectors_kb"
+    done
 }
 
 # Gives the file system $1 the policy $2, read as $3 says.
@@ -33,11 +40,14 @@ module_count() {
     sed -n "s/^$2 //p" "$settings/devices/$(mountpoint -d "/mnt/$1")/stat"
 }
 
-# Runs $1 random programs of seed $2 on both file systems: without the module, with it and `linux`,
-# and without it again. Counts the programs that ask for the same of the disk.
+# Runs $1 random programs of seed $2 on both file systems: twice without the module, with it and `linux`,
+# and without it again. Results: programs that asked the disk for the same with the module, programs in which
+# stock did not repeat its own number of requests (for the same sectors), and all programs.
 module_same() {
-    for kind in ext4 xfs; do
-        python3 ./readers.py "/mnt/$kind" "$2" "$1" >"/run/out/stock-$kind"
+    for when in stock again; do
+        for kind in ext4 xfs; do
+            python3 ./readers.py "/mnt/$kind" "$2" "$1" >"/run/out/$when-$kind"
+        done
     done
     insmod ./foreread.ko
     for kind in ext4 xfs; do
@@ -49,11 +59,15 @@ module_same() {
     rmmod foreread
     for kind in ext4 xfs; do
         python3 ./readers.py "/mnt/$kind" "$2" "$1" >"/run/out/after-$kind"
-        for when in module after; do
-            # Lines that are in both files at the same place.
-            same=$(paste -d= "/run/out/stock-$kind" "/run/out/$when-$kind" | awk -F= '$1 == $2' | wc -l)
-            result "$when-$kind" "$same" "$1"
-        done
+        # Each line has four times number, requests, sectors: stock, again, after, module.
+        paste -d ' ' "/run/out/stock-$kind" "/run/out/again-$kind" "/run/out/after-$kind" "/run/out/module-$kind" \
+            | awk '
+                $3 == $6 && $6 == $9 && $9 == $12 {
+                    if ($11 == $2 || $11 == $5 || $11 == $8) same++
+                    else if ($2 != $5 || $5 != $8) unsteady++
+                }
+                END { print same + 0, unsteady + 0, NR }' >/run/counts
+        result "same-$kind" "$(cat /run/counts)"
     done
 }
 
@@ -125,4 +139,29 @@ module_log() {
     dmesg >/run/out/dmesg
     result complaints "$(grep -c -E 'WARNING|BUG|Oops|stall|blocked for more|refcount|leak|Call Trace' /run/out/dmesg)"
     result left "$(grep -c '^foreread_' /proc/slabinfo)"
+}
+
+# Reads the files of the disk `data` by a process each, at once and in order, under stock and every
+# policy. A line of /run/out/readers: policy, requests, sectors, busy ms of the disk, elapsed s.
+module_readers() {
+    mkdir -p /mnt/data
+    mount -o ro "$(disk data)" /mnt/data
+    number=$(mountpoint -d /mnt/data)
+    stat=/sys/dev/block/$number/stat
+    echo 128 >"/sys/dev/block/$number/queue/read_ahead_kb"
+    insmod ./foreread.ko
+    echo "$number" >"$settings/add"
+    for policy in off $policies; do
+        # Neither is a policy for large files that are read in order.
+        [ "$policy" != none ] && [ "$policy" != whole-file ] || continue
+        echo "$policy" >"$settings/devices/$number/policy"
+        drop_caches
+        before=$(awk '{ print $1, $3, $10 }' "$stat")
+        begin=$(cut -d ' ' -f 1 /proc/uptime)
+        for file in /mnt/data/large-*; do dd if="$file" of=/dev/null bs=64k 2>/dev/null & done
+        wait
+        echo "$policy $before $(awk '{ print $1, $3, $10 }' "$stat") $begin $(cut -d ' ' -f 1 /proc/uptime)" \
+            | awk '{ print $1, $5 - $2, $6 - $3, $7 - $4, $9 - $8 }' >>/run/out/readers
+    done
+    rmmod foreread
 }

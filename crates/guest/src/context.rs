@@ -24,6 +24,8 @@ pub struct Context<'lab> {
     pub seed: u64,
     /// How check-kernel looks at the page cache: some of `check_kernel::WAYS`.
     pub ways: Vec<String>,
+    /// Programs that are recorded under every policy of the kernel module.
+    pub recorded: u32,
     /// Loads of the kernel module under I/O.
     pub loads: u32,
     /// Boots of each kind in the cases of whole boots.

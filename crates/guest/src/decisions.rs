@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes the decisions of the kernel module once more, by the core on this machine.
 //!
-//! Input: the text of the tracepoints `foreread:decision` and `foreread:issued` (module/record.h),
-//! as tracefs prints it. Output: how many decisions came out the same, bit for bit, by policy.
+//! Input: the text of the tracepoints `foreread:decision`, `foreread:waited` and `foreread:issued`
+//! (module/record.h), as tracefs prints it. Output: how many decisions came out the same, bit for
+//! bit, by policy.
 //!
 //! A decision's record has all of its input, but for the streams of the file, which are too large.
 //! These begin as zero bytes with the first event of a `streams` number, and each event leads to
@@ -11,7 +12,9 @@
 
 use std::collections::BTreeMap;
 
-use foreread_core::policy::{Access, Decision, Limits, Memory, Near, Policy, State, Streams};
+use foreread_core::policy::{
+    Access, Budget, Decision, Device, Limits, Memory, Near, Policy, State, Streams,
+};
 use thiserror::Error;
 
 /// A line that is no record of a decision.
@@ -69,6 +72,11 @@ struct Event {
 
 enum Call {
     Decide(Box<Decided>),
+    /// A reader came to a page that was still being read.
+    Waited {
+        thread: u32,
+        costs: Option<Box<Device>>,
+    },
     Issued {
         thread: u32,
         pages: u64,
@@ -81,6 +89,9 @@ struct Decided {
     access: Access,
     near: Near,
     limits: Limits,
+    /// What the policy knew of the device and of memory, where it was told.
+    costs: Option<Device>,
+    budget: Option<Budget>,
     made: Vec<u8>,
     after: Vec<u8>,
 }
@@ -135,6 +146,15 @@ fn replay_event(event: &Event, files: &mut BTreeMap<u64, File>, replayed: &mut R
                 replayed.first_difference = Some(told);
             }
         }
+        Call::Waited { thread, costs } => {
+            let mut costs = costs.clone();
+            let memory = Memory {
+                streams: file.map(|file| &mut *file.streams),
+                device: costs.as_deref_mut(),
+                budget: None,
+            };
+            event.policy.waited(memory, *thread, 0, true);
+        }
         Call::Issued {
             thread,
             pages,
@@ -152,10 +172,11 @@ fn replay_event(event: &Event, files: &mut BTreeMap<u64, File>, replayed: &mut R
 /// Whether the core decides as the module did; and what both decided, if it does not.
 fn decide(event: &Event, decided: &Decided, streams: Option<&mut Streams>) -> (bool, String) {
     let mut state = decided.before;
+    let (mut costs, mut budget) = (decided.costs, decided.budget);
     let memory = Memory {
         streams,
-        device: None,
-        budget: None,
+        device: costs.as_mut(),
+        budget: budget.as_mut(),
     };
     let made = event.policy.decide_with(
         &mut state,
@@ -181,10 +202,9 @@ fn decide(event: &Event, decided: &Decided, streams: Option<&mut Streams>) -> (b
 
 /// The event of a line; `None` for lines of other tracepoints and comments.
 fn event_of(line: usize, text: &str) -> Result<Option<Event>, RecordError> {
-    let found = [": decision: ", ": issued: "]
+    let found = ["decision", "waited", "issued"]
         .into_iter()
-        .enumerate()
-        .find_map(|(kind, name)| Some((kind, text.split_once(name)?.1)));
+        .find_map(|kind| Some((kind, text.split_once(&format!(": {kind}: "))?.1)));
     let Some((kind, fields)) = found else {
         return Ok(None);
     };
@@ -194,22 +214,30 @@ fn event_of(line: usize, text: &str) -> Result<Option<Event>, RecordError> {
         .into_iter()
         .find(|policy| *policy as u64 == number)
         .ok_or_else(|| fields.error(format!("no policy has the number {number}")))?;
-    let call = if kind == 0 {
-        Call::Decide(Box::new(Decided {
+    let thread = || {
+        u32::try_from(fields.number("thread")?)
+            .map_err(|_| fields.error("thread is too large".to_owned()))
+    };
+    let call = match kind {
+        "decision" => Call::Decide(Box::new(Decided {
             before: fields.of_bytes("before", State::from_bytes)?,
             access: fields.of_bytes("access", Access::from_bytes)?,
             near: fields.of_bytes("near", Near::from_bytes)?,
             limits: fields.of_bytes("limits", Limits::from_bytes)?,
+            costs: fields.optional("costs", Device::from_bytes)?,
+            budget: fields.optional("budget", Budget::from_bytes)?,
             made: fields.bytes("made")?,
             after: fields.bytes("after")?,
-        }))
-    } else {
-        Call::Issued {
-            thread: u32::try_from(fields.number("thread")?)
-                .map_err(|_| fields.error("thread is too large".to_owned()))?,
+        })),
+        "waited" => Call::Waited {
+            thread: thread()?,
+            costs: fields.optional("costs", Device::from_bytes)?.map(Box::new),
+        },
+        _ => Call::Issued {
+            thread: thread()?,
             pages: fields.number("pages")?,
             read_pages: fields.number("read")?,
-        }
+        },
     };
     Ok(Some(Event {
         line,
@@ -255,6 +283,18 @@ impl Fields<'_> {
         bytes.ok_or_else(|| self.error(format!("{name} is not hexadecimal")))
     }
 
+    /// A struct, or `-` where the core was given none.
+    fn optional<T>(
+        &self,
+        name: &str,
+        from: fn(&[u8]) -> Option<T>,
+    ) -> Result<Option<T>, RecordError> {
+        match self.value(name)? {
+            "-" => Ok(None),
+            _ => self.of_bytes(name, from).map(Some),
+        }
+    }
+
     fn of_bytes<T>(&self, name: &str, from: fn(&[u8]) -> Option<T>) -> Result<T, RecordError> {
         from(&self.bytes(name)?)
             .ok_or_else(|| self.error(format!("{name} has another size, or is of no kind")))
@@ -277,7 +317,7 @@ mod tests {
     fn line(policy: Policy, streams: u64, event: u64, decided: &Decided) -> String {
         format!(
             "  cat-1 [000] ..... 1.0: decision: device=8:16 inode=12 policy={} streams={streams} \
-             event={event} before={} access={} near={} limits={} made={} after={}",
+             event={event} before={} access={} near={} limits={} made={} after={} costs=- budget=-",
             policy as u32,
             hex(decided.before.bytes()),
             hex(decided.access.bytes()),
@@ -303,6 +343,8 @@ mod tests {
             access,
             near,
             limits,
+            costs: None,
+            budget: None,
             made: made.bytes().to_vec(),
             after: state.bytes().to_vec(),
         }

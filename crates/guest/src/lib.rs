@@ -48,7 +48,7 @@ mod slots;
 
 pub use counters::{Counters, DiskCounters, Point};
 pub use decisions::{RecordError, Replayed, replay};
-pub use disk::{Bus, Disk, tree_image};
+pub use disk::{Bus, Disk, large_image, tree_image};
 pub use error::GuestError;
 pub use guest::{Guest, Outcome};
 pub use lab::{Kernel, Lab};

@@ -45,6 +45,9 @@ pub struct MatrixArguments {
     #[arg(long = "by", value_name = "WAY", value_delimiter = ',', value_parser = WAYS,
           default_values = WAYS)]
     ways: Vec<String>,
+    /// Random programs that `module` records under every policy, on each file system.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    recorded: u32,
     /// Loads and unloads of the kernel module under I/O, in `module`.
     #[arg(long, value_name = "N", default_value_t = 20)]
     loads: u32,
@@ -84,6 +87,7 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
         programs: arguments.programs,
         seed: arguments.seed,
         ways: arguments.ways.clone(),
+        recorded: arguments.recorded,
         loads: arguments.loads,
         boots: arguments.boots.max(1),
         package: package()?,

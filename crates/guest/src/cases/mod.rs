@@ -14,6 +14,7 @@ mod grep;
 mod hdd;
 mod layers;
 mod module;
+mod module_readers;
 mod package;
 pub mod programs;
 mod refusals;
@@ -51,7 +52,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 17] = [
+pub const CASES: [&Case; 18] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -68,6 +69,7 @@ pub const CASES: [&Case; 17] = [
     &small_memory::CASE,
     &cold_start::CASE,
     &module::CASE,
+    &module_readers::CASE,
     &check_kernel::CASE,
 ];
 

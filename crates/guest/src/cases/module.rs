@@ -2,6 +2,7 @@
 //! The kernel module: `linux` by module against stock, decisions against the core, loads under I/O.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use foreread_core::grouped;
@@ -21,34 +22,37 @@ const FILE_SYSTEMS: [&str; 2] = ["ext4", "xfs"];
 /// Sizes of the disks in MiB. 300 MiB is the least for XFS.
 const DISK_MIB: u32 = 320;
 const SPARE_MIB: u32 = 64;
-/// A program takes about 0.1 s under each of three kernels that are stock or have the module, on
-/// two file systems; under each policy again.
+/// A program runs four times on each of two file systems, and a recorded one under ten policies.
+/// One run takes 0.3 s, and three times that beside other load.
 const SECONDS_A_PROGRAM: u64 = 8;
-/// A load with its unload takes 1 to 3 s beside 8 readers.
-const SECONDS_A_LOAD: u64 = 6;
+const SECONDS_A_RECORDED_PROGRAM: u64 = 20;
+/// A load with its unload takes 3 to 15 s beside 8 readers.
+const SECONDS_A_LOAD: u64 = 20;
+/// At most one program in so many may be one whose requests stock doesn't repeat.
+const UNSTEADY_ONE_IN: u64 = 10;
 
 /// The numbers that the script left, by name.
 type Results = HashMap<String, Vec<u64>>;
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     let lab = Lab::build_module()?;
-    let module = lab.kernel(kernel)?.module().ok_or_else(|| {
-        GuestError::Unexpected("the lab names no kernel module; remove it and build again".into())
-    })?;
-    let (programs, seed, loads) = (context.programs, context.seed, context.loads);
-    let seconds = u64::from(programs) * SECONDS_A_PROGRAM + u64::from(loads) * SECONDS_A_LOAD;
+    let (programs, recorded) = (context.programs, context.recorded);
+    let (seed, loads) = (context.seed, context.loads);
+    let seconds = u64::from(programs) * SECONDS_A_PROGRAM
+        + u64::from(recorded) * SECONDS_A_RECORDED_PROGRAM
+        + u64::from(loads) * SECONDS_A_LOAD;
     let script = format!(
         "set -u
 . ./module.sh
 module_prepare
 module_same {programs} {seed}
-module_record {programs} {seed}
+module_record {recorded} {seed}
 module_loads {loads}
 module_log
 "
     );
     let outcome = Guest::new(&lab, kernel)?
-        .file(module, "foreread.ko")
+        .file(module_of(&lab, kernel)?, "foreread.ko")
         .file(format!("{GUEST_SCRIPTS}/module.sh"), "module.sh")
         .file(format!("{GUEST_SCRIPTS}/readers.py"), "readers.py")
         .disk(Disk::blank("ext4", DISK_MIB))
@@ -68,6 +72,13 @@ module_log
     Ok(rows)
 }
 
+/// The module for a kernel.
+pub fn module_of(lab: &Lab, kernel: &str) -> Result<PathBuf, GuestError> {
+    lab.kernel(kernel)?.module().ok_or_else(|| {
+        GuestError::Unexpected("the lab names no kernel module; remove it and build again".into())
+    })
+}
+
 fn results(text: &str) -> Results {
     text.lines()
         .filter_map(|line| {
@@ -83,20 +94,31 @@ fn of<'results>(results: &'results Results, name: &str) -> &'results [u64] {
     results.get(name).map_or(&[], Vec::as_slice)
 }
 
+/// Programs that asked the disk for what stock asked for. In a few, stock does not repeat its own
+/// number of requests, for the same sectors; these are named and count neither way.
 fn same_requests(results: &Results, kind: &str) -> Row {
-    let with = of(results, &format!("module-{kind}"));
-    let after = of(results, &format!("after-{kind}"));
     let calls: u64 = of(results, &format!("calls-{kind}")).iter().sum();
-    let all = |counts: &[u64]| matches!(counts, [same, of] if same == of && *of > 0);
-    let text = |counts: &[u64]| match counts {
-        [same, of] => format!("{} of {}", grouped(*same), grouped(*of)),
-        _ => "not run".to_owned(),
+    let (value, all) = match of(results, &format!("same-{kind}")) {
+        [same, 0, of] => (
+            format!("{} of {}", grouped(*same), grouped(*of)),
+            same == of && *of > 0,
+        ),
+        [same, unsteady, of] => (
+            format!(
+                "{} of {}, {} that stock doesn't repeat",
+                grouped(*same),
+                grouped(*of),
+                grouped(*unsteady)
+            ),
+            same + unsteady == *of && unsteady * UNSTEADY_ONE_IN <= *of,
+        ),
+        _ => ("not run".to_owned(), false),
     };
     Row::asserted(
         format!("{kind}: programs with stock's requests"),
-        "all, and after unloading",
-        format!("{}, {}", text(with), text(after)),
-        all(with) && all(after) && calls > 0,
+        "all",
+        value,
+        all && calls > 0,
     )
     .detail(format!("{calls} calls went to the module"))
 }
@@ -199,17 +221,18 @@ mod tests {
 
     #[test]
     fn a_program_with_other_requests_is_a_miss() {
-        let good = results("module-ext4 30 30\nafter-ext4 30 30\ncalls-ext4 900 100\n");
-        assert_eq!(same_requests(&good, "ext4").verdict, Verdict::Reached);
-        let bad = results("module-ext4 29 30\nafter-ext4 30 30\ncalls-ext4 900 100\n");
-        assert_eq!(same_requests(&bad, "ext4").value, "29 of 30, 30 of 30");
-        assert_eq!(same_requests(&bad, "ext4").verdict, Verdict::Missed);
-        let idle = results("module-ext4 30 30\nafter-ext4 30 30\ncalls-ext4 0 0\n");
-        assert_eq!(
-            same_requests(&idle, "ext4").verdict,
-            Verdict::Missed,
-            "the module was not asked"
-        );
-        assert_eq!(same_requests(&good, "xfs").value, "not run, not run");
+        let row = |text: &str| same_requests(&results(text), "ext4");
+        let good = row("same-ext4 30 0 30\ncalls-ext4 900 100\n");
+        assert_eq!(good.verdict, Verdict::Reached);
+        assert_eq!(good.value, "30 of 30");
+        let bad = row("same-ext4 29 0 30\ncalls-ext4 900 100\n");
+        assert_eq!(bad.verdict, Verdict::Missed);
+        let unsteady = row("same-ext4 29 1 30\ncalls-ext4 900 100\n");
+        assert_eq!(unsteady.verdict, Verdict::Reached, "{unsteady:?}");
+        let many = row("same-ext4 20 10 30\ncalls-ext4 900 100\n");
+        assert_eq!(many.verdict, Verdict::Missed, "that shows nothing");
+        let idle = row("same-ext4 30 0 30\ncalls-ext4 0 0\n");
+        assert_eq!(idle.verdict, Verdict::Missed, "the module was not asked");
+        assert_eq!(row("").value, "not run");
     }
 }
