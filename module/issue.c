@@ -48,28 +48,48 @@ static void fm_read(const struct fm_call *call, u64 start, u32 pages, u32 lookah
 	fm_ra_unbounded(&ractl, pages, lookahead);
 }
 
-/* As force_page_cache_ra() does, so that no more than 2 MiB are locked at a time. */
-static void fm_read_chunks(const struct fm_call *call, const struct fr_window *window)
+/*
+ * The most that is read at once: all of these pages are locked before the first is read. The kernel
+ * does not go beyond the larger of the file's maximum window and the device's largest request, nor
+ * beyond 2 MiB where readahead is forced.
+ */
+static u32 fm_chunk_pages(const struct fm_call *call, const struct fr_window *window)
 {
-	u32 done;
+	u32 most = max(call->after.ra_pages, call->limits.io_pages);
 
-	for (done = 0; done < window->read_pages; done += FR_CHUNK_PAGES)
-		fm_read(call, window->start + done, min(window->read_pages - done, FR_CHUNK_PAGES),
-			0);
+	if (window->flags & FR_WINDOW_CHUNKS)
+		return FR_CHUNK_PAGES;
+	return max(most, FR_CHUNK_PAGES);
+}
+
+/* A window in chunks. The mark is on the page that is @lookahead before its end. */
+static void fm_read_chunks(const struct fm_call *call, const struct fr_window *window,
+			   u32 lookahead)
+{
+	u32 chunk = fm_chunk_pages(call, window);
+	u32 done, pages, left;
+
+	for (done = 0; done < window->read_pages; done += pages) {
+		pages = min(window->read_pages - done, chunk);
+		/* Behind this chunk. A mark that lies there is not in it. */
+		left = window->read_pages - done - pages;
+		if (lookahead > left && lookahead - left <= pages)
+			fm_read(call, window->start + done, pages, lookahead - left);
+		else
+			fm_read(call, window->start + done, pages, 0);
+	}
 }
 
 static void fm_read_window(const struct fm_call *call, const struct fr_window *window)
 {
 	u32 lookahead = fm_lookahead(call, window);
 
-	if (window->flags & FR_WINDOW_CHUNKS) {
-		fm_read_chunks(call, window);
-	} else if (call->is_steered && fm_steer(call, window, lookahead)) {
+	if (call->is_steered && !(window->flags & FR_WINDOW_CHUNKS) &&
+	    fm_steer(call, window, lookahead)) {
 		fm_count(call->device, FM_COUNT_STEERED, 1);
 		return;
-	} else {
-		fm_read(call, window->start, window->read_pages, lookahead);
 	}
+	fm_read_chunks(call, window, lookahead);
 	fm_count(call->device, FM_COUNT_ISSUED, 1);
 }
 
