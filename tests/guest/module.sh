@@ -7,20 +7,22 @@
 
 settings=/sys/kernel/foreread
 tracing=/sys/kernel/tracing
+# The file systems that are tested; each has a disk of its name.
+kinds="ext4 xfs"
 policies="linux linux-2.6.13 adaptive-2005 adaptive-2006 safe-2010 none whole-file leap distance foreread"
 
 result() { echo "$@" >>/run/out/results; }
 
-# Makes the file systems, and mounts them on /mnt/ext4 and /mnt/xfs. Two things would keep stock from repeating
+# Makes the file systems, and mounts them below /mnt. Two things would keep stock from repeating
 # its own requests: whether two that touch meet in the queue, and where a request of more pieces of memory than
 # the disk takes is cut. So requests aren't merged, and are of at most 128 pages.
 module_prepare() {
-    mkdir -p /mnt/ext4 /mnt/xfs /mnt/spare
     [ -d "$tracing/events" ] || mount -t tracefs tracefs "$tracing"
-    mkfs.ext4 -q "$(disk ext4)" && mount "$(disk ext4)" /mnt/ext4
-    mkfs.xfs -q "$(disk xfs)" && mount "$(disk xfs)" /mnt/xfs
+    mkdir -p /mnt/spare
     mkfs.ext4 -q "$(disk spare)"
-    for kind in ext4 xfs; do
+    for kind in $kinds; do
+        mkdir -p "/mnt/$kind"
+        "mkfs.$kind" -q "$(disk "$kind")" && mount "$(disk "$kind")" "/mnt/$kind"
         queue=/sys/dev/block/$(mountpoint -d "/mnt/$kind")/queue
         echo 2 >"$queue/nomerges"
         echo 512 >"$queue/max_sectors_kb"
@@ -45,19 +47,19 @@ module_count() {
 # stock did not repeat its own number of requests (for the same sectors), and all programs.
 module_same() {
     for when in stock again; do
-        for kind in ext4 xfs; do
+        for kind in $kinds; do
             python3 ./readers.py "/mnt/$kind" "$2" "$1" >"/run/out/$when-$kind"
         done
     done
     insmod ./foreread.ko
-    for kind in ext4 xfs; do
+    for kind in $kinds; do
         module_set "$kind" linux
         python3 ./readers.py "/mnt/$kind" "$2" "$1" >"/run/out/module-$kind"
         result "agreed-$kind" "$(module_count "$kind" agreed)" "$(module_count "$kind" differed)"
         result "calls-$kind" "$(module_count "$kind" sync)" "$(module_count "$kind" async)"
     done
     rmmod foreread
-    for kind in ext4 xfs; do
+    for kind in $kinds; do
         python3 ./readers.py "/mnt/$kind" "$2" "$1" >"/run/out/after-$kind"
         # Each line has four times number, requests, sectors: stock, again, after, module.
         paste -d ' ' "/run/out/stock-$kind" "/run/out/again-$kind" "/run/out/after-$kind" "/run/out/module-$kind" \
@@ -78,7 +80,7 @@ module_record() {
     for policy in $policies; do
         echo >"$tracing/trace"
         echo 1 >"$tracing/events/foreread/enable"
-        for kind in ext4 xfs; do
+        for kind in $kinds; do
             module_set "$kind" "$policy"
             python3 ./readers.py "/mnt/$kind" "$2" "$1" >/dev/null
             module_set "$kind" off
@@ -86,7 +88,9 @@ module_record() {
         echo 0 >"$tracing/events/foreread/enable"
         cat "$tracing/trace" >"/run/out/decisions-$policy"
     done
-    result decisions $(($(module_count ext4 decisions) + $(module_count xfs decisions)))
+    total=0
+    for kind in $kinds; do total=$((total + $(module_count "$kind" decisions))); done
+    result decisions "$total"
     rmmod foreread
 }
 
@@ -94,7 +98,7 @@ module_record() {
 # sleep between programs, so that an emulated processor has time for the loads.
 module_load_disks() {
     for reader in 1 2 3 4; do
-        for kind in ext4 xfs; do
+        for kind in $kinds; do
             (
                 seed=$reader
                 while [ ! -e /run/stop ]; do
@@ -132,6 +136,25 @@ module_loads() {
     touch /run/stop
     wait
     result loads "$loads" "$1"
+}
+
+# What must be refused: a second user of the same functions (the module under another name), and wrong input
+# to sysfs. Results: of 7 refusals, those that came; lines of the log that say why.
+module_refusals() {
+    sed 's/foreread/foreraed/g' foreread.ko >/run/second.ko
+    insmod ./foreread.ko
+    refused=0
+    insmod /run/second.ko 2>/dev/null || refused=$((refused + 1))
+    refuse() { (echo "$1" >"$settings/$2") 2>/dev/null || refused=$((refused + 1)); }
+    echo 8:240 >"$settings/add"
+    refuse 8:240 add
+    refuse 8 add
+    refuse 8:241 remove
+    refuse fast devices/default/policy
+    refuse 1x devices/8:240/pages_max
+    refuse always devices/8:240/act
+    rmmod foreread
+    result refused "$refused" "$(dmesg | grep -c 'is replaced already by another user of ftrace')"
 }
 
 # Keeps what the kernel has said, and counts what it should not have.

@@ -138,10 +138,12 @@ def main():
     make_files(directory)
     disk = Disk(directory)
     # Metadata comes from the disk once.
-    for number in range(len(SIZES)):
-        with open(f"{directory}/reads-{number}", "rb") as file:
-            while file.read(1 << 20):
-                pass
+    for number, pages in enumerate(SIZES):
+        file = os.open(f"{directory}/reads-{number}", os.O_RDONLY)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+        for page in (0, pages // 2, pages - 1):
+            os.pread(file, 1, page * PAGE)
+        os.close(file)
     for number in range(programs):
         chance = random.Random(seed * 1000003 + number)
         path = f"{directory}/reads-{chance.randrange(len(SIZES))}"

@@ -47,6 +47,7 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
 module_prepare
 module_same {programs} {seed}
 module_record {recorded} {seed}
+module_refusals
 module_loads {loads}
 module_log
 "
@@ -188,6 +189,7 @@ fn loads_and_log(outcome: &Outcome, results: &Results) -> Result<Vec<Row>, Guest
         _ => (0, 1),
     };
     let complaints = first("complaints");
+    let refused = of(results, "refused");
     let log = outcome.file("dmesg")?;
     let said: Vec<&str> = log
         .lines()
@@ -199,6 +201,12 @@ fn loads_and_log(outcome: &Outcome, results: &Results) -> Result<Vec<Row>, Guest
             "all",
             format!("{} of {}", grouped(done), grouped(asked)),
             done == asked,
+        ),
+        Row::asserted(
+            "a second user of ftrace and wrong input are refused",
+            "7 of 7, said once",
+            format!("{refused:?}"),
+            refused == [7, 1],
         ),
         Row::asserted(
             "complaints of the kernel, caches left",
