@@ -158,22 +158,38 @@ static bool fm_goes_on(const struct fm_work *work)
 	       index <= work->kept.asked_end;
 }
 
-/* An access as policies see it that are told of each. */
+/* Pages of an access from its first one on that are cached. */
+static u64 fm_hit_pages(const struct fm_call *call)
+{
+	const struct fr_access *access = &call->access;
+	u64 within = fr_sub(call->limits.file_pages, access->index);
+
+	if (!call->folio)
+		return 0;
+	return fm_near_cached_from(call->ractl->mapping, access->index,
+				   min(access->req_pages, within));
+}
+
+/*
+ * An access as policies see it that are told of each. A read that comes to a mark may go on to
+ * pages that are missing: then it has missed.
+ */
 static void fm_look(struct fm_work *work)
 {
-	struct fr_access *access = &work->call.access;
-	u64 passed;
+	struct fm_call *call = &work->call;
+	struct fr_access *access = &call->access;
+	u64 hits = fm_hit_pages(call), passed = 0;
 
 	access->kind = FR_READ_LOOK;
-	if (!work->call.folio)
+	if (access->index + hits < min(access->index + access->req_pages, call->limits.file_pages))
 		access->flags |= FR_ACCESS_MISSED;
-	if (!fm_goes_on(work))
-		return;
-	passed = access->index - work->kept.told_end;
-	access->index -= passed;
-	access->req_pages += passed;
-	if (!work->call.folio)
-		access->hit_pages = passed;
+	if (fm_goes_on(work)) {
+		passed = access->index - work->kept.told_end;
+		access->index -= passed;
+		access->req_pages += passed;
+	}
+	if (access->flags & FR_ACCESS_MISSED)
+		access->hit_pages = passed + hits;
 }
 
 /* Whether a page that was read ahead for this file has been evicted before it was read. */
@@ -284,8 +300,7 @@ static void fm_prepare(struct fm_work *work)
 		work->streams = fm_streams_get(call->ractl->mapping, policy);
 }
 
-/* linux-2.6.13 learns of a page that is missing although it was read ahead by an event of its own.
- */
+/* linux-2.6.13 is told of a missing page that was read ahead by an event of its own. */
 static void fm_tell_miss(struct fm_work *work)
 {
 	struct fm_call *call = &work->call;

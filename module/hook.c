@@ -40,8 +40,7 @@ struct fm_hook {
 /* ftrace stops at a function within so many bytes of its start: behind ENDBR, at most. */
 #define FM_ENTRY_BYTES 16
 
-/* Threads that are in a replacement, or sent there. Their sum counts; a single one may be below 0.
- */
+/* Threads that are in a replacement, or sent there: the sum. A single one may be below 0. */
 static DEFINE_PER_CPU(long, fm_inside);
 
 /* The discount comes last in both, so that the call before it returns here. */

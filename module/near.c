@@ -35,7 +35,15 @@ static u64 fm_cached_before(struct address_space *mapping, u64 index, u64 most)
 	return min_t(u64, index - 1 - miss, count);
 }
 
-static u64 fm_cached_from(struct address_space *mapping, u64 from, u64 most)
+/**
+ * fm_near_cached_from() - counts cached pages
+ * @mapping: to look at
+ * @from: the first one
+ * @most: to count
+ *
+ * Return: cached pages from @from on without a gap, at most @most.
+ */
+u64 fm_near_cached_from(struct address_space *mapping, u64 from, u64 most)
 {
 	pgoff_t miss;
 
@@ -110,7 +118,7 @@ void fm_near_fill(struct address_space *mapping, u64 index, const struct fr_want
 	memset(near, 0, sizeof(*near));
 	near->before_pages = fm_cached_before(mapping, index, wants->before_max);
 	near->gap_pages = fm_gap_before(mapping, index, wants->gap_max);
-	near->after_pages = fm_cached_from(mapping, wants->after_from, wants->after_max);
+	near->after_pages = fm_near_cached_from(mapping, wants->after_from, wants->after_max);
 	near->around_pages = fm_cached_in(mapping, wants->around_from, wants->around_max);
 	fr_probe_begin(&probe, wants, near, index);
 	while (fr_probe_next(&probe, &page))
