@@ -26,7 +26,7 @@ none() {
 }
 
 c_sources() {
-    for folder in bpf core fuzz tests/guest; do
+    for folder in bpf core fuzz module tests/guest; do
         # vmlinux*.h is a generated description of kernel types; `make fuzz` builds in fuzz/target.
         [ ! -d "$folder" ] || find "$folder" -path fuzz/target -prune -o \
             -name '*.[ch]' ! -name 'vmlinux*.h' -print

@@ -7,16 +7,19 @@
 #   lab.sh update                     the same, and takes newer package versions where there are any
 #   lab.sh virtual                    builds what guests in virtual time need besides: the driver of their disks,
 #                                     and the system with many services
+#   lab.sh module                     builds what is missing, and the kernel module (module/) for each kernel
 #   lab.sh image FILE                 writes the image of the root disk to FILE, to compare it
 #   lab.sh ext4 FOLDER FILE MIB       writes an ext4 file system with what FOLDER holds to FILE
 #
-# build, update and virtual print the folder of the lab. `foreread-guests run` boots what was built.
+# build, update, virtual and module print the folder of the lab; module also prints KEY of its modules, on a
+# second line. `foreread-guests run` boots what was built.
 #
 # Everything lies in $FOREREAD_GUESTS (default ~/.cache/foreread-guests), cached by package version:
 #
 #   qemu/                  QEMU 10 or newer, unpacked, unless the machine has one
 #   kernels/NAME/          vmlinuz, config, vmlinux.btf, initrd.cpio, version, modules/
 #   kernels/NAME/virtual-KEY/  foreread_disk.ko and an initrd.cpio with it; KEY is made from the driver's source
+#   kernels/NAME/module-KEY/   foreread.ko; KEY is made from the module's source
 #   compiler/              a Debian 13 with a compiler and the headers of all kernels; builds their modules
 #   KIND-KEY.tar           the root file system; KEY is made from the versions of its packages. KIND is root,
 #                          or services: a system with many services, for whole boots in virtual time
@@ -408,6 +411,30 @@ build_virtual() {
     virtual_key=$key
 }
 
+# The kernel module of Foreread for each kernel. Folders of other sources stay for a week: another checkout
+# may share the lab. Sets $module_key.
+build_module() {
+    local top=$here/../.. name version to
+    module_key=$(cat "$top"/module/* "$top"/core/foreread/* "$here/lab.sh" | sha256sum | cut -c 1-12)
+    for name in $(lines "$here/kernels.list" | awk '{ print $1 }'); do
+        to=$lab/kernels/$name/module-$module_key
+        [ ! -e "$to" ] || continue
+        build_compiler
+        version=$(cat "$lab/kernels/$name/version")
+        say "compiling the kernel module for $name"
+        find "$lab/kernels/$name" -maxdepth 1 -name 'module-*' -mtime +7 -exec rm -rf {} +
+        work=$(mktemp -d "$lab/work.XXXXXX")
+        cp "$top"/module/* "$work/"
+        mkdir "$work/core"
+        cp -r "$top/core/foreread" "$work/core/"
+        rm -rf "$to.new"
+        compile_modules "$version" "$work" "$to.new"
+        rm -rf "$work"
+        work=""
+        mv "$to.new" "$to"
+    done
+}
+
 # Where busybox is: its static build, since it runs before any library is there.
 build_busybox() {
     busybox=$lab/busybox/bin/busybox
@@ -439,6 +466,7 @@ build() {
         build_image services
         services=${image##*/}
     fi
+    [ "$action" != module ] || build_module
     build_image root
     {
         echo "qemu $qemu"
@@ -455,10 +483,11 @@ build() {
     chmod 666 "$lab/slot-0" "$lab/slot-1"
     exec 9>&-
     echo "$lab"
+    [ "$action" != module ] || echo "$module_key"
 }
 
 case ${1-} in
-build | virtual) build ;;
+build | virtual | module) build ;;
 update)
     refresh=1
     build
@@ -473,5 +502,5 @@ ext4)
     [ $# -eq 4 ] || fail "usage: lab.sh ext4 FOLDER FILE MIB"
     make_ext4 "$2" "$3" "$4"
     ;;
-*) fail "usage: lab.sh build|update|virtual|image FILE|ext4 FOLDER FILE MIB" ;;
+*) fail "usage: lab.sh build|update|virtual|module|image FILE|ext4 FOLDER FILE MIB" ;;
 esac

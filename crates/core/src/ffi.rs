@@ -310,6 +310,8 @@ unsafe impl Plain for Decision {}
 // SAFETY: as above.
 unsafe impl Plain for Near {}
 // SAFETY: numbers only.
+unsafe impl AnyBits for Near {}
+// SAFETY: numbers only.
 unsafe impl AnyBits for State {}
 
 fn text(name: *const c_char) -> Option<&'static str> {

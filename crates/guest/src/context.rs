@@ -24,6 +24,10 @@ pub struct Context<'lab> {
     pub seed: u64,
     /// How check-kernel looks at the page cache: some of `check_kernel::WAYS`.
     pub ways: Vec<String>,
+    /// Programs that are recorded under every policy of the kernel module.
+    pub recorded: u32,
+    /// Loads of the kernel module under I/O.
+    pub loads: u32,
     /// Boots of each kind in the cases of whole boots.
     pub boots: u32,
     /// The Debian package and its file name, if it is built.
@@ -188,7 +192,8 @@ pub fn strip(program: &Path, to: &Path) -> Result<(), GuestError> {
     finished(Command::new("strip").arg("-o").arg(to).arg(program))
 }
 
-const GUEST_SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/guest");
+/// The folder of the scripts that run in guests.
+pub const GUEST_SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/guest");
 const START_PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/start-pages.sh");
 
 /// Runs a program to its end.

@@ -123,3 +123,29 @@ pub fn tree_image(lab: &Lab, files: usize) -> Result<PathBuf, GuestError> {
     fs::rename(&unfinished, &image).map_err(GuestError::at("rename to", &image))?;
     Ok(image)
 }
+
+/// The image of an ext4 file system with `files` files of `file_mib` MiB, `large-0` and so on, one
+/// behind the other. Made once and kept in the lab.
+///
+/// # Errors
+/// It can't be written.
+pub fn large_image(lab: &Lab, files: u32, file_mib: u32) -> Result<PathBuf, GuestError> {
+    let image = lab
+        .data_folder()?
+        .join(format!("large-{files}-{file_mib}-v{TREE_VERSION}.ext4"));
+    if image.exists() {
+        return Ok(image);
+    }
+    let scratch = tempfile::tempdir().map_err(GuestError::at("make a folder for", &image))?;
+    // A block of zeros would become a hole.
+    let content = vec![b'x'; (file_mib as usize) << 20];
+    for number in 0..files {
+        let path = scratch.path().join(format!("large-{number}"));
+        fs::write(&path, &content).map_err(GuestError::at("write", &path))?;
+    }
+    let unfinished = image.with_extension(format!("{}", std::process::id()));
+    let size_mib = u64::from(files) * u64::from(file_mib) * 5 / 4 + 24;
+    write_ext4(scratch.path(), &unfinished, size_mib)?;
+    fs::rename(&unfinished, &image).map_err(GuestError::at("rename to", &image))?;
+    Ok(image)
+}

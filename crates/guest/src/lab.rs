@@ -18,6 +18,8 @@ pub struct Kernel {
     folder: PathBuf,
     /// Names the folder with the driver of disks in virtual time.
     virtual_key: Option<String>,
+    /// Names the folder with the kernel module.
+    module_key: Option<String>,
 }
 
 impl Kernel {
@@ -49,6 +51,13 @@ impl Kernel {
     pub fn disk_driver(&self) -> Option<PathBuf> {
         let key = self.virtual_key.as_ref()?;
         Some(self.folder.join(format!("virtual-{key}/foreread_disk.ko")))
+    }
+
+    /// The kernel module `foreread.ko`, if the lab was built with it.
+    #[must_use]
+    pub fn module(&self) -> Option<PathBuf> {
+        let key = self.module_key.as_ref()?;
+        Some(self.folder.join(format!("module-{key}/foreread.ko")))
     }
 
     /// Its type information, as in `/sys/kernel/btf/vmlinux`.
@@ -91,6 +100,21 @@ impl Lab {
         Self::open(Path::new(folder.trim()))
     }
 
+    /// As [`Lab::build`], with the kernel module of the source tree, compiled for each kernel.
+    ///
+    /// # Errors
+    /// As [`Lab::build`].
+    pub fn build_module() -> Result<Self, GuestError> {
+        let said = script(&["module".as_ref()], None)?;
+        let mut lines = said.lines();
+        let mut lab = Self::open(Path::new(lines.next().unwrap_or("")))?;
+        let key = lines.next();
+        for kernel in &mut lab.kernels {
+            kernel.module_key = key.map(str::to_owned);
+        }
+        Ok(lab)
+    }
+
     /// The lab in `folder`, as `lab.sh` left it.
     fn open(folder: &Path) -> Result<Self, GuestError> {
         let path = folder.join("lab");
@@ -118,6 +142,7 @@ impl Lab {
                     release: release.to_owned(),
                     folder: folder.join("kernels").join(name),
                     virtual_key: None,
+                    module_key: None,
                 }),
                 // It comes last.
                 ["virtual", key] => {

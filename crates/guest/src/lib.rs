@@ -37,6 +37,7 @@
 
 mod counters;
 mod cpio;
+mod decisions;
 mod disk;
 mod error;
 mod guest;
@@ -46,7 +47,8 @@ mod modelled;
 mod slots;
 
 pub use counters::{Counters, DiskCounters, Point};
-pub use disk::{Bus, Disk, tree_image};
+pub use decisions::{RecordError, Replayed, replay};
+pub use disk::{Bus, Disk, large_image, tree_image};
 pub use error::GuestError;
 pub use guest::{Guest, Outcome};
 pub use lab::{Kernel, Lab};

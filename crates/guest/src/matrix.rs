@@ -34,7 +34,8 @@ pub struct MatrixArguments {
     /// Only these cases.
     #[arg(long = "case", value_name = "CASE", value_delimiter = ',')]
     cases: Vec<String>,
-    /// Random programs for check-kernel, on each file system; for accounting, on all together.
+    /// Random programs for check-kernel and module, on each file system; for accounting, on all
+    /// together.
     #[arg(long, value_name = "N", default_value_t = 30)]
     programs: u32,
     /// The seed that these programs are drawn from.
@@ -44,6 +45,12 @@ pub struct MatrixArguments {
     #[arg(long = "by", value_name = "WAY", value_delimiter = ',', value_parser = WAYS,
           default_values = WAYS)]
     ways: Vec<String>,
+    /// Random programs that `module` records under every policy, on each file system.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    recorded: u32,
+    /// Loads and unloads of the kernel module under I/O, in `module`.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    loads: u32,
     /// Boots of each kind in `boot`, `first-boot` and `small-memory`; their medians count.
     #[arg(long, value_name = "N", default_value_t = 5)]
     boots: u32,
@@ -80,6 +87,8 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
         programs: arguments.programs,
         seed: arguments.seed,
         ways: arguments.ways.clone(),
+        recorded: arguments.recorded,
+        loads: arguments.loads,
         boots: arguments.boots.max(1),
         package: package()?,
         stat_tests: stat_tests(scratch.path())?,

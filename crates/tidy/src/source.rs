@@ -59,7 +59,9 @@ pub fn licence_line(path: &str, text: &str) -> Vec<Finding> {
     let in_kernel = ["bpf/", "core/", "tests/guest/disk/"]
         .iter()
         .any(|folder| path.starts_with(folder));
-    let licence = if in_kernel {
+    let licence = if path.starts_with("module/") {
+        "GPL-2.0-only"
+    } else if in_kernel {
         "GPL-2.0-only OR BSD-2-Clause"
     } else {
         "MIT OR Apache-2.0"
@@ -243,6 +245,9 @@ mod tests {
         assert_eq!(licence_line("scripts/a.sh", sh), []);
         assert_eq!(licence_line(".ci/run", sh), []);
         assert_eq!(licence_line("README.md", "# Foreread\n"), []);
+        let module = "// SPDX-License-Identifier: GPL-2.0-only\n";
+        assert_eq!(licence_line("module/a.c", module), []);
+        assert_eq!(lines(licence_line("module/a.c", c)), [1]);
         assert_eq!(lines(licence_line("bpf/a.h", RUST)), [1]);
         assert_eq!(lines(licence_line("crates/a/src/a.c", c)), [1]);
         assert_eq!(lines(licence_line("tool", "#!/bin/sh\necho\n")), [2]);

@@ -31,7 +31,7 @@ macro_rules! from_bytes {
 to_bytes!(
     Access, Budget, Decision, Device, Done, Limits, Near, State, Streams
 );
-from_bytes!(Budget, Device, Done, Limits, State, Streams);
+from_bytes!(Budget, Device, Done, Limits, Near, State, Streams);
 
 impl Access {
     /// From its bytes; `None` when there are not as many as it has, or it is of no kind.

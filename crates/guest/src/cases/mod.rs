@@ -13,6 +13,8 @@ mod first_boot;
 mod grep;
 mod hdd;
 mod layers;
+mod module;
+mod module_readers;
 mod package;
 pub mod programs;
 mod refusals;
@@ -50,7 +52,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 16] = [
+pub const CASES: [&Case; 18] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -66,6 +68,8 @@ pub const CASES: [&Case; 16] = [
     &first_boot::CASE,
     &small_memory::CASE,
     &cold_start::CASE,
+    &module::CASE,
+    &module_readers::CASE,
     &check_kernel::CASE,
 ];
 

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Calls the core, under the locks that its states need.
+ *
+ * Input: a call with access, limits and the state before. Output: the same with the decision and
+ * the state after, and a record of each call of the core.
+ *
+ * Locks, outer ones first: that of a file's streams, that of a device, that of the budget. They are
+ * held for one call of the core. What the core was given is copied to the call before, so that the
+ * record has it.
+ */
+#include <linux/fs.h>
+#include <linux/spinlock.h>
+
+#include "ask.h"
+#include "decide.h"
+#include "device.h"
+#include "near.h"
+#include "record.h"
+#include "stream_table.h"
+
+/* The memory that all streams share. */
+static struct fr_budget fm_budget;
+static DEFINE_SPINLOCK(fm_budget_lock);
+
+static noinline void fm_decide_with(struct fm_call *call, struct fr_streams *streams,
+				    struct fr_device *costs, struct fr_budget *budget)
+{
+	struct fr_call core = {
+		.state = &call->after,
+		.access = &call->access,
+		.near = &call->near,
+		.limits = &call->limits,
+		.streams = streams,
+		.device = costs,
+		.budget = budget,
+	};
+	struct fr_wants wants;
+
+	fr_wants(call->policy, &call->before, &call->access, &call->limits, &wants);
+	fm_near_fill(call->ractl->mapping, call->access.index, &wants, &call->near);
+	call->after = call->before;
+	fr_decide(call->policy, &core, &call->made);
+}
+
+static void fm_tell_events(struct fm_call *call, u32 events)
+{
+	if (events & FM_THRASHED)
+		fr_feedback(call->policy, &call->before, FR_FEEDBACK_THRASHED, 1);
+	if (events & FM_LATE)
+		fr_feedback(call->policy, &call->before, FR_FEEDBACK_LATE, 1);
+}
+
+/**
+ * fm_ask() - asks a policy without streams
+ * @call: the decision is filled in
+ * @events: FM_THRASHED and FM_LATE
+ */
+void fm_ask(struct fm_call *call, u32 events)
+{
+	fm_tell_events(call, events);
+	fm_decide_with(call, NULL, NULL, NULL);
+}
+
+/* How long the reader waits is not known: it has only begun to. */
+static void fm_tell_late(struct fm_call *call, struct fm_streams *streams, struct fr_device *costs)
+{
+	const struct fr_call core = {
+		.state = &call->before,
+		.access = &call->access,
+		.near = &call->near,
+		.limits = &call->limits,
+		.streams = &streams->streams,
+		.device = costs,
+	};
+
+	fr_waited(call->policy, &core, 0, 1);
+	call->event = ++streams->events;
+	trace_waited(call);
+}
+
+static void fm_ask_costs(struct fm_call *call, struct fm_streams *streams, u32 events)
+{
+	struct fr_device *costs = fm_device_costs(call->device, call->ractl->mapping);
+
+	call->knows_costs = costs != NULL;
+	call->knows_budget = true;
+	if (costs)
+		call->costs = *costs;
+	if (events & FM_LATE)
+		fm_tell_late(call, streams, costs);
+	if (costs)
+		call->costs = *costs;
+	spin_lock(&fm_budget_lock);
+	call->budget = fm_budget;
+	fm_decide_with(call, &streams->streams, costs, &fm_budget);
+	spin_unlock(&fm_budget_lock);
+}
+
+/* What the kernel keeps itself is fresh in the call; the rest is the streams' own. */
+static void fm_join_state(struct fm_call *call, const struct fr_state *kept)
+{
+	struct fr_state fresh = call->before;
+
+	call->before = *kept;
+	call->before.prev_end_bytes = fresh.prev_end_bytes;
+	call->before.ra_pages = fresh.ra_pages;
+	call->before.mmap_miss = fresh.mmap_miss;
+	call->before.flags &= 0xffU & ~FR_STATE_RANDOM;
+	call->before.flags |= fresh.flags & FR_STATE_RANDOM;
+}
+
+/**
+ * fm_ask_streams() - asks a policy that remembers the streams of a file
+ * @call: with what the kernel keeps of the file in its state; the decision is filled in
+ * @streams: of the file
+ * @events: FM_THRASHED and FM_LATE
+ */
+void fm_ask_streams(struct fm_call *call, struct fm_streams *streams, u32 events)
+{
+	spin_lock(&streams->lock);
+	if (streams->events == 0)
+		fr_open(&streams->state, &call->limits);
+	fm_join_state(call, &streams->state);
+	call->streams_id = streams->id;
+	fm_tell_events(call, events);
+	if (call->policy == FR_FOREREAD) {
+		spin_lock(&call->device->lock);
+		fm_ask_costs(call, streams, events);
+		spin_unlock(&call->device->lock);
+	} else {
+		fm_decide_with(call, &streams->streams, NULL, NULL);
+	}
+	streams->state = call->after;
+	call->event = ++streams->events;
+	spin_unlock(&streams->lock);
+}
+
+/**
+ * fm_tell_issued() - the windows of a decision are being read
+ * @call: the decision
+ * @streams: of the file
+ * @pages: of the windows
+ * @read_pages: how many of them were not cached
+ */
+void fm_tell_issued(const struct fm_call *call, struct fm_streams *streams, u64 pages,
+		    u64 read_pages)
+{
+	u64 event;
+
+	spin_lock(&streams->lock);
+	fr_issued(call->policy, &streams->streams, call->access.thread, pages, read_pages);
+	event = ++streams->events;
+	spin_unlock(&streams->lock);
+	trace_issued(call->policy, streams->id, event, call->access.thread, pages, read_pages);
+}

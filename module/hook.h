@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Takes over page_cache_sync_ra() and page_cache_async_ra(); see hook.c. */
+#ifndef FM_HOOK_H
+#define FM_HOOK_H
+
+int fm_hook_add(void);
+void fm_hook_remove(void);
+
+#endif /* FM_HOOK_H */

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reads the windows of a decision.
+ *
+ * Input: a decision with its call. Output: reads under way, in one plug, so that windows that touch
+ * merge into one request; and where the last window ends.
+ *
+ * Each window is read by page_cache_ra_unbounded(), in folios of the smallest size, or by the
+ * kernel's own function (steer.c). The core has cut windows to the file already.
+ *
+ * Policies that look or see place no marks, since they expect to be told of every access. Here they
+ * are told at misses and marks only. So a window of theirs is marked: on its first page, or behind
+ * the pages that are read now.
+ */
+#include <linux/blkdev.h>
+#include <linux/minmax.h>
+#include <linux/pagemap.h>
+
+#include "compat.h"
+#include "decide.h"
+#include "device.h"
+#include "issue.h"
+#include "steer.h"
+
+/* Windows of one decision: repetitions are bounded by the policy, this bounds a wrong one. */
+#define FM_WINDOWS_MAX 256U
+
+static u32 fm_lookahead(const struct fm_call *call, const struct fr_window *window)
+{
+	u64 now_end = fr_add(call->access.index, call->access.req_pages);
+
+	if (!fr_policy_looks(call->policy) && !fr_policy_sees(call->policy)) {
+		if ((window->flags & FR_WINDOW_END_UNMARKED) &&
+		    fr_add(window->start, window->size) >= call->limits.file_pages)
+			return 0;
+		return window->async_size;
+	}
+	if (window->start >= now_end || call->folio)
+		return window->read_pages;
+	return fr_u32_of(fr_sub(fr_add(window->start, window->read_pages), now_end));
+}
+
+static void fm_read(const struct fm_call *call, u64 start, u32 pages, u32 lookahead)
+{
+	struct readahead_control ractl = *call->ractl;
+
+	ractl._index = start;
+	fm_ra_unbounded(&ractl, pages, lookahead);
+}
+
+/*
+ * The most that is read at once: all of these pages are locked before the first is read. The kernel
+ * does not go beyond the larger of the file's maximum window and the device's largest request, nor
+ * beyond 2 MiB where readahead is forced.
+ */
+static u32 fm_chunk_pages(const struct fm_call *call, const struct fr_window *window)
+{
+	u32 most = max(call->after.ra_pages, call->limits.io_pages);
+
+	if (window->flags & FR_WINDOW_CHUNKS)
+		return FR_CHUNK_PAGES;
+	return max(most, FR_CHUNK_PAGES);
+}
+
+/* A window in chunks. The mark is on the page that is @lookahead before its end. */
+static void fm_read_chunks(const struct fm_call *call, const struct fr_window *window,
+			   u32 lookahead)
+{
+	u32 chunk = fm_chunk_pages(call, window);
+	u32 done, pages, left;
+
+	for (done = 0; done < window->read_pages; done += pages) {
+		pages = min(window->read_pages - done, chunk);
+		/* Behind this chunk. A mark that lies there is not in it. */
+		left = window->read_pages - done - pages;
+		if (lookahead > left && lookahead - left <= pages)
+			fm_read(call, window->start + done, pages, lookahead - left);
+		else
+			fm_read(call, window->start + done, pages, 0);
+	}
+}
+
+static void fm_read_window(const struct fm_call *call, const struct fr_window *window)
+{
+	u32 lookahead = fm_lookahead(call, window);
+
+	if (call->is_steered && !(window->flags & FR_WINDOW_CHUNKS) &&
+	    fm_steer(call, window, lookahead)) {
+		fm_count(call->device, FM_COUNT_STEERED, 1);
+		return;
+	}
+	fm_read_chunks(call, window, lookahead);
+	fm_count(call->device, FM_COUNT_ISSUED, 1);
+}
+
+/**
+ * fm_issue() - reads the windows of a decision
+ * @call: with the decision
+ * @asked_end: set to the page behind the last window, where there is one
+ *
+ * Return: pages of the windows, cached ones included.
+ */
+u64 fm_issue(const struct fm_call *call, u64 *asked_end)
+{
+	const struct address_space_operations *ops = call->ractl->mapping->a_ops;
+	struct fr_window window;
+	struct blk_plug plug;
+	u64 pages = 0;
+	u32 number;
+
+	if (call->made.windows == 0 || (!ops->read_folio && !ops->readahead))
+		return 0;
+	blk_start_plug(&plug);
+	for (number = 0; number < FM_WINDOWS_MAX; number++) {
+		if (!fr_decision_window(&call->made, &call->limits, number, &window))
+			break;
+		if (window.read_pages == 0)
+			continue;
+		fm_read_window(call, &window);
+		pages += window.read_pages;
+		*asked_end = window.start + window.read_pages;
+	}
+	blk_finish_plug(&plug);
+	fm_count(call->device, FM_COUNT_PAGES, pages);
+	return pages;
+}

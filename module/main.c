@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * foreread.ko: the readahead policies of Foreread inside the kernel.
+ *
+ * Loading it changes nothing. A device that is given a policy, in /sys/kernel/foreread, is read
+ * ahead of by that policy; all others by the kernel's own. Unloading it gives all devices back.
+ *
+ *	hook.c		takes over the kernel's two functions
+ *	decide.c	a call of these becomes a decision of the core
+ *	issue.c, steer.c  the windows of a decision are read
+ *	device.c	which device has which policy
+ *	file_table.c, stream_table.c  the state of policies
+ *	near.c, memory.c  what a policy wants to know
+ *	record.h	tracepoints: each decision with all of its input
+ *	sysfs.c		what people see and set
+ *
+ * The policies are core/foreread/, unchanged.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/module.h>
+#include <linux/utsname.h>
+
+#include "compat.h"
+#include "file_table.h"
+#include "hook.h"
+#include "stream_table.h"
+#include "sysfs.h"
+
+static bool force;
+module_param(force, bool, 0444);
+MODULE_PARM_DESC(force, "load on a kernel that the module was not tested on");
+
+static int __init fm_check_kernel(void)
+{
+	if (FM_KERNEL_IS_KNOWN)
+		return 0;
+	if (!force) {
+		pr_err("not tested on %s: tested are 6.1, 6.12 and 7.3; force=1 loads it all the same\n",
+		       utsname()->release);
+		return -EOPNOTSUPP;
+	}
+	pr_warn("not tested on %s; loaded by force\n", utsname()->release);
+	return 0;
+}
+
+static int __init fm_init(void)
+{
+	int error = fm_check_kernel();
+
+	if (error)
+		return error;
+	error = fm_files_init();
+	if (error)
+		return error;
+	error = fm_streams_init();
+	if (error)
+		goto files;
+	error = fm_sysfs_init();
+	if (error)
+		goto streams;
+	error = fm_hook_add();
+	if (error)
+		goto sysfs;
+	return 0;
+sysfs:
+	fm_sysfs_exit();
+streams:
+	fm_streams_exit();
+files:
+	fm_files_exit();
+	return error;
+}
+
+static void __exit fm_exit(void)
+{
+	fm_hook_remove();
+	fm_sysfs_exit();
+	fm_streams_exit();
+	fm_files_exit();
+}
+
+module_init(fm_init);
+module_exit(fm_exit);
+
+MODULE_DESCRIPTION("Readahead policies for the devices that are told to have one");
+MODULE_AUTHOR("The Foreread authors");
+MODULE_LICENSE("GPL");

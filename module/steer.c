@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Has the kernel's own functions read a window, so that it is read in large folios.
+ *
+ * page_cache_ra_order(), which makes large folios, isn't exported. page_cache_sync_ra() and
+ * page_cache_async_ra() call it with a window that they compute from a file_ra_state. So a state is
+ * made up from which their rules compute the wanted window (w pages from s on, of which l are
+ * lookahead):
+ *
+ * - l = w, and a folio with a mark was reached: page_cache_async_ra() at its own mark reads the
+ *   window behind the last one, of the maximum size. So the last window was w pages before s.
+ * - w/4 < w - l < w: page_cache_sync_ra() at a miss that continues the last read opens a window at
+ *   once. A request of more than a quarter of the maximum gets the maximum, of which the rest is
+ *   lookahead. So the maximum is w, and w - l pages are requested.
+ *
+ * Other windows can't be told. The caller reads them page by page.
+ *
+ * The policy of this kernel needs none of that: the kernel's function is called as it was. What it
+ * comes to is compared with the decision.
+ */
+#include <linux/pagemap.h>
+
+#include "compat.h"
+#include "decide.h"
+#include "device.h"
+#include "steer.h"
+
+/* A mark below the first page of the window has a page of its own. */
+#define FM_LAST_MARK 1U
+
+static bool fm_steer_async(const struct fm_call *call, const struct fr_window *window)
+{
+	struct file_ra_state ra = *call->ractl->ra;
+	struct readahead_control ractl = *call->ractl;
+	struct folio *folio = call->folio;
+	pgoff_t index;
+
+	if (!folio || window->start < FM_LAST_MARK)
+		return false;
+	index = round_down(window->start - FM_LAST_MARK, folio_nr_pages(folio));
+	/* Linux 6.1 takes any access to page 0 for the start of a stream. */
+	if (index == 0)
+		return false;
+	ra.start = window->start - window->size;
+	ra.size = window->size;
+	ra.async_size = FM_LAST_MARK;
+	/*
+	 * Since 6.16 ends of windows are rounded to the largest power of two in the maximum, and
+	 * the last size is a lower bound of the next: an odd maximum rounds nothing.
+	 */
+	ra.ra_pages = FM_NEXT_IS_BOUND ? 1 : window->size;
+	ractl.ra = &ra;
+	ractl._index = index;
+	page_cache_async_ra(&ractl, folio, 1);
+	fm_set_ra_order(call->ractl->ra, fm_ra_order(&ra));
+	return true;
+}
+
+static bool fm_steer_sync(const struct fm_call *call, const struct fr_window *window, u32 lookahead)
+{
+	struct file_ra_state ra = *call->ractl->ra;
+	struct readahead_control ractl = *call->ractl;
+	u32 req = window->size - lookahead;
+
+	if (lookahead == 0 || lookahead >= window->size || req <= window->size / 4)
+		return false;
+	if (ractl.file && (ractl.file->f_mode & FMODE_RANDOM))
+		return false;
+	ra.start = 0;
+	ra.size = 0;
+	ra.async_size = 0;
+	ra.ra_pages = window->size;
+	ra.prev_pos = (loff_t)window->start << PAGE_SHIFT;
+	ractl.ra = &ra;
+	ractl._index = window->start;
+	page_cache_sync_ra(&ractl, req);
+	return true;
+}
+
+/**
+ * fm_steer() - has the kernel read a window
+ * @call: the decision that it is of
+ * @window: to read
+ * @lookahead: pages of its tail behind the mark
+ *
+ * Return: false where its rules can't come to this window; then nothing was read.
+ */
+bool fm_steer(const struct fm_call *call, const struct fr_window *window, u32 lookahead)
+{
+	/* The kernel cuts windows at the end of the file, and nowhere else. */
+	if (window->read_pages < window->size &&
+	    window->start + window->read_pages < call->limits.file_pages)
+		return false;
+	if (lookahead == window->size)
+		return fm_steer_async(call, window);
+	return fm_steer_sync(call, window, lookahead);
+}
+
+/**
+ * fm_steer_own() - has the kernel decide and read, and compares
+ * @call: the decision of the policy of this kernel on the same call
+ */
+void fm_steer_own(const struct fm_call *call)
+{
+	const struct file_ra_state *ra = call->ractl->ra;
+	const struct fr_state *after = &call->after;
+	bool is_same;
+
+	if (call->folio)
+		page_cache_async_ra(call->ractl, call->folio, call->req_count);
+	else
+		page_cache_sync_ra(call->ractl, call->req_count);
+	is_same = ra->start == after->start && ra->size == after->size &&
+		  ra->async_size == after->async_size && fm_ra_order(ra) == after->order;
+	fm_count(call->device, is_same ? FM_COUNT_AGREED : FM_COUNT_DIFFERED, 1);
+	fm_count(call->device, FM_COUNT_STEERED, call->made.windows);
+}

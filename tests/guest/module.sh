@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# shellcheck shell=sh
+#
+# Tests of the kernel module in a guest, as functions for its script. Beside it lie foreread.ko and
+# readers.py; the disks are named `ext4`, `xfs` and `spare`. Each function leaves its results in
+# /run/out, a line of `NAME NUMBER...` in /run/out/results.
+
+settings=/sys/kernel/foreread
+tracing=/sys/kernel/tracing
+# The file systems that are tested; each has a disk of its name.
+kinds="ext4 xfs"
+policies="linux linux-2.6.13 adaptive-2005 adaptive-2006 safe-2010 none whole-file leap distance foreread"
+
+result() { echo "$@" >>/run/out/results; }
+
+# Makes the file systems, and mounts them below /mnt. Two things would keep stock from repeating
+# its own requests: whether two that touch meet in the queue, and where a request of more pieces of memory than
+# the disk takes is cut. So requests aren't merged, and are of at most 128 pages.
+module_prepare() {
+    [ -d "$tracing/events" ] || mount -t tracefs tracefs "$tracing"
+    mkdir -p /mnt/spare
+    mkfs.ext4 -q "$(disk spare)"
+    for kind in $kinds; do
+        mkdir -p "/mnt/$kind"
+        "mkfs.$kind" -q "$(disk "$kind")" && mount "$(disk "$kind")" "/mnt/$kind"
+        queue=/sys/dev/block/$(mountpoint -d "/mnt/$kind")/queue
+        echo 2 >"$queue/nomerges"
+        echo 512 >"$queue/max_sectors_kb"
+    done
+}
+
+# Gives the file system $1 the policy $2, read as $3 says.
+module_set() {
+    number=$(mountpoint -d "/mnt/$1")
+    [ -d "$settings/devices/$number" ] || echo "$number" >"$settings/add"
+    echo "$2" >"$settings/devices/$number/policy"
+    echo "${3-auto}" >"$settings/devices/$number/act"
+}
+
+# Counter $2 of the file system $1.
+module_count() {
+    sed -n "s/^$2 //p" "$settings/devices/$(mountpoint -d "/mnt/$1")/stat"
+}
+
+# Runs $1 random programs of seed $2 on both file systems: twice without the module, with it and `linux`,
+# and without it again. Results: programs that asked the disk for the same with the module, programs in which
+# stock did not repeat its own number of requests (for the same sectors), and all programs.
+module_same() {
+    for when in stock again; do
+        for kind in $kinds; do
+            python3 ./readers.py "/mnt/$kind" "$2" "$1" >"/run/out/$when-$kind"
+        done
+    done
+    insmod ./foreread.ko
+    for kind in $kinds; do
+        module_set "$kind" linux
+        python3 ./readers.py "/mnt/$kind" "$2" "$1" >"/run/out/module-$kind"
+        result "agreed-$kind" "$(module_count "$kind" agreed)" "$(module_count "$kind" differed)"
+        result "calls-$kind" "$(module_count "$kind" sync)" "$(module_count "$kind" async)"
+    done
+    rmmod foreread
+    for kind in $kinds; do
+        python3 ./readers.py "/mnt/$kind" "$2" "$1" >"/run/out/after-$kind"
+        # Each line has four times number, requests, sectors: stock, again, after, module.
+        paste -d ' ' "/run/out/stock-$kind" "/run/out/again-$kind" "/run/out/after-$kind" "/run/out/module-$kind" \
+            | awk '
+                $3 == $6 && $6 == $9 && $9 == $12 {
+                    if ($11 == $2 || $11 == $5 || $11 == $8) same++
+                    else if ($2 != $5 || $5 != $8) unsteady++
+                }
+                END { print same + 0, unsteady + 0, NR }' >/run/counts
+        result "same-$kind" "$(cat /run/counts)"
+    done
+}
+
+# Runs $1 random programs of seed $2 under every policy, and keeps each decision.
+module_record() {
+    insmod ./foreread.ko
+    echo 16384 >"$tracing/buffer_size_kb"
+    # Names of commands are taken from a tracepoint in the scheduler. QEMU does not survive now and then that
+    # the kernel patches it while another processor runs it ("Oops: int3" at a NOP).
+    echo 0 >"$tracing/options/record-cmd"
+    for policy in $policies; do
+        echo >"$tracing/trace"
+        echo 1 >"$tracing/events/foreread/enable"
+        for kind in $kinds; do
+            module_set "$kind" "$policy"
+            python3 ./readers.py "/mnt/$kind" "$2" "$1" >/dev/null
+            module_set "$kind" off
+        done
+        echo 0 >"$tracing/events/foreread/enable"
+        cat "$tracing/trace" >"/run/out/decisions-$policy"
+    done
+    total=0
+    for kind in $kinds; do total=$((total + $(module_count "$kind" decisions))); done
+    result decisions "$total"
+    rmmod foreread
+}
+
+# Eight readers, file systems that come and go, and caches that are dropped, until /run/stop is there. Readers
+# sleep between programs, so that an emulated processor has time for the loads.
+module_load_disks() {
+    for reader in 1 2 3 4; do
+        for kind in $kinds; do
+            (
+                seed=$reader
+                while [ ! -e /run/stop ]; do
+                    python3 ./readers.py "/mnt/$kind" "$seed" 20 50 >/dev/null
+                    seed=$((seed + 4))
+                done
+            ) &
+        done
+    done
+    (
+        while [ ! -e /run/stop ]; do
+            mount "$(disk spare)" /mnt/spare && ls /mnt/spare >/dev/null
+            umount /mnt/spare
+            echo 1 >/proc/sys/vm/drop_caches
+            sleep 0.3
+        done
+    ) &
+}
+
+# Loads and unloads the module $1 times, with another policy each time, under I/O of 8 processes.
+module_loads() {
+    rm -f /run/stop
+    module_load_disks
+    loads=0
+    while [ "$loads" -lt "$1" ]; do
+        for policy in $policies; do
+            [ "$loads" -lt "$1" ] || break
+            insmod ./foreread.ko || break 2
+            echo "$policy" >"$settings/devices/default/policy"
+            sleep 0.1
+            rmmod foreread || break 2
+            loads=$((loads + 1))
+        done
+    done
+    touch /run/stop
+    wait
+    result loads "$loads" "$1"
+}
+
+# What must be refused: a second user of the same functions (the module under another name), and wrong input
+# to sysfs. Results: of 7 refusals, those that came; lines of the log that say why.
+module_refusals() {
+    sed 's/foreread/foreraed/g' foreread.ko >/run/second.ko
+    insmod ./foreread.ko
+    refused=0
+    insmod /run/second.ko 2>/dev/null || refused=$((refused + 1))
+    refuse() { (echo "$1" >"$settings/$2") 2>/dev/null || refused=$((refused + 1)); }
+    echo 8:240 >"$settings/add"
+    refuse 8:240 add
+    refuse 8 add
+    refuse 8:241 remove
+    refuse fast devices/default/policy
+    refuse 1x devices/8:240/pages_max
+    refuse always devices/8:240/act
+    rmmod foreread
+    result refused "$refused" "$(dmesg | grep -c 'is replaced already by another user of ftrace')"
+}
+
+# Keeps what the kernel has said, and counts what it should not have.
+module_log() {
+    dmesg >/run/out/dmesg
+    result complaints "$(grep -c -E 'WARNING|BUG|Oops|stall|blocked for more|refcount|leak|Call Trace' /run/out/dmesg)"
+    result left "$(grep -c '^foreread_' /proc/slabinfo)"
+}
+
+# Reads the files of the disk `data` by a process each, at once and in order, under stock and every
+# policy. A line of /run/out/readers: policy, requests, sectors, busy ms of the disk, elapsed s.
+module_readers() {
+    mkdir -p /mnt/data
+    mount -o ro "$(disk data)" /mnt/data
+    number=$(mountpoint -d /mnt/data)
+    stat=/sys/dev/block/$number/stat
+    echo 128 >"/sys/dev/block/$number/queue/read_ahead_kb"
+    insmod ./foreread.ko
+    echo "$number" >"$settings/add"
+    for policy in off $policies; do
+        # Neither is a policy for large files that are read in order.
+        [ "$policy" != none ] && [ "$policy" != whole-file ] || continue
+        echo "$policy" >"$settings/devices/$number/policy"
+        drop_caches
+        before=$(awk '{ print $1, $3, $10 }' "$stat")
+        begin=$(cut -d ' ' -f 1 /proc/uptime)
+        for file in /mnt/data/large-*; do dd if="$file" of=/dev/null bs=64k 2>/dev/null & done
+        wait
+        echo "$policy $before $(awk '{ print $1, $3, $10 }' "$stat") $begin $(cut -d ' ' -f 1 /proc/uptime)" \
+            | awk '{ print $1, $5 - $2, $6 - $3, $7 - $4, $9 - $8 }' >>/run/out/readers
+    done
+    rmmod foreread
+}
