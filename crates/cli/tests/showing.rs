@@ -124,8 +124,8 @@ fn a_program_finds_the_profile_that_run_made() {
     let ran = world.output(&["run", "--", "cat", "/etc/passwd"]);
     assert!(ran.status.success(), "{}", stderr(&ran));
     let stored = fs::read_dir(world.state()).expect("a store").flatten();
-    let stored = stored.map(|entry| entry.file_name().into_string().expect("text"));
-    let name = stored.filter(|name| name.ends_with(".frp")).next();
+    let mut stored = stored.map(|entry| entry.file_name().into_string().expect("text"));
+    let name = stored.find(|name| name.ends_with(".frp"));
     let name = name.expect("a stored profile");
     let stem = name.trim_end_matches(".frp");
     for named in [&["--", "cat", "/etc/passwd"][..], &[&*name], &[stem]] {
