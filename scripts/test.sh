@@ -61,7 +61,7 @@ failures() {
 
 # Tests that compute for long, or start many short commands, and need no device for themselves. They
 # run beside the others, which mostly wait for devices: on two cores that takes two minutes less.
-beside=(portable smoke faults_calls faults_signals)
+beside=(portable smoke module faults_calls faults_signals)
 
 # Names of all test programs but those.
 others() {

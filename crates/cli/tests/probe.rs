@@ -426,7 +426,7 @@ fn what_is_no_device_is_refused_in_one_line() {
         ["--sizes", "5K"],
         ["--sizes", "2G"],
         ["--readers", "0"],
-        ["--max-time", "5"],
+        ["--max-time", "long"],
         ["--max-time", "1ms"],
     ] {
         let output = world.output(&[&["probe", "/dev/null"], &wrong[..]].concat());

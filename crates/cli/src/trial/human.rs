@@ -76,8 +76,8 @@ fn doubts(tried: &Trial) -> String {
     let most_cached = most_cached.unwrap_or(0);
     if most_cached >= WARM_PERMILLE {
         text += &format!(
-            "Up to {} % of its {} could not be dropped from memory: other programs have them \
-             mapped.\n",
+            "Up to {} % of its {} could not be dropped from memory: another program has them \
+             mapped, or they are not yet written.\n",
             most_cached / 10,
             pages(tried.pages)
         );
