@@ -5,14 +5,13 @@
 //! error that says how to list or record profiles. Reads no profile.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::store::{self, Key, Store};
-use crate::text::{command_line, escaped_path};
+use crate::text::{command_line_of, escaped_path};
 
 /// One profile.
 #[derive(Debug, Args)]
@@ -75,12 +74,11 @@ fn of_command(command: &[OsString]) -> Result<PathBuf> {
     };
     let path = Store::find()?.path(&Key::of(&executable, command));
     if !path.exists() {
-        let words: Vec<Vec<u8>> = command.iter().map(|word| word.as_bytes().into()).collect();
         bail!(
             "no profile of this command line in this directory ({}); \
              `foreread run -- {}` records one, `foreread show` lists all",
             escaped_path(&path),
-            command_line(&words)
+            command_line_of(command)
         );
     }
     Ok(path)

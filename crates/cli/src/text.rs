@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Foreign bytes as text that is safe on a terminal, and results on stdout.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt;
@@ -44,6 +45,12 @@ pub fn escaped_path(path: &Path) -> String {
 /// A command line that a shell reads back as these arguments.
 pub fn command_line(arguments: &[Vec<u8>]) -> String {
     let quoted: Vec<String> = arguments.iter().map(|argument| quoted(argument)).collect();
+    quoted.join(" ")
+}
+
+/// The same of words as the system gives them.
+pub fn command_line_of(words: &[OsString]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| quoted(word.as_bytes())).collect();
     quoted.join(" ")
 }
 

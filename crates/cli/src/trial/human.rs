@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A trial as text: two times with their spread, and in words whether a replay is worth it.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
-
 use foreread_measure::sample::Sample;
 
 use super::args::TryArguments;
@@ -11,7 +8,7 @@ use super::verdict::Verdict;
 use super::{Round, Trial};
 use crate::output::{counted, pages, time};
 use crate::table::{finished, table};
-use crate::text::command_line;
+use crate::text::command_line_of;
 
 /// Share of cached pages from which a run counts as warm, in thousandths.
 const WARM_PERMILLE: u64 = 100;
@@ -44,7 +41,7 @@ fn columns() -> [Column; 2] {
 fn verdict(arguments: &TryArguments, tried: &Trial) -> String {
     let [alone_ns, with_ns] =
         columns().map(|(_, of)| Sample::of_ns(tried.rounds.iter().map(of)).median());
-    let command = command_words(&arguments.command);
+    let command = command_line_of(&arguments.command);
     match tried.verdict() {
         Verdict::Faster => format!(
             "Worth it: {:.1} times as fast from a cold disk. From now on:\n\
@@ -59,14 +56,6 @@ fn verdict(arguments: &TryArguments, tried: &Trial) -> String {
                              spread. More rounds tell more: --runs 20\n"
             .to_owned(),
     }
-}
-
-fn command_words(command: &[OsString]) -> String {
-    let words: Vec<Vec<u8>> = command
-        .iter()
-        .map(|word| word.as_bytes().to_vec())
-        .collect();
-    command_line(&words)
 }
 
 /// What makes the times say less than they seem to.
