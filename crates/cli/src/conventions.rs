@@ -11,9 +11,8 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 use crate::args::Arguments;
 
 /// What values are called, and what they are.
-const VALUE_NAMES: [&str; 27] = [
+const VALUE_NAMES: [&str; 26] = [
     "BOOT",    // a traced boot
-    "BUILDER", // a builder of images
     "COMMAND", // a command line, behind `--`
     "COUNT",   // how often
     "DEVICE",  // a device, by any of its names

@@ -5,14 +5,13 @@ mod fill;
 mod human;
 mod json;
 mod picture;
-mod progress;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use foreread_measure::cold::{self, ColdPlan, ColdStarts};
+use foreread_measure::cold::{self, ColdPlan, ColdStarts, Stage};
 use foreread_measure::disk::{Layout, ModelledDisk, preset};
 use foreread_measure::programs::Program;
 use foreread_measure::sample::Rounds;
@@ -20,10 +19,10 @@ use foreread_model::DiskParameters;
 use foreread_testbed::{Lacking, Testbed};
 
 use crate::args::DemoArguments;
+use crate::progress::Progress;
 use crate::{EXIT_FAILURE, output, text};
 use fill::{Filled, Tree};
 use picture::Panel;
-use progress::Progress;
 
 /// The kernel alone and the first run once: they take long, and vary by a few per cent only. The
 /// second run and the cached one are short.
@@ -128,7 +127,7 @@ fn measure(arguments: &DemoArguments, parameters: DiskParameters) -> anyhow::Res
     let names = arguments.programs();
     let executable = own_executable()?;
     let measuring = STEPS_A_PROGRAM * names.len() as u64;
-    let progress = Progress::new(fill::steps(names.len()) + measuring);
+    let progress = Progress::of_steps(fill::steps(names.len()) + measuring);
     let mut disk = ModelledDisk::start(parameters, Layout::Ext4)?;
     let Filled {
         tree,
@@ -138,7 +137,7 @@ fn measure(arguments: &DemoArguments, parameters: DiskParameters) -> anyhow::Res
     progress.skip(STEPS_A_PROGRAM * (names.len() - programs.len()) as u64);
     let mut measured = Vec::new();
     for program in programs {
-        let mut stage = |stage| progress.stage(program.name(), stage);
+        let mut stage = |stage| progress.step(&format!("{}: {}", program.name(), in_words(stage)));
         let starts = cold::measure(&disk, &program, &executable, &PLAN, &mut stage)
             .with_context(|| format!("cannot measure {}", program.title()))?;
         notes.extend(trouble(&program, &starts));
@@ -312,5 +311,15 @@ mod tests {
         let (program, starts) = &result.measured[0];
         let notes = trouble(program, starts);
         assert_eq!(notes, ["grep: 1 of 1 second runs went without replay."]);
+    }
+}
+
+fn in_words(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Needed => "what it reads",
+        Stage::Cached => "with everything in memory",
+        Stage::Kernel => "cold, the kernel alone",
+        Stage::First => "cold, the first run, which is recorded",
+        Stage::Second => "cold, a second run, with replay",
     }
 }

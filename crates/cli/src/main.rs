@@ -31,6 +31,7 @@ mod planner_words;
 mod probe;
 mod probing;
 mod profiles;
+mod progress;
 mod report;
 mod run;
 mod runs;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text output on the terminal.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -67,6 +68,14 @@ pub fn beside_command(report: &str) {
         return;
     }
     let _ = io::stderr().lock().write_all(report.as_bytes());
+}
+
+/// What came of a command: the document, if one was asked for, else a line for people.
+pub fn outcome(document: Option<impl Display>, line: &str) {
+    match document {
+        Some(document) => beside_command(&format!("{document}\n")),
+        None => report(line),
+    }
 }
 
 /// Pages of 4 KiB as bytes: `133 MiB`.

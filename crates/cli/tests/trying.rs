@@ -4,6 +4,8 @@
 mod common;
 
 use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
 
 use common::{World, assert_fails_in_one_line, can_record, stderr, stdout};
 use serde_json::Value;
@@ -78,4 +80,48 @@ fn a_command_that_fails_is_not_tried_again_and_again() {
     ] {
         assert_eq!(world.output(wrong).status.code(), Some(2), "{wrong:?}");
     }
+}
+
+/// Starts `try` in a process group of its own, sends SIGINT to all of it, as a terminal does, once
+/// the command was started so many times, and returns how `try` ended.
+fn interrupted_at_start(start: usize) -> (std::process::Output, usize) {
+    let world = World::new();
+    let ran = world.path("ran");
+    let script = format!("echo x >>{}; sleep 0.5", ran.display());
+    let child = world
+        .foreread(&["try", "--runs", "20", "--json", "--", "sh", "-c", &script])
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("foreread starts");
+    let starts = || fs::read_to_string(&ran).map_or(0, |text| text.lines().count());
+    common::service::until("the command is started", || starts() >= start);
+    let group = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process_group(group, rustix::process::Signal::INT).expect("a signal");
+    let output = child.wait_with_output().expect("it ends");
+    (output, starts())
+}
+
+#[test]
+fn ctrl_c_ends_it_with_what_was_measured() {
+    if !can_record() {
+        return;
+    }
+    // Recorded once, then two starts a round: the second round has begun.
+    let (output, starts) = interrupted_at_start(4);
+    assert_eq!(output.status.code(), Some(64), "{}", stderr(&output));
+    assert!(starts < 41, "it went on");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let rounds = document["rounds"].as_array().expect("a list");
+    assert!(!rounds.is_empty() && rounds.len() < 20, "{document}");
+
+    let (output, _) = interrupted_at_start(1);
+    assert_eq!(output.status.code(), Some(64), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "");
+    assert_eq!(
+        stderr(&output),
+        "foreread: interrupted before one round was measured\n"
+    );
 }

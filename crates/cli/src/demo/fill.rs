@@ -10,7 +10,7 @@ use foreread_measure::disk::ModelledDisk;
 use foreread_measure::programs::{self, Program};
 use foreread_testbed::workload;
 
-use super::progress::Progress;
+use crate::progress::Progress;
 
 /// Where the tree is on the disk, and the repository around it.
 const TREE: &str = "tree";

@@ -14,8 +14,8 @@ use foreread_sys::read_ahead::SettingOf;
 
 use super::args::ProbeArguments;
 use super::found::{DirectPoint, Found, ReadersPoint, size};
-use super::progress::Progress;
 use super::setting::SharedSetting;
+use crate::progress::Progress;
 
 /// Time of a sweep, on devices that reach 20 MB/s and on others.
 const TIME: Duration = Duration::from_millis(7500);
@@ -67,7 +67,7 @@ pub fn measure(
         reader: Reader::new(target.file, length_bytes, counts_reads, stop.clone()),
         setting,
         stop,
-        progress: Progress::new(),
+        progress: Progress::of_share(),
         read_errors: 0,
         warm_passes: 0,
         notes,
@@ -128,7 +128,7 @@ impl Run<'_> {
         while let Some(pass) = sweep.next(begun.elapsed()) {
             let what = format!("sequential reads, readahead {}", size(pass.read_ahead));
             let share = sweep.progress(begun.elapsed());
-            self.progress.at(what, share * 0.9);
+            self.progress.share(what, share * 0.9);
             self.setting.lock().set(pass.read_ahead.count())?;
             match self.reader.pass(pass) {
                 Ok(times) => sweep.record(pass, times.part_bytes, &times.parts),
@@ -178,7 +178,8 @@ impl Run<'_> {
         for readers in &arguments.readers {
             for read_ahead in &sizes {
                 let what = format!("{readers} readers, readahead {}", size(*read_ahead));
-                self.progress.at(what, found.readers.len() as f64 / total);
+                self.progress
+                    .share(what, found.readers.len() as f64 / total);
                 self.setting.lock().set(read_ahead.count())?;
                 let window_bytes = bytes_of(*read_ahead);
                 let time = READERS_TIME;
@@ -212,7 +213,7 @@ impl Run<'_> {
                 return;
             }
         };
-        self.progress.at("single reads".to_owned(), 0.9);
+        self.progress.share("single reads".to_owned(), 0.9);
         match direct.latency(LATENCY_TIME, DEPTH) {
             Ok(latency) => found.latency = Some(latency),
             Err(ProbeError::Stopped) => return,
@@ -230,7 +231,7 @@ impl Run<'_> {
                 return;
             }
             let what = format!("direct reads of {} KiB", point.read_ahead_kib);
-            self.progress.at(what, 0.95);
+            self.progress.share(what, 0.95);
             match direct.sequential(bytes, offset_bytes, DIRECT_TIME) {
                 Ok(bytes_per_s) => {
                     // The next size reads elsewhere: drives have caches, too.

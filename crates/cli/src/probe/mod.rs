@@ -7,7 +7,6 @@ mod human;
 mod json;
 mod measure;
 mod picture;
-mod progress;
 mod setting;
 mod workload;
 

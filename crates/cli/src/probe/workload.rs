@@ -16,11 +16,11 @@ use foreread_sys::read_ahead::ReadAheadSetting;
 use serde::Serialize;
 
 use super::args::ProbeArguments;
-use super::progress::Progress;
 use super::setting::{SharedSetting, watch};
 use crate::EXIT_PARTLY;
 use crate::device_state::DeviceState;
 use crate::probing::HeldSetting;
+use crate::progress::Progress;
 use crate::store;
 use crate::table::{finished, table};
 use crate::{output, text};
@@ -130,7 +130,7 @@ fn measure(
     stop: &Stop,
 ) -> Result<(Vec<Point>, bool)> {
     let mut points = points(arguments, before_kib);
-    let progress = Progress::new();
+    let progress = Progress::of_share();
     let begun = Instant::now();
     let time = arguments.max_time.unwrap_or(TIME);
     let all = (ROUNDS * points.len()) as f64;
@@ -141,7 +141,7 @@ fn measure(
         for index in 0..points.len() {
             let size = points[index].size;
             let done = (round * points.len() + index) as f64;
-            progress.at(format!("with {size}"), done / all);
+            progress.share(format!("with {size}"), done / all);
             setting.lock().set(size.count())?;
             workload::forget(profile);
             match workload::run(&arguments.command, stop) {

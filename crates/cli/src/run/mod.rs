@@ -126,19 +126,19 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
         _ => {}
     }
     done.measured.next = Next::after(done.status, Next::Replayed);
-    let line = format!("foreread: {}\n", text::printable(&done.measured.line()));
-    let report = match arguments.json {
-        true => format!("{}\n", done.measured.json(&done.timeline)),
-        false => line.clone(),
-    };
-    // With a file, people still get their line.
-    output::beside_command(match arguments.output {
-        Some(_) => &line,
-        None => &report,
-    });
+    let document = arguments.json.then(|| done.measured.json(&done.timeline));
+    let line = done.measured.line();
     if let Some(path) = &arguments.output {
-        save::write(path, report.as_bytes())
+        // People still get their line.
+        output::report(&line);
+        let contents = match document {
+            Some(document) => document.to_string(),
+            None => format!("foreread: {}", text::printable(&line)),
+        };
+        save::write(path, format!("{contents}\n").as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
+    } else {
+        output::outcome(document, &line);
     }
     if let (Some(lesson), Ok(store)) = (later, store) {
         save_later(&store, &key, lesson);
@@ -205,11 +205,8 @@ pub fn record(arguments: &RecordArguments) -> Result<ExitCode> {
             .with_context(|| format!("cannot save {}", output.display()))?;
     }
     done.measured.next = Next::after(done.status, Next::InFile(output.clone()));
-    if arguments.json {
-        output::beside_command(&format!("{}\n", done.measured.json(&done.timeline)));
-    } else {
-        output::report(&done.measured.line());
-    }
+    let document = || done.measured.json(&done.timeline);
+    output::outcome(arguments.json.then(document), &done.measured.line());
     child::end_as(done.status)
 }
 

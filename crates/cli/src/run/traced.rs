@@ -59,14 +59,8 @@ pub fn record(arguments: &RecordArguments, path: &std::path::Path) -> Result<Exi
     written.with_context(cannot)?;
     let (_, traced) = recorder.finish().with_context(cannot)?;
     file.finish()?;
-    if arguments.json {
-        output::beside_command(&format!(
-            "{}\n",
-            text::json(&TracedReport::of(&traced, took))
-        ));
-    } else {
-        output::report(&line(&traced, took));
-    }
+    let document = || text::json(&TracedReport::of(&traced, took));
+    output::outcome(arguments.json.then(document), &line(&traced, took));
     child::end_as(status)
 }
 

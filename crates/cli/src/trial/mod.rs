@@ -18,10 +18,11 @@ use anyhow::{Context, Result, bail};
 use foreread_linux_sizing::probe::workload::forget;
 use foreread_measure::foreread::Foreread;
 use foreread_profile::Profile;
-use foreread_sys::interrupt::Interrupt;
+use foreread_sys::interrupt::{Interrupt, restore_mask};
 
 use self::args::TryArguments;
 use self::verdict::Verdict;
+use crate::progress::Progress;
 use crate::store;
 use crate::{EXIT_PARTLY, output, text};
 
@@ -63,7 +64,10 @@ pub fn trial(arguments: &TryArguments) -> Result<ExitCode> {
     let foreread = Foreread::new(&foreread)?;
     // The directory of the profile is removed also after Ctrl-C, which the command gets, too.
     let interrupt = Interrupt::hold().context("cannot hold back signals")?;
-    let tried = measure(arguments, &foreread, &interrupt)?;
+    let Some(tried) = measure(arguments, &foreread, &interrupt)? else {
+        output::note("interrupted before one round was measured");
+        return Ok(ExitCode::from(EXIT_PARTLY));
+    };
     if arguments.json {
         text::print_json(&json::TryReport::of(arguments, &tried))?;
     } else {
@@ -76,17 +80,21 @@ pub fn trial(arguments: &TryArguments) -> Result<ExitCode> {
     })
 }
 
-fn measure(arguments: &TryArguments, foreread: &Foreread, stop: &Interrupt) -> Result<Trial> {
-    let progress = Progress::new(u64::from(arguments.runs) * 2 + 1);
-    progress.at("recording");
+/// All rounds up to the first signal; `None` if it came before one was measured.
+fn measure(
+    arguments: &TryArguments,
+    foreread: &Foreread,
+    stop: &Interrupt,
+) -> Result<Option<Trial>> {
+    let progress = Progress::of_steps(u64::from(arguments.runs) * 2 + 1);
+    progress.step("recording");
     let with = words(foreread, &[], &arguments.command);
-    run(
-        &words(foreread, &["--fresh"], &arguments.command),
-        foreread,
-        arguments,
-    )?;
+    let recording = words(foreread, &["--fresh"], &arguments.command);
+    let run = |words: &[OsString]| run(words, foreread, arguments, stop);
+    if run(&recording)?.is_none() {
+        return Ok(None);
+    }
     let profile = recorded(foreread)?;
-    progress.done();
     let mut tried = Trial {
         rounds: Vec::new(),
         kept_files: 0,
@@ -98,22 +106,20 @@ fn measure(arguments: &TryArguments, foreread: &Foreread, stop: &Interrupt) -> R
         let mut replayed = None;
         // What the first of the two leaves behind, the second meets; so they take turns.
         for is_alone in [round % 2 == 0, round % 2 == 1] {
-            if !matches!(stop.take(), Ok(None)) {
-                tried.is_interrupted = true;
-                return match tried.rounds.is_empty() {
-                    true => bail!("interrupted before one round was measured"),
-                    false => Ok(tried),
-                };
-            }
             tried.kept_files = tried.kept_files.max(make_cold(arguments, &profile)?);
-            if is_alone {
-                progress.at("alone");
-                alone_ns = run(&arguments.command, foreread, arguments)?;
-            } else {
-                progress.at("with a replay");
-                replayed = Some((run(&with, foreread, arguments)?, foreread.report()?));
+            let (what, words) = match is_alone {
+                true => ("alone", &arguments.command),
+                false => ("with a replay", &with),
+            };
+            progress.step(what);
+            let Some(time_ns) = run(words)? else {
+                tried.is_interrupted = true;
+                return Ok((!tried.rounds.is_empty()).then_some(tried));
+            };
+            match is_alone {
+                true => alone_ns = time_ns,
+                false => replayed = Some((time_ns, foreread.report()?)),
             }
-            progress.done();
         }
         if let Some((with_ns, report)) = replayed {
             tried.rounds.push(Round {
@@ -124,7 +130,7 @@ fn measure(arguments: &TryArguments, foreread: &Foreread, stop: &Interrupt) -> R
             });
         }
     }
-    Ok(tried)
+    Ok(Some(tried))
 }
 
 fn words(foreread: &Foreread, options: &[&str], command: &[OsString]) -> Vec<OsString> {
@@ -158,8 +164,14 @@ fn make_cold(arguments: &TryArguments, profile: &Profile) -> Result<u64> {
     Ok(forget(profile))
 }
 
-/// Runs it to its end. Returns its time in ns.
-fn run(words: &[OsString], foreread: &Foreread, arguments: &TryArguments) -> Result<u64> {
+/// Runs it to its end. Returns its time in ns; `None` if a signal came meanwhile, so that its time
+/// says nothing.
+fn run(
+    words: &[OsString],
+    foreread: &Foreread,
+    arguments: &TryArguments,
+    stop: &Interrupt,
+) -> Result<Option<u64>> {
     let (program, rest) = words.split_first().context("no command")?;
     let mut command = Command::new(program);
     command
@@ -168,15 +180,23 @@ fn run(words: &[OsString], foreread: &Foreread, arguments: &TryArguments) -> Res
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     foreread.set_environment(&mut command);
-    let begun = Instant::now();
-    let status = command.status();
-    let took = begun.elapsed();
+    restore_mask(&mut command);
     let named = || text::escaped_path(program.as_ref());
-    let status = status.with_context(|| format!("cannot run {}", named()))?;
-    if !status.success() && !arguments.ignore_failure {
-        bail!("{}", failed(&arguments.command, status));
+    let begun = Instant::now();
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot run {}", named()))?;
+    let ended = stop
+        .wait_for(&mut child)
+        .with_context(|| format!("cannot wait for {}", named()))?;
+    let took = begun.elapsed();
+    if ended.is_told {
+        return Ok(None);
     }
-    Ok(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX))
+    if !ended.status.success() && !arguments.ignore_failure {
+        bail!("{}", failed(&arguments.command, ended.status));
+    }
+    Ok(Some(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)))
 }
 
 fn failed(command: &[OsString], status: ExitStatus) -> String {
@@ -185,32 +205,4 @@ fn failed(command: &[OsString], status: ExitStatus) -> String {
         "{} ended with {status}; --ignore-failure measures it all the same",
         text::escaped_path(name.as_ref())
     )
-}
-
-/// How far it is, on a terminal.
-struct Progress(indicatif::ProgressBar);
-
-impl Progress {
-    fn new(steps: u64) -> Self {
-        let bar = output::progress(steps);
-        let style = indicatif::ProgressStyle::with_template("{bar:20} {pos}/{len}  {msg}");
-        if let Ok(style) = style {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        Self(bar)
-    }
-
-    fn at(&self, what: &'static str) {
-        self.0.set_message(what);
-    }
-
-    fn done(&self) {
-        self.0.inc(1);
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
 }

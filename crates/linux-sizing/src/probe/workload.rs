@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use foreread_accounting::{Counts, Kind, lines};
 use foreread_linux_stat::{Accounting, Following, Losses, StatError};
 use foreread_profile::{PAGE_BYTES, Profile};
+use foreread_sys::interrupt::restore_mask;
 use foreread_sys::paths::Opener;
 use rustix::fs::{Advice, fadvise};
 
@@ -138,12 +139,14 @@ fn start(command: &[OsString]) -> Result<Child, WorkloadError> {
     let (program, rest) = command
         .split_first()
         .ok_or_else(|| WorkloadError::Start(io::ErrorKind::InvalidInput.into()))?;
-    Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(rest)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .map_err(WorkloadError::Start)
+        .stdout(Stdio::null());
+    // Ctrl-C ends it and what it has started, too.
+    restore_mask(&mut command);
+    command.spawn().map_err(WorkloadError::Start)
 }
 
 fn end(child: &mut Child) {
