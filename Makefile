@@ -95,6 +95,7 @@ install: ## into PREFIX (/usr/local), under DESTDIR; starts nothing
 	install -D -m 644 $(TARGET)/completions/foreread.bash $(DESTDIR)$(BASH_COMPLETIONS)/foreread
 	install -D -m 644 $(TARGET)/completions/_foreread $(DESTDIR)$(ZSH_COMPLETIONS)/_foreread
 	install -D -m 644 $(TARGET)/completions/foreread.fish $(DESTDIR)$(FISH_COMPLETIONS)/foreread.fish
+	@[ -n "$(DESTDIR)" ] || echo "To begin, type: sudo foreread try -- COMMAND"
 
 clean: ## removes what was built
 	cargo clean

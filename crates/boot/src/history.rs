@@ -16,6 +16,7 @@ pub const TEXT_BYTES_MAX: usize = 256;
 
 /// Our part in a boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Nothing at all.
@@ -47,6 +48,7 @@ impl Mode {
 
 /// Why the time of a boot says nothing about others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Untypical {
     /// Packages were changed since the boot before.
@@ -78,6 +80,7 @@ impl fmt::Display for Untypical {
 
 /// What was measured of a boot that has reached its target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {
     /// To the default target, in ns: from the start of the init of the root file system, or from
     /// when the initramfs had mounted that.
@@ -95,6 +98,7 @@ pub struct Measured {
 
 /// What all disks of a machine were read for, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reads {
     /// In all.
     pub disk_bytes: u64,
@@ -112,6 +116,7 @@ impl Reads {
 
 /// One boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Boot {
     /// The kernel's random name of it: `/proc/sys/kernel/random/boot_id`.
     pub id: String,
@@ -151,6 +156,7 @@ pub struct History {
 }
 
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Document {
     schema: String,
     boots: Vec<Boot>,

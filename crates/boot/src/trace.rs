@@ -21,6 +21,7 @@ const TIME_NS_MAX: u64 = 86_400_000_000_000;
 
 /// The trace of one boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BootTrace {
     schema: String,
     /// The kernel's random name of the boot.
@@ -47,6 +48,7 @@ pub struct BootTrace {
 
 /// A disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TracedDisk {
     /// Its name below `/dev`.
     pub name: String,
@@ -56,6 +58,7 @@ pub struct TracedDisk {
 
 /// A unit of systemd.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TracedUnit {
     /// Its name, such as `ssh.service`.
     pub name: String,
@@ -67,6 +70,7 @@ pub struct TracedUnit {
 
 /// The process that issued a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Reader {
     /// Foreread itself, ahead of the boot.
@@ -87,6 +91,7 @@ impl Reader {
 
 /// One read, as it was queued.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TracedRead {
     /// When it was queued.
     pub at_ns: u64,

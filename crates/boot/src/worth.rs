@@ -22,6 +22,7 @@ const STALL_MIN_PERMILLE: u64 = 20;
 
 /// Times to the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
     /// How many boots.
     pub boots: usize,
@@ -50,6 +51,7 @@ impl Spread {
 
 /// What follows from the times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// There are fewer than [`JUDGED_MIN`] boots of a kind.

@@ -127,7 +127,7 @@ pub enum Verb {
 
 /// What `foreread` alone prints.
 const FIRST_LOOK: &str = "\
-Speed up a command:    sudo foreread run -- COMMAND
+Speed up a command:    sudo foreread try -- COMMAND
 Speed up the machine:  sudo systemctl enable --now foreread-watch
 Size the disks:        foreread advise, then sudo foreread apply
 Study readahead:       foreread compare       (all verbs: foreread help)

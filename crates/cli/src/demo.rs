@@ -3,7 +3,7 @@
 
 mod fill;
 mod human;
-mod json;
+pub mod json;
 mod picture;
 
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ const PLAN: ColdPlan = ColdPlan {
 const STEPS_A_PROGRAM: u64 = 1 + PLAN.cached_runs as u64 + 2 + PLAN.second_runs as u64;
 
 /// Result of the demo.
-struct Result {
+pub struct Result {
     device: String,
     parameters: DiskParameters,
     tree: Tree,
@@ -220,6 +220,16 @@ fn draw(result: &Result, path: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", text::escaped_path(path)))
 }
 
+fn in_words(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Needed => "what it reads",
+        Stage::Cached => "with everything in memory",
+        Stage::Kernel => "cold, the kernel alone",
+        Stage::First => "cold, the first run, which is recorded",
+        Stage::Second => "cold, a second run, with replay",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -311,15 +321,5 @@ mod tests {
         let (program, starts) = &result.measured[0];
         let notes = trouble(program, starts);
         assert_eq!(notes, ["grep: 1 of 1 second runs went without replay."]);
-    }
-}
-
-fn in_words(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Needed => "what it reads",
-        Stage::Cached => "with everything in memory",
-        Stage::Kernel => "cold, the kernel alone",
-        Stage::First => "cold, the first run, which is recorded",
-        Stage::Second => "cold, a second run, with replay",
     }
 }

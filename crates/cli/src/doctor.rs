@@ -195,6 +195,7 @@ fn human(checks: &[Check], recorders: &Recorders, is_whole: bool) -> String {
 
 /// Rights and features that this machine has and lacks: `foreread.doctor/1`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DoctorReport<'a> {
     schema: &'static str,
     /// Whether nothing that `run` or `replay` needs is lacking.
@@ -203,16 +204,22 @@ pub struct DoctorReport<'a> {
     recorder: Option<&'static str>,
     /// Time that the BPF recorder takes to start.
     bpf_recorder_start_ns: Option<u64>,
+    /// In the order of the table.
     checks: Vec<CheckReport<'a>>,
+    /// BPF programs, by task.
     programs: Vec<SurveyReport<'a>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CheckReport<'a> {
+    /// What was looked at.
     name: &'a str,
     /// `ok`, `lacking` or `unneeded`.
     status: &'static str,
+    /// What was found.
     found: &'a str,
+    /// What to do about it; null where nothing can be done or nothing need be.
     remedy: Option<&'a str>,
 }
 

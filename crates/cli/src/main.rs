@@ -35,6 +35,8 @@ mod progress;
 mod report;
 mod run;
 mod runs;
+#[cfg(test)]
+mod schemas;
 mod script;
 mod show;
 mod sim;

@@ -16,7 +16,8 @@ use crate::{store, text};
 
 /// Several profiles that were merged into one.
 #[derive(Serialize)]
-struct MergeReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MergeReport {
     schema: &'static str,
     /// The file that holds the merged profile.
     output: String,

@@ -23,6 +23,7 @@ const SUFFIX: &str = ".json";
 
 /// A setting that is to be put back.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Changed {
     schema: String,
     identity: Identity,

@@ -24,6 +24,15 @@ pub fn recording() -> String {
     )
 }
 
+/// What stands before a command that looks at the store of this user, as the user types it.
+pub fn sudo() -> &'static str {
+    let is_by_sudo = std::env::var_os("SUDO_UID").is_some();
+    match is_by_sudo && rustix::process::geteuid().is_root() {
+        true => "sudo ",
+        false => "",
+    }
+}
+
 /// This user's name, for a command to paste.
 fn name() -> String {
     let set = std::env::var("USER").unwrap_or_default();

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Properties that tell a device from others of the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Identity {
     /// The kernel's name, such as `sda` or `dm-3`; of a mount without a block device its source,

@@ -15,6 +15,7 @@ const STEPS_MAX: usize = 100;
 
 /// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// It was advised.
@@ -27,6 +28,7 @@ pub enum Origin {
 
 /// One change of one setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Step {
     /// The value before, in KiB.
     pub from_kib: u64,
@@ -45,6 +47,7 @@ pub struct Step {
 
 /// How an entry ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// The first value is back.
@@ -57,10 +60,12 @@ pub enum Ending {
 
 /// All changes of one attachment of a device since somebody else last set it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Entry {
     /// Counts up through the journal.
     pub id: u64,
     /// The device that has the setting; `MAJOR:MINOR` in the file.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub number: DeviceNumber,
     /// Which device it was.
     pub identity: Identity,
@@ -165,6 +170,7 @@ pub struct Journal {
 }
 
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Stored {
     schema: String,
     next_id: u64,

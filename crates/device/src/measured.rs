@@ -13,6 +13,7 @@ const MEASURED_MAX: usize = 4096;
 
 /// One readahead size of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SweepPoint {
     /// The kernel's maximum window while it was read, in KiB.
     pub read_ahead_kib: u64,
@@ -28,6 +29,7 @@ pub struct SweepPoint {
 
 /// The result of one probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {
     /// The device that was read.
     pub identity: Identity,
@@ -66,6 +68,7 @@ pub struct MeasuredBook {
 }
 
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Stored {
     schema: String,
     measured: Vec<Measured>,

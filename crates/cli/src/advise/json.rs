@@ -11,6 +11,7 @@ use super::{Advised, Shown};
 
 /// The devices of a machine, each with its advice.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AdviceReport<'a> {
     schema: &'static str,
     memory_bytes: Option<u64>,
@@ -18,6 +19,7 @@ pub struct AdviceReport<'a> {
     streams: u32,
     /// How the devices are expected to be read.
     r#use: &'static str,
+    /// Devices that have a readahead size.
     devices: Vec<DeviceReport<'a>>,
     /// Idle devices that are not listed.
     devices_left_out: usize,
@@ -27,6 +29,7 @@ pub struct AdviceReport<'a> {
 
 /// A block device or a mount.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DeviceReport<'a> {
     /// Major and minor number.
     number: String,
@@ -34,18 +37,22 @@ struct DeviceReport<'a> {
     name: &'a str,
     /// `block` or `mount`.
     kind: &'static str,
+    /// Kind of the device, as in docs/advise.md.
     class: &'static str,
     /// Block devices only.
     transport: Option<&'static str>,
     /// Mounts only.
     fs_type: Option<&'a str>,
+    /// As the device names itself; null where it does not.
     model: Option<&'a str>,
+    /// As the device tells it; null where it does not.
     serial: Option<&'a str>,
     capacity_bytes: Option<u64>,
     /// The attribute `rotational` of a block device.
     says_it_rotates: Option<bool>,
     /// Names of the devices that it consists of.
     members: Vec<String>,
+    /// Where file systems on it are mounted.
     mount_points: &'a [String],
     /// The setting now.
     read_ahead_kib: Option<u64>,
@@ -64,6 +71,7 @@ struct DeviceReport<'a> {
     bound_by: &'static str,
     /// The rules that had a say, in order.
     reasons: Vec<ReasonReport<'a>>,
+    /// What else sets this value.
     conflicts: Vec<ConflictReport<'a>>,
     /// A measured plateau that isn't used, since it is not certain.
     uncertain_plateau_kib: Option<u64>,
@@ -72,7 +80,9 @@ struct DeviceReport<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ReasonReport<'a> {
+    /// Name of the rule, as in docs/advise.md.
     rule: &'static str,
     /// The member that the rule speaks of; none: the device itself.
     of: Option<&'a str>,
@@ -84,7 +94,9 @@ struct ReasonReport<'a> {
 
 /// Other software that sets another value.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ConflictReport<'a> {
+    /// Program or file that sets it.
     by: &'static str,
     /// The file in which it does so.
     place: &'a str,

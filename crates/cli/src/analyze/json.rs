@@ -13,6 +13,7 @@ use super::Analyzed;
 
 /// An analysis. Times are those of the trace.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AnalyzeReport<'a> {
     schema: &'static str,
     /// The trace that was read.
@@ -22,7 +23,9 @@ pub struct AnalyzeReport<'a> {
     last_ns: u64,
     /// A request counts as held back from this time on.
     held_back_over_ns: u64,
+    /// Events of the trace.
     events: u64,
+    /// Lines of a text trace.
     lines: u64,
     /// Lines that could not be understood.
     bad_lines: u64,
@@ -30,6 +33,7 @@ pub struct AnalyzeReport<'a> {
     lost_events: u64,
     /// Events that came too late to be put in order.
     late_events: u64,
+    /// Events of an unknown kind.
     unknown_actions: u64,
     /// Flushes, and commands that are passed through.
     events_without_data: u64,
@@ -41,6 +45,7 @@ pub struct AnalyzeReport<'a> {
     unseen_issues: u64,
     /// Merges with requests that are not in the trace.
     unseen_merges: u64,
+    /// Times that a task began to collect requests.
     plugs: u64,
     /// Unplugs by a process.
     unplugs: u64,
@@ -57,13 +62,16 @@ pub struct AnalyzeReport<'a> {
     reads: StatsReport,
     /// All requests that are no reads.
     others: StatsReport,
+    /// Devices of the trace.
     devices: Vec<DeviceReport>,
+    /// By thread: its reads, and its other requests.
     processes: Vec<ProcessReport<'a>>,
     /// The reads that were held back or waited longest, longest first.
     worst: Vec<RequestReport<'a>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DeviceReport {
     /// Major and minor number.
     device: String,
@@ -73,25 +81,32 @@ struct DeviceReport {
     busy_ns: u64,
     /// Requests in flight.
     in_flight_mean: f64,
+    /// Most requests in flight at once.
     in_flight_max: u64,
     /// Time with no request in flight while reads waited before the device.
     idle_while_reads_waited_ns: u64,
     reads: Option<StatsReport>,
+    /// Requests that are no reads.
     others: Option<StatsReport>,
 }
 
 /// The reads, or the other requests, of one thread.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ProcessReport<'a> {
+    /// Name of the thread; null where the trace has none.
     name: Option<&'a str>,
+    /// Number of the thread; null where the trace has none.
     pid: Option<u32>,
     /// Whether these are its reads.
     reads: bool,
+    /// Sums over its requests.
     stats: StatsReport,
 }
 
 /// Sums over some requests.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StatsReport {
     requests: u64,
     bytes: u64,
@@ -113,15 +128,19 @@ struct StatsReport {
     incomplete: u64,
     /// By a plug or by the scheduler.
     held_back: HeldReport,
+    /// Held back while its task collected more.
     held_by_plug: HeldReport,
+    /// Held back by the I/O scheduler.
     held_by_scheduler: HeldReport,
     /// Times by the name of the leg.
     legs: BTreeMap<&'static str, LegReport>,
+    /// How many requests there were of each size.
     sizes: Vec<SizeReport>,
 }
 
 /// Requests that were held back.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct HeldReport {
     requests: u64,
     /// The times of all requests together.
@@ -132,6 +151,7 @@ struct HeldReport {
 
 /// A part of the life of requests.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LegReport {
     /// Requests that have this part.
     requests: u64,
@@ -143,6 +163,7 @@ struct LegReport {
 
 /// Requests of up to so many bytes, and of more than half of that.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SizeReport {
     up_to_bytes: u64,
     requests: u64,
@@ -150,6 +171,7 @@ struct SizeReport {
 
 /// One request; its times are none outside of the trace.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RequestReport<'a> {
     /// Major and minor number.
     device: String,
@@ -169,13 +191,17 @@ struct RequestReport<'a> {
     completed_ns: Option<u64>,
     /// The error of the device, 0 for success.
     error: i32,
+    /// Times that a driver gave it back.
     requeues: u32,
     /// Length of each leg, by its name.
     legs_ns: BTreeMap<&'static str, Option<u64>>,
     /// How long it was held back.
     held_back_ns: u64,
+    /// Its time in a plug; null where it was in none.
     plug: Option<PlugReport<'a>>,
+    /// Its time in the scheduler; null where it was not there.
     queue: Option<QueueReport>,
+    /// Bios that it consists of.
     bio_count: u64,
     /// The first of its bios.
     bios: Vec<BioReport<'a>>,
@@ -185,22 +211,27 @@ struct RequestReport<'a> {
 
 /// A stay in a plug.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PlugReport<'a> {
     since_ns: u64,
     until_ns: u64,
     held_ns: u64,
     /// Time of it with no request in flight.
     idle_ns: u64,
+    /// What ended the wait.
     released_by: ReleaseReport<'a>,
 }
 
 /// The event that emptied a plug.
 #[derive(Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ReleaseReport<'a> {
+    /// The event that released it.
     what: &'static str,
     /// The thread, where it was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     process: Option<&'a str>,
+    /// Number of the thread that did it; null where unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
     /// For a release by a later request: whether its thread is the one that made the plug.
@@ -218,6 +249,7 @@ struct ReleaseReport<'a> {
 
 /// The wait after the plug: for the scheduler and the device.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct QueueReport {
     since_ns: u64,
     until_ns: u64,
@@ -231,9 +263,13 @@ struct QueueReport {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct BioReport<'a> {
+    /// Name of the thread.
     process: &'a str,
+    /// Number of the thread.
     pid: u32,
+    /// First sector, of 512 bytes.
     sector: u64,
     sectors: u32,
     /// None from before the trace.

@@ -2,7 +2,7 @@
 //! `foreread analyze`: where the block layer held reads back.
 
 mod human;
-mod json;
+pub mod json;
 mod live;
 mod picture;
 
@@ -25,7 +25,7 @@ const TOLD_MAX: usize = 5;
 const DRAWN_MAX: usize = 10_000;
 
 /// The analysis of one trace, and counts of the lines that it could not use.
-struct Analyzed {
+pub struct Analyzed {
     source: String,
     report: Report,
     held_over_ns: u64,

@@ -15,10 +15,14 @@ use super::report::{ApplyReport, Done, RollbackReport, StatusReport};
 
 /// The request, and the changes of `apply`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ApplyJson<'a> {
     schema: &'static str,
+    /// Whether nothing was changed, as was asked.
     dry_run: bool,
+    /// Sizes that were asked for, or that `advise` recommends.
     wishes: Vec<WishDocument<'a>>,
+    /// What came of each.
     changes: Vec<ChangeDocument<'a>>,
     /// Files that keep the old size until they are opened again.
     open_files: OpenFilesDocument<'a>,
@@ -27,47 +31,66 @@ pub struct ApplyJson<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WishDocument<'a> {
+    /// Name of the device.
     device: &'a str,
+    /// `MAJOR:MINOR`.
+    #[cfg_attr(test, schemars(with = "String"))]
     number: DeviceNumber,
     now_kib: Option<u64>,
     read_ahead_kib: u64,
+    /// The reason, in words.
     because: &'a str,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ChangeDocument<'a> {
+    /// Name of the device.
     device: &'a str,
+    /// `MAJOR:MINOR`.
+    #[cfg_attr(test, schemars(with = "String"))]
     number: DeviceNumber,
+    /// `changed`, `already_so`, `foreign`, `manual`, `replaced`, `gone` or `failed`.
     outcome: &'static str,
     was_kib: Option<u64>,
     now_kib: Option<u64>,
+    /// Why it failed.
     error: Option<String>,
     /// The command that undoes it.
     undo: Option<String>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct OpenFilesDocument<'a> {
     /// Descriptors of all processes.
     descriptors: u64,
     mapped_files: u64,
     /// Processes that could not be looked into.
     unseen_processes: u64,
+    /// Processes that have files of the device open.
     processes: Vec<HolderDocument<'a>>,
 }
 
 /// A process with open files.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct HolderDocument<'a> {
+    /// Number of the process.
     pid: u32,
+    /// Name of the process.
     name: &'a str,
+    /// Open files.
     descriptors: u64,
     mapped_files: u64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct InstalledDocument<'a> {
+    /// Where it is.
     path: Cow<'a, str>,
     /// Whether it was another one before.
     changed: bool,
@@ -75,32 +98,46 @@ struct InstalledDocument<'a> {
 
 /// The changes that are in force.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StatusJson<'a> {
+    /// Changes that are in force.
     applied: Vec<StandingDocument<'a>>,
     /// Where they were asked for.
     ended: Option<Vec<EntryDocument<'a>>>,
+    /// The rule that `apply --udev` installs.
     udev_rule: RuleDocument<'a>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StandingDocument<'a> {
+    /// State of the change, as in docs/status.md.
     state: &'static str,
     /// None where the device is gone.
     now_kib: Option<u64>,
+    /// The changes of this device in the journal.
     entry: EntryDocument<'a>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RuleDocument<'a> {
+    /// Where it is.
     path: Cow<'a, str>,
+    /// Whether it is there, and as Foreread wrote it.
     state: &'static str,
 }
 
 /// An entry of the journal: the changes of one device.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct EntryDocument<'a> {
+    /// Name of the device.
     device: &'a str,
+    /// `MAJOR:MINOR`.
+    #[cfg_attr(test, schemars(with = "String"))]
     number: DeviceNumber,
+    /// As the device tells it; null where it does not.
     serial: Option<&'a str>,
     /// The size before the first change.
     was_kib: u64,
@@ -108,45 +145,61 @@ struct EntryDocument<'a> {
     set_kib: u64,
     /// The oldest first.
     steps: Vec<StepDocument<'a>>,
+    /// How and when its changes ended; null while they are in force.
     ended: Option<EndedDocument>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StepDocument<'a> {
     from_kib: u64,
     to_kib: u64,
+    /// The reason, in words.
     because: &'a str,
+    /// Who asked for it.
     origin: Origin,
     unix_s: u64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct EndedDocument {
+    /// What ended it.
     how: Ending,
     unix_s: u64,
 }
 
 /// The changes that `rollback` undid.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RollbackJson<'a> {
     schema: &'static str,
+    /// What came of each.
     changes: Vec<UndoneDocument<'a>>,
     /// Where its removal was asked for.
     udev_rule: Option<RemovedDocument<'a>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct UndoneDocument<'a> {
+    /// Name of the device.
     device: &'a str,
+    /// `MAJOR:MINOR`.
+    #[cfg_attr(test, schemars(with = "String"))]
     number: DeviceNumber,
+    /// `restored`, `foreign`, `replaced`, `gone` or `failed`.
     outcome: &'static str,
     was_kib: u64,
     now_kib: Option<u64>,
+    /// Why it failed.
     error: Option<String>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RemovedDocument<'a> {
+    /// Where it is.
     path: Cow<'a, str>,
     /// Whether it was there.
     removed: bool,

@@ -21,17 +21,23 @@ use crate::{EXIT_PARTLY, output};
 
 /// `foreread.boot.enable/1` and `foreread.boot.disable/1`.
 #[derive(Serialize)]
-struct ChangesJson<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ChangesJson<'a> {
     schema: &'static str,
+    /// Whether nothing was changed, as was asked.
     dry_run: bool,
     /// Whether anything was, or would be, changed.
     changed: bool,
+    /// Files, links and directories, in the order in which they are made.
     items: Vec<ItemJson<'a>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ItemJson<'a> {
+    /// Its path below the root directory.
     path: String,
+    /// What is made there.
     item: &'a Item,
     /// `absent`, `ours`, or `foreign`: before it was changed.
     standing: &'static str,

@@ -22,9 +22,12 @@ use crate::text::{self, escaped_path};
 
 /// `foreread.boot.export/1`.
 #[derive(Serialize)]
-struct ExportJson {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ExportJson {
     schema: &'static str,
+    /// Path of the file.
     output: String,
+    /// Whether it is for other machines, too.
     portable: bool,
     files: u64,
     pages: u64,
@@ -34,8 +37,10 @@ struct ExportJson {
 
 /// `foreread.boot.import/1`.
 #[derive(Serialize)]
-struct ImportJson {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ImportJson {
     schema: &'static str,
+    /// Whether nothing was changed, as was asked.
     dry_run: bool,
     /// Whether it is the system's profile now.
     kept: bool,
@@ -43,6 +48,7 @@ struct ImportJson {
     same: usize,
     /// Those of another size or time of change, or that are something else.
     others: usize,
+    /// Paths of the profile that this machine lacks.
     missing: usize,
     /// The next fields are those of the profile that fits.
     files: u64,

@@ -21,20 +21,33 @@ const FILE: &str = "installed.json";
 
 /// Something that is made. Paths are below the root of the system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Item {
     /// A directory, for what is in it.
-    Directory { path: PathBuf, mode: u32 },
+    Directory {
+        /// Path below the root directory.
+        path: PathBuf,
+        /// Permission bits, as a decimal number.
+        mode: u32,
+    },
     /// A file that everybody may read.
     File {
+        /// Path below the root directory.
         path: PathBuf,
+        /// What is in it.
         content: String,
         /// By everybody, as a script.
         #[serde(default)]
         is_executable: bool,
     },
     /// A symbolic link.
-    Link { path: PathBuf, target: PathBuf },
+    Link {
+        /// Path below the root directory.
+        path: PathBuf,
+        /// What it leads to.
+        target: PathBuf,
+    },
 }
 
 /// How an item is found.
@@ -115,8 +128,10 @@ impl Item {
 
 /// All items, in the order in which they are made.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Installed {
     schema: String,
+    /// In the order in which they were made.
     pub items: Vec<Item>,
 }
 

@@ -2,13 +2,13 @@
 //! `foreread boot`: a boot is recorded, and replayed ahead of later ones.
 
 pub mod args;
-mod chart;
-mod enable;
-mod exchange;
+pub mod chart;
+pub mod enable;
+pub mod exchange;
 mod installed;
 mod items;
-mod serve;
-mod show;
+pub mod serve;
+pub mod show;
 pub mod status;
 
 use std::path::{Path, PathBuf};

@@ -18,10 +18,14 @@ use crate::{output, text};
 
 /// `foreread.boot.served/1`.
 #[derive(Serialize)]
-struct ServedJson {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ServedJson {
     schema: &'static str,
+    /// Which replay it got.
     mode: foreread_boot::Mode,
+    /// Why it got this replay, in words.
     reason: String,
+    /// Why it does not count; null where it does.
     untypical: Option<foreread_boot::Untypical>,
     /// Time from the start of init to the target; null if the boot did not get there.
     target_ns: Option<u64>,
@@ -39,23 +43,29 @@ struct ServedJson {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ReplayJson {
     planned_pages: u64,
     cached_pages: u64,
     arrived_pages: u64,
+    /// File systems of the profile that were not mounted in time.
     unmounted_file_systems: usize,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RecordingJson {
     accessed_pages: u64,
     used_pages: u64,
     missed_pages: u64,
+    /// Events that the kernel had no room for.
     events_lost: u64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ProfileJson {
+    /// Files and directories.
     paths: usize,
     pages: u64,
 }

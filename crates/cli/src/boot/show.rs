@@ -16,11 +16,15 @@ use crate::text::{self, escaped};
 
 /// `foreread.boot.show/1`. Times are from the start of the recording.
 #[derive(Serialize)]
-struct ShowJson {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ShowJson {
     schema: &'static str,
     recorded_unix_s: u64,
+    /// Release of the kernel.
     kernel: String,
+    /// In the order in which they begin.
     phases: Vec<PhaseJson>,
+    /// Units that needed something.
     units: Vec<UnitJson>,
     /// With `--unit`: the files that it needed first.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,25 +32,33 @@ struct ShowJson {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PhaseJson {
+    /// `initramfs`, `sysinit`, `target` or `session`; null where it has none.
     phase: &'static str,
     start_ns: u64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct UnitJson {
+    /// Name of the systemd unit.
     unit: String,
     first_need_ns: u64,
     last_need_ns: u64,
     files: u64,
     pages: u64,
+    /// Files and directories.
     paths: u64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FileJson {
+    /// Where it is.
     path: String,
     need_ns: u64,
+    /// `initramfs`, `sysinit`, `target` or `session`; null where it has none.
     phase: Option<&'static str>,
     pages: u64,
     /// 255 for what was needed in each boot of late, less for what was not.

@@ -19,26 +19,36 @@ const LISTED: usize = 16;
 
 /// `foreread.boot.status/1`. Times are from the start of init to the target.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StatusJson<'a> {
     schema: &'static str,
+    /// Whether boots are recorded.
     enabled: bool,
+    /// The stored profile.
     profile: &'a ProfileJson,
+    /// What replays were worth so far.
     verdict: Verdict,
+    /// Times of the boots with a replay; null if there are none.
     with: Option<Spread>,
+    /// Times of the boots without one; null if there are none.
     without: Option<Spread>,
     saved_ns: Option<i64>,
     faster_pairs_permille: Option<u64>,
     stall_permille: Option<u64>,
+    /// The oldest first.
     boots: &'a [Boot],
 }
 
 /// The profile of the boot.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProfileJson {
     /// Why there is none that can be used; null if there is.
     pub lacking: Option<String>,
+    /// Files and directories.
     pub paths: usize,
     pub pages: u64,
+    /// Units that read something.
     pub units: usize,
 }
 

@@ -13,12 +13,14 @@ use super::{Found, Outcome, Plan};
 
 /// Programs on this kernel and on the model.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CheckKernelReport<'a> {
     schema: &'static str,
     /// Whether all programs were equal in all places.
     equal: bool,
     /// The release of the running kernel.
     kernel: String,
+    /// Seed of the random programs.
     seed: u64,
     /// The number of the first program.
     first_program: u64,
@@ -28,12 +30,15 @@ pub struct CheckKernelReport<'a> {
     modelled_departures: Vec<&'static str>,
     /// Remarks for people, a sentence each.
     notes: &'a [String],
+    /// File systems on which they ran.
     places: Vec<PlaceReport<'a>>,
 }
 
 /// A file system or a directory on which programs were run.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PlaceReport<'a> {
+    /// Name of the file system.
     name: &'a str,
     /// `bpf` or `residency`.
     by: &'static str,
@@ -43,10 +48,13 @@ struct PlaceReport<'a> {
     bpf_refusal: Option<&'a str>,
     /// Whether the kernel counts pages that are on their way.
     counts_arrivals: bool,
+    /// Programs that ran.
     programs: u64,
+    /// Programs whose requests were as the model says.
     equal_programs: u64,
     /// Programs whose runs were all unsure.
     unproved_programs: u64,
+    /// Runs that were repeated because something else disturbed them.
     repeated_runs: u64,
     /// Differences that the next run did not show.
     unconfirmed_differences: u64,
@@ -58,11 +66,13 @@ struct PlaceReport<'a> {
     pages: u64,
     /// Programs that met each known departure, by its name.
     programs_by_departure: BTreeMap<&'static str, u64>,
+    /// The first program that differs, made as short as possible; null if none does.
     first_difference: Option<FoundReport>,
 }
 
 /// The first difference, in the smallest program that shows it.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FoundReport {
     /// The number of the program.
     program: u64,
@@ -74,14 +84,18 @@ struct FoundReport {
     what: String,
     /// The differing step on either side.
     kernel: String,
+    /// Name of the model that it was held against.
     model: String,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StepReport {
+    /// What the program did.
     step: String,
     /// Events on either side.
     kernel: Vec<String>,
+    /// Requests of the model, one a line.
     model: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread check-kernel`: whether this machine's kernel reads ahead as the model says.
 
-mod json;
+pub mod json;
 mod place;
 mod report;
 
@@ -44,7 +44,7 @@ struct Found {
 }
 
 /// Result of all programs on one file system.
-struct Outcome {
+pub struct Outcome {
     name: String,
     sight: Sight,
     /// Why the sight is residency, when that was not asked for.
@@ -68,7 +68,7 @@ struct Outcome {
 }
 
 /// The programs to run, and the model to compare the kernel with.
-struct Plan {
+pub struct Plan {
     seed: u64,
     numbers: std::ops::Range<u64>,
     model: Model,

@@ -11,21 +11,29 @@ const PAGE_KIB: u64 = 4;
 
 /// A matrix that ran. In its fields `linux` is the base that the others are divided by.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CompareReport<'a> {
     schema: &'static str,
     /// Bytes of a page, for all fields in pages.
     page_bytes: u64,
+    /// Names of the policies.
     policies: Vec<&'static str>,
+    /// In the order of the files.
     workloads: Vec<WorkloadReport<'a>>,
     /// All cells, or those of held-out workloads apart from the rest.
     parts: Vec<PartReport<'a>>,
+    /// Each workload on each device.
     pub cells: Vec<CellReport<'a>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WorkloadReport<'a> {
+    /// Name of the file.
     name: &'a str,
+    /// Name of the kind of workload.
     workload: &'a str,
+    /// What it reads, in words.
     about: &'a str,
     /// Whether it reads at random.
     random: bool,
@@ -35,19 +43,25 @@ struct WorkloadReport<'a> {
 
 /// Cells that have a summary of their own.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PartReport<'a> {
+    /// Whether these are the held-out workloads; null where none are.
     held_out: Option<bool>,
     /// The names of its workloads.
     workloads: Vec<&'a str>,
+    /// Cells in it.
     cells: usize,
     /// Cells in which the stalls of all policies but the oracle are equal.
     equal_cells: usize,
+    /// Policies over these cells.
     policies: Vec<SummaryReport<'a>>,
 }
 
 /// A policy over the cells of a part.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SummaryReport<'a> {
+    /// Name of the policy.
     policy: &'static str,
     /// Cells in which it has the least stall of all policies but the oracle, or is within 2 % of
     /// that.
@@ -58,11 +72,13 @@ struct SummaryReport<'a> {
     to_linux: Option<f64>,
     /// The geometric mean of the ratios of the cells.
     to_linux_mean: Option<f64>,
+    /// The median of the ratios of the cells.
     to_linux_median: Option<f64>,
     /// The cell with the largest ratio.
     worst: Option<WorstReport<'a>>,
     /// All stalls together on the way from `linux`, 0, to the oracle, 1.
     to_oracle: Option<f64>,
+    /// The same, as the median of the cells.
     to_oracle_median: Option<f64>,
     /// Pages fetched for each different page accessed.
     amplification: Option<f64>,
@@ -73,6 +89,7 @@ struct SummaryReport<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WorstReport<'a> {
     #[serde(flatten)]
     place: PlaceReport<'a>,
@@ -82,8 +99,11 @@ struct WorstReport<'a> {
 
 /// The coordinates of a cell.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PlaceReport<'a> {
+    /// Name of the kind of workload.
     pub workload: &'a str,
+    /// Name of the device.
     pub device: &'a str,
     pub memory_kib: u64,
     /// Maximum window.
@@ -96,6 +116,7 @@ pub struct PlaceReport<'a> {
 
 /// A workload on one machine, under all policies.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CellReport<'a> {
     #[serde(flatten)]
     pub place: PlaceReport<'a>,
@@ -106,12 +127,15 @@ pub struct CellReport<'a> {
     pub is_held_out: bool,
     /// Whether the stalls of all policies but the oracle are equal.
     equal: bool,
+    /// Policies in this cell.
     pub policies: Vec<PolicyReport>,
 }
 
 /// A policy in a cell.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PolicyReport {
+    /// Name of the policy.
     pub policy: &'static str,
     /// Whether it has the least stall of all policies but the oracle, or is within 2 % of that.
     pub least: bool,
@@ -132,6 +156,7 @@ pub struct PolicyReport {
     pub wasted_pages: u64,
     /// Pages fetched for each different page accessed.
     amplification: Option<f64>,
+    /// Windows that were read ahead.
     pub windows: u64,
     /// Misses of pages that had been fetched and were evicted unread.
     pub thrashes: u64,

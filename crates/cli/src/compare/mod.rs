@@ -4,7 +4,7 @@
 mod csv;
 mod html;
 mod human;
-mod json;
+pub mod json;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,7 +34,7 @@ const POLICIES: [Contender; 3] = [
 ];
 
 /// A matrix that ran, and what of it is to be shown.
-struct Compared {
+pub struct Compared {
     matrix: Matrix,
     /// Places of policies whose worst cells are listed.
     show: Vec<usize>,

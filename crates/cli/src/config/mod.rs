@@ -19,18 +19,22 @@ use crate::text::{self, escaped_path, printable};
 
 /// `foreread.config/1`.
 #[derive(Serialize)]
-struct ConfigReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ConfigReport {
     schema: &'static str,
     /// The files that are read, the last one counts most; those that aren't there, too.
     files: Vec<String>,
+    /// Options that have a default of their own.
     options: Vec<OptionReport>,
 }
 
 /// An option that a file can set.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct OptionReport {
     /// Null for an option of all verbs.
     verb: Option<&'static str>,
+    /// Name of the option.
     option: &'static str,
     /// As it would be typed; null where the option isn't given.
     value: Option<String>,

@@ -13,12 +13,16 @@ use super::Result;
 
 /// Programs that were started cold on a simulated device.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DemoReport<'a> {
     schema: &'static str,
+    /// The modelled disk.
     device: DeviceReport<'a>,
     /// The kernel's maximum window.
     read_ahead_kib: u64,
+    /// What was read.
     tree: TreeReport<'a>,
+    /// In the order in which they ran.
     programs: Vec<ProgramReport<'a>>,
     /// Remarks for people, a sentence each.
     notes: &'a [String],
@@ -26,7 +30,9 @@ pub struct DemoReport<'a> {
 
 /// The simulated device.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DeviceReport<'a> {
+    /// Its name.
     name: &'a str,
     /// `head`, `parallel` or `instant`.
     model: &'static str,
@@ -48,6 +54,7 @@ struct DeviceReport<'a> {
 
 /// The files that the programs read.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct TreeReport<'a> {
     files: u64,
     bytes: u64,
@@ -58,15 +65,20 @@ struct TreeReport<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SourceReport<'a> {
+    /// Where it was copied from.
     path: Cow<'a, str>,
     files: u64,
 }
 
 /// One program; the times of single starts are in `*_runs` and `kernel_alone`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ProgramReport<'a> {
+    /// Its name.
     name: &'static str,
+    /// What it does, in words.
     title: &'a str,
     /// Bytes that it needs from the device.
     needed_bytes: u64,
@@ -90,6 +102,7 @@ struct ProgramReport<'a> {
 
 /// One start, and what the device counted in it.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StartReport<'a> {
     wall_ns: u64,
     requests: u64,
@@ -97,6 +110,7 @@ struct StartReport<'a> {
     seeks: u64,
     /// Time with a request in flight.
     busy_ns: u64,
+    /// Most requests in flight at once.
     queue_depth_max: u64,
     /// The document of `foreread run`, as that process wrote it; none without Foreread.
     run: Option<&'a Value>,

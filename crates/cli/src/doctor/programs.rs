@@ -75,11 +75,13 @@ fn stack(met: &ProgramMet) -> String {
 
 /// The BPF programs of a verb: `programs` of `foreread.doctor/1`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SurveyReport<'a> {
     /// The verb, and which of its objects.
     subject: &'static str,
     /// Why the kernel refuses all of them.
     refused: Option<&'a str>,
+    /// Programs that this kernel refuses.
     missing: Vec<MissingReport<'a>>,
     /// Programs that the kernel has taken.
     programs: Vec<ProgramReport<'a>>,
@@ -87,15 +89,20 @@ pub struct SurveyReport<'a> {
 
 /// A hook that this kernel lacks.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct MissingReport<'a> {
+    /// Where in the kernel it would run.
     hook: &'static str,
     /// The events that are not seen without it.
     loss: &'static str,
+    /// What the kernel said.
     reason: &'a str,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ProgramReport<'a> {
+    /// Name of the program.
     program: &'a str,
     /// The hook in words; none where user space or another program runs it.
     place: Option<&'a str>,

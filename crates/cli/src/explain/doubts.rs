@@ -29,7 +29,9 @@ pub struct Doubts {
 
 /// A process without a walk ahead of it.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DoubtsReport {
+    /// Number of the process.
     process: u32,
     missed_files: u64,
     /// Times that it waited for metadata.

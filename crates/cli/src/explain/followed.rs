@@ -23,11 +23,13 @@ pub struct Followed<'a> {
 
 /// A file whose streams are followed, for programs.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FollowedFileReport {
     /// Its path, where it is known.
     file: Option<String>,
     /// Major and minor number.
     device: String,
+    /// Number of the inode.
     inode: u64,
     /// Accesses to it that the policy was told of.
     accesses: u32,
@@ -37,6 +39,7 @@ pub struct FollowedFileReport {
 
 /// A stream that is followed, for programs.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FollowedReport {
     /// None where its thread has ended, or can't be seen.
     process: Option<u32>,
@@ -46,6 +49,7 @@ pub struct FollowedReport {
     file: Option<String>,
     /// Major and minor number.
     device: String,
+    /// Number of the inode.
     inode: u64,
     /// How it reads, in words.
     direction: String,

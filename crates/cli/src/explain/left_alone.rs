@@ -20,8 +20,11 @@ pub struct LeftAlones<'a> {
 
 /// One of them, for programs.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LeftAloneReport {
+    /// Where it is mounted.
     mount_point: String,
+    /// Type of the file system, as in `/proc/mounts`.
     fs_type: String,
     /// Time for which it is still left alone.
     still_ns: u64,

@@ -18,7 +18,9 @@ struct Member {
 
 /// A process that shares a walk.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MemberReport {
+    /// Number of the process.
     process: u32,
     /// Time since the watcher started.
     since_ns: u64,

@@ -7,7 +7,7 @@ mod doubts;
 mod followed;
 mod left_alone;
 mod members;
-mod report;
+pub mod report;
 pub mod source;
 mod stream_story;
 mod streams;

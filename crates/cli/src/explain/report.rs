@@ -16,16 +16,22 @@ use crate::text;
 
 /// All that is known of a subject, which is either a process or a file.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExplainReport<'a> {
     schema: &'static str,
+    /// The process that was asked about; null for a file.
     process: Option<u32>,
+    /// The file that was asked about; null for a process.
     file: Option<String>,
+    /// Whether anything is known of it.
     is_known: bool,
     /// Whether calls were lost when the log was written.
     has_lost: bool,
+    /// Traversals, the oldest first.
     walks: Vec<WalkReport>,
     /// Processes, and what they missed while no walk was ahead of them.
     without_walk: Vec<DoubtsReport>,
+    /// The oldest first.
     streams: Vec<StreamReport<'a>>,
     /// Files whose streams are followed now.
     followed_files: Vec<FollowedFileReport>,
@@ -37,6 +43,7 @@ pub struct ExplainReport<'a> {
 
 /// A thread that reads a large file.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum StreamReport<'a> {
     /// From the calls of a log.

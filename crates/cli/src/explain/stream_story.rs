@@ -37,11 +37,15 @@ pub struct Story {
 
 /// A thread that reads a file, for programs.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StoryReport<'a> {
+    /// Number of the process.
     process: u32,
+    /// Number of the thread.
     thread: u32,
     /// Major and minor number.
     device: String,
+    /// Number of the inode.
     inode: u64,
     /// How it reads, in words.
     direction: String,
@@ -60,6 +64,7 @@ pub struct StoryReport<'a> {
     decision: Option<String>,
     /// Decisions by the name of their reason.
     reasons: &'a BTreeMap<&'static str, u64>,
+    /// Windows that were read ahead.
     windows: u64,
     /// Pages of all windows.
     asked_pages: u64,

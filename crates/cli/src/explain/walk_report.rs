@@ -7,12 +7,15 @@ use super::members::MemberReport;
 
 /// A walk of a process through a directory tree.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WalkReport {
+    /// Number of the process.
     pub process: u32,
     /// Its number, where its calls are known.
     pub walk: Option<u64>,
     /// The directory below which it walks.
     pub top: String,
+    /// Order in which the directories are walked; null while unknown.
     pub order: Option<&'static str>,
     /// Whether it reads data, not only metadata.
     pub reads: bool,
@@ -43,6 +46,7 @@ pub struct WalkReport {
 
 /// Facts that only the calls of a walk tell.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CallsReport {
     /// The directories whose order of accesses raised the suspicion.
     pub suspect_by: Option<Vec<PassedReport>>,
@@ -61,13 +65,17 @@ pub struct CallsReport {
 
 /// A directory, and the files in it that were missed one after the other.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PassedReport {
+    /// Path of the directory.
     pub directory: String,
+    /// Names in it.
     pub children: Vec<String>,
 }
 
 /// A file on a walk.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FileReport {
     /// When it was fetched.
     pub fetched_ns: Option<u64>,

@@ -16,19 +16,25 @@ use crate::text::{escaped, escaped_path};
 
 /// `foreread.layout/1`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ShowReport {
     schema: &'static str,
     /// The file of the profile, or "the boot".
     profile: String,
+    /// In the order of their mount points.
     file_systems: Vec<FileSystemReport>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FileSystemReport {
+    /// Where it is mounted.
     mount_point: String,
     /// Number of the device, such as 8:1.
     device: String,
+    /// Type of the file system, as in `/proc/mounts`.
     fs_type: String,
+    /// Whether the disk has a head.
     has_head: bool,
     /// Where the model of the device is from: given, measured or assumed.
     model: &'static str,
@@ -41,12 +47,18 @@ struct FileSystemReport {
     gone_files: u64,
     /// Bytes in free runs; none where the file system doesn't tell.
     free_bytes: Option<u64>,
+    /// Of a boot, by phase; else one.
     phases: Vec<PhaseReport>,
+    /// Forecast of a replay where the files lie.
     now: ForecastReport,
+    /// Forecast of a replay in a new layout.
     after: ForecastReport,
+    /// Whether moving gains at least 5 %.
     is_worth_it: bool,
+    /// Parts of files that are moved.
     moves: usize,
     moved_bytes: u64,
+    /// Parts that stay, by reason.
     stays: Vec<StaysReport>,
     /// With `--files`: each file, in the order of need.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +67,9 @@ struct FileSystemReport {
 
 /// What is read in a phase of a boot; of a program, all.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PhaseReport {
+    /// `initramfs`, `sysinit`, `target` or `session`; null where it has none.
     phase: Option<&'static str>,
     files: u64,
     bytes: u64,
@@ -68,6 +82,7 @@ struct PhaseReport {
 
 /// What a replay takes.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ForecastReport {
     time_ns: u64,
     /// The part of it until all metadata is there.
@@ -79,14 +94,19 @@ struct ForecastReport {
 
 /// Parts of files that stay, by reason.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StaysReport {
+    /// The reason, in words.
     why: String,
+    /// Parts of files.
     parts: u64,
     bytes: u64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FileReport {
+    /// Where it is.
     path: String,
     need_ns: u64,
     wanted_bytes: u64,
@@ -96,6 +116,7 @@ struct FileReport {
 
 /// Bytes that lie together.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RunReport {
     offset_bytes: u64,
     place_bytes: u64,
@@ -104,30 +125,47 @@ struct RunReport {
 
 /// `foreread.layout.plan/1`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PlanReport {
     schema: &'static str,
+    /// Name or path of the profile.
     profile: String,
+    /// In the order of their mount points.
     file_systems: Vec<PlanOnFileSystem>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PlanOnFileSystem {
+    /// Where it is mounted.
     mount_point: String,
+    /// `MAJOR:MINOR`.
     device: String,
+    /// Type of the file system, as in `/proc/mounts`.
     fs_type: String,
     block_bytes: u64,
+    /// Whether moving gains at least 5 %.
     is_worth_it: bool,
+    /// Forecast of a replay where the files lie.
     now: ForecastReport,
+    /// Forecast of a replay in a new layout.
     after: ForecastReport,
+    /// In the order of need.
     moves: Vec<MoveReport>,
+    /// What can not be moved.
     stays: Vec<PartStays>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct MoveReport {
+    /// Where it is.
     path: String,
+    /// Number of the inode.
     inode: u64,
+    /// Generation of the inode; 0 where unknown.
     generation: u32,
+    /// `initramfs`, `sysinit`, `target` or `session`; null where it has none.
     phase: Option<&'static str>,
     need_ns: u64,
     /// The part of the file.
@@ -142,25 +180,36 @@ struct MoveReport {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PartStays {
+    /// Where it is.
     path: String,
     bytes: u64,
+    /// The reason, in words.
     why: String,
 }
 
 /// `foreread.layout.apply/1`, `foreread.layout.resume/1` and `foreread.layout.undo/1`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MovedReport {
     schema: String,
+    /// The oldest first.
     passes: Vec<PassReport>,
+    /// File systems on which nothing may be moved.
     refused: Vec<RefusedReport>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PassReport {
+    /// Number of the pass.
     pass: u64,
+    /// Name or path of the profile.
     profile: String,
+    /// Where it is mounted.
     mount_point: String,
+    /// `MAJOR:MINOR`.
     device: String,
     moved_bytes: u64,
     /// They were in their place before.
@@ -168,31 +217,45 @@ struct PassReport {
     /// Of those moved: written by somebody meanwhile, and so not compared.
     written_bytes: u64,
     time_ns: u64,
+    /// Whether it was stopped before its end.
     is_stopped: bool,
+    /// Parts that stayed where they were.
     skipped: Vec<PartStays>,
+    /// Forecast of a replay before the pass; only of `apply`.
     replay_before: Option<ForecastReport>,
+    /// Forecast of a replay now; only of `apply`.
     replay_now: Option<ForecastReport>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RefusedReport {
+    /// Where it is mounted.
     file_system: String,
+    /// The reason, in words.
     why: String,
 }
 
 /// `foreread.layout.status/1`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StatusReport {
     schema: &'static str,
+    /// The oldest first.
     passes: Vec<StandingReport>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StandingReport {
+    /// Number of the pass.
     pass: u64,
+    /// Name or path of the profile.
     profile: String,
     planned_unix_s: u64,
+    /// Where it is mounted.
     file_system: String,
+    /// Whether it came to its end.
     is_finished: bool,
     bytes: u64,
     /// Where the bytes are; none where that can't be looked up.
@@ -201,7 +264,9 @@ struct StandingReport {
     elsewhere_bytes: Option<u64>,
     /// A replay, now and after a new pass; none where that isn't known.
     now: Option<ForecastReport>,
+    /// Forecast of a replay after another pass; null where unknown.
     after: Option<ForecastReport>,
+    /// Whether another pass gains at least 5 %; null where unknown.
     is_worth_it: Option<bool>,
     /// Why something isn't known.
     why: Option<String>,

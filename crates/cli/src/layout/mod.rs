@@ -5,9 +5,9 @@
 pub mod args;
 mod device;
 mod human;
-mod json;
+pub mod json;
 mod moving;
-mod order;
+pub mod order;
 mod passes;
 mod picture;
 mod status;
@@ -73,7 +73,7 @@ impl Laid {
 }
 
 /// A profile, and where it lies.
-struct Layout {
+pub struct Layout {
     name: String,
     profile: Profile,
     laid: Vec<Laid>,

@@ -19,8 +19,10 @@ use crate::{EXIT_PARTLY, text};
 
 /// `foreread.layout.order/1`.
 #[derive(Serialize)]
-struct OrderReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct OrderReport {
     schema: &'static str,
+    /// Name or path of the profile.
     profile: String,
     /// Files of the tree that the profile names, in the order of need.
     files: usize,

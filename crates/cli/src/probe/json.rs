@@ -10,9 +10,12 @@ use super::found::{DirectPoint, Found, ReadersPoint};
 
 /// A probe of one device.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProbeReport<'a> {
     schema: &'static str,
+    /// Which device it is.
     device: &'a Identity,
+    /// What was read.
     read: ReadReport<'a>,
     /// The setting before the probe.
     read_ahead_kib_before: u64,
@@ -34,13 +37,16 @@ pub struct ProbeReport<'a> {
     open_kib: Vec<u64>,
     /// None of fewer than two sizes.
     fit: Option<FitReport>,
+    /// Single reads; null if they were not measured.
     latency: Option<LatencyReport>,
     /// Reads past the page cache.
     direct: Vec<DirectReport>,
     /// Several readers at once.
     readers: Vec<ReadersReport>,
     elapsed_ns: u64,
+    /// Reads that failed.
     read_errors: u64,
+    /// Whether a signal ended it.
     interrupted: bool,
     /// Remarks for people, a sentence each.
     notes: &'a [String],
@@ -48,15 +54,18 @@ pub struct ProbeReport<'a> {
 
 /// The device or file that was read.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ReadReport<'a> {
     /// `device`, `file`, `found-file` or `own-file`.
     kind: &'static str,
+    /// Path of the device or file.
     path: &'a str,
     /// Extents of a file, where that is known.
     pieces: Option<usize>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SkippedReport {
     read_ahead_kib: u64,
     /// The limit: `region` of the device or `time`.
@@ -65,6 +74,7 @@ struct SkippedReport {
 
 /// The time of a request as a line: a cost, and the transfer of its bytes.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FitReport {
     request_cost_ns: f64,
     bandwidth_bytes_per_s: f64,
@@ -72,6 +82,7 @@ struct FitReport {
 
 /// Small reads.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LatencyReport {
     /// The median, one read at a time.
     latency_ns: f64,
@@ -85,12 +96,14 @@ struct LatencyReport {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DirectReport {
     request_kib: u64,
     bytes_per_s: f64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ReadersReport {
     /// Readers at once.
     readers: u64,

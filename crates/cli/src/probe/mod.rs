@@ -4,11 +4,11 @@
 pub mod args;
 mod found;
 mod human;
-mod json;
+pub mod json;
 mod measure;
 mod picture;
 mod setting;
-mod workload;
+pub mod workload;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -226,16 +226,20 @@ fn size(pages: f64) -> String {
 
 /// A command at several readahead sizes: `foreread.workload/1`.
 #[derive(Serialize)]
-struct WorkloadReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WorkloadReport {
     schema: &'static str,
+    /// Name and arguments.
     command: Vec<String>,
     /// The setting before the probe.
     read_ahead_kib_before: u64,
+    /// Each readahead size, the smallest first.
     sizes: Vec<SizeReport>,
 }
 
 /// One size; the numbers are the medians of its runs.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SizeReport {
     read_ahead_kib: u64,
     wall_ns: f64,
@@ -249,11 +253,13 @@ struct SizeReport {
     hit_ratio: Option<f64>,
     /// Most pages that were in memory unused at one time.
     held_pages_max: f64,
+    /// In the order in which they ran.
     runs: Vec<RunReport>,
 }
 
 /// One run, with the fields of its size.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RunReport {
     wall_ns: u64,
     stall_ns: u64,

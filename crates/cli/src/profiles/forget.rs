@@ -23,8 +23,10 @@ const EXIT_NOTHING: u8 = 1;
 
 /// Profiles that were removed, or would be: `foreread.profiles.forget/1`.
 #[derive(Serialize)]
-struct ForgetReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ForgetReport {
     schema: &'static str,
+    /// Whether nothing was changed, as was asked.
     dry_run: bool,
     /// Names of the files.
     forgotten: Vec<String>,

@@ -2,7 +2,7 @@
 //! `foreread profiles`: lists, shows and removes the profiles that `run` keeps.
 
 pub mod args;
-mod forget;
+pub mod forget;
 
 use std::process::ExitCode;
 

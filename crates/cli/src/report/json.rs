@@ -22,11 +22,15 @@ use crate::text::{self, escaped_path};
 const SCHEMA: &str = "foreread.report/1";
 
 #[derive(Serialize)]
-struct MachineJson<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MachineJson<'a> {
     schema: &'static str,
+    /// `machine`.
     about: &'static str,
     written_unix_s: u64,
+    /// Name of the machine.
     host: &'a str,
+    /// Release of the kernel.
     kernel: &'a str,
     /// The version of Foreread.
     version: &'static str,
@@ -34,7 +38,9 @@ struct MachineJson<'a> {
     left_out: &'a [String],
     /// Commands to begin with, on a machine where nothing was done yet.
     first_steps: Vec<&'static str>,
+    /// A running `watch`.
     service: ServiceJson<'a>,
+    /// The stored profiles.
     profiles: ProfilesJson<'a>,
     /// `foreread.advice/1`.
     devices: serde_json::Value,
@@ -50,24 +56,35 @@ struct MachineJson<'a> {
 
 /// A running `watch`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ServiceJson<'a> {
+    /// Whether one runs.
     running: bool,
     /// Programs that it read ahead of, the oldest first.
     helped: &'a [Helped],
     /// Files in which it follows streams now.
+    #[cfg_attr(test, schemars(with = "Vec<serde_json::Value>"))]
     followed: &'a [FollowedFile],
+    /// Why nothing is known of streams; null where it is.
     streams_unknown: Option<&'a str>,
+    /// File systems that do not answer.
+    #[cfg_attr(test, schemars(with = "Vec<serde_json::Value>"))]
     left_alone: &'a [LeftAlone],
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ProfilesJson<'a> {
+    /// Where they are stored; null where there is no such place.
     directory: Option<String>,
+    /// Stored profiles.
     profiles: Vec<ProfileJson<'a>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ProfileJson<'a> {
+    /// Its name.
     name: &'a str,
     /// Why it can't be read; null if it can.
     error: Option<String>,
@@ -76,8 +93,10 @@ struct ProfileJson<'a> {
 }
 
 #[derive(Serialize)]
-struct OneJson {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct OneJson {
     schema: &'static str,
+    /// `profile`.
     about: &'static str,
     written_unix_s: u64,
     /// `foreread.show/1`.

@@ -31,6 +31,7 @@ pub struct Live {
 
 /// How a program is read ahead of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// It walks through a directory tree.
@@ -41,10 +42,13 @@ pub enum Kind {
 
 /// A program that was read ahead of.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Helped {
+    /// Number of the process.
     pub process: u32,
     /// Its name, where it still runs.
     pub name: Option<String>,
+    /// How it was helped.
     pub kind: Kind,
     /// The directory that it walks below, or the file of the profile.
     pub what: String,

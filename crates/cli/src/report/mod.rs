@@ -8,7 +8,7 @@
 pub mod args;
 mod charts;
 mod html;
-mod json;
+pub mod json;
 mod live;
 mod machine;
 mod machine_page;

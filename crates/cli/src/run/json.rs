@@ -13,6 +13,7 @@ use super::replayed::ReplayReport;
 
 /// A run of a command; a number that was not measured is none.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RunReport<'a> {
     pub schema: &'static str,
     /// The executable.
@@ -25,18 +26,22 @@ pub struct RunReport<'a> {
     pub stall_ns: Option<u64>,
     /// Share of the profile's pages that were cached before the start.
     pub cached_before_permille: Option<u16>,
+    /// The profile of this command.
     pub profile: ProfileReport,
     /// Pages that the command itself had to fetch.
     pub missed_pages: Option<u64>,
     pub missed_metadata_pages: Option<u64>,
     /// Bytes that the command had disks read.
     pub command_read_bytes: Option<u64>,
+    /// Events that the kernel had no room for; null where nothing was recorded.
     pub events_lost: Option<u64>,
     /// Inodes without a name.
     pub unreachable_inodes: u64,
     /// Inodes whose path names something else by now, or nothing.
     pub gone_inodes: u64,
+    /// What of the replay was used; null where nothing was recorded.
     pub accounting: Option<AccountingReport>,
+    /// What the replay did; null where there was none.
     pub replay: Option<ReplayReport>,
     /// Whether the command followed the profile.
     pub following: Option<FollowingReport>,
@@ -60,6 +65,7 @@ pub struct RunReport<'a> {
 
 /// The profile after the run.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProfileReport {
     pub files: u64,
     pub pages: u64,
@@ -69,6 +75,7 @@ pub struct ProfileReport {
 /// The pages that the replay fetched: fetched = used on time + used late + wasted + resident unused
 /// + in flight.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AccountingReport {
     fetched_pages: u64,
     used_pages: Option<u64>,
@@ -145,6 +152,7 @@ impl AccountingReport {
 
 /// Whether a command followed the profile that was replayed.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FollowingReport {
     /// Entries of the profile that the command came to before the replay.
     signs: u64,

@@ -61,6 +61,8 @@ pub enum Next {
     /// `run` replays it.
     #[default]
     Replayed,
+    /// The same, and this is the first recording of this command line.
+    ReplayedFromNowOn(String),
     /// It is in this file, which only a replay by hand uses.
     InFile(PathBuf),
     /// The command failed or was ended, so another start may read more.
@@ -79,6 +81,10 @@ impl Next {
     fn words(&self) -> String {
         match self {
             Self::Replayed => "the next cold start will be faster".to_owned(),
+            Self::ReplayedFromNowOn(command) => format!(
+                "the next cold start will be faster; `{}foreread show -- {command}` says what it reads",
+                without_root::sudo(),
+            ),
             Self::InFile(path) => {
                 let path = text::command_line(&[path.as_os_str().as_bytes().to_vec()]);
                 format!("`foreread replay {path}` brings that into memory")

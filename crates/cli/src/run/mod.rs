@@ -2,14 +2,14 @@
 //! `run`, `record` and `replay`.
 
 mod command;
-mod json;
+pub mod json;
 mod measured;
 mod remembered;
-mod replayed;
+pub mod replayed;
 mod session;
 mod shortfall;
 mod timeline;
-mod traced;
+pub mod traced;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -64,6 +64,10 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
             ));
             None
         }
+    };
+    let usual = match profile.is_none() {
+        true => Next::ReplayedFromNowOn(text::command_line_of(&arguments.command)),
+        false => Next::Replayed,
     };
     let verdict = profile.as_ref().map(|profile| judge(&profile.runs));
     let recorder = Choice::from(arguments.recorder);
@@ -125,7 +129,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
         (Ok(store), Choice::Bpf, true) => remembered::forget(store.directory()),
         _ => {}
     }
-    done.measured.next = Next::after(done.status, Next::Replayed);
+    done.measured.next = Next::after(done.status, usual);
     let document = arguments.json.then(|| done.measured.json(&done.timeline));
     let line = done.measured.line();
     if let Some(path) = &arguments.output {

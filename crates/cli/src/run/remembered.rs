@@ -19,6 +19,7 @@ const SCHEMA: &str = "foreread.recorder/1";
 
 /// The stored form.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Refusal<'a> {
     schema: &'static str,
     /// [`Circumstances`]; compared as a whole, so that a field more or less makes it void.
@@ -28,6 +29,7 @@ struct Refusal<'a> {
 
 /// All that decides whether the kernel refuses.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Circumstances<'a> {
     /// The identifier of the boot.
     boot: &'a str,

@@ -84,15 +84,18 @@ impl ReplayDone {
 
 /// The whole answer of `foreread replay`.
 #[derive(Serialize)]
-struct DoneReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DoneReport {
     schema: &'static str,
     elapsed_ns: u64,
     page_bytes: u64,
+    /// What the replay did.
     replay: ReplayReport,
 }
 
 /// A replay.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ReplayReport {
     /// Pages that the plan names.
     planned_pages: u64,

@@ -81,7 +81,8 @@ fn line(traced: &Traced, took: Duration) -> String {
 
 /// A command whose accesses were recorded.
 #[derive(Serialize)]
-struct TracedReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TracedReport {
     schema: &'static str,
     /// From start to exit of the command.
     wall_ns: u64,
@@ -93,6 +94,7 @@ struct TracedReport {
     files: u64,
     /// Size of the trace.
     bytes: u64,
+    /// Events that the kernel had no room for.
     events_lost: u64,
 }
 

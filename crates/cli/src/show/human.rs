@@ -16,6 +16,13 @@ use crate::text::{command_line, date, escaped, escaped_path};
 /// Rows of a table that isn't asked for in full.
 const ROWS_MAX: usize = 10;
 
+/// Up to so many runs, a profile may be the first that its user looks at.
+const NEW_RUNS: usize = 1;
+
+/// What helps programs that have no profile.
+const MACHINE: &str =
+    "`sudo systemctl enable --now foreread-watch` helps all programs, then `foreread status`";
+
 /// Width of the words on the left.
 const LABEL_COLUMNS: usize = 12;
 
@@ -26,6 +33,9 @@ pub fn of(shown: &Shown, with_files: bool) -> String {
     text += &largest_table(&shown.profile);
     text += &runs_table(&shown.profile.runs);
     line(&mut text, "replay", &words::judgement(&shown.profile.runs));
+    if shown.profile.runs.len() <= NEW_RUNS {
+        line(&mut text, "machine", MACHINE);
+    }
     if with_files {
         text += &all_nodes(&shown.profile);
     }

@@ -13,28 +13,36 @@ use crate::text::{escaped, escaped_path};
 
 /// A profile. Times are from the start of the program, unless they are `unix_s`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ShowReport {
     schema: &'static str,
     /// The file of the profile.
     file: String,
     /// Its size.
     stored_bytes: u64,
+    /// The command that was recorded.
     program: ProgramReport,
+    /// How it was recorded.
     source: SourceReport,
+    /// File systems of the files.
     mounts: Vec<MountReport>,
     /// Nodes of each kind.
     files: u64,
     directories: u64,
+    /// Symbolic links.
     symlinks: u64,
     /// Paths that were looked for and not there.
     absent: u64,
     /// Pages in all ranges.
     pages: u64,
     page_bytes: u64,
+    /// Ranges of pages.
     ranges: usize,
+    /// In the order of need.
     phases: Vec<PhaseReport>,
     /// The oldest first.
     runs: Vec<RunReport>,
+    /// What replays were worth so far.
     judgement: JudgementReport,
     /// With `--files`: the nodes that are needed, by need.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,8 +51,11 @@ pub struct ShowReport {
 
 /// The program of the latest recording.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ProgramReport {
+    /// Path of the program.
     executable: String,
+    /// Those of the command, without its name.
     arguments: Vec<String>,
     /// Its working directory.
     directory: String,
@@ -52,10 +63,13 @@ struct ProgramReport {
 
 /// The latest recording.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SourceReport {
+    /// Name of the recorder.
     recorder: String,
     /// Accesses that the recorder could not see.
     blind_spots: Vec<&'static str>,
+    /// Events that the kernel had no room for.
     events_lost: u64,
     recorded_unix_s: u64,
     /// Kernel release of the machine.
@@ -64,26 +78,35 @@ struct SourceReport {
 
 /// A file system at the time of recording.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct MountReport {
+    /// Type of the file system, as in `/proc/mounts`.
     fs_type: String,
+    /// Where it is mounted.
     mount_point: String,
+    /// Major number of the device.
     device_major: u32,
+    /// Minor number of the device.
     device_minor: u32,
 }
 
 /// A part of the run without long gaps between needs.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PhaseReport {
     first_need_ns: u64,
     last_need_ns: u64,
     pages: u64,
+    /// Ranges of pages.
     ranges: usize,
 }
 
 /// A run of the program; none is "not measured".
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RunReport {
     started_unix_s: u64,
+    /// What the run did with the profile.
     mode: &'static str,
     /// From start to exit of the program.
     wall_ns: u64,
@@ -103,9 +126,11 @@ struct RunReport {
 
 /// Whether the next run replays, and why.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct JudgementReport {
     /// `on`, `off` or `retry`.
     replay: &'static str,
+    /// Whether the next run replays it.
     next_run_replays: bool,
     /// The judgement as a sentence.
     words: String,
@@ -120,27 +145,36 @@ struct JudgementReport {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct NodeReport {
+    /// Where it is.
     path: String,
+    /// File, directory or symbolic link.
     kind: &'static str,
     /// When it was first needed.
     need_ns: u64,
     /// 255 when every run needed it; falls with each run that does not.
     weight: u8,
+    /// Number of the inode.
     inode: u64,
+    /// Generation of the inode; 0 where unknown.
     generation: u32,
     size_bytes: u64,
     /// Time of the last change of the content, since 1970.
     mtime_ns: i64,
+    /// In the order of the file.
     ranges: Vec<RangeReport>,
 }
 
 /// Pages of one file that were accessed.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RangeReport {
+    /// First page, of 4 KiB, from 0.
     start_page: u64,
     pages: u64,
     need_ns: u64,
+    /// How sure it is to be read: 255 for always.
     weight: u8,
 }
 

@@ -144,15 +144,18 @@ fn shortened(text: &str) -> String {
 
 /// The profiles of the store.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ListReport<'a> {
     schema: &'static str,
     /// The directory of the store.
     directory: String,
+    /// Stored profiles.
     profiles: Vec<ListedReport<'a>>,
 }
 
 /// One file of the store.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum ListedReport<'a> {
     Readable(ReadableReport<'a>),
@@ -165,12 +168,15 @@ enum ListedReport<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ReadableReport<'a> {
     /// The name of the file.
     name: &'a str,
     /// The program, its arguments and its working directory.
     executable: String,
+    /// Those of the command, without its name.
     arguments: Vec<String>,
+    /// Where the command ran.
     directory: String,
     /// Size of the file.
     stored_bytes: u64,
@@ -182,6 +188,7 @@ struct ReadableReport<'a> {
     last_run_unix_s: Option<u64>,
     /// Time that the latest run with a measurement saved; negative when it lost time.
     last_saved_ns: Option<i64>,
+    /// Whether the next run replays it.
     next_run_replays: bool,
 }
 

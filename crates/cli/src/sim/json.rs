@@ -16,6 +16,7 @@ const PAGE_KIB: u64 = 4;
 
 /// A scenario or a trace that ran.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SimReport<'a> {
     schema: &'static str,
     /// The file of the scenario or of the trace.
@@ -33,6 +34,7 @@ pub struct SimReport<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FitReport<'a> {
     /// Names of the fitted parameters.
     parameters: &'a [String],
@@ -42,8 +44,11 @@ struct FitReport<'a> {
 
 /// One combination, and what it gave.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RunReport {
+    /// Name of the policy.
     policy: &'static str,
+    /// Name of the modelled device.
     device: String,
     /// Maximum window.
     read_ahead_kib: u64,
@@ -57,9 +62,12 @@ struct RunReport {
     elapsed_ns: u64,
     /// Bytes that all programs read, per second.
     bytes_per_s: u64,
+    /// All of it together.
     total: StatsReport,
+    /// In the order of the scenario.
     programs: Vec<ProgramReport>,
     files: Vec<FileReport>,
+    /// In the order of their numbers.
     disks: Vec<DiskReport>,
     /// With `--each-stream`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,6 +79,7 @@ struct RunReport {
 
 /// Statistics of a run or of a part of it.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StatsReport {
     /// Pages asked of the device; each is in one of the next five.
     fetched_pages: u64,
@@ -109,7 +118,9 @@ struct StatsReport {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ProgramReport {
+    /// Its name.
     name: String,
     /// From its start to its end, or to the end of the run.
     elapsed_ns: u64,
@@ -117,48 +128,64 @@ struct ProgramReport {
     finished: bool,
     /// Bytes that its calls returned.
     read_bytes: u64,
+    /// All of it together.
     total: StatsReport,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FileReport {
+    /// Its name.
     name: String,
     /// Its size.
     bytes: u64,
     /// The number of its disk, from 0.
     disk: usize,
+    /// All of it together.
     total: StatsReport,
 }
 
 /// One open file of one program.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StreamReport {
+    /// Name of the program.
     program: String,
+    /// Path or name of the file.
     file: String,
+    /// All of it together.
     total: StatsReport,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DiskReport {
     requests: u64,
     bytes: u64,
     /// Time with a request in flight.
     busy_ns: u64,
     seeks: u64,
+    /// Requests that skip a little forwards.
     gaps: u64,
+    /// Most requests in flight at once.
     queue_depth_max: u64,
 }
 
 /// A row that the scenario expects.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CheckedReport<'a> {
     /// The number of the run, from 0.
     run: usize,
     /// The number of the run that it is divided by.
     against: Option<usize>,
+    /// Name of the number.
     metric: &'static str,
+    /// The value of the source.
     expected: f64,
+    /// The value of this run.
     got: f64,
+    /// Whether it is within its tolerance.
     reached: bool,
     /// Whether parameters were fitted to this row.
     fitted: bool,
@@ -170,6 +197,7 @@ struct CheckedReport<'a> {
 
 /// One access, and the decisions around it on the same stream.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ExplanationReport {
     /// Its number, from 1.
     access: u64,
@@ -179,10 +207,12 @@ struct ExplanationReport {
     stall_ns: u64,
     offset_bytes: u64,
     bytes: u64,
+    /// In their order in time.
     decisions: Vec<DecisionReport>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DecisionReport {
     time_ns: u64,
     /// The access that it belongs to.
@@ -197,16 +227,20 @@ struct DecisionReport {
     saw_pages: u32,
     /// The maximum window that held.
     max_pages: u32,
+    /// Name of the reason.
     reason: &'static str,
     /// The reason in words.
     meaning: &'static str,
+    /// What was read ahead.
     windows: Vec<WindowReport>,
     /// Pages that were not cached and were read.
     fetched_pages: u64,
+    /// State before the decision.
     before: StateReport,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WindowReport {
     /// Its first page.
     start: u64,
@@ -222,6 +256,7 @@ struct WindowReport {
 
 /// State that the policy keeps of the stream.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StateReport {
     /// First page of the window decided last.
     start: u64,

@@ -3,9 +3,9 @@
 
 mod explain;
 pub mod human;
-mod json;
+pub mod json;
 mod picture;
-mod replay;
+pub mod replay;
 pub mod scenarios;
 pub mod subject;
 

@@ -90,7 +90,7 @@ fn human(replayed: &[Replayed], last: &Made) -> String {
 
 /// A log that was replayed, up to the first answer that differs or the first call that is lost.
 #[derive(Serialize)]
-struct ReplayReport<'a> {
+pub struct ReplayReport<'a> {
     schema: &'static str,
     /// The first call that is not in the log.
     lost: Option<String>,
@@ -117,9 +117,11 @@ struct CountsReport {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DiffersReport<'a> {
     /// The call, in words.
     which: String,
+    /// Number of the decision, from 1.
     number: u64,
     /// The fields that differ, as the log has them.
     logged: &'a str,
@@ -166,5 +168,72 @@ impl<'a> DiffersReport<'a> {
             logged: &differs.logged,
             made: &differs.made,
         }
+    }
+}
+
+/// A [`ReplayReport`] with the planners and counts that there are, for its schema.
+#[cfg(test)]
+pub mod described {
+    use super::DiffersReport;
+
+    /// A log that was replayed, up to the first answer that differs or the first call that is lost.
+    #[derive(schemars::JsonSchema)]
+    #[allow(dead_code)]
+    pub struct Replay {
+        /// The first call that is not in the log.
+        lost: Option<String>,
+        /// Its number.
+        lost_from: Option<u64>,
+        /// The first answer that is not that of the log.
+        differs: Option<DiffersReport<'static>>,
+        /// Calls about streams that were made again.
+        #[schemars(skip_serializing_if = "Option::is_none")]
+        calls: Option<u64>,
+        /// Decisions about streams.
+        #[schemars(skip_serializing_if = "Option::is_none")]
+        decisions: Option<u64>,
+        /// Windows of streams.
+        #[schemars(skip_serializing_if = "Option::is_none")]
+        windows: Option<u64>,
+        /// Planners that detect traversals.
+        #[schemars(skip_serializing_if = "Option::is_none")]
+        detectors: Option<Detectors>,
+        /// Planners of traversals.
+        #[schemars(skip_serializing_if = "Option::is_none")]
+        walks: Option<Walks>,
+        /// Planners of profile replays.
+        #[schemars(skip_serializing_if = "Option::is_none")]
+        replays: Option<Replays>,
+    }
+
+    #[derive(schemars::JsonSchema)]
+    #[allow(dead_code)]
+    pub struct Detectors {
+        /// Calls that were made again.
+        calls: u64,
+        /// Directories that seemed to be traversed.
+        suspicions: u64,
+    }
+
+    #[derive(schemars::JsonSchema)]
+    #[allow(dead_code)]
+    pub struct Walks {
+        /// Calls that were made again.
+        calls: u64,
+        /// Traversals.
+        walks: u64,
+        /// Decisions about them.
+        decisions: u64,
+    }
+
+    #[derive(schemars::JsonSchema)]
+    #[allow(dead_code)]
+    pub struct Replays {
+        /// Calls that were made again.
+        calls: u64,
+        /// Profile replays.
+        replays: u64,
+        /// Decisions about them.
+        decisions: u64,
     }
 }

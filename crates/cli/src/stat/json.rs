@@ -13,6 +13,7 @@ use super::report::Told;
 
 /// A snapshot, and what has changed since the last one.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StatReport<'a> {
     schema: &'static str,
     since_start_ns: u64,
@@ -31,20 +32,29 @@ pub struct StatReport<'a> {
 
 /// One subject; of what is not told apart the field is none.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LineReport<'a> {
+    /// Name of the device; null where lines are not by device.
     device: Option<&'a str>,
+    /// Name of the process; null where lines are not by process.
     process: Option<&'a str>,
+    /// Its number; null where lines are not by process.
     pid: Option<u32>,
+    /// Path of the file; null where lines are not by file.
     file: Option<&'a str>,
+    /// Path of the cgroup; null where lines are not by cgroup.
     cgroup: Option<&'a str>,
     /// The kind of the access.
     kind: Option<&'a str>,
+    /// Since `stat` began.
     since_start: PagesReport,
+    /// Since the document before.
     interval: PagesReport,
 }
 
 /// Pages in a time; every fetched page is in exactly one of the next five fields.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PagesReport {
     fetched_pages: u64,
     used_on_time_pages: u64,
@@ -69,6 +79,7 @@ struct PagesReport {
 
 /// The cost of the measurement since its start.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CostReport<'a> {
     /// Processor time of all programs in the kernel.
     programs_ns: u64,
@@ -85,8 +96,11 @@ struct CostReport<'a> {
 
 /// A program in the kernel.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ProgramReport<'a> {
+    /// Name of the BPF program.
     name: &'a str,
+    /// Times that it ran.
     calls: u64,
     /// Processor time of all calls.
     run_ns: u64,

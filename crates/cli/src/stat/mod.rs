@@ -4,7 +4,7 @@
 pub mod args;
 mod asked;
 mod columns;
-mod json;
+pub mod json;
 mod report;
 mod said;
 

@@ -13,8 +13,19 @@ use crate::watch::service::Running;
 const NAME_COLUMNS: usize = 10;
 
 pub fn of(machine: Option<&Machine>, read_ahead: &StatusReport) -> String {
-    let machine = machine.map_or_else(String::new, |machine| lines(machine) + "\n");
-    machine + &human::status(read_ahead)
+    let read_ahead = human::status(read_ahead);
+    match machine {
+        None => read_ahead,
+        Some(machine) => lines(machine) + "\n" + &read_ahead + undo(machine),
+    }
+}
+
+/// How everything is undone at once.
+fn undo(machine: &Machine) -> &'static str {
+    match machine.is_packaged {
+        true => "All of it goes, profiles too, with: sudo apt purge foreread\n",
+        false => "",
+    }
 }
 
 fn lines(machine: &Machine) -> String {
@@ -43,7 +54,7 @@ fn watcher(running: Option<&Running>) -> String {
     match running {
         None => "off; `sudo systemctl enable --now foreread-watch` watches the machine".to_owned(),
         Some(running) => format!(
-            "on: process {} since {}",
+            "on: process {} since {}; `sudo systemctl disable --now foreread-watch` ends it",
             running.pid,
             date(running.since_unix_s)
         ),
@@ -76,7 +87,7 @@ fn boot(boot: &Boot) -> String {
         Verdict::Unclear => "not clear yet whether a replay helps".to_owned(),
         Verdict::NoGain => "replays are off, they don't help".to_owned(),
     };
-    format!("on: {worth}; `foreread boot status`")
+    format!("on: {worth}; `foreread boot status`, `sudo foreread boot disable`")
 }
 
 fn passes(passes: &Passes) -> String {

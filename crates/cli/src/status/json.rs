@@ -11,11 +11,16 @@ use crate::apply::json::StatusJson;
 /// The document. The parts of the machine are null where devices, their history, or another system
 /// were asked for.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Document<'a> {
     schema: &'static str,
+    /// The service; null where another system is looked at.
     watch: Option<Part<WatchDocument>>,
+    /// The stored profiles; null where another system is looked at.
     profiles: Option<Part<ProfilesDocument<'a>>>,
+    /// Replays of boots; null where another system is looked at.
     boot: Option<Part<BootDocument>>,
+    /// Passes of `layout`; null where another system is looked at.
     layout: Option<Part<LayoutDocument>>,
     #[serde(flatten)]
     read_ahead: StatusJson<'a>,
@@ -23,6 +28,7 @@ pub struct Document<'a> {
 
 /// A part that was read, or why it was not.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum Part<T> {
     Read(T),
@@ -33,31 +39,44 @@ enum Part<T> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WatchDocument {
+    /// Whether one runs.
     running: bool,
+    /// Number of its process; null where none runs.
     pid: Option<u32>,
     since_unix_s: Option<u64>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ProfilesDocument<'a> {
+    /// Where they are stored.
     directory: &'a str,
+    /// Profiles that are stored.
     stored: u64,
     /// Those that the next run replays.
     replayed: u64,
+    /// Profiles that can not be read.
     unreadable: u64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct BootDocument {
+    /// Whether boots are recorded.
     enabled: bool,
+    /// What replays were worth so far.
     verdict: Verdict,
     saved_ns: Option<i64>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LayoutDocument {
+    /// Passes that came to their end.
     finished_passes: u64,
+    /// Passes that `layout resume` can go on with.
     stopped_passes: u64,
 }
 

@@ -7,7 +7,7 @@
 
 pub mod args;
 mod human;
-mod json;
+pub mod json;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,13 +25,18 @@ use crate::{apply, boot, layout, output, text};
 /// Something isn't as it was applied.
 const EXIT_NOT_IN_FORCE: u8 = 1;
 
+/// Where dpkg keeps the list of the package's files while it is installed.
+const PACKAGE_LIST: &str = "/var/lib/dpkg/info/foreread.list";
+
 /// The state of a machine.
-struct Machine {
+pub struct Machine {
     /// The process that watches the whole machine, if one does.
     watcher: Result<Option<Running>, String>,
     profiles: Result<Profiles, String>,
     boot: Result<Boot, String>,
     passes: Result<Passes, String>,
+    /// Whether dpkg has installed Foreread.
+    is_packaged: bool,
 }
 
 /// What `run` keeps for this user.
@@ -88,6 +93,7 @@ impl Machine {
             profiles: Profiles::read().map_err(told),
             boot: Boot::read(Path::new("/")).map_err(told),
             passes: Passes::read().map_err(told),
+            is_packaged: Path::new(PACKAGE_LIST).exists(),
         }
     }
 }

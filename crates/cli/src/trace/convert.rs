@@ -43,12 +43,14 @@ pub struct Writing<'a> {
 
 /// A trace that was written.
 #[derive(Serialize)]
-struct WroteReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WroteReport<'a> {
     schema: String,
     /// The trace that was read.
     file: &'a str,
     /// The trace that was written.
     output: &'a str,
+    /// Name of the format.
     format: &'static str,
     accesses: u64,
     /// Accesses that the format has no word for.
@@ -57,6 +59,7 @@ struct WroteReport<'a> {
     renamed_files: u64,
     /// Accesses that are not in the trace that was read, by their kind.
     left_out: BTreeMap<&'static str, u64>,
+    /// What could not be read, and what was left out.
     findings: FindingsReport,
 }
 

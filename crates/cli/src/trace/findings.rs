@@ -56,6 +56,7 @@ pub fn tell(name: &str, findings: &Findings) {
 
 /// The same for programs.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FindingsReport {
     /// Records that could not be understood.
     bad_records: u64,
@@ -76,13 +77,18 @@ pub struct FindingsReport {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct BadRecordReport {
+    /// Line or byte of the trace.
     place: String,
+    /// The reason, in words.
     why: &'static str,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CountedReport {
+    /// How many.
     count: u64,
     /// The place of the first one.
     first: Option<String>,

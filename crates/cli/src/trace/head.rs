@@ -109,26 +109,34 @@ fn flags(flags: Flags) -> Vec<&'static str> {
 
 /// The first accesses of a trace.
 #[derive(Serialize)]
-struct HeadReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct HeadReport<'a> {
     schema: &'static str,
+    /// Name of the trace.
     file: &'a str,
     accesses: Vec<AccessReport>,
+    /// What could not be read, and what was left out.
     findings: FindingsReport,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct AccessReport {
     /// Time of the trace.
     time_ns: u64,
+    /// Number of the process.
     pid: u32,
+    /// Number of the thread.
     tid: u32,
     /// Its path.
     file: String,
     /// The number of its open file, from 1; 0 where the trace does not say.
     stream: u32,
+    /// How it was accessed.
     kind: &'static str,
     offset_bytes: u64,
     length_bytes: u64,
+    /// What else is known of it.
     flags: Vec<&'static str>,
     /// Time of it that the thread waited; none where the trace does not say.
     waited_ns: Option<u64>,

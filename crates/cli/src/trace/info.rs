@@ -109,8 +109,10 @@ fn seconds(ns: u64) -> String {
 
 /// A trace.
 #[derive(Serialize)]
-struct InfoReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct InfoReport<'a> {
     schema: &'static str,
+    /// Name of the trace.
     file: &'a str,
     /// The program that recorded it.
     source: &'static str,
@@ -125,6 +127,7 @@ struct InfoReport<'a> {
     /// Times of the first access and of the last.
     first_ns: Option<u64>,
     last_ns: Option<u64>,
+    /// Threads in it.
     threads: u64,
     files: u64,
     /// Extents of all files.
@@ -147,6 +150,7 @@ struct InfoReport<'a> {
     waited_ns: u64,
     /// Accesses that are not in the trace, by their kind.
     left_out: BTreeMap<&'static str, u64>,
+    /// What could not be read, and what was left out.
     findings: FindingsReport,
 }
 

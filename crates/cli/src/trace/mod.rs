@@ -2,11 +2,11 @@
 //! `foreread trace`: what a trace holds, and traces in other formats.
 
 pub mod args;
-mod convert;
+pub mod convert;
 mod cut;
 pub mod findings;
-mod head;
-mod info;
+pub mod head;
+pub mod info;
 pub mod input;
 pub mod output;
 

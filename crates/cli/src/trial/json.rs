@@ -8,11 +8,14 @@ use super::verdict::Verdict;
 use super::{Round, Trial};
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TryReport {
     schema: &'static str,
+    /// Name and arguments.
     command: Vec<String>,
     /// `faster`, `unclear` or `slower` with a replay.
     verdict: &'static str,
+    /// Whether a signal ended it.
     interrupted: bool,
     /// Whether all caches of the machine were dropped before each run, or only the files.
     dropped_all_caches: bool,
@@ -20,14 +23,17 @@ pub struct TryReport {
     pages: u64,
     /// Files that could not be dropped.
     kept_files: u64,
+    /// In the order in which they ran.
     rounds: Vec<RoundReport>,
 }
 
 /// One run alone and one with a replay.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RoundReport {
     alone_ns: u64,
     with_ns: u64,
+    /// Whether the second run was replayed; `run` turns it off where it does not help.
     replayed: bool,
     /// Share of the pages that were in memory before the run with a replay.
     cached_before_permille: u64,

@@ -6,7 +6,7 @@
 
 pub mod args;
 mod human;
-mod json;
+pub mod json;
 mod verdict;
 
 use std::ffi::OsString;
@@ -42,7 +42,7 @@ struct Round {
 }
 
 /// All rounds.
-struct Trial {
+pub struct Trial {
     rounds: Vec<Round>,
     /// Files of the profile that could not be dropped.
     kept_files: u64,

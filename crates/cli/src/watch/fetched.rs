@@ -6,6 +6,7 @@ use serde::Serialize;
 
 /// The files that were fetched.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FetchedReport {
     /// Files that were fetched and of which a use would be seen.
     fetched_files: u64,
@@ -21,6 +22,7 @@ struct FetchedReport {
 
 /// The result of one walk or of several.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WalkTallyReport {
     #[serde(flatten)]
     fetched: FetchedReport,
@@ -29,6 +31,7 @@ pub struct WalkTallyReport {
 
 /// The result of one profile replay or of several.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProfileTallyReport {
     #[serde(flatten)]
     fetched: FetchedReport,

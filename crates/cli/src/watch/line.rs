@@ -17,6 +17,7 @@ use crate::text;
 
 /// A line: its header, and the fields of its subject.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Line<T> {
     schema: &'static str,
     /// Time since the watcher started.
@@ -30,14 +31,17 @@ struct Line<T> {
 
 /// The first line after those of another watcher.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Started {
+    /// `started`.
     what: &'static str,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum Subject<'a> {
-    Call(&'a PlannerCall),
+    Call(#[cfg_attr(test, schemars(with = "serde_json::Value"))] &'a PlannerCall),
     Walk {
         #[serde(flatten)]
         event: WalkEvent<'a>,
@@ -53,6 +57,7 @@ enum Subject<'a> {
 /// An event of a walk or of its detection. `reads` of its line: it began because the process missed
 /// data of files, not only metadata.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "what", rename_all = "snake_case")]
 enum WalkEvent<'a> {
     /// Files of the directory were missed in no order.
@@ -63,18 +68,23 @@ enum WalkEvent<'a> {
     Skipped {
         /// Where it would begin; empty later on.
         directory: Cow<'a, str>,
+        /// The reason, in words.
         why: &'static str,
     },
     /// Left out, because the process may not read them itself.
     Withheld { files: u64, directories: u64 },
     /// The process walks below `top`.
     Begun {
+        /// Path of the topmost directory.
         top: Cow<'a, str>,
+        /// Order in which the directory tree is walked.
         order: &'static str,
     },
     /// It walks below a directory further up.
     Raised {
+        /// Path of the topmost directory.
         top: Cow<'a, str>,
+        /// Order in which the directory tree is walked.
         order: &'static str,
     },
     /// It walks in another order than before.
@@ -85,6 +95,7 @@ enum WalkEvent<'a> {
     Known,
     /// The process shares the walk of this process.
     Shares {
+        /// Number of the process whose traversal it shares.
         #[serde(rename = "with")]
         leader: u32,
     },
@@ -106,6 +117,7 @@ enum WalkEvent<'a> {
     },
     /// The walk has ended.
     Ended {
+        /// The reason, in words.
         why: &'static str,
         #[serde(flatten)]
         tally: WalkTallyReport,
@@ -114,8 +126,11 @@ enum WalkEvent<'a> {
 
 /// The only line for a client that isn't answered.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct NoAnswer<'a> {
+    /// `no_answer`.
     what: &'static str,
+    /// The reason, in words.
     why: &'a str,
 }
 

@@ -10,7 +10,7 @@ mod log;
 pub mod log_lines;
 mod news;
 mod profiles;
-mod report;
+pub mod report;
 pub mod service;
 mod together;
 mod unwatched;

@@ -10,10 +10,12 @@ use crate::{output, text};
 
 /// Counts of a watch: `foreread.watch/1`. `docs/watch.md` describes the fields.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WatchReport {
     schema: &'static str,
     /// Whether anything could be watched.
     watched: bool,
+    /// Whether nothing was changed, as was asked.
     dry_run: bool,
     /// Counts of all walks that have ended.
     #[serde(flatten)]
@@ -40,6 +42,7 @@ pub struct WatchReport {
 
 /// Streams in large files.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StreamsReport {
     /// Accesses that the policy was told of.
     accesses: u64,
@@ -114,7 +117,8 @@ pub fn human(summary: &Summary, is_dry_run: bool) -> String {
     };
     let skipped = match summary.skipped {
         0 => String::new(),
-        times => format!("; {times} times a program was skipped (see the log)"),
+        1 => "; a program was skipped once (see the log)".to_owned(),
+        times => format!("; programs were skipped {times} times (see the log)"),
     };
     let withheld = match summary.withheld {
         0 => String::new(),
@@ -199,7 +203,7 @@ mod tests {
             ..Summary::default()
         };
         let text = human(&bounded, false);
-        assert!(text.contains("; 2 times a program was skipped"), "{text}");
+        assert!(text.contains("; programs were skipped 2 times"), "{text}");
         assert!(text.ends_with("; 5 files were left out that their reader may not read"));
         let quiet = Summary::default();
         assert_eq!(human(&quiet, true), "0 walks seen, 0 files missed");

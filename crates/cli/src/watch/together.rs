@@ -12,6 +12,7 @@ use crate::output;
 
 /// An event of a program that follows a profile, as a line of the log has it.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "what")]
 pub enum ProfileEvent<'a> {
     /// The program does not match the profile, or nothing is to be done.
@@ -20,6 +21,7 @@ pub enum ProfileEvent<'a> {
     /// The program matches the profile, the rest of which is replayed.
     #[serde(rename = "matched")]
     Matched {
+        /// Name or path of the profile.
         profile: Cow<'a, str>,
         /// The files that it was matched by, in the order in which they were missed.
         files: Vec<Cow<'a, str>>,
@@ -39,7 +41,9 @@ pub enum ProfileEvent<'a> {
     /// The replay has ended.
     #[serde(rename = "left")]
     Left {
+        /// Name or path of the profile.
         profile: Cow<'a, str>,
+        /// The reason, in words.
         why: &'static str,
         #[serde(flatten)]
         tally: ProfileTallyReport,
@@ -91,6 +95,7 @@ impl<'a> ProfileEvent<'a> {
 
 /// All programs that followed a profile.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProfilesReport {
     /// Counts of all replays that have ended.
     #[serde(flatten)]

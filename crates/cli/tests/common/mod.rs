@@ -5,6 +5,7 @@
 pub mod browser;
 pub mod machine;
 pub mod played_boot;
+pub mod schemas;
 pub mod service;
 pub mod watched;
 
@@ -51,8 +52,11 @@ impl World {
         command
     }
 
+    /// Runs it to its end. A document that it prints must be as its schema says.
     pub fn output(&self, arguments: &[&str]) -> Output {
-        self.foreread(arguments).output().expect("foreread starts")
+        let output = self.foreread(arguments).output().expect("foreread starts");
+        schemas::check(&output);
+        output
     }
 
     /// Whether a command that loads programs into the kernel works here; says why not.

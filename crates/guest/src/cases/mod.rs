@@ -9,7 +9,9 @@ mod boot_layout;
 pub mod check_kernel;
 mod cold_start;
 mod doctor;
+mod examples;
 mod first_boot;
+mod first_hour;
 mod grep;
 mod hdd;
 mod layers;
@@ -52,7 +54,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 18] = [
+pub const CASES: [&Case; 20] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -63,6 +65,8 @@ pub const CASES: [&Case; 18] = [
     &hdd::CASE,
     &layers::CASE,
     &package::CASE,
+    &first_hour::CASE,
+    &examples::CASE,
     &boot::CASE,
     &boot_layout::CASE,
     &first_boot::CASE,

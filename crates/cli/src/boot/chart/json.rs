@@ -9,21 +9,27 @@ use super::Drawn;
 
 /// Times are in ns since the kernel's start.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ChartJson {
     schema: &'static str,
+    /// The oldest first.
     boots: Vec<BootJson>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct BootJson {
     /// The kernel's random name of the boot.
     boot: String,
+    /// Release of the kernel.
     kernel: String,
+    /// Which replay it got.
     mode: Mode,
     traced_from_ns: u64,
     /// Null if the target was not reached.
     reached_ns: Option<u64>,
     lost_reads: u64,
+    /// Reads that the boot itself made.
     demand: TotalJson,
     /// Reads of `boot serve`: its replay, and a little for itself.
     replay: TotalJson,
@@ -31,19 +37,23 @@ struct BootJson {
     busy_ns: u64,
     /// Sum of the units' times with a read in flight.
     waited_ns: u64,
+    /// Reads by disk.
     disks: Vec<DiskJson>,
     /// By the time that they waited, the longest first.
     units: Vec<UnitJson>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct TotalJson {
     reads: u64,
     bytes: u64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DiskJson {
+    /// Name of the disk.
     disk: String,
     /// 0 where it isn't known.
     bytes: u64,
@@ -51,7 +61,9 @@ struct DiskJson {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct UnitJson {
+    /// Name of the systemd unit.
     unit: String,
     started_ns: Option<u64>,
     active_ns: Option<u64>,

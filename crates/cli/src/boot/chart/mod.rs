@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread boot chart`: draws traced boots, or asks for the trace of the next one.
 
-mod json;
+pub mod json;
 mod page;
 mod picture;
 
@@ -19,7 +19,7 @@ use crate::output;
 use crate::text;
 
 /// A traced boot, and what is drawn of it.
-struct Drawn {
+pub struct Drawn {
     trace: BootTrace,
     chart: Chart,
 }
