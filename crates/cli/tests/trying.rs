@@ -125,3 +125,25 @@ fn ctrl_c_ends_it_with_what_was_measured() {
         "foreread: interrupted before one round was measured\n"
     );
 }
+
+#[test]
+fn a_command_that_makes_its_output_is_recorded_once() {
+    if !can_record() {
+        return;
+    }
+    let world = World::new();
+    let tree = world.tree(20, 5000);
+    let words = ["tar", "-cf", "new.tar", tree.to_str().expect("text")];
+    let mode = |options: &[&str]| {
+        let begin = [&["run", "--json", "--output", "report.json"], options].concat();
+        let output = world.output(&[&begin[..], &["--"], &words].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        let report = fs::read(world.path("report.json")).expect("a report");
+        let report: Value = serde_json::from_slice(&report).expect("one document");
+        report["mode"].as_str().expect("a mode").to_owned()
+    };
+    assert_eq!(mode(&["--fresh"]), "recorded");
+    assert_ne!(mode(&[]), "recorded", "with its output");
+    fs::remove_file(world.path("new.tar")).expect("an archive");
+    assert_ne!(mode(&[]), "recorded", "without its output");
+}

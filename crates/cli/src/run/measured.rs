@@ -131,8 +131,7 @@ impl Measured {
     ) {
         self.run = Some(run.clone());
         self.counts = Some(*counts);
-        self.files = profile.files().count() as u64;
-        self.pages = profile.total_pages();
+        self.holds(profile);
         self.unresolved = unresolved;
         self.blind_spots = profile.source.blind_spots;
     }
@@ -148,15 +147,20 @@ impl Measured {
         self.counts = counted.map(|(counts, _)| counts);
         self.wasted_pages = counted.map_or(0, |(_, wasted)| wasted);
         self.replay = Some(*replay);
-        self.pages = profile.total_pages();
+        self.holds(profile);
         self.first = profile.runs.first().cloned();
         self.saved_ns = saved_ns(&profile.runs, run);
     }
 
     pub fn plain(&mut self, profile: &Profile, run: &Run) {
         self.run = Some(run.clone());
-        self.pages = profile.total_pages();
+        self.holds(profile);
         self.first = profile.runs.first().cloned();
+    }
+
+    fn holds(&mut self, profile: &Profile) {
+        self.files = profile.files().count() as u64;
+        self.pages = profile.total_pages();
     }
 
     /// Takes which recorder was used, and why no better one.

@@ -11,7 +11,9 @@ mod shortfall;
 mod timeline;
 pub mod traced;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -105,12 +107,8 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let bpf_refused = std::mem::take(&mut done.bpf_refused);
     let later = match done.lesson.take() {
         Some(Lesson::Recorded(recorded)) => {
-            let lesson = match arguments.fresh {
-                true => Lesson::Fresh(recorded),
-                false => Lesson::Recorded(recorded),
-            };
-            let saved = store.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"));
-            match saved.and_then(|store| store.update(&key, lesson)) {
+            let store = store.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"));
+            match store.and_then(|store| save_recorded(store, &key, recorded, arguments)) {
                 Ok(saved) => done.measured.judge_after(&saved.runs),
                 Err(error) => done.measured.trouble.push(format!("{error:#}")),
             }
@@ -148,6 +146,29 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
         save_later(&store, &key, lesson);
     }
     child::end_as(done.status)
+}
+
+/// Saves a recording. A command that makes its output has another key from now on, since a file of
+/// that name is there: `cc -o prog a.c`, `tar -cf new.tar src`. Whether the file is there at the next
+/// start, nobody knows, so the profile is saved under both keys.
+fn save_recorded(
+    store: &Store,
+    key: &Key,
+    recorded: Profile,
+    arguments: &RunArguments,
+) -> Result<Profile> {
+    let lesson = |recorded| match arguments.fresh {
+        true => Lesson::Fresh(recorded),
+        false => Lesson::Recorded(recorded),
+    };
+    let executable = Path::new(OsStr::from_bytes(&key.executable));
+    let now = Key::of(executable, &arguments.command);
+    if now.bytes != key.bytes {
+        let mut copy = recorded.clone();
+        copy.program = program_of(&now, &arguments.command);
+        store.update(&now, lesson(copy))?;
+    }
+    store.update(key, lesson(recorded))
 }
 
 /// Saves what a replayed run taught once nobody waits for it any more: syncing a file and its

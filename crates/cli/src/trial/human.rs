@@ -77,12 +77,18 @@ fn doubts(tried: &Trial) -> String {
             counted(tried.kept_files, "file", "files")
         );
     }
-    let plain = tried.rounds.iter().filter(|round| !round.is_replayed);
-    match plain.count() as u64 {
-        0 => {}
-        number => {
-            let runs = counted(number, "run", "runs");
-            text += &format!("In {runs} nothing was replayed: `run` found that it doesn't help.\n");
+    let others = tried.rounds.iter().filter(|round| !round.is_replayed());
+    let (again, plain): (Vec<_>, Vec<_>) = others.partition(|round| round.mode == "recorded");
+    for (runs, why) in [
+        (
+            plain,
+            "nothing was replayed: `run` found that it doesn't help",
+        ),
+        (again, "it was recorded again: it read something else"),
+    ] {
+        if !runs.is_empty() {
+            let runs = counted(runs.len() as u64, "run", "runs");
+            text += &format!("In {runs} {why}.\n");
         }
     }
     text

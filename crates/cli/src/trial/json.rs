@@ -33,8 +33,8 @@ pub struct TryReport {
 struct RoundReport {
     alone_ns: u64,
     with_ns: u64,
-    /// Whether the second run was replayed; `run` turns it off where it does not help.
-    replayed: bool,
+    /// What `run` did in the second run, as in `foreread.run/1`.
+    mode: String,
     /// Share of the pages that were in memory before the run with a replay.
     cached_before_permille: u64,
 }
@@ -64,7 +64,7 @@ impl RoundReport {
         Self {
             alone_ns: round.alone_ns,
             with_ns: round.with_ns,
-            replayed: round.is_replayed,
+            mode: round.mode.clone(),
             cached_before_permille: round.cached_permille,
         }
     }

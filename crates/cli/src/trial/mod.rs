@@ -30,12 +30,12 @@ use crate::{EXIT_PARTLY, output, text};
 const EXIT_NOT_WORTH_IT: u8 = 1;
 
 /// One round.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Round {
     alone_ns: u64,
     with_ns: u64,
-    /// Whether the second one was a replay. `run` turns it off where it doesn't help.
-    is_replayed: bool,
+    /// What `run` did in the second one, as its report names it.
+    mode: String,
     /// Share of the pages that were in memory before the run, in thousandths, though they were
     /// dropped.
     cached_permille: u64,
@@ -49,6 +49,12 @@ pub struct Trial {
     /// Pages of the profile.
     pages: u64,
     is_interrupted: bool,
+}
+
+impl Round {
+    fn is_replayed(&self) -> bool {
+        self.mode.starts_with("replayed")
+    }
 }
 
 impl Trial {
@@ -125,7 +131,7 @@ fn measure(
             tried.rounds.push(Round {
                 alone_ns,
                 with_ns,
-                is_replayed: report.mode().starts_with("replayed"),
+                mode: report.mode().to_owned(),
                 cached_permille: report.number("/cached_before_permille"),
             });
         }

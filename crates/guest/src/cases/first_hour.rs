@@ -19,8 +19,8 @@ pub const CASE: Case = Case {
 };
 
 const SCRIPT: &str = "first-hour.sh";
-const FILES: usize = 700;
-const TIME_LIMIT: Duration = Duration::from_secs(900);
+const FILES: usize = 3_000;
+const TIME_LIMIT: Duration = Duration::from_secs(1_800);
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     const NAME: &str = "a new user's seven commands";
