@@ -9,7 +9,7 @@
 #   dd.toml x25m.toml             scenarios
 #   sda.txt                       a block trace
 #
-# WORK is an empty directory on a disk; SPARE is a block device that nothing is mounted from.
+# WORK is where an empty disk is mounted; SPARE is a block device that nothing is mounted from.
 # Example: WORK=/mnt/data SPARE=/dev/vdb ./examples.sh
 #
 # Exit status: 0 all of them ran; 1 some did not, each with a line.
@@ -28,7 +28,7 @@ cannot() {
 }
 
 here=$(pwd)
-work=${WORK:?an empty directory on a disk}
+work=${WORK:?where an empty disk is mounted}
 spare=${SPARE:?a block device}
 dpkg -i ./foreread_*.deb >/tmp/install.log 2>&1 || { cat /tmp/install.log; exit 1; }
 
@@ -45,8 +45,8 @@ prepare() {
     done
     cp src/a1.c src/a.c
     cp src/a1.c src/a.h
+    git config --system --add safe.directory '*'
     git init --quiet . && git add src && git -c user.name=a -c user.email=a@b commit --quiet -m first
-    git config --global --add safe.directory '*'
     # Stands for a build.
     printf '#!/bin/sh\nexec cat src/*.c\n' >/usr/local/bin/make
     printf '#!/bin/sh\nexec cat src/a1.c\n' >server
@@ -63,9 +63,16 @@ prepare() {
     strace -f -ttt -T -y -o grep.strace grep -rq needle src
     foreread trace convert make.strace make.frt >/dev/null
     foreread trace convert grep.strace grep.frt >/dev/null
-    foreread watch --quiet --log watch.jsonl -- cat src/a.c >/dev/null
+    sync
+    echo 3 >/proc/sys/vm/drop_caches
+    foreread watch --quiet --log watch.jsonl -- grep -rq "no such text" /usr/share/doc || true
+    cp build.frp boot.frp
     foreread record --quiet -o web.profile -- make >/dev/null
-    foreread boot import web.profile >/dev/null
+    # Stands for a boot that was recorded.
+    mkdir -p -m 700 /var/lib/foreread/boot
+    cp build.frp /var/lib/foreread/boot/boot.frp
+    # What `explain` asks.
+    systemctl start foreread-watch
     # A process that is there to be watched and explained.
     sleep 100000 &
     process=$!
@@ -93,8 +100,13 @@ examples() {
 here_is() {
     echo "$1" | sed \
         -e 's/^sudo //' \
-        -e "s|/dev/sd[ab]|$spare|g" \
-        -e "s|\(advise\|apply\|rollback\|status\) sda|\1 ${spare#/dev/}|" \
+        -e "s#/dev/sd[ab]#$spare#g" \
+        -e "s#\(advise\|apply\|rollback\|status\|--device\) sda#\1 ${spare\#/dev/}#" \
+        -e "s#\b1234\b#$process#" \
+        -e 's#\$USER#ann#' \
+        -e "s#/mnt/data#$work#g" \
+        -e "s#/srv#$work#g"
+}|" \
         -e "s|\b1234\b|$process|" \
         -e 's|\$USER|ann|' \
         -e "s|/mnt/data|$work|g" \

@@ -443,8 +443,7 @@ pub struct SimValues {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     foreread compare --policy linux,safe-2010,none\n  \
-    foreread compare --policy linux,safe-2010 --device hdd,nvme --memory 256M --show safe-2010 \
-    --html compare.html\n  \
+    foreread compare --policy linux,safe-2010 --device hdd --html compare.html\n  \
     foreread compare make.frt grep.frt --device hdd,cloud,nvme --memory 128M,1G\n\n\
     Exit status: 0 done, 2 when a workload or an argument can't be used, 64 when something of a \
     trace could not be read.")]

@@ -22,6 +22,7 @@ mod explain;
 mod helper;
 mod layout;
 mod left_alone;
+mod live;
 mod merge;
 mod named_profile;
 mod output;

@@ -94,13 +94,19 @@ fn is_unsafe(c: char) -> bool {
 
 /// Seconds since 1970 as `2026-11-20 16:05 UTC`.
 pub fn date(unix_s: u64) -> String {
+    format!("{} UTC", to_the_minute(unix_s))
+}
+
+/// Seconds since 1970 as `2026-11-20 16:05:42 UTC`: what stands before a line of news.
+pub fn timestamp(unix_s: u64) -> String {
+    format!("{}:{:02} UTC", to_the_minute(unix_s), unix_s % 60)
+}
+
+fn to_the_minute(unix_s: u64) -> String {
     let (days, rest_s) = (unix_s / 86_400, unix_s % 86_400);
     let (year, month, day) = civil(days);
-    format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02} UTC",
-        rest_s / 3600,
-        rest_s / 60 % 60
-    )
+    let (hour, minute) = (rest_s / 3600, rest_s / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
 }
 
 /// Days since 1970 as year, month and day. Years are counted from March, so that a leap day is the

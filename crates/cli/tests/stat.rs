@@ -176,6 +176,80 @@ fn intervals_are_told_as_often_as_asked_and_each_balances() {
     }
 }
 
+/// What a terminal is sent by `stat` with these words.
+fn on_terminal(world: &World, words: &str) -> String {
+    let line = format!("{} stat {words}", env!("CARGO_BIN_EXE_foreread"));
+    let output = Command::new("script")
+        .args(["-qefc", &line, "/dev/null"])
+        .env("FOREREAD_CONFIG", world.path("foreread.toml"))
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .output()
+        .expect("script of util-linux");
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    stdout(&output)
+}
+
+#[test]
+fn on_a_terminal_a_table_takes_the_place_of_the_last_one() {
+    let world = World::new();
+    if !can_follow(&world) {
+        return;
+    }
+    const UP: &str = "\u{1b}[1A";
+    let drawn = on_terminal(&world, "100ms 3 --by machine");
+    assert!(drawn.contains("fetched") && drawn.contains(UP), "{drawn:?}");
+    let scrolled = on_terminal(&world, "100ms 3 --by machine --scroll --timestamps");
+    assert!(!scrolled.contains('\u{1b}'), "{scrolled:?}");
+    assert_eq!(scrolled.matches("fetched").count(), 3, "{scrolled:?}");
+    assert_eq!(scrolled.matches(" UTC").count(), 3, "{scrolled:?}");
+}
+
+#[test]
+fn only_what_was_asked_for_is_counted() {
+    let world = World::new();
+    if !can_follow(&world) {
+        return;
+    }
+    let Some(paths) = files(&world) else {
+        return;
+    };
+    let device = world.path(".").to_str().expect("text").to_owned();
+    let fetched = |options: &[&str]| {
+        for path in &paths {
+            leaves_memory(&File::open(path).expect("a file"));
+        }
+        let told = world.path("told.json");
+        let mut command = world.foreread(&["stat", "--by", "machine", "--json", "--output"]);
+        command.arg(&told).args(options).args(["--", "cat"]);
+        let output = command.args(&paths).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let documents = documents(&fs::read_to_string(&told).expect("what was told"));
+        let lines = documents[0]["lines"].as_array().expect("lines");
+        let pages = |line: &Value| line["since_start"]["fetched_pages"].as_u64();
+        lines.iter().filter_map(pages).sum::<u64>()
+    };
+    let all = paths.len() as u64 * PAGES;
+    for counted in [
+        &["--device", device.as_str()][..],
+        &["--process", "cat"],
+        &["--process", "nobody", "--process", "cat"],
+        &["--cgroup", "/"],
+    ] {
+        assert!(fetched(counted) >= all, "{counted:?}");
+    }
+    for left_out in [
+        &["--device", "/proc"][..],
+        &["--process", "nobody"],
+        &["--cgroup", "/no/such/cgroup"],
+        &["--process", "cat", "--device", "/proc"],
+    ] {
+        assert_eq!(fetched(left_out), 0, "{left_out:?}");
+    }
+    let wrong = world.output(&["stat", "--device", "no-such-device", "1", "1"]);
+    assert_fails_in_one_line(&wrong, "no such device");
+}
+
 #[test]
 fn how_the_command_ended_is_passed_on() {
     let world = World::new();

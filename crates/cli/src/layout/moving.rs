@@ -108,7 +108,7 @@ pub fn resume() -> Result<Report> {
         }
     }
     if report.done.is_empty() {
-        bail!("there is no pass to go on with");
+        output::note("there is no pass to go on with");
     }
     Ok(report)
 }
@@ -118,7 +118,8 @@ pub fn undo() -> Result<Report> {
     let passes = Passes::take()?;
     let mut kept = all()?;
     let Some(last) = kept.last() else {
-        bail!("there is no pass to undo");
+        output::note("there is no pass to undo");
+        return Ok(Report::new("undo"));
     };
     let (profile, planned) = (last.pass.profile.clone(), last.pass.planned_unix_s);
     kept.retain(|stored| {

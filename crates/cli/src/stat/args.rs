@@ -20,6 +20,7 @@ const INTERVAL_NS_MIN: u64 = 10_000_000;
 #[command(after_help = "Examples:\n  \
     sudo foreread stat 1                         by device, every second\n  \
     sudo foreread stat --by process,kind 5s 12   who reads ahead, how, for a minute\n  \
+    sudo foreread stat --device sda --by file 2  which files of a disk, every two seconds\n  \
     sudo foreread stat --by file -- make         what make fetched, and what became of it\n  \
     sudo foreread stat --listen /run/foreread.sock 1m   metrics for whoever asks there\n\n\
     Exit status: 0 done, 64 when something could not be followed, 2 when nothing can; with a \
@@ -41,6 +42,15 @@ pub struct StatArguments {
         default_value = "device"
     )]
     pub by: Vec<By>,
+    /// Count only what is on this device, its partitions included; may be given more than once.
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Vec<String>,
+    /// Count only for this process, by name or number; may be given more than once.
+    #[arg(long, value_name = "PROCESS")]
+    pub process: Vec<String>,
+    /// Count only for processes of this cgroup and of those below it.
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<PathBuf>,
     /// The columns, such as device,fetched,wasted; an unknown one lists all.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = column)]
     pub columns: Vec<Column>,
@@ -48,6 +58,12 @@ pub struct StatArguments {
     #[arg(long, value_name = "N", default_value_t = 20,
         value_parser = clap::value_parser!(u16).range(1..))]
     pub top: u16,
+    /// Put the date and time above each table.
+    #[arg(long, conflicts_with_all = ["json", "openmetrics"])]
+    pub timestamps: bool,
+    /// Print each table below the last one, also on a terminal.
+    #[arg(long)]
+    pub scroll: bool,
     /// Print one JSON document a line.
     #[arg(long, conflicts_with_all = ["openmetrics", "columns"])]
     pub json: bool,

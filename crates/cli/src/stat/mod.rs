@@ -5,6 +5,7 @@ pub mod args;
 mod asked;
 mod columns;
 pub mod json;
+mod only;
 mod report;
 mod said;
 
@@ -17,15 +18,19 @@ use anyhow::{Context, Result};
 use foreread_bpf::BpfError;
 use foreread_linux_stat::{Accounting, Following, StatError};
 use foreread_sys::child::{self, Running};
+use foreread_sys::clock::now_unix_s;
 use foreread_sys::interrupt::Interrupt;
 use foreread_sys::save;
 
 use args::StatArguments;
 use json::StatReport;
+use only::Only;
 use report::{Once, Telling};
 
 use crate::alone::{not_started, run_alone, run_on};
+use crate::live::Live;
 use crate::socket::Socket;
+use crate::text::timestamp;
 use crate::{output, text, without_root};
 
 /// How often names are taken and room is made in the tables.
@@ -35,8 +40,9 @@ const ANSWER_EVERY: Duration = Duration::from_millis(50);
 
 /// `foreread stat`.
 pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
+    let only = Only::of(arguments)?;
     let following = Following {
-        by: arguments.by(),
+        by: arguments.by().and(only.by()),
         only_next_child: !arguments.command.is_empty(),
         measure: arguments.measure,
         ..Following::default()
@@ -78,9 +84,14 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
         arguments,
         output,
         accounting,
-        telling: Telling::new(arguments.interval_ns.is_some()),
+        telling: Telling::new(
+            arguments.by(),
+            only.clone(),
+            arguments.interval_ns.is_some(),
+        ),
         // Answers at the socket count since the start.
-        answering: Telling::new(false),
+        answering: Telling::new(arguments.by(), only, false),
+        live: is_redrawn(arguments).then(Live::on_terminal).flatten(),
         once: Once::default(),
         socket,
         told: 0,
@@ -110,6 +121,13 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
     })
 }
 
+/// Whether each table takes the place of the last one, where that is a terminal.
+fn is_redrawn(arguments: &StatArguments) -> bool {
+    let is_text = !arguments.json && !arguments.openmetrics && arguments.output.is_none();
+    let is_repeated = arguments.interval_ns.is_some() && arguments.command.is_empty();
+    is_text && is_repeated && !arguments.scroll
+}
+
 /// Why not, and what works all the same.
 fn explained(error: StatError) -> anyhow::Error {
     match error {
@@ -130,6 +148,8 @@ struct Session<'a> {
     accounting: Accounting,
     telling: Telling,
     answering: Telling,
+    /// Where tables take the place of the last one.
+    live: Option<Live>,
     once: Once,
     socket: Option<Socket>,
     /// How often.
@@ -237,16 +257,26 @@ impl Session<'_> {
             self.write(&format!("{}\n", text::json(&StatReport::of(&told))))?;
         } else if !self.arguments.openmetrics {
             let top = usize::from(self.arguments.top);
-            let by = self.accounting.by();
-            let mut table = told.human(&self.arguments.columns, top, by);
-            if self.told > 0 {
-                table.insert(0, '\n');
+            let mut table = told.human(&self.arguments.columns, top, self.arguments.by());
+            if self.arguments.timestamps {
+                table.insert_str(0, &format!("{}\n", timestamp(now_unix_s())));
             }
-            self.write(&table)?;
+            match &self.live {
+                Some(live) => live.draw(&table),
+                None => {
+                    if self.told > 0 {
+                        table.insert(0, '\n');
+                    }
+                    self.write(&table)?;
+                }
+            }
         }
         self.told += 1;
         self.has_losses |= told.has_losses();
-        self.once.say(&told);
+        match &self.live {
+            Some(live) => live.suspend(|| self.once.say(&told)),
+            None => self.once.say(&told),
+        }
         Ok(())
     }
 

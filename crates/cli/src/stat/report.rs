@@ -4,15 +4,19 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use foreread_accounting::{Counts, Subject, lines, openmetrics};
-use foreread_linux_stat::{Accounting, Cost, Losses, Sight, Snapshot};
+use foreread_accounting::{By, Counts, Line, Subject, lines, openmetrics};
+use foreread_linux_stat::{Accounting, Cost, Losses, Names, Sight, Snapshot};
 
 use super::columns::{Column, Row, usual};
+use super::only::Only;
 use super::said::Said;
 use crate::{output, table};
 
 /// Counts of the last report, so that the next one shows the change.
 pub struct Telling {
+    /// What lines are told apart by.
+    by: By,
+    only: Only,
     started: Instant,
     last: BTreeMap<Subject, Counts>,
     told: Instant,
@@ -31,9 +35,11 @@ pub struct Told {
 
 impl Telling {
     /// `is_interval`: whether more than one thing will be told.
-    pub fn new(is_interval: bool) -> Self {
+    pub fn new(by: By, only: Only, is_interval: bool) -> Self {
         let now = Instant::now();
         Self {
+            by,
+            only,
             started: now,
             last: BTreeMap::new(),
             told: now,
@@ -50,7 +56,7 @@ impl Telling {
     /// nothing is held are left out.
     pub fn tell(&mut self, snapshot: &Snapshot, accounting: &Accounting) -> Told {
         let told = self.told(snapshot, accounting, false);
-        let lines = lines(snapshot.accounts.iter().copied(), accounting.by());
+        let lines = accounting.with_names(|names| self.lines(snapshot, names));
         self.last = lines
             .iter()
             .map(|line| (line.subject, line.counts))
@@ -59,11 +65,24 @@ impl Telling {
         told
     }
 
+    /// Sums of the accounts that count.
+    fn lines(&self, snapshot: &Snapshot, names: &mut Names) -> Vec<Line> {
+        let accounts = snapshot.accounts.iter().copied();
+        if self.only.is_all() {
+            return lines(accounts, self.by);
+        }
+        let counted = accounts.filter(|(subject, _)| {
+            let said = Said::of(subject, names);
+            self.only.has(subject, &said)
+        });
+        lines(counted, self.by)
+    }
+
     fn told(&self, snapshot: &Snapshot, accounting: &Accounting, with_quiet: bool) -> Told {
-        let lines = lines(snapshot.accounts.iter().copied(), accounting.by());
         let mut rows: Vec<Row> = accounting.with_names(|names| {
             names.refresh();
-            let row = |line: &foreread_accounting::Line| {
+            let lines = self.lines(snapshot, names);
+            let row = |line: &Line| {
                 let before = self.last.get(&line.subject).copied().unwrap_or_default();
                 let change = line.counts.since(&before);
                 let is_quiet = change.is_nothing() && line.counts.held() == 0;
@@ -94,7 +113,7 @@ impl Telling {
 
 impl Told {
     /// A table, and what it cost.
-    pub fn human(&self, columns: &[Column], top: usize, by: foreread_accounting::By) -> String {
+    pub fn human(&self, columns: &[Column], top: usize, by: By) -> String {
         let usual = usual(by);
         let columns = if columns.is_empty() { &usual } else { columns };
         let heads: Vec<&str> = columns.iter().map(|column| column.head()).collect();

@@ -19,7 +19,7 @@ use std::io::{self, IsTerminal};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use foreread_linux_watch::{Options, Watching, Whom};
@@ -41,6 +41,8 @@ use crate::{output, text};
 
 /// Signals for a command are passed on so often.
 const PASS_ON_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which the table on a terminal is drawn.
+const DRAW_EVERY: Duration = Duration::from_millis(500);
 /// Nothing needs to be looked for: what is seen wakes us.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -183,6 +185,7 @@ impl Session<'_> {
         let alive_every = self.service.manager.alive_every();
         let look_every = alive_every.map_or(LOOK_EVERY, |every| every.min(LOOK_EVERY));
         self.service.manager.ready();
+        let mut drawn = Instant::now();
         loop {
             match interrupt.take().context("cannot wait for Ctrl-C")? {
                 None => {}
@@ -199,6 +202,10 @@ impl Session<'_> {
             };
             self.log.write(&notes);
             bar.suspend(|| self.news.take(&notes));
+            if !bar.is_hidden() && drawn.elapsed() >= DRAW_EVERY {
+                bar.set_message(self.said_now());
+                drawn = Instant::now();
+            }
             self.asked.take(&notes);
             self.asked.answer(|| self.watching.ask_streams());
             self.left_alone
@@ -218,6 +225,13 @@ impl Session<'_> {
         self.service.manager.stopping();
         bar.finish_and_clear();
         self.end(None)
+    }
+
+    /// What is drawn again and again on a terminal: what is read ahead of now, and sums.
+    fn said_now(&self) -> String {
+        let summary = report::human(&self.watching.summary(), self.settings.is_dry_run);
+        let table = self.news.table();
+        format!("watching; Ctrl-C ends it\n{table}{summary}")
     }
 
     /// Takes what is set now; where that is wrong, what was set before stays.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a watcher does, for people: a line for each decision, and at the end one for each program.
+//! What a watcher does, for people: a line for each decision, a table of the programs that it reads
+//! ahead of now, and at the end a line for each program.
 //!
 //! In: the notes that the log has as JSON. Out: text. A program is called by its name in `/proc`
 //! while its process lives; afterwards only the number is known.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
+use std::time::Instant;
 
 use foreread_core::grouped;
 use foreread_sys::clock::now_unix_s;
@@ -14,11 +16,12 @@ use foreread_watch::tally::Tally;
 
 use crate::output::{self, counted};
 use crate::planner_words::{order_words, why_words};
-use crate::text::{date, escaped, escaped_path};
+use crate::table::{finished, table};
+use crate::text::{escaped, escaped_path, timestamp};
 
 /// Processes whose names are kept: those of ended ones can't be read any more.
 const NAMES_MAX: usize = 4096;
-/// Programs that are told of at the end.
+/// Programs that are told of at the end, or in the table.
 const PROGRAMS_MAX: usize = 10;
 
 /// Keeps names and sums.
@@ -27,6 +30,18 @@ pub struct News {
     has_times: bool,
     names: HashMap<u32, String>,
     programs: BTreeMap<String, Tally>,
+    /// What is read ahead of now, by process.
+    now: BTreeMap<u32, Now>,
+}
+
+/// A program that is read ahead of.
+struct Now {
+    program: String,
+    /// The tree or the profile.
+    of: String,
+    since: Instant,
+    files: u64,
+    pages: u64,
 }
 
 impl News {
@@ -36,6 +51,7 @@ impl News {
             has_times,
             names: HashMap::new(),
             programs: BTreeMap::new(),
+            now: BTreeMap::new(),
         }
     }
 
@@ -47,6 +63,7 @@ impl News {
                 continue;
             }
             let program = self.name(note.process);
+            self.keep_up(note.process, &program, &note.what);
             if let Some(tally) = ended(&note.what) {
                 let sum = self.programs.entry(program.clone()).or_default();
                 *sum = sum.and(tally);
@@ -55,12 +72,68 @@ impl News {
                 && let Some(words) = words(&note.what)
             {
                 let time = match self.has_times {
-                    true => format!("{} ", date(now_unix_s())),
+                    true => format!("{} ", timestamp(now_unix_s())),
                     false => String::new(),
                 };
                 output::note(&format!("{time}{program} ({}) {words}", note.process));
             }
         }
+    }
+
+    fn keep_up(&mut self, process: u32, program: &str, what: &What) {
+        let begun = match what {
+            What::Begun { top, .. } | What::Raised { top, .. } => Some(escaped(top)),
+            What::OfProfile(event) => match &**event {
+                OfProfile::Matched { profile_file, .. } => {
+                    let name = profile_file.file_stem().unwrap_or_default();
+                    Some(format!("profile {}", escaped_path(name.as_ref())))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(of) = begun {
+            let now = self.now.entry(process).or_insert_with(|| Now {
+                program: program.to_owned(),
+                of: String::new(),
+                since: Instant::now(),
+                files: 0,
+                pages: 0,
+            });
+            now.of = of;
+        }
+        if let (Some((files, pages)), Some(now)) = (fetched(what), self.now.get_mut(&process)) {
+            now.files += files;
+            now.pages += pages;
+        }
+        if ended(what).is_some() {
+            self.now.remove(&process);
+        }
+    }
+
+    /// A table of what is read ahead of now, the latest first; empty where that is nothing.
+    pub fn table(&self) -> String {
+        if self.now.is_empty() {
+            return String::new();
+        }
+        let mut rows = table(&["program", "process", "for", "files", "data", "reads"]);
+        let mut all: Vec<(&u32, &Now)> = self.now.iter().collect();
+        all.sort_by_key(|(_, now)| std::cmp::Reverse(now.since));
+        for (process, now) in all.iter().take(PROGRAMS_MAX) {
+            rows.add_row([
+                now.program.clone(),
+                process.to_string(),
+                format!("{} s", now.since.elapsed().as_secs()),
+                grouped(now.files),
+                output::pages(now.pages),
+                now.of.clone(),
+            ]);
+        }
+        let more = match all.len().saturating_sub(PROGRAMS_MAX) {
+            0 => String::new(),
+            more => format!("and {more} more\n"),
+        };
+        finished(rows, &[0, 5]) + &more
     }
 
     fn name(&mut self, process: u32) -> String {
@@ -88,6 +161,18 @@ impl News {
         lines
             .map(|(program, tally)| format!("  {program}: {}\n", tally_words(tally)))
             .collect()
+    }
+}
+
+/// Files and pages that were fetched.
+fn fetched(what: &What) -> Option<(u64, u64)> {
+    match what {
+        What::Fetched { files, pages, .. } => Some((*files, *pages)),
+        What::OfProfile(event) => match &**event {
+            OfProfile::Fetched { files, pages, .. } => Some((*files, *pages)),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -192,7 +277,22 @@ mod tests {
         let why = Why::Exited;
         let ended = What::Ended { why, tally };
         let mut news = News::new(false, false);
-        news.take(&[note(begun), note(ended.clone()), note(ended)]);
+        assert_eq!(news.table(), "");
+        let fetched = What::Fetched {
+            files: 12,
+            pages: 256,
+            window_files: 40,
+            took_ns: 1,
+        };
+        news.take(&[note(begun), note(fetched)]);
+        let table = news.table();
+        let row = table.lines().nth(1).unwrap();
+        let process = std::process::id().to_string();
+        for cell in [process.as_str(), "12", "1 MiB", "/srv/a\\nb"] {
+            assert!(row.contains(cell), "{cell}: {table}");
+        }
+        news.take(&[note(ended.clone()), note(ended)]);
+        assert_eq!(news.table(), "");
         let said = news.by_program();
         assert_eq!(said.lines().count(), 1, "{said}");
         let sums = ": 1,306 files fetched (8 MiB), 1,280 used, 26 wasted, 8 missed\n";

@@ -48,8 +48,7 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
             "modprobe -a fuse loop\n\
              mkdir -p /mnt/data; mkfs.ext4 -q $(disk data); mount $(disk data) /mnt/data\n\
              mkfs.ext4 -q $(disk spare)\n\
-             WORK=/mnt/data/work; mkdir $WORK\n\
-             WORK=$WORK SPARE=$(disk spare) ./{SCRIPT}"
+             WORK=/mnt/data SPARE=$(disk spare) ./{SCRIPT}"
         ))
         .run()?;
     let said: Vec<&str> = outcome.output.lines().collect();
