@@ -149,8 +149,8 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
 }
 
 /// Saves a recording. A command that makes its output has another key from now on, since a file of
-/// that name is there: `cc -o prog a.c`, `tar -cf new.tar src`. Whether the file is there at the next
-/// start, nobody knows, so the profile is saved under both keys.
+/// that name is there: `cc -o prog a.c`, `tar -cf new.tar src`. Whether the file is there at the
+/// next start, nobody knows, so the profile is saved under both keys.
 fn save_recorded(
     store: &Store,
     key: &Key,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The first hour of a new user, by `tests/guest/first-hour.sh`: the package is installed, a
-//! command tried, replayed and looked into, the service enabled, everything removed. Seven commands,
-//! each printed by an earlier one.
+//! command tried, replayed and looked into, the service enabled, everything removed. It takes seven
+//! commands, each printed by an earlier one.
 
 use std::time::Duration;
 
