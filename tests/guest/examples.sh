@@ -30,6 +30,7 @@ cannot() {
 here=$(pwd)
 work=${WORK:?where an empty disk is mounted}
 spare=${SPARE:?a block device}
+name=${spare#/dev/}
 dpkg -i ./foreread_*.deb >/tmp/install.log 2>&1 || { cat /tmp/install.log; exit 1; }
 
 # What the examples name.
@@ -101,16 +102,11 @@ here_is() {
     echo "$1" | sed \
         -e 's/^sudo //' \
         -e "s#/dev/sd[ab]#$spare#g" \
-        -e "s#\(advise\|apply\|rollback\|status\|--device\) sda#\1 ${spare\#/dev/}#" \
+        -e "s#\(advise\|apply\|rollback\|status\|--device\) sda#\1 $name#" \
         -e "s#\b1234\b#$process#" \
         -e 's#\$USER#ann#' \
         -e "s#/mnt/data#$work#g" \
         -e "s#/srv#$work#g"
-}|" \
-        -e "s|\b1234\b|$process|" \
-        -e 's|\$USER|ann|' \
-        -e "s|/mnt/data|$work|g" \
-        -e "s|/srv|$work|g"
 }
 
 prepare >/tmp/prepare.log 2>&1 || { tail -n 5 /tmp/prepare.log; echo "examples: cannot prepare"; exit 1; }

@@ -146,7 +146,7 @@ pub fn forecast(device: &Device, metadata: &[Vec<Extent>], pieces: Vec<Piece>) -
     }
     let metadata_ns = reader.now_ns;
     reader.pace = Pace::new(metadata_ns);
-    let (mut queue, _) = Queue::new(pieces, device.windows(), u64::MAX);
+    let mut queue = Queue::new(pieces, device.windows(), u64::MAX);
     let mut is_first = device.has_head();
     while let Some(piece) = queue.next(|_| false) {
         reader.read(piece.place_bytes, piece.pages.saturating_mul(PAGE_BYTES));

@@ -93,24 +93,23 @@ pub(super) fn read(
         // If no program reads meanwhile, none is ahead.
         windows = Windows::of(windows.max_bytes);
     }
-    let (queue, over_budget_pages) = Queue::new(pieces, windows, budget_bytes);
-    shared
-        .tally
-        .add(|t| &t.over_budget_pages, over_budget_pages);
-    let bytes = queue.rest().map(|piece| piece.pages * PAGE_BYTES).sum();
-    if bytes > 0 {
+    let mut queue = Queue::new(pieces, windows, budget_bytes);
+    if queue.taken_pages() > 0 {
         shared.wait_for_release();
-        if let Err(error) = read_pieces(plan, target, queue, service, shared, kept) {
+        if let Err(error) = read_pieces(plan, target, &mut queue, service, shared, kept) {
             shared.count_failed_file_system(&error);
         }
     }
-    bytes
+    shared
+        .tally
+        .add(|t| &t.over_budget_pages, queue.over_budget_pages());
+    queue.taken_pages() * PAGE_BYTES
 }
 
 fn read_pieces(
     plan: &ReadPlan,
     target: &Target,
-    queue: Queue,
+    queue: &mut Queue,
     service: Service,
     shared: &Shared,
     kept: &mut Option<pump::Reader<Token>>,
@@ -167,7 +166,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn read_all(&mut self, mut queue: Queue, pump: &mut Pump<'_, Token>) -> io::Result<bool> {
+    fn read_all(&mut self, queue: &mut Queue, pump: &mut Pump<'_, Token>) -> io::Result<bool> {
         let mut missing = Vec::new();
         let shared = self.shared;
         while let Some(piece) = queue.next(|piece| self.is_cached(piece)) {
@@ -176,6 +175,7 @@ impl<'a> Reader<'a> {
             }
             let Some(file) = self.file(piece.node, pump)? else {
                 shared.tally.add(|t| &t.skipped_pages, piece.pages);
+                queue.free(piece.pages);
                 continue;
             };
             if !std::mem::replace(&mut self.has_learned, true) {
@@ -190,6 +190,7 @@ impl<'a> Reader<'a> {
                 .missing(fd, file.own, piece.start_page, pages, &mut missing);
             let missing_pages: u64 = missing.iter().map(|(_, pages)| pages).sum();
             shared.tally.add(|t| &t.cached_pages, pages - missing_pages);
+            queue.free(piece.pages - missing_pages);
             shared.tally.add(|t| &t.asked_pages, missing_pages);
             for &(start, pages) in &missing {
                 shared.note_asked(piece.node, start, pages);
@@ -207,7 +208,7 @@ impl<'a> Reader<'a> {
             queue.tell(missing_pages == 0);
             if shared.stops_when_overtaken
                 && is_time_to_ask(queue.cached_in_a_row())
-                && self.is_cached_throughout(&queue)
+                && self.is_cached_throughout(queue)
             {
                 let pages = queue.rest().map(|piece| piece.pages).sum();
                 shared.tally.add(|t| &t.overtaken_pages, pages);

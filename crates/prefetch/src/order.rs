@@ -112,35 +112,86 @@ pub struct Queue {
     passed: Vec<Piece>,
     /// Whether `passed` is being read.
     is_last_pass: bool,
+    /// Pieces for which there is no budget, by descending need.
+    over_budget: Vec<Piece>,
+    /// Pages of the budget that pieces turned out not to need.
+    free_pages: u64,
+    /// Pages of the budget that pieces have taken.
+    taken_pages: u64,
     cached_in_a_row: usize,
 }
 
 impl Queue {
     /// A queue of these pieces, up to a budget. The pieces that are needed first fill it, with the
-    /// beginning of the last piece. Also returns the pages that are left out.
+    /// beginning of the last piece. The others follow as far as pages are [freed](Self::free).
     #[must_use]
-    pub fn new(mut pieces: Vec<Piece>, windows: Windows, budget_bytes: u64) -> (Self, u64) {
+    pub fn new(mut pieces: Vec<Piece>, windows: Windows, budget_bytes: u64) -> Self {
         pieces.sort_unstable_by_key(need);
-        let mut over_budget_pages = 0;
-        let mut left_pages = budget_bytes / PAGE_BYTES;
-        pieces.retain_mut(|piece| {
-            let pages = piece.pages.min(left_pages);
-            over_budget_pages += piece.pages - pages;
-            left_pages -= pages;
-            piece.pages = pages;
-            pages > 0
-        });
         pieces.reverse();
-        let queue = Self {
+        let mut queue = Self {
             windows,
             window_bytes: windows.first_bytes,
             window: Vec::new(),
-            by_need: pieces,
+            by_need: Vec::new(),
             passed: Vec::new(),
             is_last_pass: false,
+            over_budget: pieces,
+            free_pages: budget_bytes / PAGE_BYTES,
+            taken_pages: 0,
             cached_in_a_row: 0,
         };
-        (queue, over_budget_pages)
+        queue.admit();
+        queue
+    }
+
+    /// Gives pages back to the budget: they were cached already, or could not be read.
+    pub fn free(&mut self, pages: u64) {
+        self.free_pages += pages;
+        self.taken_pages = self.taken_pages.saturating_sub(pages);
+    }
+
+    /// Pages of the budget that were not given back.
+    #[must_use]
+    pub fn taken_pages(&self) -> u64 {
+        self.taken_pages
+    }
+
+    /// Pages for which there is no budget up to now.
+    #[must_use]
+    pub fn over_budget_pages(&self) -> u64 {
+        self.over_budget.iter().map(|piece| piece.pages).sum()
+    }
+
+    /// Takes pieces that are next by need, as far as the budget goes.
+    fn admit(&mut self) {
+        if self.over_budget.is_empty() || self.free_pages == 0 {
+            return;
+        }
+        let mut admitted = Vec::new();
+        while let Some(mut piece) = self.over_budget.pop() {
+            let pages = piece.pages.min(self.free_pages);
+            if pages < piece.pages {
+                self.over_budget.push(Piece {
+                    place_bytes: piece.place_bytes.saturating_add(pages * PAGE_BYTES),
+                    start_page: piece.start_page + pages,
+                    pages: piece.pages - pages,
+                    ..piece
+                });
+            }
+            self.free_pages -= pages;
+            self.taken_pages += pages;
+            piece.pages = pages;
+            if pages > 0 {
+                admitted.push(piece);
+            }
+            if self.free_pages == 0 {
+                break;
+            }
+        }
+        admitted.reverse();
+        // They are needed after all others.
+        admitted.append(&mut self.by_need);
+        self.by_need = admitted;
     }
 
     /// The next piece. `is_cached` is asked about few: at the beginning of a window, to find where
@@ -184,6 +235,9 @@ impl Queue {
     }
 
     fn fill_window(&mut self, mut is_cached: impl FnMut(&Piece) -> bool) {
+        if self.by_need.is_empty() && self.passed.is_empty() {
+            self.admit();
+        }
         if self.follows_program() {
             let mut passed = self.passed_by(&mut is_cached);
             if passed > 0 {
@@ -285,7 +339,8 @@ mod tests {
     /// All pieces in their order, with windows of one size; and the pages left out.
     fn order(pieces: &mut Vec<Piece>, window_bytes: u64, budget_bytes: u64) -> u64 {
         let windows = Windows::of(window_bytes);
-        let (mut queue, left_out) = Queue::new(std::mem::take(pieces), windows, budget_bytes);
+        let mut queue = Queue::new(std::mem::take(pieces), windows, budget_bytes);
+        let left_out = queue.over_budget_pages();
         *pieces = std::iter::from_fn(|| queue.next(|_| panic!("nobody is to be asked"))).collect();
         left_out
     }
@@ -303,8 +358,31 @@ mod tests {
     }
 
     #[test]
+    fn cached_pieces_take_nothing_of_the_budget() {
+        const BUDGET_PAGES: u64 = 10;
+        let windows = Windows::of(4 * PAGE_BYTES);
+        let mut queue = Queue::new(in_need(30), windows, BUDGET_PAGES * PAGE_BYTES);
+        assert_eq!(queue.over_budget_pages(), 20);
+        let (mut seen, mut fetched) = (Vec::new(), 0);
+        while let Some(piece) = queue.next(|_| false) {
+            let is_cached = piece.node.0 % 2 == 0;
+            match is_cached {
+                true => queue.free(piece.pages),
+                false => fetched += piece.pages,
+            }
+            seen.push(piece.node.0);
+        }
+        seen.sort_unstable();
+        assert_eq!(fetched, BUDGET_PAGES);
+        // What is needed first has it.
+        assert!(seen.iter().copied().eq(0..seen.len() as u32), "{seen:?}");
+        assert_eq!(queue.taken_pages(), BUDGET_PAGES);
+        assert_eq!(queue.over_budget_pages(), 30 - seen.len() as u64);
+    }
+
+    #[test]
     fn windows_grow_while_the_program_is_behind() {
-        let (mut queue, _) = Queue::new(in_need(60), FOLLOWING, u64::MAX);
+        let mut queue = Queue::new(in_need(60), FOLLOWING, u64::MAX);
         let mut asked = Vec::new();
         while queue
             .next(|piece| {
@@ -321,7 +399,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_ahead_is_overtaken() {
-        let (mut queue, _) = Queue::new(in_need(1000), FOLLOWING, u64::MAX);
+        let mut queue = Queue::new(in_need(1000), FOLLOWING, u64::MAX);
         let (mut probes, mut reached) = (0, 300);
         let mut largest_unread = 1000;
         let first = queue.next(|piece| {
@@ -357,7 +435,7 @@ mod tests {
             max_bytes: 400 * PAGE_BYTES,
             ..FOLLOWING
         };
-        let (mut queue, _) = Queue::new(in_need(500), windows, u64::MAX);
+        let mut queue = Queue::new(in_need(500), windows, u64::MAX);
         let mut read = 0;
         while queue.next(|piece| read > 0 && piece.node.0 < 450).is_some() {
             read += 1;
@@ -372,7 +450,7 @@ mod tests {
 
     #[test]
     fn when_the_program_has_read_all_each_is_looked_at_once_more() {
-        let (mut queue, _) = Queue::new(in_need(100), FOLLOWING, u64::MAX);
+        let mut queue = Queue::new(in_need(100), FOLLOWING, u64::MAX);
         let mut seen = Vec::new();
         while let Some(piece) = queue.next(|_| true) {
             seen.push(piece.node.0);
@@ -470,7 +548,7 @@ mod tests {
             let pieces: Vec<_> = given.iter().zip(0..).map(|(&(pages, need, place), node)| {
                 Piece { pages, ..piece(node, need, place) }
             }).collect();
-            let (mut queue, _) = Queue::new(pieces.clone(), FOLLOWING, u64::MAX);
+            let mut queue = Queue::new(pieces.clone(), FOLLOWING, u64::MAX);
             let mut seen = Vec::new();
             let mut asked = 0;
             while let Some(piece) = queue.next(|_| { asked += 1; cached[asked % 64] }) {

@@ -78,6 +78,29 @@ fn a_budget_goes_to_what_is_needed_first() {
 }
 
 #[test]
+fn what_is_cached_takes_nothing_of_a_budget() {
+    const PAGES: u64 = 300;
+    let Some((bed, _, profile)) = made() else {
+        return;
+    };
+    let planned = profile.total_pages();
+    assert!(planned > 2 * PAGES, "{planned}");
+    for (way, options) in ways() {
+        bed.undisturbed(|| {
+            bed.drop_caches();
+            let options = budget(PAGES, &options);
+            let first = replay(&profile, &options);
+            assert_eq!(first.arrived_pages, PAGES, "{way}: {first:?}");
+            let second = replay(&profile, &options);
+            assert_eq!(second.cached_pages, PAGES, "{way}: {second:?}");
+            assert_eq!(second.arrived_pages, PAGES, "{way}: {second:?}");
+            let left = planned - 2 * PAGES;
+            assert_eq!(second.over_budget_pages, left, "{way}: {second:?}");
+        });
+    }
+}
+
+#[test]
 fn a_budget_is_one_for_all_file_systems() {
     let Some((bed, _, profile)) = made() else {
         return;
