@@ -63,12 +63,17 @@ was=$(cat "$setting")
 foreread apply "$device" --read-ahead 768K >/dev/null || wrong "apply does not work"
 [ "$(cat "$setting")" = 768 ] || wrong "apply has set nothing"
 foreread run --quiet -- grep -rq "no such text" "$tree"
+foreread boot enable >/dev/null || wrong "boot enable does not work"
+[ -e /etc/systemd/system/foreread-boot.service ] || wrong "boot enable has made no unit"
 ls /var/lib/foreread/*.frp >/dev/null 2>&1 || wrong "run has recorded nothing"
 
 dpkg --remove foreread >/tmp/deb.log 2>&1 || { cat /tmp/deb.log; wrong "cannot be removed"; }
 [ "$(cat "$setting")" = "$was" ] || wrong "removing left read_ahead_kb at $(cat "$setting")"
 [ "$(systemctl is-active foreread-watch)" != active ] || wrong "removing left the service running"
 ls /var/lib/foreread/*.frp >/dev/null 2>&1 || wrong "removing took profiles away"
+for path in /etc/systemd/system/foreread-boot*.service /etc/systemd/system/*.wants/foreread-boot*; do
+    [ ! -e "$path" ] || wrong "removing left $path"
+done
 dpkg --purge foreread >/tmp/deb.log 2>&1 || { cat /tmp/deb.log; wrong "cannot be purged"; }
 for path in /usr/bin/foreread /etc/foreread /var/lib/foreread /var/log/foreread /run/foreread; do
     [ ! -e "$path" ] || wrong "a purge left $path"
