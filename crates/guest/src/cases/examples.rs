@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use foreread_guest::{Disk, GuestError};
 
-use super::{Beside, Case};
+use super::{Beside, Case, packaged};
 use crate::context::{Context, GUEST_SCRIPTS, Row};
 
 pub const CASE: Case = Case {
@@ -30,13 +30,9 @@ const TIME_LIMIT: Duration = Duration::from_secs(3600);
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     const NAME: &str = "examples of help texts";
-    let Some((package, name)) = &context.package else {
-        return Ok(vec![Row::told(
-            NAME,
-            "skipped: no package; make deb builds it",
-        )]);
+    let Some(mut guest) = packaged::guest(context, kernel, SCRIPT)? else {
+        return Ok(vec![packaged::skipped(NAME)]);
     };
-    let mut guest = context.guest_with(kernel, SCRIPT)?.file(package, name);
     for (path, name) in NAMED {
         guest = guest.file(Path::new(GUEST_SCRIPTS).join("../..").join(path), name);
     }

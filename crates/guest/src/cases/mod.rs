@@ -14,10 +14,12 @@ mod first_boot;
 mod first_hour;
 mod grep;
 mod hdd;
+mod hung_disk;
 mod layers;
 mod module;
 mod module_readers;
 mod package;
+mod packaged;
 pub mod programs;
 mod refusals;
 mod small_memory;
@@ -54,7 +56,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 20] = [
+pub const CASES: [&Case; 21] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -67,6 +69,7 @@ pub const CASES: [&Case; 20] = [
     &package::CASE,
     &first_hour::CASE,
     &examples::CASE,
+    &hung_disk::CASE,
     &boot::CASE,
     &boot_layout::CASE,
     &first_boot::CASE,
