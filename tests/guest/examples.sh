@@ -44,6 +44,9 @@ prepare() {
         seq 1 2000 | sed "s/^/int needle_folio_$i = /" >"src/a$i.c"
         cp "src/a$i.c" root
     done
+    # The tree of an image that has the same files.
+    mkdir -p "root$work/src"
+    cp src/a*.c "root$work/src"
     cp src/a1.c src/a.c
     cp src/a1.c src/a.h
     git config --system --add safe.directory '*'
@@ -69,11 +72,6 @@ prepare() {
     foreread watch --quiet --log watch.jsonl -- grep -rq "no such text" /usr/share/doc || true
     cp build.frp boot.frp
     foreread record --quiet -o web.profile -- make >/dev/null
-    # Stands for a boot that was recorded.
-    mkdir -p -m 700 /var/lib/foreread/boot
-    cp build.frp /var/lib/foreread/boot/boot.frp
-    # What `explain` asks.
-    systemctl start foreread-watch
     # A process that is there to be watched and explained.
     sleep 100000 &
     process=$!
@@ -97,6 +95,20 @@ examples() {
     done | sed 's/   *.*//' | awk '!seen[$0]++'
 }
 
+# What an example needs, whatever those before it have done.
+before() {
+    case $1 in
+    *--boot* | *"boot "*)
+        # Stands for a boot that was recorded; `boot disable` takes it away.
+        mkdir -p -m 700 /var/lib/foreread/boot
+        cp build.frp /var/lib/foreread/boot/boot.frp
+        ;;
+    *"foreread explain"*) systemctl start foreread-watch ;;
+    # One watches the whole machine at a time.
+    *"foreread watch"*) systemctl stop foreread-watch ;;
+    esac
+}
+
 # As it runs here: the devices, the process and the user of this machine.
 here_is() {
     echo "$1" | sed \
@@ -118,6 +130,7 @@ while read -r example <&3; do
         echo "examples: left out: $example: $why"
         continue
     fi
+    before "$example"
     timeout --preserve-status --signal INT --kill-after 60 $seconds \
         sh -c "$(here_is "$example")" >/tmp/said 2>&1 </dev/null
     status=$?

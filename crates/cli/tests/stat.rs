@@ -196,9 +196,12 @@ fn on_a_terminal_a_table_takes_the_place_of_the_last_one() {
     if !can_follow(&world) {
         return;
     }
-    const UP: &str = "\u{1b}[1A";
+    const CLEARED: &str = "\u{1b}[2K";
     let drawn = on_terminal(&world, "100ms 3 --by machine");
-    assert!(drawn.contains("fetched") && drawn.contains(UP), "{drawn:?}");
+    assert!(
+        drawn.contains("fetched") && drawn.contains(CLEARED),
+        "{drawn:?}"
+    );
     let scrolled = on_terminal(&world, "100ms 3 --by machine --scroll --timestamps");
     assert!(!scrolled.contains('\u{1b}'), "{scrolled:?}");
     assert_eq!(scrolled.matches("fetched").count(), 3, "{scrolled:?}");

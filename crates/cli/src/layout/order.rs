@@ -49,7 +49,8 @@ pub fn order(arguments: &OrderArguments) -> Result<ExitCode> {
     let files: Vec<Vec<u8>> = wanted.into_iter().filter(is_there).collect();
     if files.is_empty() {
         bail!(
-            "{name} names no file of {}; --top says where the image was mounted when it was recorded",
+            "{name} names no file of {}; --mounted-at says where the image was mounted when it \
+             was recorded",
             arguments.tree.display()
         );
     }
