@@ -82,7 +82,8 @@ read(sys.argv[1])
 END
 python3 /tmp/reader.py $slow/tree &
 reader=$!
-sleep 15
+# The service is well ahead of it by then.
+sleep 40
 dmsetup suspend --nolockfs --noflush slow
 kill -0 $reader || wrong "the reader was faster than the script"
 echo "hung-disk: suspended; $(status_text)"
