@@ -49,6 +49,11 @@ else
     wrong "the service does not start"
 fi
 
+# Under the unit's filter of system calls it answers, too.
+foreread explain $$ >/tmp/explain.log 2>&1
+[ $? -le 1 ] || wrong "explain: $(cat /tmp/explain.log)"
+[ "$(stat -c %a /run/foreread/watch.sock)" = 700 ] || wrong "others may connect to its socket"
+
 # An upgrade restarts what runs.
 first=$(systemctl show -p MainPID --value foreread-watch)
 dpkg -i "$package" >/tmp/deb.log 2>&1 || { cat /tmp/deb.log; wrong "cannot be installed again"; }

@@ -24,6 +24,7 @@ failed=0
 cannot() {
     case $1 in
     *"boot chart --output"*) echo "draws a boot that was traced; this one was not" ;;
+    *"boot show --unit"*) echo "no boot was recorded here, so no unit has needs" ;;
     esac
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! UNIX sockets at paths, for their owner only.
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
@@ -18,16 +20,38 @@ const BACKLOG: i32 = 64;
 /// accepting doesn't wait.
 ///
 /// The kernel makes the file with the mode of the unbound socket, less the umask. So there is no
-/// moment at which others may connect.
+/// moment at which others may connect. A filter of system calls may refuse to set that mode, as the
+/// unit of the service does; then the umask has to keep others away.
 ///
 /// # Errors
-/// As the kernel says.
+/// As the kernel says, or when others could connect.
 pub fn listen_at(path: &Path) -> io::Result<UnixListener> {
     let socket = unbound()?;
-    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    let is_set = match fchmod(&socket, Mode::RUSR | Mode::WUSR) {
+        Ok(()) => true,
+        Err(Errno::PERM) => false,
+        Err(error) => return Err(error.into()),
+    };
     bind(&socket, &SocketAddrUnix::new(path)?)?;
+    if !is_set {
+        remove_unless_private(path)?;
+    }
+    // Until now nobody can connect.
     listen(&socket, BACKLOG)?;
     Ok(UnixListener::from(socket))
+}
+
+/// A socket file that others may connect to is removed again.
+fn remove_unless_private(path: &Path) -> io::Result<()> {
+    let mode = fs::symlink_metadata(path)?.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    fs::remove_file(path)?;
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        "others could connect: its mode can't be set, and the umask leaves them rights",
+    ))
 }
 
 /// Whether a process listens at a path. Doesn't wait for it to accept.
@@ -46,10 +70,25 @@ fn unbound() -> Result<std::os::fd::OwnedFd, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
     use std::thread::sleep;
     use std::time::Duration;
+
+    #[test]
+    fn a_socket_that_others_may_connect_to_does_not_stay() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("socket");
+        let set = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode));
+        let _socket = UnixListener::bind(&path)?;
+        set(0o700)?;
+        remove_unless_private(&path)?;
+        assert!(path.exists());
+        set(0o660)?;
+        let error = remove_unless_private(&path).expect_err("a group may connect");
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert!(!path.exists());
+        Ok(())
+    }
 
     #[test]
     fn a_socket_is_private_and_found_while_it_is_listened_at() -> io::Result<()> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A local disk that stops to answer, by `tests/guest/hung-disk.sh`: the service says so, goes on
-//! with other disks, and can be restarted.
+//! A local disk that stops to answer, by `tests/guest/hung-disk.sh`: the service goes on with other
+//! disks, and can be restarted.
 
 use std::time::Duration;
 
