@@ -219,7 +219,7 @@ struct CheckReport<'a> {
     status: &'static str,
     /// What was found.
     found: &'a str,
-    /// What to do about it; null where nothing can be done or nothing need be.
+    /// A remedy, in words; null if there is none, or if none is needed.
     remedy: Option<&'a str>,
 }
 

@@ -70,7 +70,7 @@ pub fn beside_command(report: &str) {
     let _ = io::stderr().lock().write_all(report.as_bytes());
 }
 
-/// What came of a command: the document, if one was asked for, else a line for people.
+/// Reports the outcome of a command: prints the document if there is one, else the line.
 pub fn outcome(document: Option<impl Display>, line: &str) {
     match document {
         Some(document) => beside_command(&format!("{document}\n")),

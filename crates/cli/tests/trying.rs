@@ -82,8 +82,8 @@ fn a_command_that_fails_is_not_tried_again_and_again() {
     }
 }
 
-/// Starts `try` in a process group of its own, sends SIGINT to all of it, as a terminal does, once
-/// the command was started so many times, and returns how `try` ended.
+/// Starts `try` in a process group of its own. Sends SIGINT to the group, as a terminal does, when
+/// the command was started so many times. Returns the output of `try`, and the number of starts.
 fn interrupted_at_start(start: usize) -> (std::process::Output, usize) {
     let world = World::new();
     let ran = world.path("ran");

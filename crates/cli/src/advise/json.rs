@@ -71,7 +71,7 @@ struct DeviceReport<'a> {
     bound_by: &'static str,
     /// The rules that had a say, in order.
     reasons: Vec<ReasonReport<'a>>,
-    /// What else sets this value.
+    /// Other settings of the same value.
     conflicts: Vec<ConflictReport<'a>>,
     /// A measured plateau that isn't used, since it is not certain.
     uncertain_plateau_kib: Option<u64>,

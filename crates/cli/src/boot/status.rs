@@ -26,7 +26,7 @@ pub struct StatusJson<'a> {
     enabled: bool,
     /// The stored profile.
     profile: &'a ProfileJson,
-    /// What replays were worth so far.
+    /// The gain of replays up to now.
     verdict: Verdict,
     /// Times of the boots with a replay; null if there are none.
     with: Option<Spread>,

@@ -33,7 +33,7 @@ struct WorkloadReport<'a> {
     name: &'a str,
     /// Name of the kind of workload.
     workload: &'a str,
-    /// What it reads, in words.
+    /// Its reads, in words.
     about: &'a str,
     /// Whether it reads at random.
     random: bool,

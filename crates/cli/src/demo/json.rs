@@ -78,7 +78,7 @@ struct SourceReport<'a> {
 struct ProgramReport<'a> {
     /// Its name.
     name: &'static str,
-    /// What it does, in words.
+    /// Its task, in words.
     title: &'a str,
     /// Bytes that it needs from the device.
     needed_bytes: u64,

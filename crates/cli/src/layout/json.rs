@@ -47,7 +47,7 @@ struct FileSystemReport {
     gone_files: u64,
     /// Bytes in free runs; none where the file system doesn't tell.
     free_bytes: Option<u64>,
-    /// Of a boot, by phase; else one.
+    /// Sums by phase. A profile that is not of a boot has one phase.
     phases: Vec<PhaseReport>,
     /// Forecast of a replay where the files lie.
     now: ForecastReport,
@@ -152,7 +152,7 @@ struct PlanOnFileSystem {
     after: ForecastReport,
     /// In the order of need.
     moves: Vec<MoveReport>,
-    /// What can not be moved.
+    /// Parts of files that can not be moved.
     stays: Vec<PartStays>,
 }
 
