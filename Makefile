@@ -8,6 +8,9 @@ UNITS ?= $(PREFIX)/lib/systemd/system
 MANUALS ?= $(PREFIX)/share/man/man1
 BASH_COMPLETIONS ?= $(PREFIX)/share/bash-completion/completions
 ZSH_COMPLETIONS ?= $(PREFIX)/share/zsh/site-functions
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+# Sources of the kernel module, which `foreread kernel install` builds.
+MODULE ?= $(PREFIX)/src/foreread-$(VERSION)
 FISH_COMPLETIONS ?= $(PREFIX)/share/fish/vendor_completions.d
 # The line tables stay behind, in target/release.
 # Marks the pages of the program that a start reads; `true` leaves that out.
@@ -90,6 +93,9 @@ install: ## into PREFIX (/usr/local), under DESTDIR; starts nothing
 	sed -i 's|/usr/local/bin/|$(PREFIX)/bin/|' $(DESTDIR)$(UNITS)/foreread-watch.service
 	[ -e $(DESTDIR)$(SYSCONFDIR)/foreread/watch.toml ] || \
 		install -D -m 644 packaging/watch.toml $(DESTDIR)$(SYSCONFDIR)/foreread/watch.toml
+	install -d $(DESTDIR)$(MODULE)/core/foreread
+	install -m 644 module/Kbuild module/Makefile module/dkms.conf module/*.c module/*.h $(DESTDIR)$(MODULE)
+	install -m 644 core/foreread/*.h $(DESTDIR)$(MODULE)/core/foreread
 	$(FOREREAD) package man $(DESTDIR)$(MANUALS)
 	$(FOREREAD) package completions $(TARGET)/completions
 	install -D -m 644 $(TARGET)/completions/foreread.bash $(DESTDIR)$(BASH_COMPLETIONS)/foreread

@@ -26,6 +26,7 @@
 #include "hook.h"
 #include "stream_table.h"
 #include "sysfs.h"
+#include "version.h"
 
 static bool force;
 module_param(force, bool, 0444);
@@ -85,4 +86,5 @@ module_exit(fm_exit);
 
 MODULE_DESCRIPTION("Readahead policies for the devices that are told to have one");
 MODULE_AUTHOR("The Foreread authors");
+MODULE_VERSION(FM_VERSION);
 MODULE_LICENSE("GPL");

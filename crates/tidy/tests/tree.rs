@@ -167,6 +167,16 @@ fn the_package_is_of_this_version_and_names_files_that_are_there() {
         read("debian/changelog").starts_with(&head),
         "the first line of debian/changelog begins with {head:?}"
     );
+    for (path, line) in [
+        ("module/dkms.conf", format!("PACKAGE_VERSION=\"{version}\"")),
+        (
+            "module/version.h",
+            format!("#define FM_VERSION \"{version}\""),
+        ),
+    ] {
+        let has = read(path).lines().any(|found| found == line);
+        assert!(has, "{path} has no line {line:?}");
+    }
     for path in read("debian/foreread.docs").lines() {
         assert!(
             top().join(path).exists(),
@@ -182,5 +192,37 @@ fn the_package_is_of_this_version_and_names_files_that_are_there() {
             !is_shipped || top().join(path).exists(),
             "the Makefile names {path}"
         );
+    }
+}
+
+#[test]
+fn the_kernel_module_has_one_list_of_tested_kernels() {
+    let read = |path: &str| fs::read_to_string(top().join(path)).expect(path);
+    // `(6, 1), (6, 12)` of Rust, from which the others follow.
+    let path = "crates/linux-module/src/tested.rs";
+    let text = read(path);
+    let list = text
+        .lines()
+        .find_map(|line| line.strip_prefix("pub const TESTED: "));
+    let list = list.and_then(|line| Some(line.split_once("= [")?.1.strip_suffix("];")?));
+    let list = list.unwrap_or_else(|| panic!("{path} has no TESTED"));
+    let series: Vec<(&str, &str)> = list
+        .split("), ")
+        .filter_map(|pair| pair.trim_matches(['(', ')']).split_once(", "))
+        .collect();
+    assert!(series.len() > 1, "{list}");
+    let joined = |pair: fn(&(&str, &str)) -> String, between: &str| {
+        series.iter().map(pair).collect::<Vec<_>>().join(between)
+    };
+    let macros = joined(|(a, b)| format!("FM_SERIES({a}, {b})"), " || ");
+    let patterns = joined(|(a, b)| format!("{a}\\.{b}"), "|");
+    for (path, wanted) in [
+        ("module/compat.h", format!("FM_KERNEL_IS_KNOWN ({macros})")),
+        (
+            "module/dkms.conf",
+            format!("BUILD_EXCLUSIVE_KERNEL=\"^({patterns})[.-]\""),
+        ),
+    ] {
+        assert!(read(path).contains(&wanted), "{path} lacks {wanted}");
     }
 }
