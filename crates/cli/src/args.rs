@@ -17,6 +17,7 @@ use crate::config::args::ConfigArguments;
 use crate::config::defaults::Defaults;
 use crate::config::files;
 use crate::explain::args::ExplainArguments;
+use crate::kernel::args::KernelArguments;
 use crate::layout::args::LayoutArguments;
 use crate::named_profile::ProfileArguments;
 use crate::package::args::PackageArguments;
@@ -92,6 +93,8 @@ pub enum Verb {
     Stat(StatArguments),
     /// Explain what watch does for a file or a process, and why.
     Explain(ExplainArguments),
+    /// Read ahead by a policy inside the kernel: a module is installed, loaded and set.
+    Kernel(KernelArguments),
     /// Measure which readahead size suits a device.
     Probe(ProbeArguments),
     /// Recommend a readahead size for each disk and mount, with the reason.

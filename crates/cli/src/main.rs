@@ -20,10 +20,12 @@ mod doctor;
 mod examples;
 mod explain;
 mod helper;
+mod kernel;
 mod layout;
 mod left_alone;
 mod live;
 mod merge;
+mod named_device;
 mod named_profile;
 mod output;
 mod package;
@@ -150,6 +152,7 @@ fn run(verb: &Verb) -> Result<ExitCode> {
         Verb::Try(arguments) => trial::trial(arguments),
         Verb::Watch(arguments) => watch::watch(arguments),
         Verb::Explain(arguments) => explain::explain(arguments),
+        Verb::Kernel(arguments) => kernel::kernel(arguments),
         Verb::CheckKernel(arguments) => check_kernel::check_kernel(arguments),
         Verb::Package(arguments) => package::package(arguments),
     }

@@ -12,8 +12,9 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
 /// Documents that Foreread stores for itself. They are no interface.
-const STORED: [&str; 3] = [
+const STORED: [&str; 4] = [
     "foreread.boot.installed/1",
+    "foreread.kernel.installed/1",
     "foreread.probing/1",
     "foreread.recorder/1",
 ];
@@ -57,6 +58,30 @@ fn all() -> Vec<(&'static str, Value)> {
         (
             "foreread.apply/1",
             schema_of::<crate::apply::json::ApplyJson<'static>>(),
+        ),
+        (
+            "foreread.kernel.install/1",
+            schema_of::<crate::kernel::install::InstallJson>(),
+        ),
+        (
+            "foreread.kernel.load/1",
+            schema_of::<crate::kernel::load::LoadJson>(),
+        ),
+        (
+            "foreread.kernel.set/1",
+            schema_of::<crate::kernel::load::LoadJson>(),
+        ),
+        (
+            "foreread.kernel.status/1",
+            schema_of::<crate::kernel::status::StatusJson>(),
+        ),
+        (
+            "foreread.kernel.uninstall/1",
+            schema_of::<crate::kernel::uninstall::UninstallJson>(),
+        ),
+        (
+            "foreread.kernel.unload/1",
+            schema_of::<crate::kernel::load::UnloadJson>(),
         ),
         ("foreread.report/1", schema_of::<AnyReport>()),
         (

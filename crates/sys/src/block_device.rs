@@ -128,6 +128,12 @@ pub fn has_head(major: u32, minor: u32) -> bool {
     Disk::of(&sys(major, minor)).is_some_and(|disk| disk.has_head(DEPTH_MAX))
 }
 
+/// The name of a device below `/dev`; `None` of what has no node there, such as NFS.
+#[must_use]
+pub fn node_name(device: Device) -> Option<String> {
+    name(&sys(device.major, device.minor)).ok()
+}
+
 /// The disk that a device is a partition of; `None` of a whole disk.
 #[must_use]
 pub fn disk_of_partition(device: Device) -> Option<Device> {

@@ -8,7 +8,6 @@ mod picture;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -17,7 +16,7 @@ use foreread_blocktrace::{Analysis, Device, Options, ReadError, Reader, Report};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::AnalyzeArguments;
-use crate::{output, text};
+use crate::{named_device, output, text};
 
 /// Bad lines that are told one by one.
 const TOLD_MAX: usize = 5;
@@ -70,7 +69,7 @@ fn tell(arguments: &AnalyzeArguments, analyzed: &Analyzed) -> Result<()> {
 }
 
 fn options(arguments: &AnalyzeArguments) -> Result<Options> {
-    let devices = arguments.device.iter().map(|device| numbers(device));
+    let devices = arguments.device.iter().map(|name| device(name));
     Ok(Options {
         devices: devices.collect::<Result<_>>()?,
         processes: arguments.process.clone(),
@@ -83,24 +82,17 @@ fn options(arguments: &AnalyzeArguments) -> Result<Options> {
     })
 }
 
-/// A device by its numbers, its path or its name in `/dev`.
-fn numbers(device: &str) -> Result<Device> {
-    if let Ok(numbers) = device.parse() {
+/// A device of this machine; by its numbers also one of another machine.
+fn device(name: &str) -> Result<Device> {
+    if let Ok(numbers) = name.parse() {
         return Ok(numbers);
     }
-    let path = foreread_sys::block_device::node(Path::new(device));
-    let is_none = || {
-        format!("{device} is no block device here; as numbers it is MAJOR,MINOR, as in the trace")
-    };
-    let metadata = std::fs::metadata(&path).with_context(is_none)?;
-    if !metadata.file_type().is_block_device() {
-        bail!("{}", is_none());
-    }
-    let number = metadata.rdev();
-    Ok(Device {
-        major: rustix::fs::major(number),
-        minor: rustix::fs::minor(number),
-    })
+    let device = named_device::block_device(name).with_context(|| {
+        let name = text::printable(name);
+        format!("{name} is no block device here; as numbers it is MAJOR,MINOR, as in the trace")
+    })?;
+    let (major, minor) = (device.major, device.minor);
+    Ok(Device { major, minor })
 }
 
 fn from_text(path: &Path, options: Options) -> Result<Analyzed> {

@@ -5,17 +5,14 @@
 //! for all that found no room counts for nobody.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use foreread_accounting::{By, Subject};
 use foreread_core::Device;
-use foreread_sys::block_device;
 
 use super::args::StatArguments;
 use super::said::Said;
-use crate::text;
+use crate::{named_device, text};
 
 /// What counts. Of a kind that is empty, all does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,10 +84,7 @@ impl Only {
 
 /// A device by its number, its name, its path, or what is mounted from it, with its partitions.
 fn devices(name: &str) -> Result<Vec<Device>> {
-    let device = match name.parse() {
-        Ok(number) => number,
-        Err(_) => by_path(name)?,
-    };
+    let device = named_device::device(name)?;
     let mut devices = vec![device];
     // Each partition is a directory of its disk.
     let parts = fs::read_dir(format!("/sys/dev/block/{device}"));
@@ -99,21 +93,6 @@ fn devices(name: &str) -> Result<Vec<Device>> {
         devices.extend(number.trim().parse::<Device>());
     }
     Ok(devices)
-}
-
-fn by_path(name: &str) -> Result<Device> {
-    let node = block_device::node(Path::new(name));
-    let found = fs::metadata(&node).or_else(|_| fs::metadata(name));
-    let metadata = found.with_context(|| format!("{} is no device here", text::printable(name)))?;
-    let number = match metadata.file_type() {
-        kind if kind.is_block_device() => metadata.rdev(),
-        kind if kind.is_dir() => metadata.dev(),
-        _ => bail!("{} is no device and no directory", text::printable(name)),
-    };
-    Ok(Device {
-        major: rustix::fs::major(number),
-        minor: rustix::fs::minor(number),
-    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use foreread_boot::Verdict;
 
-use super::{Boot, Machine, Passes, Profiles};
+use super::{Boot, Machine, Module, Passes, Profiles};
 use crate::apply::{StatusReport, human};
 use crate::output::{counted, time};
 use crate::text::{date, printable};
@@ -40,6 +40,10 @@ fn lines(machine: &Machine) -> String {
     line("profiles", part(&machine.profiles, profiles));
     line("boot", part(&machine.boot, boot));
     line("layout", part(&machine.passes, passes));
+    // It is for those who ask for it.
+    if !matches!(&machine.module, Ok(module) if !module.is_loaded) {
+        line("module", part(&machine.module, module));
+    }
     text
 }
 
@@ -102,4 +106,16 @@ fn passes(passes: &Passes) -> String {
             counted(stopped, "move was", "moves were")
         ),
     }
+}
+
+fn module(module: &Module) -> String {
+    let named = module.taken.iter();
+    let named: Vec<String> = named
+        .map(|(device, policy)| format!("{device} by {policy}"))
+        .collect();
+    let taken = match named.is_empty() {
+        true => "no device has a policy".to_owned(),
+        false => named.join(", "),
+    };
+    format!("loaded: {taken}; `foreread kernel status`, `sudo foreread kernel unload`")
 }

@@ -22,6 +22,8 @@ pub struct Document<'a> {
     boot: Option<Part<BootDocument>>,
     /// Passes of `layout`; null where another system is looked at.
     layout: Option<Part<LayoutDocument>>,
+    /// The kernel module; null where another system is looked at.
+    module: Option<Part<ModuleDocument>>,
     #[serde(flatten)]
     read_ahead: StatusJson<'a>,
 }
@@ -80,6 +82,15 @@ struct LayoutDocument {
     stopped_passes: u64,
 }
 
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ModuleDocument {
+    /// Whether it is loaded.
+    loaded: bool,
+    /// Devices that it reads ahead of, by name or number.
+    devices: Vec<String>,
+}
+
 pub fn document<'a>(machine: Option<&'a Machine>, read_ahead: &'a StatusReport) -> Document<'a> {
     Document {
         schema: "foreread.status/2",
@@ -109,6 +120,12 @@ pub fn document<'a>(machine: Option<&'a Machine>, read_ahead: &'a StatusReport) 
             part(&machine.passes, |passes| LayoutDocument {
                 finished_passes: passes.finished,
                 stopped_passes: passes.stopped,
+            })
+        }),
+        module: machine.map(|machine| {
+            part(&machine.module, |module| ModuleDocument {
+                loaded: module.is_loaded,
+                devices: module.taken.iter().map(|(name, _)| name.clone()).collect(),
             })
         }),
         read_ahead: StatusJson::of(read_ahead),

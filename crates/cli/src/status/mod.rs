@@ -20,7 +20,7 @@ use self::args::StatusArguments;
 use crate::apply::StatusReport;
 use crate::store::{self, Store};
 use crate::watch::service::{Running, running};
-use crate::{apply, boot, layout, output, text};
+use crate::{apply, boot, kernel, layout, output, text};
 
 /// Something isn't as it was applied.
 const EXIT_NOT_IN_FORCE: u8 = 1;
@@ -35,6 +35,7 @@ pub struct Machine {
     profiles: Result<Profiles, String>,
     boot: Result<Boot, String>,
     passes: Result<Passes, String>,
+    module: Result<Module, String>,
     /// Whether dpkg has installed Foreread.
     is_packaged: bool,
 }
@@ -53,6 +54,13 @@ struct Profiles {
 struct Boot {
     is_enabled: bool,
     worth: Worth,
+}
+
+/// The kernel module.
+struct Module {
+    is_loaded: bool,
+    /// Devices that it reads ahead of, by name or number, with the policy of each.
+    taken: Vec<(String, String)>,
 }
 
 /// Moves of files.
@@ -93,6 +101,7 @@ impl Machine {
             profiles: Profiles::read().map_err(told),
             boot: Boot::read(Path::new("/")).map_err(told),
             passes: Passes::read().map_err(told),
+            module: Module::read().map_err(told),
             is_packaged: Path::new(PACKAGE_LIST).exists(),
         }
     }
@@ -124,6 +133,16 @@ impl Boot {
         Ok(Self {
             is_enabled,
             worth: worth(&history),
+        })
+    }
+}
+
+impl Module {
+    fn read() -> Result<Self> {
+        let taken = kernel::taken(Path::new("/"))?;
+        Ok(Self {
+            is_loaded: taken.is_some(),
+            taken: taken.unwrap_or_default(),
         })
     }
 }

@@ -15,6 +15,7 @@ mod first_hour;
 mod grep;
 mod hdd;
 mod hung_disk;
+mod kernel;
 mod layers;
 mod module;
 mod module_readers;
@@ -56,7 +57,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 21] = [
+pub const CASES: [&Case; 22] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -77,6 +78,7 @@ pub const CASES: [&Case; 21] = [
     &cold_start::CASE,
     &module::CASE,
     &module_readers::CASE,
+    &kernel::CASE,
     &check_kernel::CASE,
 ];
 

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `foreread kernel`: the policies as a kernel module, built, installed, loaded and set.
+
+pub mod args;
+pub mod install;
+mod journal;
+pub mod load;
+pub mod status;
+pub mod uninstall;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use foreread_linux_module::{Kernel, Of, Settings};
+use foreread_sys::block_device;
+
+use args::{KernelArguments, KernelVerb};
+
+/// The policy of a device that the kernel reads ahead of.
+const OFF: &str = "off";
+/// It is not loaded, or not installed.
+const EXIT_NOT_THERE: u8 = 1;
+
+pub fn kernel(arguments: &KernelArguments) -> Result<ExitCode> {
+    match &arguments.what {
+        KernelVerb::Install(arguments) => install::install(arguments),
+        KernelVerb::Uninstall(arguments) => uninstall::uninstall(arguments),
+        KernelVerb::Load(arguments) => load::load(arguments),
+        KernelVerb::Set(arguments) => load::set(arguments),
+        KernelVerb::Status(arguments) => status::status(arguments),
+        KernelVerb::Unload(arguments) => load::unload(arguments),
+    }
+}
+
+/// The devices that a loaded module reads ahead of, by name or else by number, each with its
+/// policy; `None` if it isn't loaded.
+pub fn taken(root: &Path) -> Result<Option<Vec<(String, String)>>> {
+    let Some(settings) = Settings::of(root) else {
+        return Ok(None);
+    };
+    let devices = settings.devices()?.into_iter();
+    let taken = devices.filter(|device| device.policy != OFF);
+    let named = taken.map(|device| {
+        let name = match device.of {
+            Of::Device(number) => block_device::node_name(number),
+            Of::Default => Some("all others".to_owned()),
+        };
+        (name.unwrap_or_else(|| device.of.to_string()), device.policy)
+    });
+    Ok(Some(named.collect()))
+}
+
+/// Only root changes this system. Another root directory is changed by whoever may write there.
+fn check_root(root: &Path) -> Result<()> {
+    if root == Path::new("/") && !rustix::process::geteuid().is_root() {
+        bail!("only root can do that; try sudo");
+    }
+    Ok(())
+}
+
+/// The kernel of this name, or the one that runs.
+fn kernel_of(root: &Path, release: Option<&str>) -> Result<Kernel> {
+    Ok(match release {
+        Some(release) => Kernel::named(root, release)?,
+        None => Kernel::running(root)?,
+    })
+}
+
+/// Where what was installed is written down, and where it is built: `$FOREREAD_STATE_DIR/kernel`
+/// for this system, else `/var/lib/foreread/kernel`.
+fn state_path(root: &Path) -> PathBuf {
+    let set = std::env::var_os("FOREREAD_STATE_DIR").filter(|value| !value.is_empty());
+    match set.filter(|_| root == Path::new("/")) {
+        Some(directory) => PathBuf::from(directory).join("kernel"),
+        None => root.join("var/lib/foreread/kernel"),
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Devices as people name them: a number, a name, a path, or what is mounted.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use foreread_core::Device;
+use foreread_sys::block_device;
+
+use crate::text;
+
+/// A device by its number (`8:0`), its name (`sda`), its path, or a directory that is on it. A file
+/// system without a block device, such as NFS, has a number, too.
+pub fn device(name: &str) -> Result<Device> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let node = block_device::node(Path::new(name));
+    let found = fs::metadata(&node).or_else(|_| fs::metadata(name));
+    let metadata = found.with_context(|| format!("{} is no device here", text::printable(name)))?;
+    let number = match metadata.file_type() {
+        kind if kind.is_block_device() => metadata.rdev(),
+        kind if kind.is_dir() => metadata.dev(),
+        _ => bail!("{} is no device and no directory", text::printable(name)),
+    };
+    Ok(of(number))
+}
+
+/// A block device by its number, its name or its path; `None` if there is none.
+pub fn block_device(name: &str) -> Option<Device> {
+    if let Ok(number) = name.parse() {
+        return Some(number);
+    }
+    let metadata = fs::metadata(block_device::node(Path::new(name))).ok()?;
+    let is_block = metadata.file_type().is_block_device();
+    is_block.then(|| of(metadata.rdev()))
+}
+
+fn of(number: u64) -> Device {
+    Device {
+        major: rustix::fs::major(number),
+        minor: rustix::fs::minor(number),
+    }
+}
