@@ -96,6 +96,15 @@ static inline void fm_set_ra_order(struct file_ra_state *ra, fr_u8 order)
 #endif
 }
 
+/* Up to 6.1.0-50 of Debian it is in mm/readahead.c only, with the same value. */
+#ifndef MAX_PAGECACHE_ORDER
+#ifdef CONFIG_TRANSPARENT_HUGEPAGE
+#define MAX_PAGECACHE_ORDER HPAGE_PMD_ORDER
+#else
+#define MAX_PAGECACHE_ORDER 8
+#endif
+#endif
+
 /* Order of the largest folio that readahead makes for a mapping; 0 without large folios. */
 static inline fr_u8 fm_folio_order_max(struct address_space *mapping)
 {

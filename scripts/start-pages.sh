@@ -68,7 +68,9 @@ file_system() {
     mkdir "$work/$1"
     mount "$device" "$work/$1" 2>/dev/null || return 1
 }
-file_system program 64 0 && program_device=$device && file_system files 16 128 && files_device=$device \
+# Room for the program and for what ext4 keeps for itself.
+program_mib=$(($(stat -L -c %s "$program") * 5 / 4 / 1048576 + 16))
+file_system program $program_mib 0 && program_device=$device && file_system files 16 128 && files_device=$device \
     || skip "no loop device can be set up and mounted here"
 
 # As it comes, without what an earlier pass has marked.

@@ -68,6 +68,15 @@ module() {
     find "$work/root/lib/modules/$1/" -name 'foreread.ko*'
 }
 
+# The description of the module of kernel $1 begins with $2.
+describes() {
+    built=$(module "$1")
+    case $(inside modinfo -F description "${built#"$work/root"}" 2>&1) in
+    "$2"*) ;;
+    *) wrong "the module of $1 is not described as $2" ;;
+    esac
+}
+
 # A kernel of release $1 is installed: its headers are those of $2, and its package calls the hooks.
 add_kernel() {
     mkdir -p "$work/root/lib/modules/$1"
@@ -88,6 +97,7 @@ try_suite() {
     mount -t tmpfs none "$work/root"
     tar xpf "$cache/$suite-dkms.tar" -C "$work/root" --numeric-owner --exclude='./dev/*'
     mknod -m 666 "$work/root/dev/null" c 1 3
+    ln -s /proc/self/fd "$work/root/dev/fd"
     mount -t proc none "$work/root/proc"
     cp /etc/resolv.conf "$work/root/etc/" 2>/dev/null || true
     release=$(basename "$(dirname "$(ls -d "$work"/root/lib/modules/*/build | head -n 1)")")
@@ -104,12 +114,17 @@ try_suite() {
     told=$(inside modinfo -F version "${built#"$work/root"}")
     [ "$told" = "$version" ] || wrong "the module is of version $told, the program $version"
 
-    # A later kernel of the same series gets its module; one that the module was not tested on is passed over, and
-    # its installation goes on.
+    # A later kernel of the same series gets its module. One that it was not tested on gets one that refuses to be
+    # loaded, and the installation of the kernel goes on.
     add_kernel "$series.999-later" "$release"
     [ -n "$(module "$series.999-later")" ] || wrong "no module for a later kernel"
-    add_kernel "5.19.0-untested" "$release"
-    [ -z "$(module 5.19.0-untested)" ] || wrong "a module for a kernel that it was not tested on"
+    describes "$series.999-later" "Readahead policies for"
+    # Its version is that of the headers' makefile.
+    common=$(sed -n 's/^include \(.*\)\/Makefile$/\1/p' "$work/root/usr/src/linux-headers-$release/Makefile")
+    sed -i 's/^PATCHLEVEL = .*/PATCHLEVEL = 2/' "$work/root$common/Makefile"
+    add_kernel "6.2.0-untested" "$release"
+    describes 6.2.0-untested "Readahead policies, left out"
+    sed -i "s/^PATCHLEVEL = .*/PATCHLEVEL = ${series#*.}/" "$work/root$common/Makefile"
 
     install "$work/next.deb" "the upgrade"
     [ -n "$(module "$release")" ] || wrong "an upgrade lost the module of $release"

@@ -30,27 +30,33 @@ pub fn path(kernel: &Kernel) -> PathBuf {
 }
 
 /// Compiles the module for a kernel, in a new directory below `work` that is removed at the end.
-/// Returns the content of the file.
+/// Returns the content of the file. For a kernel that it was not tested on it is one that refuses
+/// to be loaded, unless `is_forced`.
 ///
 /// # Errors
 ///
 /// make fails; or the directory can't be made.
-pub fn compile(sources: &Sources, kernel: &Kernel, work: &Path) -> Result<Vec<u8>, ModuleError> {
+pub fn compile(
+    sources: &Sources,
+    kernel: &Kernel,
+    work: &Path,
+    is_forced: bool,
+) -> Result<Vec<u8>, ModuleError> {
     let directory = tempfile::Builder::new()
         .prefix("build-")
         .tempdir_in(work)
         .map_err(ModuleError::file("make a directory in", work))?;
     sources.copy_to(directory.path())?;
-    // The kernel's makefiles split paths at spaces.
-    tools::run(
-        "make",
-        &[
-            "-C".into(),
-            directory.path().as_os_str().to_owned(),
-            tools::assignment("KDIR", &kernel.headers()),
-            "modules".into(),
-        ],
-    )?;
+    let mut words = vec![
+        "-C".into(),
+        directory.path().as_os_str().to_owned(),
+        tools::assignment("KDIR", &kernel.headers()),
+        "modules".into(),
+    ];
+    if is_forced {
+        words.push("FOREREAD_FORCE=1".into());
+    }
+    tools::run("make", &words)?;
     let module = directory.path().join(format!("{NAME}.ko"));
     fs::read(&module).map_err(ModuleError::file("read", &module))
 }

@@ -40,8 +40,7 @@ fn release(line: &str) -> Option<String> {
     Some(release.to_owned())
 }
 
-/// Has it know the sources, and build and install the module for a tested kernel. Others are
-/// excluded by its settings.
+/// Has it know the sources, and build and install the module for a tested kernel.
 ///
 /// # Errors
 ///

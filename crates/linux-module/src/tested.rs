@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernels that the module was tested on.
 
-/// The series of kernels that the module was tested on; `module/compat.h` and `module/dkms.conf`
+/// The series of kernels that the module was tested on; `module/compat.h` and `module/Kbuild`
 /// have the same list.
 pub const TESTED: [(u32, u32); 3] = [(6, 1), (6, 12), (7, 3)];
 

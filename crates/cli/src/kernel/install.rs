@@ -70,7 +70,7 @@ impl Plan {
     fn new(arguments: &InstallArguments, kernel: Kernel) -> Result<Self> {
         let root = &arguments.place.root;
         let sources = Sources::find(root, arguments.sources.as_deref())?;
-        // DKMS passes over kernels that the module was not tested on.
+        // DKMS builds nothing of use for kernels that the module was not tested on.
         let is_forced = arguments.force && !kernel.is_tested();
         let uses_dkms = root == Path::new("/")
             && !arguments.without_dkms
@@ -134,7 +134,7 @@ impl Plan {
                 dkms::install(&self.sources, &self.kernel)
             }
             Builder::Make => {
-                let module = build::compile(&self.sources, &self.kernel, state)?;
+                let module = build::compile(&self.sources, &self.kernel, state, self.is_forced)?;
                 installed.set(ForKernel::by_make(build::built(&self.kernel, &module)));
                 installed.write(state)?;
                 build::install(&self.kernel, &module)
