@@ -93,6 +93,7 @@ static __always_inline struct watch_seen *begin(u32 kind)
 	if (!seen)
 		return NULL;
 	seen->kind = kind;
+	seen->time_ns = bpf_ktime_get_ns();
 	seen->process = both >> 32;
 	seen->member = both >> 32;
 	seen->thread = (u32)both;

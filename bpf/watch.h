@@ -24,6 +24,7 @@ struct watch_walker {
 
 struct watch_seen {
 	__u64 inode;
+	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u32 device; /* as in the kernel: 12 bits major, 20 bits minor */
 	__u32 process;
 	__u32 kind;

@@ -1,24 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A UNIX socket where other processes ask: clients go in, those that may ask come out.
 //!
-//! Root and our own user may ask, up to [`CLIENTS_MAX`] at once, each for [`REQUEST_TIME`] in all.
-//! Whoever takes a client from here should answer it by a thread of its own. Others hear why not.
+//! Root and our own user may ask, and other users where the socket is [for all](For::All). The
+//! latter are told only what concerns them. Up to [`CLIENTS_MAX`] clients are there at once, each
+//! for [`REQUEST_TIME`] in all. Other users have bounds of their own, so that none keeps root or
+//! another user away. Whoever takes a client from here should answer it by a thread of its own.
+//! Others hear why not.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use foreread_sys::{peer, unix_socket};
+use foreread_sys::peer::{Peer, peer};
+use foreread_sys::unix_socket;
 
 /// Time for a request and its answer together. Both are small: a client that needs longer hangs.
 pub const REQUEST_TIME: Duration = Duration::from_secs(5);
 /// Clients at once. Each has a thread, and the memory of an answer.
 pub const CLIENTS_MAX: usize = 8;
+/// Clients at once of one user other than root and us.
+pub const CLIENTS_OF_USER_MAX: usize = 2;
+/// Clients at once of all these users together.
+pub const CLIENTS_OF_USERS_MAX: usize = 6;
 /// Clients that are refused between two looks at the kernel.
 const REFUSALS_MAX: usize = 64;
 /// Size of one write, in bytes. A write waits for room for all of it, so small ones keep the time
@@ -30,8 +38,10 @@ const WRITE_BYTES: usize = 16 << 10;
 pub enum Refusal {
     /// It is of another user.
     Forbidden,
-    /// [`CLIENTS_MAX`] others are being answered.
+    /// [`CLIENTS_MAX`] others are being answered, or [`CLIENTS_OF_USERS_MAX`] of other users.
     Busy,
+    /// [`CLIENTS_OF_USER_MAX`] others of the same user are being answered.
+    BusyForUser,
 }
 
 impl Refusal {
@@ -40,28 +50,44 @@ impl Refusal {
         match self {
             Self::Forbidden => "only root may ask; use sudo".to_owned(),
             Self::Busy => format!("{CLIENTS_MAX} others are being answered; ask again later"),
+            Self::BusyForUser => format!(
+                "{CLIENTS_OF_USER_MAX} others of this user are being answered; ask again later"
+            ),
         }
     }
 }
+
+/// Who may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum For {
+    /// Root and our own user.
+    Us,
+    /// All users.
+    All,
+}
+
+/// The clients that are being answered, by their users.
+type Clients = Arc<Mutex<Vec<Peer>>>;
 
 /// Removed when dropped.
 pub struct Socket {
     listener: UnixListener,
     path: PathBuf,
-    /// One for us, and one for each client.
-    clients: Arc<()>,
+    whom: For,
+    clients: Clients,
 }
 
 /// A client that may ask. A read or write fails once its time is over.
 pub struct Client {
     stream: UnixStream,
     until: Instant,
-    _counted: Arc<()>,
+    peer: Peer,
+    clients: Clients,
 }
 
 impl Socket {
     /// Listens. A socket at the path that nobody listens at any more is replaced.
-    pub fn listen(path: &Path) -> Result<Self> {
+    pub fn listen(path: &Path, whom: For) -> Result<Self> {
         if let Ok(about) = fs::symlink_metadata(path) {
             if !about.file_type().is_socket() {
                 bail!(
@@ -74,12 +100,22 @@ impl Socket {
             }
             fs::remove_file(path).with_context(|| format!("cannot replace {}", path.display()))?;
         }
-        let listener = unix_socket::listen_at(path)
-            .with_context(|| format!("cannot listen at {}", path.display()))?;
+        let listener = match whom {
+            For::Us => unix_socket::listen_at(path),
+            For::All => match unix_socket::listen_for_all_at(path) {
+                // Where that isn't allowed, root alone can ask.
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    unix_socket::listen_at(path)
+                }
+                listener => listener,
+            },
+        };
+        let listener = listener.with_context(|| format!("cannot listen at {}", path.display()))?;
         Ok(Self {
             listener,
             path: path.to_owned(),
-            clients: Arc::new(()),
+            whom,
+            clients: Clients::default(),
         })
     }
 
@@ -94,21 +130,47 @@ impl Socket {
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) => return Err(error),
             };
-            let refusal = if !peer::is_root_or_us(&stream).unwrap_or(false) {
-                Refusal::Forbidden
-            } else if Arc::strong_count(&self.clients) > CLIENTS_MAX {
-                Refusal::Busy
-            } else {
-                return Ok(Some(Client {
-                    stream,
-                    until: Instant::now() + REQUEST_TIME,
-                    _counted: Arc::clone(&self.clients),
-                }));
+            let refusal = match peer(&stream) {
+                Err(_) => Refusal::Forbidden,
+                Ok(peer) => match self.admit(peer) {
+                    Err(refusal) => refusal,
+                    Ok(()) => {
+                        return Ok(Some(Client {
+                            stream,
+                            until: Instant::now() + REQUEST_TIME,
+                            peer,
+                            clients: Arc::clone(&self.clients),
+                        }));
+                    }
+                },
             };
             // A client that doesn't listen doesn't want to know.
             let _ = tell_at_once(&stream, &refuse(refusal));
         }
         Ok(None)
+    }
+
+    /// Counts a client, if it may be answered now.
+    fn admit(&self, peer: Peer) -> Result<(), Refusal> {
+        if !peer.is_trusted && self.whom == For::Us {
+            return Err(Refusal::Forbidden);
+        }
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let count =
+            |is_one: &dyn Fn(&Peer) -> bool| clients.iter().filter(|one| is_one(one)).count();
+        if clients.len() >= CLIENTS_MAX {
+            return Err(Refusal::Busy);
+        }
+        if !peer.is_trusted {
+            if count(&|one| *one == peer) >= CLIENTS_OF_USER_MAX {
+                return Err(Refusal::BusyForUser);
+            }
+            if count(&|one| !one.is_trusted) >= CLIENTS_OF_USERS_MAX {
+                return Err(Refusal::Busy);
+            }
+        }
+        clients.push(peer);
+        Ok(())
     }
 }
 
@@ -121,6 +183,11 @@ fn tell_at_once(mut stream: &UnixStream, text: &str) -> io::Result<()> {
 }
 
 impl Client {
+    /// The user that asks, if it is to be told only what concerns it.
+    pub fn only_user(&self) -> Option<u32> {
+        (!self.peer.is_trusted).then_some(self.peer.user)
+    }
+
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.until.saturating_duration_since(Instant::now());
         match left.is_zero() {
@@ -149,6 +216,14 @@ impl Write for Client {
     }
 }
 
+impl Drop for Client {
+    fn drop(&mut self) {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = clients.iter().position(|one| *one == self.peer);
+        own.map(|at| clients.swap_remove(at));
+    }
+}
+
 impl Drop for Socket {
     fn drop(&mut self) {
         // If the socket cannot be removed, the next listener replaces it.
@@ -162,7 +237,7 @@ mod tests {
 
     fn listening(directory: &Path) -> (Socket, PathBuf) {
         let path = directory.join("socket");
-        (Socket::listen(&path).unwrap(), path)
+        (Socket::listen(&path, For::Us).unwrap(), path)
     }
 
     #[test]
@@ -170,12 +245,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         drop(UnixListener::bind(&path).unwrap());
-        let live = Socket::listen(&path).unwrap();
-        assert!(Socket::listen(&path).is_err());
+        let live = Socket::listen(&path, For::Us).unwrap();
+        assert!(Socket::listen(&path, For::Us).is_err());
         drop(live);
         assert!(!path.exists());
         fs::write(&path, "mine").unwrap();
-        assert!(Socket::listen(&path).is_err());
+        assert!(Socket::listen(&path, For::Us).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"mine");
     }
 
@@ -198,6 +273,28 @@ mod tests {
         answered.pop();
         let _tenth = UnixStream::connect(&path).unwrap();
         assert!(next().is_some());
+    }
+
+    #[test]
+    fn no_user_keeps_another_one_or_root_away() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = Socket::listen(&directory.path().join("socket"), For::All).unwrap();
+        let of = |user: u32| Peer {
+            user,
+            is_trusted: user == 0,
+        };
+        for user in [1, 2, 3] {
+            assert_eq!(socket.admit(of(user)), Ok(()));
+            assert_eq!(socket.admit(of(user)), Ok(()));
+            assert_eq!(socket.admit(of(user)), Err(Refusal::BusyForUser));
+        }
+        assert_eq!(socket.admit(of(4)), Err(Refusal::Busy));
+        assert_eq!(socket.admit(of(0)), Ok(()));
+        assert_eq!(socket.admit(of(0)), Ok(()));
+        assert_eq!(socket.admit(of(0)), Err(Refusal::Busy));
+        let ours = Socket::listen(&directory.path().join("other"), For::Us).unwrap();
+        assert_eq!(ours.admit(of(1)), Err(Refusal::Forbidden));
+        assert_eq!(ours.admit(of(0)), Ok(()));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 
 use foreread_sys::rights::{Capabilities, Capability};
 
-/// What loading BPF programs and learning paths needs.
-const NEEDED: [Capability; 3] = [Capability::Bpf, Capability::Perfmon, Capability::SysAdmin];
+/// What loading BPF programs needs.
+const NEEDED: [Capability; 2] = [Capability::Bpf, Capability::Perfmon];
 
 /// Whether this user lacks what recording and watching need. Then it is no use to tell which of
 /// several recorders met that first. A root without these rights, as in a container, is told all.

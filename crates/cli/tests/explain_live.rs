@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use common::service::{Service, until};
-use common::watched::{can_watch, cold_tree, count, disk, grep, make_cold, text};
+use common::watched::{can_watch, cold_tree, count, disk, grep, grep_words, make_cold, text};
 use common::{World, assert_fails_in_one_line, binary_for_all, stderr, stdout};
 use foreread_testbed::race;
 use serde_json::{Value, json};
@@ -280,32 +280,158 @@ fn who_watches_the_machine_tells_of_walks() {
     });
 }
 
+/// Runs the program as a user who owns nothing.
+fn as_user(world: &World, user: &str, words: &[&str]) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", user, "--regid", user, "--clear-groups"]);
+    command
+        .args(words)
+        .env("FOREREAD_STATE_DIR", world.path("state"));
+    command
+}
+
+fn open_to_all(path: &Path) {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(path, mode).expect("open to all");
+}
+
 #[test]
-fn only_root_may_ask() {
+fn a_user_is_told_of_its_own_processes_and_of_no_others() {
+    race(|| {
+        let world = World::new();
+        let Some((testbed, tree)) = cold_tree(&world) else {
+            return;
+        };
+        let service = Service::start(&world, &[]);
+        let (binary, state) = (binary_for_all(&world), world.path("state"));
+        open_to_all(&state);
+        let socket = fs::metadata(state.join("watch.sock")).expect("a socket");
+        let mode = std::os::unix::fs::PermissionsExt::mode(&socket.permissions());
+        assert_eq!(mode & 0o777, 0o666);
+        // One process of a user, one of another user, and one of root.
+        let words = grep_words(&tree);
+        let mut processes = Vec::new();
+        for user in ["65534", "65533", "0"] {
+            make_cold(&testbed);
+            let mut grep = match user {
+                "0" => grep(&tree).spawn(),
+                user => as_user(&world, user, &words).spawn(),
+            }
+            .expect("grep starts");
+            processes.push((user, grep.id().to_string()));
+            grep.wait().expect("it ends");
+        }
+        for (_, process) in &processes {
+            until("root is told of all", || {
+                let document = document_of(&explain(&world, process));
+                let walks = document["walks"].as_array().expect("walks").clone();
+                !walks.is_empty() && walks.iter().all(|walk| walk["ended"].is_string())
+            });
+        }
+        let ask = |user: &str, what: &str, json: &[&str]| {
+            let words = [&[text(&binary), "explain", what][..], json].concat();
+            as_user(&world, user, &words).output().expect("it starts")
+        };
+        let others = |user: &str, own: &str| {
+            let others = processes.iter().filter(|(_, process)| process != own);
+            let others: Vec<&(&str, String)> = others.collect();
+            // One that never was there is told of in the same words.
+            for process in others.iter().map(|of| of.1.as_str()).chain(["4194305"]) {
+                let output = ask(user, process, &[]);
+                assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+                let said = stdout(&output).replace(process, "N");
+                assert_eq!(said, OTHERS, "{said}");
+                let document = document_of(&ask(user, process, &["--json"]));
+                assert_eq!(
+                    (&document["is_known"], &document["own_only"]),
+                    (&json!(false), &json!(true))
+                );
+            }
+            // Not by the tree either, in which all of them were.
+            let said = stdout(&ask(user, text(&tree), &["--json"]));
+            for (_, process) in others {
+                assert!(!said.contains(&format!("\"process\":{process},")), "{said}");
+            }
+        };
+        for (user, process) in &processes[..2] {
+            let document = document_of(&ask(user, process, &["--json"]));
+            assert_eq!(document["is_known"], true, "{document}");
+            let walks = document["walks"].as_array().expect("walks");
+            assert!(
+                walks.iter().any(|walk| count(walk, "used_files") > 0),
+                "{document}"
+            );
+            assert!(
+                document["streams_unknown"]
+                    .as_str()
+                    .is_some_and(|why| why.contains("root"))
+            );
+            others(user, process);
+        }
+        // A user of whom there is nothing.
+        others("65532", "none");
+        assert_eq!(service.end().status.code(), Some(0));
+    });
+}
+
+/// What is said of a process of another user, and of one that isn't there.
+const OTHERS: &str = "nothing is known of process N: no walk was ahead of it lately, or it belongs \
+                      to another user; what concerns other users and streams in large files is \
+                      told to root only: `sudo foreread explain N`\n";
+
+/// Opens connections, says when they are open, and waits. Perl, since every Debian has it for all
+/// users.
+const HOLDS: &str = "use IO::Socket::UNIX; $| = 1;
+my @held = map { IO::Socket::UNIX->new(Peer => $ARGV[0]) or die $! } 1 .. $ARGV[1];
+print \"held\\n\"; <STDIN>;";
+
+#[test]
+fn a_user_that_holds_the_socket_keeps_no_other_away() {
     let world = World::new();
     if !can_watch(&world) {
         return;
     }
     let _service = Service::start(&world, &[]);
     let (binary, state) = (binary_for_all(&world), world.path("state"));
-    let ask = |what: &str| {
-        fs::set_permissions(&state, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-            .expect("open to all");
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
-        let command = command.arg(&binary).args(["explain", "1"]);
-        let output = command.env("FOREREAD_STATE_DIR", &state).output();
-        let output = output.expect("setpriv starts");
-        assert_fails_in_one_line(&output, what);
-        assert!(
-            stderr(&output).contains("only root may"),
-            "{}",
-            stderr(&output)
-        );
-    };
-    ask("the socket is root's");
+    open_to_all(&state);
     let socket = state.join("watch.sock");
-    fs::set_permissions(&socket, std::os::unix::fs::PermissionsExt::from_mode(0o777))
-        .expect("open to all");
-    ask("the socket is everybody's");
+    // Each answer is of a few lines, which the socket holds: who doesn't read is answered all the
+    // same, and gone. So this one asks again and again.
+    let words = ["perl", "-e", HOLDS, text(&socket), "40"];
+    let mut holder = as_user(&world, "65534", &words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("perl starts");
+    let mut held = [0; 5];
+    let mut said = holder.stdout.take().expect("a pipe");
+    std::io::Read::read_exact(&mut said, &mut held).expect("it holds them");
+    for user in ["65533", "0"] {
+        let words = [text(&binary), "explain", "4194305"];
+        let output = match user {
+            "0" => world.output(&["explain", "4194305"]),
+            user => as_user(&world, user, &words).output().expect("it starts"),
+        };
+        assert_eq!(output.status.code(), Some(1), "{user}: {}", stderr(&output));
+    }
+    drop(holder.stdin.take());
+    holder.wait().expect("it ends");
+}
+
+#[test]
+fn who_may_not_reach_the_socket_is_told_what_to_do() {
+    let world = World::new();
+    if !can_watch(&world) {
+        return;
+    }
+    let _service = Service::start(&world, &[]);
+    let (binary, state) = (binary_for_all(&world), world.path("state"));
+    fs::set_permissions(&state, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+        .expect("closed");
+    let words = [text(&binary), "explain", "1"];
+    let output = as_user(&world, "65534", &words)
+        .output()
+        .expect("it starts");
+    assert_fails_in_one_line(&output, "the socket is root's");
+    assert!(stderr(&output).contains("use sudo, or --log LOG"));
 }

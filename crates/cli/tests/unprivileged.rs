@@ -233,3 +233,61 @@ fn check_kernel_goes_by_residency_where_bpf_is_refused_and_says_so() {
         stderr(&output)
     );
 }
+
+/// The recipe of docs/install.md: two file capabilities in place of root.
+#[test]
+fn with_two_file_capabilities_an_ordinary_user_records() {
+    if !is_root() || !common::can_record() {
+        return;
+    }
+    let world = World::new();
+    let binary = binary_for_all(&world);
+    let set = Command::new("setcap")
+        .arg("cap_bpf,cap_perfmon+ep")
+        .arg(&binary)
+        .output();
+    match set {
+        Ok(set) if set.status.success() => {}
+        lacking => return println!("skipped: no file capabilities here: {lacking:?}"),
+    }
+    let home = world.path("home");
+    fs::create_dir(&home).expect("a directory");
+    std::os::unix::fs::chown(&home, Some(65534), Some(65534)).expect("it is theirs");
+    let read = file(&world, "read", 0o644);
+    let run = |words: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"])
+            .arg(&binary)
+            .args(words);
+        command
+            .current_dir(world.path(""))
+            .env("HOME", &home)
+            .env_remove("FOREREAD_STATE_DIR")
+            .env_remove("XDG_STATE_HOME");
+        command.output().expect("setpriv starts")
+    };
+    let script = format!(
+        "cat {} > /dev/null; grep CapEff /proc/self/status",
+        read.display()
+    );
+    let command = ["sh", "-c", &script];
+    let output = run(&[&["run", "--"][..], &command].concat());
+    let (said, told) = (stdout(&output), stderr(&output));
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("recorded "), "{told}");
+    // The command has none of them.
+    assert_eq!(said, "CapEff:\t0000000000000000\n");
+    let output = run(&[&["show", "--json", "--"][..], &command].concat());
+    assert!(
+        stdout(&output).contains(read.to_str().expect("text")),
+        "{}",
+        stderr(&output)
+    );
+    let output = run(&["doctor", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("one document");
+    assert_eq!(document["recorder"], "bpf", "{document}");
+    let checks = document["checks"].as_array().expect("checks");
+    let rights = checks.iter().find(|check| check["name"] == "privileges");
+    assert_eq!(rights.expect("it is checked")["status"], "ok", "{document}");
+}

@@ -19,8 +19,12 @@ const LOOKED_LATE: u32 = 6;
 /// `struct watch_seen`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    Missed(Missed),
+    Missed {
+        missed: Missed,
+        at_ns: u64,
+    },
     Hit {
+        at_ns: u64,
         process: u32,
         thread: u32,
         device: Device,
@@ -88,7 +92,7 @@ impl Seen {
     /// The process that does it; `None` of events that are not its doing.
     pub fn process(&self) -> Option<u32> {
         match self {
-            Self::Missed(missed) => Some(missed.process),
+            Self::Missed { missed, .. } => Some(missed.process),
             Self::Look(look) => Some(look.process),
             _ => None,
         }
@@ -108,6 +112,7 @@ impl Seen {
 
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let inode = field!(bytes, watch_seen, inode)?;
+        let at_ns = field!(bytes, watch_seen, time_ns)?;
         let number = field!(bytes, watch_seen, device)?;
         let device = Device::from_kernel(number);
         let process = field!(bytes, watch_seen, process)?;
@@ -120,7 +125,7 @@ impl Seen {
         match field!(bytes, watch_seen, kind)? {
             MISS => {
                 let (name, directory) = first_and_rest(names)?;
-                Some(Self::Missed(Missed {
+                let missed = Missed {
                     process,
                     thread,
                     parent,
@@ -129,7 +134,8 @@ impl Seen {
                     inode,
                     directory,
                     name: name.to_vec(),
-                }))
+                };
+                Some(Self::Missed { missed, at_ns })
             }
             LOOK => {
                 let (path, start) = first_and_rest(names)?;
@@ -154,6 +160,7 @@ impl Seen {
                 is_late: kind == LOOKED_LATE,
             }),
             HIT => Some(Self::Hit {
+                at_ns,
                 process,
                 thread,
                 device,
@@ -207,6 +214,7 @@ mod tests {
 
     fn record(kind: u32, names: &[u8]) -> Vec<u8> {
         let mut bytes = 42u64.to_ne_bytes().to_vec();
+        bytes.extend(9u64.to_ne_bytes());
         for word in [8 << 20 | 3, 100, kind, names.len() as u32, 101, 0, 100, 7] {
             bytes.extend(word.to_ne_bytes());
         }
@@ -217,7 +225,7 @@ mod tests {
     #[test]
     fn a_miss_is_read() {
         let seen = Seen::from_bytes(&record(MISS, b"file\0sub\0to\0"));
-        let Some(Seen::Missed(missed)) = seen else {
+        let Some(Seen::Missed { missed, at_ns: 9 }) = seen else {
             panic!("{seen:?}");
         };
         assert_eq!((missed.process, missed.inode, missed.user), (100, 42, 7));
@@ -226,10 +234,10 @@ mod tests {
             (&missed.directory[..], &missed.name[..]),
             (&b"/to/sub"[..], &b"file"[..])
         );
-        let Some(Seen::Missed(at_top)) = Seen::from_bytes(&record(MISS, b"file\0")) else {
+        let Some(Seen::Missed { missed, .. }) = Seen::from_bytes(&record(MISS, b"file\0")) else {
             panic!();
         };
-        assert_eq!(at_top.directory, b"");
+        assert_eq!(missed.directory, b"");
     }
 
     #[test]
@@ -285,14 +293,14 @@ mod tests {
     fn who_shares_a_walk_is_told() {
         let mut bytes = record(HIT, b"");
         assert_eq!(Seen::shares(&bytes), None);
-        bytes[32..36].copy_from_slice(&102u32.to_ne_bytes());
+        bytes[40..44].copy_from_slice(&102u32.to_ne_bytes());
         let expected = Seen::Shares {
             process: 100,
             member: 102,
             user: 7,
         };
         assert_eq!(Seen::shares(&bytes), Some(expected));
-        assert_eq!(Seen::shares(&bytes[..35]), None);
+        assert_eq!(Seen::shares(&bytes[..43]), None);
     }
 
     proptest! {
@@ -311,7 +319,7 @@ mod tests {
             prop_assert!(Follower::from_bytes(&bytes).is_some() || bytes.len() < 8);
             let _ = Seen::shares(&bytes);
             match Seen::from_bytes(&bytes) {
-                Some(Seen::Missed(missed)) => {
+                Some(Seen::Missed { missed, .. }) => {
                     prop_assert!(missed.directory.len() + missed.name.len() < bytes.len());
                 }
                 Some(Seen::Look(look)) => {

@@ -10,17 +10,18 @@ use std::time::{Duration, Instant};
 use foreread_linux_prefetcher::{Executor, Neighbours, Options, Report};
 use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::PAGE_BYTES;
-use foreread_watch::ahead::{Access, Action, Ahead, Event, Fetch, Fetched, Listed, Machine};
+use foreread_watch::ahead::{Action, Ahead, Event, Fetch, Fetched, Listed, Machine};
 use foreread_watch::log::note::What;
 use foreread_watch::memory_budget::{Charge, Exceeded, MemoryBudget};
 use foreread_watch::order::Entry;
 use foreread_watch::paths::joined;
 use foreread_watch::place::Place;
+use foreread_watch::saved::Pace;
 use foreread_watch::skipped::Skipped;
 use foreread_watch::traversal::of_directories;
 
 use super::listing::Lists;
-use super::mailbox::{Mailbox, Until};
+use super::mailbox::{Mailbox, Told, Until};
 use super::permitted::{Checked, Permitted};
 
 /// Maximum number of entries in one list.
@@ -31,7 +32,7 @@ const PLAN_COPIES: u64 = 2;
 /// The means and the limits of a driver.
 pub(super) struct Driver<'a> {
     /// Accesses of the program, and orders to pause or to stop.
-    pub mailbox: &'a Arc<Mailbox<Access>>,
+    pub mailbox: &'a Arc<Mailbox<Told>>,
     pub executor: &'a Executor,
     /// Lists directories.
     pub lists: &'a Lists,
@@ -47,6 +48,10 @@ pub(super) struct Driver<'a> {
     /// Time without a use after which the program is idle.
     pub idle: Duration,
     pub is_dry_run: bool,
+    /// The pace of the program.
+    pub pace: RefCell<Pace>,
+    /// Whether several processes are the program.
+    pub is_shared: &'a dyn Fn() -> bool,
 }
 
 impl Driver<'_> {
@@ -79,7 +84,7 @@ impl Driver<'_> {
                 continue;
             }
             let is_used = match action {
-                Action::End => return,
+                Action::End => return self.note_saved(planner, machine),
                 Action::Wait => self.wait(planner, machine, last_use),
                 Action::List { top, directories } => match self.list(&top, &directories) {
                     Ok((listed, withheld, charge)) => {
@@ -128,7 +133,7 @@ impl Driver<'_> {
     fn wait(&self, planner: &mut dyn Ahead, machine: &mut dyn Machine, last_use: Instant) -> bool {
         let limit = self.idle.saturating_sub(last_use.elapsed());
         match self.mailbox.next(limit) {
-            Some(access) => planner.take(Event::Access(access), machine),
+            Some(told) => self.take_access(told, planner, machine),
             None if last_use.elapsed() >= self.idle => planner.take(Event::Idle, machine),
             None => false,
         }
@@ -137,10 +142,33 @@ impl Driver<'_> {
     /// Passes on the accesses since the last call. Returns whether one of them is a use.
     fn take_accesses(&self, planner: &mut dyn Ahead, machine: &mut dyn Machine) -> bool {
         let mut is_used = false;
-        while let Some(access) = self.mailbox.try_next() {
-            is_used |= planner.take(Event::Access(access), machine);
+        while let Some(told) = self.mailbox.try_next() {
+            is_used |= self.take_access(told, planner, machine);
         }
         is_used
+    }
+
+    fn take_access(&self, told: Told, planner: &mut dyn Ahead, machine: &mut dyn Machine) -> bool {
+        let files = |planner: &dyn Ahead| {
+            let tally = planner.tally();
+            tally.used_files + tally.missed_files
+        };
+        let before = files(planner);
+        let is_used = planner.take(Event::Access(told.access), machine);
+        // Other accesses reach no file of the plan, or one for another time.
+        if files(planner) > before && told.at_ns > 0 {
+            self.pace.borrow_mut().reached(told.at_ns);
+        }
+        is_used
+    }
+
+    /// Says how much time the program has been saved so far, if that is known.
+    fn note_saved(&self, planner: &dyn Ahead, machine: &mut dyn Machine) {
+        let tally = planner.tally();
+        let saved = self.pace.borrow().saved(&tally, (self.is_shared)());
+        if let Some(saved) = saved {
+            machine.note(What::Saved(saved));
+        }
     }
 
     fn fetch(&self, fetch: Fetch, planner: &mut dyn Ahead, machine: &mut dyn Machine) -> bool {
@@ -191,7 +219,11 @@ impl Driver<'_> {
             is_cut,
             took_ns: nanoseconds(began),
         };
-        is_used | planner.take(Event::Fetched(fetched), machine)
+        let pages = (fetched.pages, fetched.cached_pages);
+        self.pace.borrow_mut().fetched(pages.0, pages.1);
+        is_used |= planner.take(Event::Fetched(fetched), machine);
+        self.note_saved(planner, machine);
+        is_used
     }
 
     fn carry_out(&self, plan: ReadPlan, options: &Options, until: Until) -> Report {

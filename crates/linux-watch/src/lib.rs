@@ -38,6 +38,7 @@ pub use together::{Profiles, ProfilesSummary};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -52,11 +53,12 @@ use foreread_sys::memory::{give_back, memory, share_one_heap};
 use foreread_sys::mounts::mounts_of_self;
 use foreread_sys::rights::Capability;
 use foreread_watch::ahead::Access;
-use foreread_watch::detect::Suspicion;
+use foreread_watch::detect::{Missed, Suspicion};
 use foreread_watch::excluded::Excluded;
 use foreread_watch::log::detect_call::{DetectCall, NoteDetect, NotedDetectors};
-use foreread_watch::log::note::{Note, PlannerCall, What};
+use foreread_watch::log::note::{Note, OfProfile, PlannerCall, What};
 use foreread_watch::memory_budget::MemoryBudget;
+use foreread_watch::saved::{Baselines, Pace, Saved, SavedSum, Who};
 use foreread_watch::skipped::Skipped;
 use foreread_watch::tally::Tally;
 use foreread_watch::walk::Why;
@@ -65,7 +67,7 @@ use abi::{Seen, Sight};
 use beat::Beat;
 use cgroups::Cgroups;
 use left_alone::is_left_alone;
-use mailbox::Mailbox;
+use mailbox::{Mailbox, Told};
 use reader::Reader;
 use seeing::Seeing;
 use sharing::Sharing;
@@ -121,6 +123,8 @@ pub struct Summary {
     pub withheld: u64,
     /// Files and pages of all walks that have ended.
     pub tally: Tally,
+    /// Time saved by walks and replays, also by those that go on.
+    pub saved: SavedSum,
     /// Streams in large files; `None` if the kernel refuses to follow them.
     pub streams: Option<StreamsSummary>,
     /// Programs that followed a profile; `None` if profiles aren't used.
@@ -144,16 +148,22 @@ struct Walking {
     /// The user of its processes.
     user: u32,
     /// Whether others of the same parent share it.
-    is_shared: bool,
+    is_shared: Arc<AtomicBool>,
     /// The time since which no process shares it.
     alone: Option<Instant>,
     /// The mailbox of its thread, which fetches nothing while it is paused.
-    mailbox: Arc<Mailbox<Access>>,
+    mailbox: Arc<Mailbox<Told>>,
     /// Shows whether its thread goes on.
     beat: Beat,
     /// The file system that it walks through.
     device: Device,
     thread: JoinHandle<()>,
+}
+
+impl Walking {
+    fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
+    }
 }
 
 /// Answers what a helper process is asked about directories and large files.
@@ -186,6 +196,10 @@ pub struct Watching {
     /// The memory of all planners, their lists and their mailboxes.
     memory: MemoryBudget,
     cgroups: Cgroups,
+    /// What files cost programs without help.
+    baselines: Baselines,
+    /// The latest estimates of walks and replays that go on.
+    saved_now: HashMap<WalkId, Saved>,
     notes: (Sender<Note>, Receiver<Note>),
     summary: Summary,
     lost_reads: u64,
@@ -200,6 +214,7 @@ fn noting(notes: &Sender<Note>) -> NoteDetect {
         let note = Note {
             process: call.process,
             began_by_reads: true,
+            owner: None,
             what: What::Called(PlannerCall::Detector(Box::new(call))),
         };
         // The receiver of notes lives as long as there are calls.
@@ -271,6 +286,8 @@ impl Watching {
             executor: Executor::default(),
             memory: MemoryBudget::default(),
             cgroups,
+            baselines: Baselines::default(),
+            saved_now: HashMap::new(),
             notes,
             summary: Summary::default(),
             lost_reads: 0,
@@ -311,7 +328,10 @@ impl Watching {
     /// Counters since the start.
     #[must_use]
     pub fn summary(&self) -> Summary {
+        let now = self.saved_now.values();
+        let now = now.map(|saved| SavedSum::of(Some(saved), 0));
         Summary {
+            saved: now.fold(self.summary.saved, SavedSum::and),
             profiles: self.together.summary(),
             lost: self.seeing.lost() + self.lost_reads + self.together.lost_reads(),
             ..self.summary
@@ -404,10 +424,11 @@ impl Watching {
                 continue;
             }
             match seen {
-                Seen::Missed(mut missed) => {
+                Seen::Missed { mut missed, at_ns } => {
                     self.summary.misses += 1;
-                    if let Some(process) = self.replayed(&missed)? {
-                        self.together.tell(process, &Access::Missed(missed));
+                    self.keep_baseline(&missed, at_ns);
+                    if let Some(process) = self.replayed(&missed, at_ns)? {
+                        self.together.tell(process, &Access::Missed(missed), at_ns);
                         continue;
                     }
                     let of = (missed.process, missed.parent, missed.user);
@@ -415,12 +436,13 @@ impl Watching {
                     let user = missed.user;
                     // A process that looks files up may begin to read them.
                     if self.is_followed(missed.process) {
-                        self.tell(missed.process, &Access::Missed(missed));
+                        self.tell(missed.process, &Access::Missed(missed), at_ns);
                     } else if let Some(suspicion) = self.detectors.missed(missed) {
-                        self.begin(suspicion, user)?;
+                        self.begin(suspicion, user, at_ns)?;
                     }
                 }
                 Seen::Hit {
+                    at_ns,
                     process,
                     thread,
                     device,
@@ -431,8 +453,8 @@ impl Watching {
                         device,
                         inode,
                     };
-                    self.tell(process, &hit);
-                    self.together.tell(process, &hit);
+                    self.tell(process, &hit, at_ns);
+                    self.together.tell(process, &hit, at_ns);
                 }
                 Seen::Look(mut look) => {
                     self.summary.looks += 1;
@@ -441,9 +463,9 @@ impl Watching {
                     let user = look.user;
                     let looks = |(id, _): (&WalkId, _)| !id.began_by_reads;
                     if self.of(look.process).any(looks) {
-                        self.tell(look.process, &Access::Waits(look));
+                        self.tell(look.process, &Access::Waits(look), 0);
                     } else if let Some(suspicion) = self.detectors.waited(look) {
-                        self.begin(suspicion, user)?;
+                        self.begin(suspicion, user, 0)?;
                     }
                 }
                 Seen::Looked {
@@ -458,6 +480,7 @@ impl Watching {
                         inode,
                         is_late,
                     },
+                    0,
                 ),
                 Seen::Shares {
                     process,
@@ -466,11 +489,12 @@ impl Watching {
                 } => {
                     self.end_mixed(process, user);
                     let walks = self.walks.iter();
-                    let of = walks.filter(|(id, of)| id.process == process && of.is_shared);
-                    of.for_each(|(id, _)| self.sharing.shares(*id, member));
+                    let of = walks.filter(|(id, of)| id.process == process && of.is_shared());
+                    of.for_each(|(id, _)| self.sharing.shares(*id, member, user));
                 }
                 Seen::Exited(process) => {
                     self.detectors.ended(process);
+                    self.baselines.ended(process);
                     self.together.ended(process);
                     self.sharing.ended(process);
                     self.ended(process);
@@ -483,9 +507,9 @@ impl Watching {
     /// A process of a walk has ended.
     fn ended(&mut self, process: u32) {
         for (id, walking) in &mut self.walks {
-            if walking.is_shared && walking.parent == process {
+            if walking.is_shared() && walking.parent == process {
                 walking.mailbox.stop();
-            } else if !walking.is_shared && id.process == process {
+            } else if !walking.is_shared() && id.process == process {
                 // The next process of its parent may continue the walk.
                 walking.alone = Some(Instant::now());
                 walking.mailbox.pause(true);
@@ -518,6 +542,8 @@ impl Watching {
             let _ = self.notes.0.send(Note {
                 process,
                 began_by_reads,
+                // It was of this user, and no more.
+                owner: None,
                 what,
             });
         }
@@ -543,11 +569,11 @@ impl Watching {
             return process;
         };
         if let Some(walking) = self.walks.get_mut(&id) {
-            walking.is_shared = true;
+            walking.is_shared.store(true, Ordering::Relaxed);
             walking.alone = None;
             walking.mailbox.pause(false);
         }
-        self.sharing.shares(id, process);
+        self.sharing.shares(id, process, user);
         self.seeing.share(id.process, process, true);
         self.seeing.share(id.process, parent, true);
         id.process
@@ -558,15 +584,39 @@ impl Watching {
     }
 
     /// Passes a read of a process to its walks.
-    fn tell(&mut self, process: u32, read: &Access) {
+    fn tell(&mut self, process: u32, read: &Access, at_ns: u64) {
         let mut lost = 0;
         for (_, walking) in self.of(process) {
-            lost += u64::from(walking.mailbox.put(read.clone()));
+            let access = read.clone();
+            lost += u64::from(walking.mailbox.put(Told { access, at_ns }));
         }
         self.lost_reads += lost;
     }
 
-    fn begin(&mut self, suspicion: Suspicion, user: u32) -> Result<(), WatchError> {
+    /// Keeps the time of a miss of which nothing is known to be fetched.
+    fn keep_baseline(&mut self, missed: &Missed, at_ns: u64) {
+        let mut walks = self.walks.values();
+        let is_calm = !walks.any(|of| of.device == missed.device) && self.together.is_idle();
+        let who = Who {
+            process: missed.process,
+            parent: missed.parent,
+            user: missed.user,
+        };
+        self.baselines.missed(who, missed.device, at_ns, is_calm);
+    }
+
+    /// The pace of a program from a miss on. Of one that only looks files up it isn't known.
+    fn pace(&self, who: Who, device: Device, reads: bool, at_ns: u64) -> Pace {
+        let baselines = reads.then_some(&self.baselines);
+        Pace::since(
+            at_ns,
+            baselines.and_then(|all| all.of(who, device)),
+            baselines.and_then(|all| all.of_siblings(who, device)),
+        )
+    }
+
+    /// `at_ns`: the time of the last miss of a suspicion by reads.
+    fn begin(&mut self, suspicion: Suspicion, user: u32, at_ns: u64) -> Result<(), WatchError> {
         let of_user = self.walks.values().filter(|of| of.user == user).count();
         if self.walks.len() >= WALKS_MAX || user != 0 && of_user >= WALKS_OF_USER_MAX {
             return Ok(());
@@ -587,6 +637,13 @@ impl Watching {
         let mailbox = Arc::new(Mailbox::charging(self.memory.charge_of(user)));
         let (parent, device) = (suspicion.parent, suspicion.device);
         let beat = Beat::default();
+        let is_shared = Arc::new(AtomicBool::new(false));
+        let who = Who {
+            process: suspicion.process,
+            parent,
+            user,
+        };
+        let pace = self.pace(who, device, suspicion.reads, at_ns);
         self.followed += 1;
         let start = Start {
             // While it waits for what it missed.
@@ -603,6 +660,8 @@ impl Watching {
             numbers_are_ours: self.seeing.numbers_are_ours,
             tops: self.tops.clone(),
             mailbox: Arc::clone(&mailbox),
+            pace,
+            is_shared: Arc::clone(&is_shared),
             executor: self.executor.clone(),
             beat: beat.clone(),
             notes: self.notes.0.clone(),
@@ -618,7 +677,7 @@ impl Watching {
                     sight,
                     parent,
                     user,
-                    is_shared: false,
+                    is_shared,
                     alone: None,
                     mailbox,
                     beat,
@@ -662,6 +721,9 @@ impl Watching {
             What::Begun { .. } => {
                 self.summary.walks += 1;
                 self.sharing.begun(id);
+                if let Some(device) = self.walks.get(&id).map(|of| of.device) {
+                    self.baselines.walks(id.process, user, device);
+                }
             }
             What::TooEarly { .. } => {
                 self.detectors.was_too_early(note.process);
@@ -690,13 +752,18 @@ impl Watching {
                 }
                 self.look_at(note.process)?;
             }
+            What::Saved(saved) => drop(self.saved_now.insert(id, *saved)),
             What::OfProfile(what) => {
+                if let OfProfile::Ended { tally, .. } = &**what {
+                    self.sum_up(id, tally.used_files);
+                }
                 if let Some(members) = self.together.take(note.process, what) {
                     self.look_at_replay(&members)?;
                 }
             }
             What::Ended { why, tally } => {
                 self.summary.tally = self.summary.tally.and(*tally);
+                self.sum_up(id, tally.used_files);
                 if tally.used_files > 0 {
                     self.detectors.was_right(note.process, user);
                 }
@@ -709,6 +776,13 @@ impl Watching {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Adds the last estimate of a walk or replay to the sum.
+    fn sum_up(&mut self, id: WalkId, used_files: u64) {
+        let saved = self.saved_now.remove(&id);
+        let saved = SavedSum::of(saved.as_ref(), used_files);
+        self.summary.saved = self.summary.saved.and(saved);
     }
 
     fn leave(&mut self, id: WalkId) -> Result<(), WatchError> {

@@ -64,11 +64,25 @@ impl<R> Default for Mailbox<R> {
     }
 }
 
-impl Mailbox<Access> {
+/// An access of a program, and when it was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    pub access: Access,
+    /// `CLOCK_MONOTONIC`; 0 if the access reaches no file.
+    pub at_ns: u64,
+}
+
+impl Told {
+    fn held_bytes(&self) -> u64 {
+        self.access.held_bytes() + (size_of::<Self>() - size_of::<Access>()) as u64
+    }
+}
+
+impl Mailbox<Told> {
     /// A mailbox whose reads are charged.
     pub fn charging(charge: Charge) -> Self {
         let mailbox = Self {
-            bytes_of: Some(Access::held_bytes),
+            bytes_of: Some(Told::held_bytes),
             ..Self::default()
         };
         mailbox.lock().charge = Some(charge);
@@ -252,11 +266,12 @@ mod tests {
     fn reads_are_charged_while_they_wait() {
         let budget = MemoryBudget::new(2000, 2000);
         let mailbox = Mailbox::charging(budget.charge_of(7));
-        let read = Access::Hit {
+        let access = Access::Hit {
             thread: 1,
             device: Device::default(),
             inode: 1,
         };
+        let read = Told { access, at_ns: 1 };
         let taken = (0..2000).take_while(|_| !mailbox.put(read.clone())).count() as u64;
         assert_eq!(budget.held_bytes_of(7), taken * read.held_bytes());
         assert!(taken > 1 && (taken + 1) * read.held_bytes() > 2000);

@@ -102,6 +102,11 @@ impl Permitted {
         }
     }
 
+    /// The user to whom the reader wholly belonged when its rights were found last.
+    pub fn owner(&self) -> Option<u32> {
+        self.reader.owner()
+    }
+
     /// Whether a directory that was asked about may not be listed.
     pub fn has_refused(&self) -> bool {
         self.has_refused

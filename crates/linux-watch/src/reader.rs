@@ -48,6 +48,8 @@ pub(super) struct Reader {
     process: u32,
     start_ticks: Option<u64>,
     rights: Rights,
+    /// The user to whom it wholly belongs.
+    owner: Option<u32>,
     cgroups: Cgroups,
 }
 
@@ -60,6 +62,7 @@ impl Reader {
             process,
             start_ticks: None,
             rights: Rights::None(Skipped::UnknownReader),
+            owner: None,
             cgroups: cgroups.clone(),
         })
     }
@@ -81,10 +84,12 @@ impl Reader {
 
     fn find(process: u32, numbers_are_ours: bool, cgroups: &Cgroups) -> Option<Self> {
         let start_ticks = start_ticks(process).filter(|_| numbers_are_ours)?;
+        let (rights, owner) = rights_of(process, cgroups)?;
         Some(Self {
             process,
             start_ticks: Some(start_ticks),
-            rights: rights_of(process, cgroups)?,
+            rights,
+            owner,
             cgroups: cgroups.clone(),
         })
     }
@@ -102,26 +107,40 @@ impl Reader {
     pub fn rights(&mut self) -> Rights {
         if self.start_ticks.is_some()
             && start_ticks(self.process) == self.start_ticks
-            && let Some(rights) = rights_of(self.process, &self.cgroups)
+            && let Some((rights, owner)) = rights_of(self.process, &self.cgroups)
             && start_ticks(self.process) == self.start_ticks
         {
             self.rights = rights;
+            self.owner = owner;
         }
         self.rights.clone()
     }
+
+    /// The user to whom it wholly belonged when its rights were found last.
+    pub fn owner(&self) -> Option<u32> {
+        self.owner
+    }
 }
 
-/// `None` if the process has ended meanwhile.
-fn rights_of(process: u32, cgroups: &Cgroups) -> Option<Rights> {
-    if cgroups.is_throttled(process)? {
-        return Some(Rights::None(Skipped::Throttled));
-    }
+/// Its rights, and the user to whom it wholly belongs. `None` if the process has ended meanwhile.
+fn rights_of(process: u32, cgroups: &Cgroups) -> Option<(Rights, Option<u32>)> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let rights = match cgroups.is_throttled(process)? {
+        true => Rights::None(Skipped::Throttled),
+        false => rights_by(process, &status)?,
+    };
+    // A thread may belong to another user.
+    let is_mixed = matches!(rights, Rights::None(Skipped::MixedThreads));
+    let owner = Credentials::owner(&status).filter(|_| !is_mixed);
+    Some((rights, owner))
+}
+
+fn rights_by(process: u32, status: &str) -> Option<Rights> {
     let text = |name: &str| fs::read_to_string(format!("/proc/{process}/{name}"));
-    let status = text("status").ok()?;
     let maps = (text("uid_map").ok()?, text("gid_map").ok()?);
-    let credentials = Credentials::parse(&status, &maps.0, &maps.1)?;
+    let credentials = Credentials::parse(status, &maps.0, &maps.1)?;
     let mounts = mounts_of(process)?;
-    if have_other_credentials(process, &status) {
+    if have_other_credentials(process, status) {
         return Some(Rights::None(Skipped::MixedThreads));
     }
     if credentials.is_root() && matches!(mounts, Seen::AsWe) {

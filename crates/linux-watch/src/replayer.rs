@@ -12,7 +12,7 @@ use foreread_linux_prefetcher::{Executor, Neighbours, warm};
 use foreread_profile::benefit::judge;
 use foreread_profile::{NodeId, Profile};
 use foreread_sys::mounts::{Mounts, mounts_of_self};
-use foreread_watch::ahead::{Access, Machine};
+use foreread_watch::ahead::{Ahead, Machine};
 use foreread_watch::detect::Missed;
 use foreread_watch::excluded::Excluded;
 use foreread_watch::known::first_need_ns;
@@ -22,13 +22,14 @@ use foreread_watch::memory_budget::MemoryBudget;
 use foreread_watch::paths::joined;
 use foreread_watch::profile_replay::ProfileReplay;
 use foreread_watch::rest::Why;
+use foreread_watch::saved::Pace;
 use foreread_watch::together::Found;
 
 use super::driver::Driver;
 use super::error::{LoadError, NotReplayed};
 use super::left_alone::is_program;
 use super::listing::Lists;
-use super::mailbox::Mailbox;
+use super::mailbox::{Mailbox, Told};
 use super::permitted::Permitted;
 use super::program_of::{is_run, program_of};
 use super::reader::Reader;
@@ -56,7 +57,9 @@ pub(super) struct Start {
     pub excluded: Excluded,
     pub numbers_are_ours: bool,
     pub sees_parents: bool,
-    pub mailbox: Arc<Mailbox<Access>>,
+    pub mailbox: Arc<Mailbox<Told>>,
+    /// The pace of the program, from its last miss on.
+    pub pace: Pace,
     pub executor: Executor,
     pub notes: Sender<Note>,
     /// The number by which the log tells it from other replays.
@@ -66,14 +69,15 @@ pub(super) struct Start {
 }
 
 impl Start {
-    fn note(&self, what: OfProfile) {
-        self.send(What::OfProfile(Box::new(what)));
+    fn note(&self, what: OfProfile, owner: Option<u32>) {
+        self.send(What::OfProfile(Box::new(what)), owner);
     }
 
-    fn send(&self, what: What) {
+    fn send(&self, what: What, owner: Option<u32>) {
         let note = Note {
             process: self.found.process,
             began_by_reads: true,
+            owner,
             what,
         };
         // Without a receiver of notes this thread ends soon.
@@ -149,15 +153,17 @@ pub(super) fn run(start: &Start) {
         Ok(confirmed) => confirmed,
         Err(why) => {
             let why = why.to_string();
-            return start.note(OfProfile::Refused { profile_file, why });
+            let owner = permitted.borrow().owner();
+            return start.note(OfProfile::Refused { profile_file, why }, owner);
         }
     };
-    start.note(OfProfile::Matched {
+    let matched = OfProfile::Matched {
         profile_file: profile_file.clone(),
         files: files.iter().map(|id| profile.path(*id)).collect(),
         odds_bits: start.found.odds_bits,
         processes,
-    });
+    };
+    start.note(matched, permitted.borrow().owner());
     // The program has missed the last file itself.
     let last_ns = files.last().and_then(|id| first_need_ns(&profile, *id));
     let from_ns = last_ns.map_or(0, |need_ns| need_ns.saturating_add(1));
@@ -172,7 +178,7 @@ pub(super) fn run(start: &Start) {
         })
     };
     let note = start.is_logged.then(|| -> NoteRest<'_> {
-        Box::new(|call| start.send(What::Called(PlannerCall::Rest(Box::new(call)))))
+        Box::new(|call| start.send(What::Called(PlannerCall::Rest(Box::new(call))), None))
     });
     let (budget_bytes, number) = (start.budget_bytes, start.number);
     let mut replay = ProfileReplay::begin(&profile, from_ns, device, budget_bytes, number, note);
@@ -187,20 +193,30 @@ pub(super) fn run(start: &Start) {
         neighbours: Neighbours::new(false),
         idle: IDLE,
         is_dry_run: start.is_dry_run,
+        pace: RefCell::new(start.pace.clone()),
+        is_shared: &|| false,
     };
-    driver.drive(&mut replay, &mut NotesOnly(start));
-    start.note(OfProfile::Ended {
+    let mut notes = NotesOnly {
+        start,
+        permitted: &permitted,
+    };
+    driver.drive(&mut replay, &mut notes);
+    let ended = OfProfile::Ended {
         profile_file,
         why: replay.why().unwrap_or(Why::Stopped),
         tally: replay.tally(),
-    });
+    };
+    start.note(ended, permitted.borrow().owner());
 }
 
 /// A replay asks nothing of the machine: its profile names all files.
-struct NotesOnly<'a>(&'a Start);
+struct NotesOnly<'a> {
+    start: &'a Start,
+    permitted: &'a RefCell<Permitted>,
+}
 
 impl Machine for NotesOnly<'_> {
     fn note(&mut self, what: What) {
-        self.0.send(what);
+        self.start.send(what, self.permitted.borrow().owner());
     }
 }

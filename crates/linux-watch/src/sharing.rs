@@ -12,14 +12,15 @@ use super::WalkId;
 pub(super) struct Sharing {
     begun: HashSet<WalkId>,
     members: HashMap<u32, HashSet<WalkId>>,
-    untold: Vec<(WalkId, u32)>,
+    /// With the user of the process.
+    untold: Vec<(WalkId, u32, u32)>,
 }
 
 impl Sharing {
-    /// A process shares a walk.
-    pub fn shares(&mut self, walk: WalkId, member: u32) {
+    /// A process of this user shares a walk.
+    pub fn shares(&mut self, walk: WalkId, member: u32, user: u32) {
         if member != walk.process && self.members.entry(member).or_default().insert(walk) {
-            self.untold.push((walk, member));
+            self.untold.push((walk, member, user));
         }
     }
 
@@ -31,7 +32,7 @@ impl Sharing {
     /// A walk is over.
     pub fn over(&mut self, walk: WalkId) {
         self.begun.remove(&walk);
-        self.untold.retain(|(of, _)| *of != walk);
+        self.untold.retain(|(of, ..)| *of != walk);
         self.members.retain(|_, walks| {
             walks.remove(&walk);
             !walks.is_empty()
@@ -46,10 +47,13 @@ impl Sharing {
     /// The shares that are not logged yet and whose walk is.
     pub fn notes(&mut self) -> Vec<Note> {
         let begun = &self.begun;
-        let told = self.untold.extract_if(.., |(walk, _)| begun.contains(walk));
-        let note = |(walk, member): (WalkId, u32)| Note {
+        let told = self
+            .untold
+            .extract_if(.., |(walk, ..)| begun.contains(walk));
+        let note = |(walk, member, user): (WalkId, u32, u32)| Note {
             process: member,
             began_by_reads: walk.began_by_reads,
+            owner: Some(user),
             what: What::Shares {
                 leader: walk.process,
             },
@@ -78,23 +82,24 @@ mod tests {
     fn each_is_told_once_and_after_the_beginning() {
         let mut sharing = Sharing::default();
         for _ in 0..3 {
-            sharing.shares(walk(1), 2);
-            sharing.shares(walk(1), 1);
+            sharing.shares(walk(1), 2, 7);
+            sharing.shares(walk(1), 1, 7);
         }
         assert!(told(&mut sharing).is_empty());
         sharing.begun(walk(1));
         let note = Note {
             process: 2,
             began_by_reads: true,
+            owner: Some(7),
             what: What::Shares { leader: 1 },
         };
         assert_eq!(sharing.notes(), [note]);
-        sharing.shares(walk(1), 2);
-        sharing.shares(walk(1), 3);
+        sharing.shares(walk(1), 2, 7);
+        sharing.shares(walk(1), 3, 7);
         assert_eq!(told(&mut sharing), [3]);
         // Another process with the same number.
         sharing.ended(2);
-        sharing.shares(walk(1), 2);
+        sharing.shares(walk(1), 2, 7);
         assert_eq!(told(&mut sharing), [2]);
     }
 
@@ -102,13 +107,13 @@ mod tests {
     fn of_a_walk_that_is_over_nothing_is_kept() {
         let mut sharing = Sharing::default();
         sharing.begun(walk(1));
-        sharing.shares(walk(1), 2);
+        sharing.shares(walk(1), 2, 7);
         sharing.over(walk(1));
         assert!(told(&mut sharing).is_empty());
         assert!(sharing.members.is_empty() && sharing.begun.is_empty());
         // The next walk of the same process is another one.
         sharing.begun(walk(1));
-        sharing.shares(walk(1), 2);
+        sharing.shares(walk(1), 2, 7);
         assert_eq!(told(&mut sharing), [2]);
     }
 }

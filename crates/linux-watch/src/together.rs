@@ -18,13 +18,14 @@ use foreread_watch::known::Known;
 use foreread_watch::log::note::{Note, OfProfile};
 use foreread_watch::memory_budget::MemoryBudget;
 use foreread_watch::rest::Why;
+use foreread_watch::saved::{Baselines, Pace, Who};
 use foreread_watch::tally::Tally;
 use foreread_watch::together::Matcher;
 
 use super::beat;
 use super::cgroups::Cgroups;
 use super::error::LoadError;
-use super::mailbox::Mailbox;
+use super::mailbox::{Mailbox, Told};
 use super::reader::Reader;
 use super::replayer::{Load, Start, run};
 use super::{WatchError, Watching, Whom};
@@ -76,7 +77,7 @@ struct Replaying {
     user: u32,
     /// The process of the profile's program, and the children that missed its files.
     members: Vec<u32>,
-    mailbox: Arc<Mailbox<Access>>,
+    mailbox: Arc<Mailbox<Told>>,
     thread: JoinHandle<()>,
 }
 
@@ -106,6 +107,10 @@ pub(super) struct Setting<'a> {
     pub cgroups: &'a Cgroups,
     /// Whether to note the calls of replays.
     pub is_logged: bool,
+    /// What files cost programs without help.
+    pub baselines: &'a Baselines,
+    /// The time of the miss.
+    pub at_ns: u64,
 }
 
 impl Together {
@@ -140,6 +145,11 @@ impl Together {
         self.lost_reads
     }
 
+    /// Whether no replay runs.
+    pub fn is_idle(&self) -> bool {
+        self.replays.is_empty()
+    }
+
     /// Whether a replay runs ahead of a process.
     pub fn is_on(&self, process: u32) -> bool {
         self.of(process).is_some()
@@ -161,10 +171,11 @@ impl Together {
     }
 
     /// Passes a read of a process to its replay.
-    pub fn tell(&mut self, process: u32, read: &Access) {
-        let is_lost = self
-            .of(process)
-            .is_some_and(|of| of.mailbox.put(read.clone()));
+    pub fn tell(&mut self, process: u32, read: &Access, at_ns: u64) {
+        let is_lost = self.of(process).is_some_and(|of| {
+            let access = read.clone();
+            of.mailbox.put(Told { access, at_ns })
+        });
         self.lost_reads += u64::from(is_lost);
     }
 
@@ -188,6 +199,17 @@ impl Together {
         }
         let charge = set.memory.charge_of(file.user);
         let mailbox = Arc::new(Mailbox::charging(charge));
+        // A script is known by what its children miss.
+        let who = |parent| Who {
+            process,
+            parent,
+            user: file.user,
+        };
+        let baseline = match found.by == process {
+            true => set.baselines.of(who(above), file.device),
+            false => set.baselines.of_siblings(who(process), file.device),
+        };
+        let pace = Pace::since(set.at_ns, baseline, None);
         let members = match found.by == process {
             true => vec![process],
             false => vec![process, found.by],
@@ -210,6 +232,7 @@ impl Together {
             numbers_are_ours: set.numbers_are_ours,
             sees_parents: set.sees_parents,
             mailbox: Arc::clone(&mailbox),
+            pace,
             executor: set.executor.clone(),
             notes: set.notes.clone(),
             number: self.begun + 1,
@@ -317,7 +340,11 @@ impl Together {
 impl Watching {
     /// The process ahead of which the rest of a profile is replayed, if it or a child of it missed
     /// this file. May begin a replay.
-    pub(super) fn replayed(&mut self, missed: &Missed) -> Result<Option<u32>, WatchError> {
+    pub(super) fn replayed(
+        &mut self,
+        missed: &Missed,
+        at_ns: u64,
+    ) -> Result<Option<u32>, WatchError> {
         let (process, parent) = (missed.process, missed.parent);
         if let Some(leader) = self.together.leader_of(process) {
             return Ok(Some(leader));
@@ -344,6 +371,8 @@ impl Watching {
             memory: &self.memory,
             cgroups: &self.cgroups,
             is_logged: self.options.is_logged,
+            baselines: &self.baselines,
+            at_ns,
         };
         if let Some(began) = self.together.missed(missed, &set) {
             self.look_at_replay(&self.together.members(began))?;

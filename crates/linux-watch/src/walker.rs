@@ -3,19 +3,21 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use foreread_core::Device;
 use foreread_core::mounts::Mounts;
 use foreread_linux_prefetcher::{Executor, Neighbours};
-use foreread_watch::ahead::{Access, Machine};
+use foreread_watch::ahead::{Ahead, Machine};
 use foreread_watch::detect::Suspicion;
 use foreread_watch::log::note::{Note, PlannerCall, What};
 use foreread_watch::log::noted_walk::NoteWalk;
 use foreread_watch::memory_budget::MemoryBudget;
 use foreread_watch::order::Entry;
 use foreread_watch::place::Place;
+use foreread_watch::saved::Pace;
 use foreread_watch::skipped::Skipped;
 use foreread_watch::traversal::{Refusal, Traversal, confirm};
 use foreread_watch::walk::Why;
@@ -24,7 +26,7 @@ use super::arguments::topmost_named;
 use super::beat::Beat;
 use super::driver::Driver;
 use super::listing::Lists;
-use super::mailbox::Mailbox;
+use super::mailbox::{Mailbox, Told};
 use super::opened::topmost_listed;
 use super::permitted::Permitted;
 use super::reader::Reader;
@@ -50,7 +52,11 @@ pub(super) struct Start {
     pub numbers_are_ours: bool,
     pub tops: Tops,
     /// Paused while no process is in the tree.
-    pub mailbox: Arc<Mailbox<Access>>,
+    pub mailbox: Arc<Mailbox<Told>>,
+    /// The pace of the program, from its last miss on.
+    pub pace: Pace,
+    /// Whether other processes share the traversal.
+    pub is_shared: Arc<AtomicBool>,
     pub executor: Executor,
     /// Shows whether it goes on.
     pub beat: Beat,
@@ -83,7 +89,7 @@ pub(super) fn run(start: &Start) {
     start
         .tops
         .give(start.suspicion.process, start.suspicion.reads);
-    start.note(ended);
+    start.note(ended, permitted.borrow().owner());
 }
 
 fn drive(start: &Start, permitted: &RefCell<Permitted>) -> Result<What, Refusal> {
@@ -95,7 +101,7 @@ fn drive(start: &Start, permitted: &RefCell<Permitted>) -> Result<What, Refusal>
     };
     let confirmed = confirm(&start.suspicion, start.budget_bytes, &mut machine)?;
     let note = start.is_logged.then(|| -> NoteWalk<'_> {
-        Box::new(|call| start.note(What::Called(PlannerCall::Walk(Box::new(call)))))
+        Box::new(|call| start.note(What::Called(PlannerCall::Walk(Box::new(call))), None))
     });
     let mut traversal = Traversal::begin(confirmed, start.number, note);
     let driver = Driver {
@@ -109,6 +115,8 @@ fn drive(start: &Start, permitted: &RefCell<Permitted>) -> Result<What, Refusal>
         neighbours: Neighbours::new(start.suspicion.threads > 1),
         idle: IDLE,
         is_dry_run: start.is_dry_run,
+        pace: RefCell::new(start.pace.clone()),
+        is_shared: &|| start.is_shared.load(Ordering::Relaxed),
     };
     driver.drive(&mut traversal, &mut machine);
     Ok(What::Ended {
@@ -118,10 +126,11 @@ fn drive(start: &Start, permitted: &RefCell<Permitted>) -> Result<What, Refusal>
 }
 
 impl Start {
-    fn note(&self, what: What) {
+    fn note(&self, what: What, owner: Option<u32>) {
         let note = Note {
             process: self.suspicion.process,
             began_by_reads: self.suspicion.reads,
+            owner,
             what,
         };
         // Without a receiver of notes this thread ends soon.
@@ -190,6 +199,6 @@ impl Machine for MachineOf<'_> {
     }
 
     fn note(&mut self, what: What) {
-        self.start.note(what);
+        self.start.note(what, self.permitted.borrow().owner());
     }
 }

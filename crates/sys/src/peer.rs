@@ -7,13 +7,25 @@ use std::os::fd::AsFd;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
-/// Whether it is root, or who this process runs as.
+/// The user that a process had when it connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its effective user.
+    pub user: u32,
+    /// Whether that is root, or the user of this process.
+    pub is_trusted: bool,
+}
+
+/// The process at the other end, as the kernel has it.
 ///
 /// # Errors
 /// When the kernel doesn't say.
-pub fn is_root_or_us(socket: impl AsFd) -> io::Result<bool> {
-    let peer = socket_peercred(socket)?;
-    Ok(peer.uid.is_root() || peer.uid == geteuid())
+pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
+    let user = socket_peercred(socket)?.uid;
+    Ok(Peer {
+        user: user.as_raw(),
+        is_trusted: user.is_root() || user == geteuid(),
+    })
 }
 
 #[cfg(test)]
@@ -24,6 +36,8 @@ mod tests {
     #[test]
     fn we_are_who_we_are() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
-        assert!(is_root_or_us(&ours).unwrap());
+        let peer = peer(&ours).unwrap();
+        assert!(peer.is_trusted);
+        assert_eq!(peer.user, geteuid().as_raw());
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! UNIX sockets at paths, for their owner only.
+//! UNIX sockets at paths, for their owner or for all users.
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -12,9 +13,13 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
+use rustix::process::umask;
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 64;
+/// A umask that leaves reading and writing to all: both are needed to connect.
+const NOT_FOR_ALL: u32 = 0o111;
 
 /// Listens at a path, where nothing may be yet. Only the owner may connect, whatever the umask;
 /// accepting doesn't wait.
@@ -54,6 +59,38 @@ fn remove_unless_private(path: &Path) -> io::Result<()> {
     ))
 }
 
+/// The same, but every user may connect, whatever the umask. The caller decides by
+/// [`peer`](crate::peer::peer) what each may know.
+///
+/// The mode of the file follows from the umask alone, since a filter of system calls may refuse to
+/// set it. A thread of its own has that umask, so no other file is made with it.
+///
+/// # Errors
+/// As the kernel says.
+pub fn listen_for_all_at(path: &Path) -> io::Result<UnixListener> {
+    let bound = std::thread::scope(|scope| {
+        let bound = scope.spawn(|| -> io::Result<OwnedFd> {
+            let socket = unbound()?;
+            own_umask(Mode::from_raw_mode(NOT_FOR_ALL))?;
+            bind(&socket, &SocketAddrUnix::new(path)?)?;
+            Ok(socket)
+        });
+        bound.join()
+    });
+    let socket = bound.map_err(|_| io::Error::other("the thread that makes the socket died"))??;
+    listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
+}
+
+/// Gives the current thread a umask of its own.
+fn own_umask(mask: Mode) -> io::Result<()> {
+    // SAFETY: it shares its working directory, root directory and umask with no thread from now on.
+    // It ends soon, and uses the first two like all others.
+    unsafe { unshare_unsafe(UnshareFlags::FS) }?;
+    umask(mask);
+    Ok(())
+}
+
 /// Whether a process listens at a path. Doesn't wait for it to accept.
 #[must_use]
 pub fn is_listened_at(path: &Path) -> bool {
@@ -62,7 +99,7 @@ pub fn is_listened_at(path: &Path) -> bool {
     matches!(connected(), Ok(()) | Err(Errno::AGAIN))
 }
 
-fn unbound() -> Result<std::os::fd::OwnedFd, Errno> {
+fn unbound() -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
@@ -87,6 +124,22 @@ mod tests {
         let error = remove_unless_private(&path).expect_err("a group may connect");
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         assert!(!path.exists());
+        Ok(())
+    }
+
+    #[test]
+    fn a_socket_for_all_is_one_whatever_the_umask_and_that_stays() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let before = directory.path().join("before");
+        fs::write(&before, "")?;
+        let path = directory.path().join("socket");
+        let _socket = listen_for_all_at(&path)?;
+        assert_eq!(path.metadata()?.permissions().mode() & 0o777, 0o666);
+        assert!(is_listened_at(&path) && listen_for_all_at(&path).is_err());
+        let after = directory.path().join("after");
+        fs::write(&after, "")?;
+        let mode = |path: &Path| path.metadata().map(|of| of.permissions().mode());
+        assert_eq!(mode(&before)?, mode(&after)?);
         Ok(())
     }
 

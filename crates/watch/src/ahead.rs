@@ -20,6 +20,7 @@ use crate::memory_budget::ELEMENT_BYTES;
 use crate::order::Entry;
 use crate::place::Place;
 use crate::skipped::Skipped;
+use crate::tally::Tally;
 use crate::walk::step_bytes;
 
 /// An access of the program.
@@ -177,6 +178,9 @@ pub trait Ahead {
 
     /// Whether it has not ended.
     fn goes_on(&self) -> bool;
+
+    /// Files and pages that were fetched, and their use.
+    fn tally(&self) -> Tally;
 
     /// Bytes of our own memory that it holds.
     fn held_bytes(&self) -> u64 {

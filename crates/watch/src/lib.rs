@@ -22,6 +22,7 @@ pub mod place;
 pub mod profile_replay;
 pub mod quiet;
 pub mod rest;
+pub mod saved;
 pub mod settings;
 pub mod skipped;
 pub mod stream;

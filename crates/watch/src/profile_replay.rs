@@ -50,12 +50,6 @@ impl<'a> ProfileReplay<'a> {
         self.why
     }
 
-    /// Files and pages that were fetched, and their use.
-    #[must_use]
-    pub fn tally(&self) -> Tally {
-        self.rest.rest().tally()
-    }
-
     fn access(&mut self, access: &Access) -> bool {
         match access {
             Access::Hit { device, inode, .. } => self.rest.hit(*device, *inode),
@@ -121,5 +115,9 @@ impl Ahead for ProfileReplay<'_> {
 
     fn goes_on(&self) -> bool {
         self.rest.rest().goes_on()
+    }
+
+    fn tally(&self) -> Tally {
+        self.rest.rest().tally()
     }
 }

@@ -35,10 +35,17 @@ pub fn privileges() -> Check {
         let remedy = "start the container with these capabilities, or run it outside";
         return Check::lacking(name, format!("root without {}", missing.join(", ")), remedy);
     }
+    let may = Capabilities::of_self();
+    if may.has(Capability::Bpf) && may.has(Capability::Perfmon) {
+        return Check::ok(
+            name,
+            "CAP_BPF and CAP_PERFMON: recording works, and replay reads what you may read",
+        );
+    }
     Check::lacking(
         name,
         "not root: nothing can be recorded, and replay reads only what you may read",
-        "run with sudo",
+        "run with sudo, or give a copy of the program CAP_BPF and CAP_PERFMON (docs/install.md)",
     )
 }
 

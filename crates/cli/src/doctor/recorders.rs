@@ -132,11 +132,11 @@ fn as_root(remedy: &'static str) -> &'static str {
 /// The likeliest reason first.
 fn bpf_remedy() -> String {
     let may = Capabilities::of_self();
-    let has_rights = [Capability::Bpf, Capability::Perfmon, Capability::SysAdmin]
+    let has_rights = [Capability::Bpf, Capability::Perfmon]
         .iter()
         .all(|capability| may.has(*capability));
     if !has_rights {
-        return "run with sudo, or with CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN".to_owned();
+        return "run with sudo, or with CAP_BPF and CAP_PERFMON".to_owned();
     }
     if btf_bytes().is_err() {
         return format!("use a kernel with CONFIG_DEBUG_INFO_BTF, so that {BTF} exists");

@@ -11,6 +11,7 @@ pub mod report;
 pub mod source;
 mod stream_story;
 mod streams;
+mod told_saved;
 mod told_walk;
 mod walk_report;
 mod walk_story;
@@ -38,6 +39,7 @@ use walks::Walks;
 use crate::EXIT_PARTLY;
 use crate::output::note;
 use crate::text;
+use crate::watch::line::OWN_ONLY;
 
 /// A negative answer: nothing is known of it.
 const EXIT_UNKNOWN: u8 = 1;
@@ -122,6 +124,14 @@ impl Subject {
         }))
     }
 
+    /// As it is typed.
+    fn word(&self) -> String {
+        match self {
+            Self::Process(process) => process.to_string(),
+            Self::File(file) => text::escaped(&file.path),
+        }
+    }
+
     /// As people read it.
     fn name(&self) -> String {
         match self {
@@ -138,8 +148,10 @@ pub fn explain(arguments: &ExplainArguments) -> Result<ExitCode> {
     let mut streams = Streams::new(&subject);
     let mut followed = Followed::new(&subject);
     let mut left_alone = LeftAlones::new(&subject);
+    let mut is_own_only = false;
     source::each_line(arguments.log.as_deref(), |line| {
         let header = Header::of(line)?;
+        is_own_only |= header.what == OWN_ONLY;
         streams.take(&header, line)?;
         followed.take(&header, line)?;
         left_alone.take(&header, line)?;
@@ -154,6 +166,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<ExitCode> {
             &streams,
             &followed,
             &left_alone,
+            is_own_only,
         ))?,
         false if is_known => {
             let streams = streams.human() + &followed.human();
@@ -163,6 +176,13 @@ pub fn explain(arguments: &ExplainArguments) -> Result<ExitCode> {
             "nothing is known of {}: {}\n",
             subject.name(),
             match (&arguments.log, followed.unknown()) {
+                // The same whether such a process is there or not.
+                _ if is_own_only => format!(
+                    "no walk was ahead of it lately, or it belongs to another user; what \
+                     concerns other users and streams in large files is told to root only: \
+                     `sudo foreread explain {}`",
+                    subject.word()
+                ),
                 (Some(_), _) => "it missed nothing, or wasn't watched".to_owned(),
                 (None, None) => "nobody walked ahead of it lately, and no stream of it is \
                                  followed; a log tells of misses, too"

@@ -25,6 +25,9 @@ pub struct ExplainReport<'a> {
     file: Option<String>,
     /// Whether anything is known of it.
     is_known: bool,
+    /// Whether the answer is that of a running `watch` to a user who isn't root, which has only
+    /// what was done for processes of this user.
+    own_only: bool,
     /// Whether calls were lost when the log was written.
     has_lost: bool,
     /// Traversals, the oldest first.
@@ -59,6 +62,7 @@ impl<'a> ExplainReport<'a> {
         streams: &'a Streams,
         followed: &'a Followed,
         left_alone: &LeftAlones,
+        own_only: bool,
     ) -> Self {
         let (process, file) = match subject {
             Subject::Process(process) => (Some(*process), None),
@@ -74,6 +78,7 @@ impl<'a> ExplainReport<'a> {
                 || streams.is_known()
                 || followed.is_known()
                 || left_alone.is_known(),
+            own_only,
             has_lost: walks.has_lost() || streams.has_lost(),
             walks: walks.reports(),
             without_walk: walks.without_walk(),

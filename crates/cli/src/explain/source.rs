@@ -39,7 +39,10 @@ pub fn each_line(log: Option<&Path>, mut take: impl FnMut(&Value) -> Result<()>)
                 bail!("{}", none_runs(Path::new("/")))
             }
             ErrorKind::PermissionDenied => {
-                bail!("only root may ask a running `foreread watch`: use sudo, or --log LOG")
+                bail!(
+                    "this user may not ask the running `foreread watch` at {name}: use sudo, or \
+                     --log LOG"
+                )
             }
             _ => return Err(error).with_context(|| format!("cannot ask at {name}")),
         },

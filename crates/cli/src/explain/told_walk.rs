@@ -7,6 +7,7 @@ use foreread_watch::walk::Why;
 use serde_json::Value;
 
 use super::members::Members;
+use super::told_saved::ToldSaved;
 use super::walk_report::WalkReport;
 use super::{Subject, newest_top};
 use crate::output::{counted, pages, time};
@@ -34,6 +35,7 @@ pub struct Told {
     withheld: u64,
     fetch_ns: Option<u64>,
     ended: Option<Ended>,
+    pub saved: Option<ToldSaved>,
     pub members: Members,
     /// Which one it is where its calls are known, from which more is told.
     pub calls: Option<Key>,
@@ -87,6 +89,7 @@ impl Told {
             Some("withheld") => {
                 self.withheld += count(line, "files") + count(line, "directories");
             }
+            Some("saved") => self.saved = ToldSaved::of(line),
             Some("ended") => {
                 let why = line["why"].as_str();
                 self.ended = Some(Ended {
@@ -166,6 +169,7 @@ impl Told {
                 );
             }
         }
+        text += &ToldSaved::human(self.saved);
         if let Subject::File(file) = subject
             && !file.is_directory
         {
@@ -195,6 +199,7 @@ impl Told {
             wasted_files: ended.map(|ended| ended.wasted_files),
             missed_files: ended.map(|ended| ended.missed_files),
             fetch_ns: self.fetch_ns,
+            saved: self.saved.map(|saved| saved.report()),
             ended: ended.and_then(|ended| ended.why).map(Why::name),
             of_calls: None,
         }

@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::members::MemberReport;
+use super::told_saved::ToldSavedReport;
 
 /// A walk of a process through a directory tree.
 #[derive(Serialize)]
@@ -38,6 +39,8 @@ pub struct WalkReport {
     pub missed_files: Option<u64>,
     /// Time of the last fetch.
     pub fetch_ns: Option<u64>,
+    /// Time that it saved the process so far; null while not known.
+    pub saved: Option<ToldSavedReport>,
     /// Why it has ended.
     pub ended: Option<&'static str>,
     #[serde(flatten)]

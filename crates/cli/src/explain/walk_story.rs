@@ -6,6 +6,7 @@ use foreread_watch::log::walk_call::{Answer, WalkAgain, WalkCall, WalkCalled};
 use foreread_watch::order::Lists;
 
 use super::members::Members;
+use super::told_saved::ToldSaved;
 use super::{Named, Subject, newest_top};
 
 /// A walk as far as the log has it.
@@ -29,6 +30,7 @@ pub struct Story {
     inode: Option<u64>,
     pub fetched_ns: Option<u64>,
     pub read: Option<Read>,
+    pub saved: Option<ToldSaved>,
 }
 
 /// How a program came to a file.
@@ -57,6 +59,7 @@ impl Story {
             inode: None,
             fetched_ns: None,
             read: None,
+            saved: None,
         })
     }
 

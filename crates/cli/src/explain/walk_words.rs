@@ -6,6 +6,7 @@ use foreread_profile::PAGE_BYTES;
 use foreread_watch::detect::{Passed, Suspicion};
 use foreread_watch::log::walk_call::Answer;
 
+use super::told_saved::ToldSaved;
 use super::walk_report::{CallsReport, FileReport, PassedReport, WalkReport};
 use super::walk_story::Story;
 use super::{Named, Subject};
@@ -77,6 +78,7 @@ impl Story {
             let (at, words) = (time(*since_start_ns), answer_words(answer));
             text += &format!("  Last decision, at {at}: {words}.\n");
         }
+        text += &ToldSaved::human(self.saved);
         text
     }
 
@@ -128,6 +130,7 @@ impl Story {
             used_files: Some(tally.used_files),
             wasted_files: Some(tally.wasted_files()),
             missed_files: Some(tally.missed_files),
+            saved: self.saved.map(ToldSaved::report),
             fetch_ns: self
                 .fetch
                 .as_ref()

@@ -109,13 +109,21 @@ impl<'a> Walks<'a> {
 
     fn take_told(&mut self, half: Half, what: &str, line: &Value) {
         if [
-            "raised", "ordered", "reads", "listed", "fetched", "withheld", "ended",
+            "raised", "ordered", "reads", "listed", "fetched", "withheld", "saved", "ended",
         ]
         .contains(&what)
-            && let Some(told) = self.told_last.get(&half)
-            && !self.told[*told].take(line)
+            && let Some(at) = self.told_last.get(&half)
         {
-            self.told_last.remove(&half);
+            let told = &mut self.told[*at];
+            let goes_on = told.take(line);
+            let saved = told.saved;
+            let story = told.calls.and_then(|key| self.stories.get_mut(&key));
+            if let Some(story) = story {
+                story.saved = saved;
+            }
+            if !goes_on {
+                self.told_last.remove(&half);
+            }
         }
     }
 

@@ -42,7 +42,7 @@ pub fn answer_all(socket: &Socket, text: impl FnOnce() -> Result<String>) -> Res
 fn status(why: Refusal) -> &'static str {
     match why {
         Refusal::Forbidden => "403 Forbidden",
-        Refusal::Busy => "503 Service Unavailable",
+        Refusal::Busy | Refusal::BusyForUser => "503 Service Unavailable",
     }
 }
 
@@ -74,12 +74,13 @@ fn response(status: &str, body: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::socket::For;
     use std::os::unix::net::UnixStream;
 
     fn asked(request: &[u8]) -> String {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
-        let socket = Socket::listen(&path).unwrap();
+        let socket = Socket::listen(&path, For::Us).unwrap();
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.write_all(request).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -107,7 +108,7 @@ mod tests {
     fn a_slow_client_holds_up_nobody_and_the_ninth_is_told() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
-        let socket = Socket::listen(&path).unwrap();
+        let socket = Socket::listen(&path, For::Us).unwrap();
         let mut waiting: Vec<UnixStream> = Vec::new();
         let mut connect = || waiting.push(UnixStream::connect(&path).unwrap());
         for _ in 0..7 {

@@ -29,7 +29,7 @@ use report::{Once, Telling};
 
 use crate::alone::{not_started, run_alone, run_on};
 use crate::live::Live;
-use crate::socket::Socket;
+use crate::socket::{For, Socket};
 use crate::text::timestamp;
 use crate::{output, text, without_root};
 
@@ -50,7 +50,7 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
     let socket = arguments
         .listen
         .as_deref()
-        .map(Socket::listen)
+        .map(|path| Socket::listen(path, For::Us))
         .transpose()?;
     let accounting = match Accounting::start(following) {
         Ok(accounting) => accounting,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Keeps the latest notes of `watch` of the machine and answers queries of `foreread explain`.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,12 +15,15 @@ use foreread_watch::log::note::{Note, What};
 
 use super::line;
 use crate::output;
-use crate::socket::{Client, Refusal, Socket};
+use crate::socket::{Client, For, Refusal, Socket};
 
 /// Limit of kept lines, for each of the two lists.
 const LINES_MAX: usize = 4096;
 /// Limit of their bytes: paths can be long, and an answer is a copy.
 const BYTES_MAX: usize = 1 << 20;
+
+/// Why another user is told of no streams.
+const ROOT_ONLY: &str = "of these only root is told";
 
 /// Lines as the log has them, without calls, and where they are asked for.
 pub struct Asked {
@@ -32,7 +35,7 @@ pub struct Asked {
 impl Asked {
     /// Listens there, if anywhere. Where that can't be, nobody can ask, and all else works.
     pub fn listen(path: Option<PathBuf>) -> Self {
-        let socket = path.map(|path| Socket::listen(&path)).transpose();
+        let socket = path.map(|path| Socket::listen(&path, For::All)).transpose();
         let socket = socket.unwrap_or_else(|error| {
             output::note(&format!("`foreread explain` can't ask: {error:#}"));
             None
@@ -55,8 +58,8 @@ impl Asked {
             .filter(|note| !matches!(note.what, What::Called(_)))
         {
             let is_of_sharing = matches!(note.what, What::Shares { .. });
-            self.recent
-                .push(is_of_sharing, line::of_note(note, since_start));
+            let line = line::of_note(note, since_start);
+            self.recent.push(is_of_sharing, note.owner, line);
         }
     }
 
@@ -65,12 +68,14 @@ impl Asked {
     pub fn answer(&mut self, ask_streams: impl Fn() -> AskedStreams) {
         let Some(socket) = &self.socket else { return };
         let refuse = |why: Refusal| line::of_refusal(&why.words());
-        // One text for all of them: it may be of megabytes.
-        let mut text = None;
+        // One text for all clients of a user: it may be of megabytes.
+        let mut texts: HashMap<Option<u32>, Arc<str>> = HashMap::new();
         while let Ok(Some(client)) = socket.next(refuse) {
-            let text = text.get_or_insert_with(|| Arc::from(self.recent.text()));
+            let user = client.only_user();
+            let text = texts.entry(user);
+            let text = text.or_insert_with(|| Arc::from(self.recent.text(user)));
             let (text, started) = (Arc::clone(text), self.started);
-            let asked = ask_streams();
+            let asked = user.is_none().then(&ask_streams);
             let answer = move || {
                 // A client that hangs up doesn't want to know.
                 let _ = tell(client, &text, asked, started);
@@ -81,8 +86,19 @@ impl Asked {
     }
 }
 
-fn tell(mut client: Client, text: &str, asked: AskedStreams, started: Instant) -> io::Result<()> {
+/// Without `asked`, the client is another user: file systems and streams aren't only its own.
+fn tell(
+    mut client: Client,
+    text: &str,
+    asked: Option<AskedStreams>,
+    started: Instant,
+) -> io::Result<()> {
     client.write_all(text.as_bytes())?;
+    let Some(asked) = asked else {
+        let why = ROOT_ONLY.to_owned();
+        let line = line::of_watcher(started.elapsed(), Told::Unknown { why });
+        return client.write_all(line.as_bytes());
+    };
     let mut client = BufWriter::new(client);
     for left in foreread_linux_helper::left_alone() {
         let line = line::of_watcher(started.elapsed(), told_left_alone(left));
@@ -124,42 +140,56 @@ struct Recent {
     count: u64,
 }
 
-/// With their numbers.
+/// A line, with its number and the user who may be told of it besides root.
+struct Kept {
+    number: u64,
+    owner: Option<u32>,
+    line: String,
+}
+
 #[derive(Default)]
 struct Lines {
-    lines: VecDeque<(u64, String)>,
+    lines: VecDeque<Kept>,
     bytes: usize,
 }
 
 impl Lines {
-    fn push(&mut self, number: u64, line: String) {
-        self.bytes += line.len();
-        self.lines.push_back((number, line));
+    fn push(&mut self, kept: Kept) {
+        self.bytes += kept.line.len();
+        self.lines.push_back(kept);
         while self.lines.len() > LINES_MAX || self.bytes > BYTES_MAX {
             let oldest = self.lines.pop_front();
-            self.bytes -= oldest.map_or(0, |(_, line)| line.len());
+            self.bytes -= oldest.map_or(0, |kept| kept.line.len());
         }
     }
 }
 
 impl Recent {
-    fn push(&mut self, is_of_sharing: bool, line: String) {
+    fn push(&mut self, is_of_sharing: bool, owner: Option<u32>, line: String) {
         self.count += 1;
         let lines = match is_of_sharing {
             true => &mut self.shares,
             false => &mut self.lines,
         };
-        lines.push(self.count, line);
+        lines.push(Kept {
+            number: self.count,
+            owner,
+            line,
+        });
     }
 
-    /// All of them in order, after the line of a start.
-    fn text(&self) -> String {
+    /// All of them in order, after the line of a start; those of one user, after a line that says
+    /// so.
+    fn text(&self, only_user: Option<u32>) -> String {
         let lines = self.lines.lines.iter().chain(&self.shares.lines);
-        let mut lines: Vec<&(u64, String)> = lines.collect();
-        lines.sort_unstable_by_key(|(number, _)| *number);
-        let lines = lines.into_iter().map(|(_, line)| line.as_str());
-        let start = line::of_start();
-        std::iter::once(start.as_str()).chain(lines).collect()
+        let may_know = |kept: &&Kept| only_user.is_none() || kept.owner == only_user;
+        let mut lines: Vec<&Kept> = lines.filter(may_know).collect();
+        lines.sort_unstable_by_key(|kept| kept.number);
+        let lines = lines.into_iter().map(|kept| kept.line.as_str());
+        let only_own = only_user.map(|_| line::of_own_only());
+        let start = [Some(line::of_start()), only_own];
+        let start = start.iter().flatten().map(String::as_str);
+        start.chain(lines).collect()
     }
 }
 
@@ -173,6 +203,7 @@ mod tests {
         Note {
             process,
             began_by_reads: true,
+            owner: None,
             what: What::Refused {
                 directory: vec![b'd'; bytes],
             },
@@ -221,11 +252,37 @@ mod tests {
     }
 
     #[test]
+    fn a_user_is_told_what_was_done_for_its_own_processes_and_no_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut asked = Asked::listen(Some(directory.path().join("socket")));
+        let owned = |process, owner| Note {
+            owner,
+            ..refused(process, 9)
+        };
+        // The number of a process that has ended may be that of another one later on.
+        let all = [(5, Some(1000)), (5, Some(1001)), (6, None), (7, Some(1000))];
+        asked.take(&all.map(|(process, owner)| owned(process, owner)));
+        let of = |user: Option<u32>| {
+            let text = asked.recent.text(user);
+            let lines = text.lines().filter(|line| line.contains("\"refused\""));
+            let processes = lines.map(|line| {
+                let line: serde_json::Value = serde_json::from_str(line).unwrap();
+                line["process"].as_u64().unwrap()
+            });
+            (text.contains(line::OWN_ONLY), processes.collect::<Vec<_>>())
+        };
+        assert_eq!(of(Some(1000)), (true, vec![5, 7]));
+        assert_eq!(of(Some(1001)), (true, vec![5]));
+        assert_eq!(of(Some(1002)), (true, vec![]));
+        assert_eq!(of(None), (false, vec![5, 5, 6, 7]));
+    }
+
+    #[test]
     fn without_a_socket_nothing_is_kept() {
         let mut asked = Asked::listen(None);
         asked.take(&[refused(1, 9)]);
         asked.answer(|| panic!("nobody asks"));
-        assert!(asked.recent.text().lines().count() == 1);
+        assert!(asked.recent.text(None).lines().count() == 1);
         // One where nothing can be is told, and no failure.
         assert!(
             Asked::listen(Some("/no/such/directory/socket".into()))

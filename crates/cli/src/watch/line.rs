@@ -12,6 +12,7 @@ use foreread_watch::log::note::{Note, PlannerCall, What};
 use serde::Serialize;
 
 use super::fetched::WalkTallyReport;
+use super::saved::SavedReport;
 use super::together::ProfileEvent;
 use crate::text;
 
@@ -29,11 +30,11 @@ struct Line<T> {
     subject: T,
 }
 
-/// The first line after those of another watcher.
+/// The first line after those of another watcher, or of an answer to one user.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Started {
-    /// `started`.
+    /// `started` or `own_only`.
     what: &'static str,
 }
 
@@ -115,6 +116,24 @@ enum WalkEvent<'a> {
         window_files: u64,
         took_ns: u64,
     },
+    /// The time that a walk or a replay has saved its program so far. What is added up follows
+    /// from two measurements of the program: before the first fetch, and since.
+    Saved {
+        #[serde(flatten)]
+        time: SavedReport,
+        /// Files that the program has reached.
+        files: u64,
+        /// Files of these that it would have had to wait for.
+        aided_files: u64,
+        /// Time from the last miss before the first fetch to the last file that it reached.
+        took_ns: u64,
+        /// Mean of the times from one missed file to the next, while nothing was fetched.
+        alone_ns: u64,
+        /// Number of the times of which that is the mean.
+        intervals: usize,
+        /// The programs whose times they are: `program`, `siblings` or `disk`.
+        source: &'static str,
+    },
     /// The walk has ended.
     Ended {
         /// The reason, in words.
@@ -141,6 +160,15 @@ pub const NO_ANSWER: &str = "no_answer";
 pub fn of_refusal(why: &str) -> String {
     let what = NO_ANSWER;
     of_watcher(Duration::ZERO, NoAnswer { what, why })
+}
+
+/// The value of `what` in a line that says that only lines about processes of the asking user
+/// follow.
+pub const OWN_ONLY: &str = "own_only";
+
+/// The line for a user who is told only of its own processes.
+pub fn of_own_only() -> String {
+    of_watcher(Duration::ZERO, Started { what: OWN_ONLY })
 }
 
 /// The first line after those of another watcher.
@@ -225,6 +253,15 @@ impl<'a> Subject<'a> {
                 window_files: *window_files,
                 took_ns: *took_ns,
             },
+            What::Saved(saved) => WalkEvent::Saved {
+                time: SavedReport::of(&saved.time),
+                files: saved.files,
+                aided_files: saved.aided_files,
+                took_ns: saved.took_ns,
+                alone_ns: saved.alone_ns,
+                intervals: saved.intervals,
+                source: saved.source.name(),
+            },
             What::Ended { why, tally } => WalkEvent::Ended {
                 why: why.name(),
                 tally: WalkTallyReport::of(tally),
@@ -246,6 +283,7 @@ mod tests {
         let note = Note {
             process: 7,
             began_by_reads: true,
+            owner: None,
             what: What::Ended {
                 why: Why::Exited,
                 tally: Tally::default(),

@@ -99,6 +99,7 @@ mod tests {
         let note = Note {
             process: 1,
             began_by_reads: true,
+            owner: None,
             what: What::Refused {
                 directory: Vec::new(),
             },

@@ -11,6 +11,7 @@ pub mod log_lines;
 mod news;
 mod profiles;
 pub mod report;
+pub mod saved;
 pub mod service;
 mod together;
 mod unwatched;
@@ -290,7 +291,9 @@ impl Session<'_> {
         self.news.take(&notes);
         let is_dry_run = self.settings.is_dry_run;
         let said = match self.arguments.json {
-            true => WatchReport::of(&summary, is_dry_run).line(),
+            true => WatchReport::of(&summary, is_dry_run)
+                .with_programs(self.news.programs())
+                .line(),
             false => {
                 let mut parts = vec![report::human(&summary, is_dry_run)];
                 parts.extend(left_alone::clauses());

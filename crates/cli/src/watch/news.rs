@@ -12,8 +12,10 @@ use std::time::Instant;
 use foreread_core::grouped;
 use foreread_sys::clock::now_unix_s;
 use foreread_watch::log::note::{Note, OfProfile, What};
+use foreread_watch::saved::{Bounds, Saved, SavedSum};
 use foreread_watch::tally::Tally;
 
+use super::saved::{self, ProgramReport};
 use crate::output::{self, counted};
 use crate::planner_words::{order_words, why_words};
 use crate::table::{finished, table};
@@ -29,9 +31,22 @@ pub struct News {
     is_verbose: bool,
     has_times: bool,
     names: HashMap<u32, String>,
-    programs: BTreeMap<String, Tally>,
+    programs: BTreeMap<String, Program>,
+    /// The latest estimate of each walk and replay that goes on: by process, and whether it began
+    /// by reads.
+    saved: HashMap<(u32, bool), Saved>,
     /// What is read ahead of now, by process.
     now: BTreeMap<u32, Now>,
+}
+
+/// What was done for a program.
+#[derive(Default)]
+struct Program {
+    /// `None` if there were several.
+    process: Option<u32>,
+    tally: Tally,
+    saved: SavedSum,
+    ends: u64,
 }
 
 /// A program that is read ahead of.
@@ -42,6 +57,7 @@ struct Now {
     since: Instant,
     files: u64,
     pages: u64,
+    saved: Option<Bounds>,
 }
 
 impl News {
@@ -51,6 +67,7 @@ impl News {
             has_times,
             names: HashMap::new(),
             programs: BTreeMap::new(),
+            saved: HashMap::new(),
             now: BTreeMap::new(),
         }
     }
@@ -62,11 +79,21 @@ impl News {
             if matches!(note.what, What::Called(_)) {
                 continue;
             }
+            if let What::Saved(saved) = &note.what {
+                let key = (note.process, note.began_by_reads);
+                self.saved.insert(key, *saved);
+            }
             let program = self.name(note.process);
             self.keep_up(note.process, &program, &note.what);
             if let Some(tally) = ended(&note.what) {
-                let sum = self.programs.entry(program.clone()).or_default();
-                *sum = sum.and(tally);
+                let saved = self.saved.remove(&(note.process, note.began_by_reads));
+                let saved = SavedSum::of(saved.as_ref(), tally.used_files);
+                let of = self.programs.entry(program.clone()).or_default();
+                let is_only = of.ends == 0 || of.process == Some(note.process);
+                of.process = is_only.then_some(note.process);
+                of.ends += 1;
+                of.tally = of.tally.and(tally);
+                of.saved = of.saved.and(saved);
             }
             if self.is_verbose
                 && let Some(words) = words(&note.what)
@@ -99,8 +126,12 @@ impl News {
                 since: Instant::now(),
                 files: 0,
                 pages: 0,
+                saved: None,
             });
             now.of = of;
+        }
+        if let (What::Saved(saved), Some(now)) = (what, self.now.get_mut(&process)) {
+            now.saved = Some(saved.time);
         }
         if let (Some((files, pages)), Some(now)) = (fetched(what), self.now.get_mut(&process)) {
             now.files += files;
@@ -116,7 +147,9 @@ impl News {
         if self.now.is_empty() {
             return String::new();
         }
-        let mut rows = table(&["program", "process", "for", "files", "data", "reads"]);
+        let mut rows = table(&[
+            "program", "process", "for", "files", "data", "saved", "reads",
+        ]);
         let mut all: Vec<(&u32, &Now)> = self.now.iter().collect();
         all.sort_by_key(|(_, now)| std::cmp::Reverse(now.since));
         for (process, now) in all.iter().take(PROGRAMS_MAX) {
@@ -126,6 +159,9 @@ impl News {
                 format!("{} s", now.since.elapsed().as_secs()),
                 grouped(now.files),
                 output::pages(now.pages),
+                now.saved
+                    .as_ref()
+                    .map_or_else(|| "-".to_owned(), saved::short),
                 now.of.clone(),
             ]);
         }
@@ -133,7 +169,7 @@ impl News {
             0 => String::new(),
             more => format!("and {more} more\n"),
         };
-        finished(rows, &[0, 5]) + &more
+        finished(rows, &[0, 6]) + &more
     }
 
     fn name(&mut self, process: u32) -> String {
@@ -154,13 +190,33 @@ impl News {
 
     /// What was fetched for each program, those that used most first; empty where nothing was.
     pub fn by_program(&self) -> String {
-        let mut programs: Vec<(&String, &Tally)> = self.programs.iter().collect();
-        programs.retain(|(_, tally)| tally.fetched_files > 0);
-        programs.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.used_files));
-        let lines = programs.iter().take(PROGRAMS_MAX);
-        lines
-            .map(|(program, tally)| format!("  {program}: {}\n", tally_words(tally)))
-            .collect()
+        let line = |(name, of): (&String, &Program)| {
+            let process = match of.process {
+                Some(process) => format!(" ({process})"),
+                None => String::new(),
+            };
+            let saved = match saved::words(&of.saved) {
+                words if words.is_empty() => words,
+                words => format!("; {words}"),
+            };
+            format!("  {name}{process}: {}{saved}\n", tally_words(&of.tally))
+        };
+        self.first_programs().map(line).collect()
+    }
+
+    /// The same for programs.
+    pub fn programs(&self) -> Vec<ProgramReport> {
+        let report = |(name, of): (&String, &Program)| {
+            ProgramReport::of(name, of.process, &of.tally, &of.saved)
+        };
+        self.first_programs().map(report).collect()
+    }
+
+    fn first_programs(&self) -> impl Iterator<Item = (&String, &Program)> {
+        let mut programs: Vec<(&String, &Program)> = self.programs.iter().collect();
+        programs.retain(|(_, of)| of.tally.fetched_files > 0);
+        programs.sort_by_key(|(_, of)| std::cmp::Reverse(of.tally.used_files));
+        programs.into_iter().take(PROGRAMS_MAX)
     }
 }
 
@@ -255,6 +311,7 @@ mod tests {
         Note {
             process: std::process::id(),
             began_by_reads: true,
+            owner: None,
             what,
         }
     }
@@ -295,7 +352,8 @@ mod tests {
         assert_eq!(news.table(), "");
         let said = news.by_program();
         assert_eq!(said.lines().count(), 1, "{said}");
-        let sums = ": 1,306 files fetched (8 MiB), 1,280 used, 26 wasted, 8 missed\n";
+        let sums = "): 1,306 files fetched (8 MiB), 1,280 used, 26 wasted, 8 missed; time saved \
+                    not known\n";
         assert!(said.ends_with(sums), "{said}");
         assert_eq!(News::new(false, false).by_program(), "");
     }

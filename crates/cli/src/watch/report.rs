@@ -5,6 +5,7 @@ use foreread_linux_watch::{StreamsSummary, Summary};
 use serde::Serialize;
 
 use super::fetched::WalkTallyReport;
+use super::saved::{self, ProgramReport, SavedSumReport};
 use super::together::{self, ProfilesReport};
 use crate::{output, text};
 
@@ -20,6 +21,10 @@ pub struct WatchReport {
     /// Counts of all walks that have ended.
     #[serde(flatten)]
     tally: WalkTallyReport,
+    /// Estimated time that walks and replays saved their programs.
+    saved: SavedSumReport,
+    /// The programs that were read ahead of, those that used most first; at most 10.
+    programs: Vec<ProgramReport>,
     /// Files that were missed.
     misses: u64,
     /// Blocks of metadata that calls waited for.
@@ -65,6 +70,8 @@ impl WatchReport {
             watched: true,
             dry_run: is_dry_run,
             tally: WalkTallyReport::of(&summary.tally),
+            saved: SavedSumReport::of(&summary.saved),
+            programs: Vec::new(),
             misses: summary.misses,
             looks: summary.looks,
             walks: summary.walks,
@@ -75,6 +82,11 @@ impl WatchReport {
             profiles: summary.profiles.as_ref().map(ProfilesReport::of),
             streams: summary.streams.as_ref().map(StreamsReport::of),
         }
+    }
+
+    /// The same with what was done for each program.
+    pub fn with_programs(self, programs: Vec<ProgramReport>) -> Self {
+        Self { programs, ..self }
     }
 
     /// Where nothing could be watched.
@@ -125,6 +137,10 @@ pub fn human(summary: &Summary, is_dry_run: bool) -> String {
         entries => format!("; {entries} files were left out that their reader may not read"),
     };
     let lost = format!("{skipped}{withheld}{lost}");
+    let saved = match saved::words(&summary.saved) {
+        words if words.is_empty() => words,
+        words => format!("; {words}"),
+    };
     let streams = summary
         .streams
         .as_ref()
@@ -138,7 +154,8 @@ pub fn human(summary: &Summary, is_dry_run: bool) -> String {
         );
     }
     format!(
-        "{walks}: {} files fetched in {} directories ({}), {} used, {} wasted; {} files missed{profiles}{streams}{lost}",
+        "{walks}: {} files fetched in {} directories ({}), {} used, {} wasted; {} files \
+         missed{profiles}{streams}{saved}{lost}",
         tally.fetched_files,
         tally.directories,
         output::pages(tally.fetched_pages),

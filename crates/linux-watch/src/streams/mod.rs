@@ -491,6 +491,7 @@ impl Loop {
             let note = Note {
                 process: call.process,
                 began_by_reads: true,
+                owner: None,
                 what: What::Called(PlannerCall::Stream(Box::new(call))),
             };
             // Without a receiver of notes this thread ends soon.
@@ -519,6 +520,7 @@ impl Loop {
             let _ = self.options.notes.send(Note {
                 process,
                 began_by_reads: true,
+                owner: None,
                 what,
             });
         }

@@ -11,6 +11,7 @@ use super::stream_call::Call;
 use super::walk_call::WalkCall;
 use crate::order::Order;
 use crate::rest;
+use crate::saved::Saved;
 use crate::skipped::Skipped;
 use crate::tally::Tally;
 use crate::walk::Why;
@@ -22,6 +23,9 @@ pub struct Note {
     pub process: u32,
     /// Whether it began because the process missed data of files, and not only metadata.
     pub began_by_reads: bool,
+    /// The user who may be told, because the process was wholly this user's when this happened;
+    /// `None` if only root may.
+    pub owner: Option<u32>,
     /// The event.
     pub what: What,
 }
@@ -101,6 +105,8 @@ pub enum What {
         /// Duration.
         took_ns: u64,
     },
+    /// The time that a walk or a replay has saved its program so far.
+    Saved(Saved),
     /// A planner was called.
     Called(PlannerCall),
     /// An event of a profile replay.

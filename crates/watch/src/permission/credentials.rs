@@ -98,6 +98,26 @@ impl Credentials {
         })
     }
 
+    /// The user to whom a process wholly belongs, from its `/proc/PID/status`: all its numbers of
+    /// users are this one, those of groups are one, and it has no capability. `None` for others:
+    /// what such a process does may be nothing for the user who started it.
+    #[must_use]
+    pub fn owner(status: &str) -> Option<u32> {
+        let field = |name: &str| {
+            let mut lines = status.lines();
+            lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        };
+        let only = |name: &str| {
+            let numbers = field(name)?.split_whitespace();
+            let mut numbers = numbers.map(|number| number.parse::<u32>().ok());
+            let first = numbers.next()??;
+            numbers.all(|one| one == Some(first)).then_some(first)
+        };
+        let has_none = |name: &str| Some(u64::from_str_radix(field(name)?.trim(), 16).ok()? == 0);
+        only("Gid")?;
+        (has_none("CapEff")? && has_none("CapPrm")?).then(|| only("Uid"))?
+    }
+
     /// Whether it is in a group.
     #[must_use]
     pub fn is_in(&self, group: u32) -> bool {

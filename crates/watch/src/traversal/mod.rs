@@ -67,12 +67,6 @@ impl<'a> Traversal<'a> {
         self.why
     }
 
-    /// Files and pages that were fetched, and their use.
-    #[must_use]
-    pub fn tally(&self) -> Tally {
-        self.walk.tally()
-    }
-
     fn access(&mut self, access: Access, machine: &mut dyn Machine) {
         match access {
             Access::Hit {
@@ -274,6 +268,10 @@ impl Ahead for Traversal<'_> {
 
     fn goes_on(&self) -> bool {
         self.walk.goes_on()
+    }
+
+    fn tally(&self) -> Tally {
+        self.walk.tally()
     }
 
     fn held_bytes(&self) -> u64 {
