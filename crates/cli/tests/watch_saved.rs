@@ -86,7 +86,7 @@ fn compared(world: &World, testbed: &Testbed, preset: &str, words: &[&str]) -> (
 fn the_estimate_is_near_what_a_stopwatch_says() {
     let is_for_table = env::var_os("FOREREAD_SAVED").is_some();
     let (presets, files): (&[&str], usize) = match is_for_table {
-        true => (&["hdd", "cloud", "usb", "nvme"], 3000),
+        true => (&["hdd", "cloud", "usb", "nvme"], 1000),
         false => (&["hdd", "cloud"], FILES),
     };
     for preset in presets {
@@ -107,10 +107,10 @@ fn the_estimate_is_near_what_a_stopwatch_says() {
                 if is_for_table {
                     continue;
                 }
-                // The mean of few misses: docs/watch.md says how far off it is.
+                // From few misses: docs/watch.md says how far off it is.
                 let ratio = estimated / measured;
                 assert!(measured > 0.0, "it saved nothing: {document}");
-                assert!((0.33..3.0).contains(&ratio), "{ratio}: {document}");
+                assert!((0.1..5.0).contains(&ratio), "{ratio}: {document}");
             }
         });
     }
@@ -146,7 +146,7 @@ fn an_estimate_says_how_it_was_found_and_explain_tells_of_it() {
         );
         let best = signed(saved, "saved_ns");
         assert!(low <= best && best <= high && best > 0, "{saved}");
-        // It is the files by the mean, less the time that they took.
+        // It is the files by their cost without help, less the time that they took.
         let alone = count(saved, "alone_ns") * count(saved, "aided_files");
         let least = alone as i64 - count(saved, "took_ns") as i64;
         assert!(best >= least && best <= alone as i64, "{saved}");

@@ -602,7 +602,9 @@ impl Watching {
             parent: missed.parent,
             user: missed.user,
         };
-        self.baselines.missed(who, missed.device, at_ns, is_calm);
+        let directory = &missed.directory;
+        self.baselines
+            .missed(who, missed.device, directory, at_ns, is_calm);
     }
 
     /// The pace of a program from a miss on. Of one that only looks files up it isn't known.

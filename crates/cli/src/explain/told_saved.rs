@@ -29,9 +29,10 @@ pub struct ToldSavedReport {
     files: u64,
     /// Time in which it reached them.
     took_ns: u64,
-    /// Mean of the times from one missed file to the next, while nothing was fetched.
+    /// Time from one missed file to the next, while nothing was fetched: the mean, or the median of
+    /// fewer than six such times.
     alone_ns: u64,
-    /// Number of the times of which that is the mean.
+    /// Number of the times from which that was found.
     intervals: u64,
 }
 
@@ -64,7 +65,7 @@ impl ToldSaved {
             return String::new();
         };
         format!(
-            "  {}: it reached {} files in {}; without help each took {} (the mean of {} times, \
+            "  {}: it reached {} files in {}; without help each took {} (from {} times, \
              {}).\n",
             upper_first(&time_words(&saved.time)),
             grouped(saved.files),
@@ -109,7 +110,7 @@ mod tests {
         assert_eq!(
             said,
             "  About 31.0 s saved (17.0 s to 44.0 s): it reached 7,976 files in 2.30 s; without \
-             help each took 4.2 ms (the mean of 3 times, its own).\n"
+             help each took 4.2 ms (from 3 times, its own).\n"
         );
         line["saved_ns"] = json!("x");
         assert_eq!(ToldSaved::human(ToldSaved::of(&line)), "");

@@ -127,9 +127,10 @@ enum WalkEvent<'a> {
         aided_files: u64,
         /// Time from the last miss before the first fetch to the last file that it reached.
         took_ns: u64,
-        /// Mean of the times from one missed file to the next, while nothing was fetched.
+        /// Time from one missed file to the next, while nothing was fetched: the mean, or the
+        /// median of fewer than six such times.
         alone_ns: u64,
-        /// Number of the times of which that is the mean.
+        /// Number of the times from which that was found.
         intervals: usize,
         /// The programs whose times they are: `program`, `siblings` or `disk`.
         source: &'static str,

@@ -103,7 +103,8 @@ pub fn time_words(of: &Bounds) -> String {
     let best = time(of.best_ns.unsigned_abs());
     match of.best_ns > 0 {
         true => format!("about {best} saved ({low} to {high})"),
-        false => format!("about {best} lost ({low} to {high})"),
+        // An estimate that is too small can have the wrong sign (docs/watch.md).
+        false => format!("no time saved, by estimate ({low} to {high} lost)"),
     }
 }
 
@@ -149,7 +150,7 @@ mod tests {
         let words = time_words(&bounds(17_000, 31_000, 44_000));
         assert_eq!(words, "about 31.0 s saved (17.0 s to 44.0 s)");
         let words = time_words(&bounds(-200, -100, -50));
-        assert_eq!(words, "about 100 ms lost (50 ms to 200 ms)");
+        assert_eq!(words, "no time saved, by estimate (50 ms to 200 ms lost)");
         let unclear = bounds(-100, 50, 200);
         let words = time_words(&unclear);
         assert_eq!(words, "no time saved for certain (-100 ms to 200 ms)");

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times from one missed file of a program to the next, while nothing is fetched for it.
+//! Times from one missed file of a program to the next in the same directory, while nothing is
+//! fetched for it. The first file of a directory costs more, by waits for metadata. How many files
+//! share them isn't known, so these times are left out, which makes the estimate smaller.
 //!
 //! They are kept for each process, and for the children of each process, which may share a walk.
 //! Those of programs that then walked are kept for their disk and user as well, for programs that
 //! begin while another walk keeps the disk busy.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use foreread_core::Device;
 
@@ -29,8 +32,8 @@ const BYTES_MAX: u64 = 1 << 20;
 const INTERVALS_MIN: usize = 3;
 /// The same of other programs of the disk, whose pace may differ.
 const OF_DISK_MIN: usize = 6;
-/// An interval counts as at most this many medians: a pause of the program is no cost of a file. A
-/// file in a new directory costs several waits for metadata, which are.
+/// An interval counts as at most this many medians: a pause of the program is no cost of a file,
+/// but waits for metadata are.
 const MEDIANS_MAX: u64 = 8;
 /// Samples that are drawn for the bounds, and how many of them lie beyond each bound: 2.5 %.
 const RESAMPLES: usize = 1000;
@@ -87,7 +90,10 @@ impl Baseline {
         }
         Some(Self {
             intervals: intervals_ns.len(),
-            interval: mean(&intervals_ns),
+            interval: match intervals_ns.len() < OF_DISK_MIN {
+                true => middle(&intervals_ns),
+                false => mean(&intervals_ns),
+            },
             source,
         })
     }
@@ -98,17 +104,31 @@ impl Baseline {
         self.intervals
     }
 
-    /// The mean, since the sum of the costs of many files is asked for, and not the cost of most
-    /// files; with bounds.
+    /// With six intervals and more their mean, since the sum of the costs of many files is asked
+    /// for. Of fewer, one that is not like the others would count too much: their median, with the
+    /// least and the largest as bounds.
     #[must_use]
     pub fn interval(&self) -> Bounds {
         self.interval
     }
 }
 
+/// The median, the least and the largest of these, which are in order.
+fn middle(intervals_ns: &[u64]) -> Bounds {
+    let at = |index: usize| {
+        let interval_ns = intervals_ns.get(index).copied().unwrap_or_default();
+        i64::try_from(interval_ns).unwrap_or(i64::MAX)
+    };
+    let last = intervals_ns.len().saturating_sub(1);
+    Bounds {
+        best_ns: at(last / 2).midpoint(at(intervals_ns.len() / 2)),
+        low_ns: at(0),
+        high_ns: at(last),
+    }
+}
+
 /// The mean of these, and the bounds between which 95 % of the means of samples lie that are drawn
-/// from them with replacement (the percentile bootstrap). Of three, these are the least and the
-/// largest.
+/// from them with replacement (the percentile bootstrap).
 fn mean(intervals_ns: &[u64]) -> Bounds {
     let count = intervals_ns.len().max(1);
     let mean = |sum: u128| i64::try_from(sum / count as u128).unwrap_or(i64::MAX);
@@ -144,6 +164,8 @@ struct Chain {
     disk: Device,
     /// The last one, if nothing was fetched from the disk since.
     last_ns: Option<u64>,
+    /// A hash of its directory.
+    last_directory: u64,
     recent_ns: VecDeque<u64>,
 }
 
@@ -183,12 +205,15 @@ pub struct Who {
 }
 
 impl Baselines {
-    /// A process has missed a file. `is_calm`: nothing is fetched from the disk.
-    pub fn missed(&mut self, who: Who, disk: Device, at_ns: u64, is_calm: bool) {
+    /// A process has missed a file in this directory. `is_calm`: nothing is fetched from the disk.
+    pub fn missed(&mut self, who: Who, disk: Device, directory: &[u8], at_ns: u64, is_calm: bool) {
         self.misses += 1;
         let now = self.misses;
         let at_ns = is_calm.then_some(at_ns);
-        let change = |chains: &mut Chains| ((), chains.missed(disk, at_ns));
+        let mut hasher = DefaultHasher::new();
+        directory.hash(&mut hasher);
+        let directory = hasher.finish();
+        let change = |chains: &mut Chains| ((), chains.missed(disk, directory, at_ns));
         self.processes.change(who.process, who.user, now, change);
         self.families.change(who.parent, who.user, now, change);
     }
@@ -247,7 +272,7 @@ impl Chains {
     }
 
     /// Takes a miss; without a time, one that breaks the chain. Returns the bytes held.
-    fn missed(&mut self, disk: Device, at_ns: Option<u64>) -> u64 {
+    fn missed(&mut self, disk: Device, directory: u64, at_ns: Option<u64>) -> u64 {
         let at = self.0.iter().position(|chain| chain.disk == disk);
         let at = at.unwrap_or_else(|| {
             if self.0.len() == DISKS_OF_PROCESS_MAX {
@@ -256,17 +281,20 @@ impl Chains {
             self.0.push(Chain {
                 disk,
                 last_ns: None,
+                last_directory: 0,
                 recent_ns: VecDeque::new(),
             });
             self.0.len() - 1
         });
         let chain = &mut self.0[at];
         let last_ns = std::mem::replace(&mut chain.last_ns, at_ns);
+        let was_there = chain.last_directory == directory;
+        chain.last_directory = directory;
         if let (Some(last_ns), Some(at_ns)) = (last_ns, at_ns) {
             let interval_ns = at_ns.saturating_sub(last_ns);
             if interval_ns > PAUSE_NS {
                 chain.recent_ns.clear();
-            } else {
+            } else if was_there {
                 if chain.recent_ns.len() == RECENT_MAX {
                     chain.recent_ns.pop_front();
                 }
@@ -304,9 +332,9 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold_the_mean_and_narrow_with_more_intervals() {
-        // Of three, one draw in 27 has the least only, and one the largest only.
-        assert_eq!(bounds([9, 1, 5]), (1, 5, 9));
+    fn bounds_hold_the_best_estimate_and_narrow_with_more_intervals() {
+        assert_eq!(bounds([9, 1, 6]), (1, 6, 9));
+        assert_eq!(bounds([1, 2, 4, 9]), (1, 3, 9));
         assert_eq!(Baseline::of([1, 2], Source::Program), None);
         assert_eq!(Baseline::of(1..=5, Source::Disk), None);
         // Uniform from 0 to 1000, n of them: the error of the mean is 289 / sqrt(n), and 95 % lie
@@ -323,25 +351,27 @@ mod tests {
 
     #[test]
     fn a_pause_counts_for_some_medians_only() {
-        let (_, best, high) = bounds([10, 10, 10, 1_000_000]);
-        assert_eq!((best, high), ((3 * 10 + 80) / 4, (10 + 3 * 80) / 4));
-        let (_, best, _) = bounds([10, 10, 40]);
-        assert_eq!(best, 20);
+        let (low, best, high) = bounds([10, 10, 10, 10, 10, 10, 1_000_000]);
+        assert_eq!((low, best), (10, (6 * 10 + 80) / 7));
+        assert!(high <= 80, "{high}");
     }
 
     #[test]
     fn intervals_are_those_of_misses_between_which_nothing_was_fetched() {
         let mut all = Baselines::default();
         for (at_ns, is_calm) in [(10, true), (14, true), (30, false), (40, true), (45, true)] {
-            all.missed(who(7), DISK, at_ns, is_calm);
+            all.missed(who(7), DISK, b"/d", at_ns, is_calm);
         }
         assert_eq!(all.of(who(7), DISK), None);
-        all.missed(who(7), DISK, 51, true);
+        // The first file of a directory costs more.
+        all.missed(who(7), DISK, b"/e", 99, true);
+        assert_eq!(all.of(who(7), DISK), None);
+        all.missed(who(7), DISK, b"/e", 105, true);
         let own = all.of(who(7), DISK).unwrap();
         assert_eq!((own.intervals(), own.source), (3, Source::Program));
         assert_eq!(own.interval().best_ns, 5);
         // After a pause all begins anew.
-        all.missed(who(7), DISK, 52 + PAUSE_NS, true);
+        all.missed(who(7), DISK, b"/e", 106 + PAUSE_NS, true);
         assert_eq!(all.of(who(7), DISK), None);
     }
 
@@ -349,7 +379,7 @@ mod tests {
     fn who_has_none_of_its_own_has_those_of_its_disk_and_user() {
         let mut all = Baselines::default();
         for at in 0..8 {
-            all.missed(who(7), DISK, at * 3, true);
+            all.missed(who(7), DISK, b"/d", at * 3, true);
         }
         assert_eq!(all.of(who(8), DISK), None);
         all.walks(7, 1000, DISK);
@@ -363,7 +393,7 @@ mod tests {
         // Siblings read in parallel: each of two at half the pace.
         let mut all = Baselines::default();
         for at in 0..8u32 {
-            all.missed(who(7 + at % 2), DISK, u64::from(at) * 3, true);
+            all.missed(who(7 + at % 2), DISK, b"/d", u64::from(at) * 3, true);
         }
         assert_eq!(all.of(who(7), DISK).unwrap().interval().best_ns, 6);
         assert_eq!(all.of_siblings(who(7), DISK).unwrap().interval().best_ns, 3);
@@ -379,7 +409,7 @@ mod tests {
             let mut all = Baselines::default();
             for (process, minor, at_ns) in misses {
                 let disk = Device { major: 1, minor };
-                all.missed(who(process), disk, at_ns, true);
+                all.missed(who(process), disk, b"/d", at_ns, true);
                 all.walks(process, process, disk);
                 prop_assert!(all.disks.len() <= DISKS_MAX);
             }

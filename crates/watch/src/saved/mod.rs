@@ -28,9 +28,10 @@ pub struct Saved {
     pub aided_files: u64,
     /// Time in which it reached them.
     pub took_ns: u64,
-    /// Time from one missed file to the next without help, the mean.
+    /// Time from one missed file to the next without help: the mean, or the median of fewer than
+    /// six.
     pub alone_ns: u64,
-    /// Number of intervals of which that is the mean.
+    /// Number of intervals from which that was found.
     pub intervals: usize,
     /// The programs whose intervals they are.
     pub source: Source,
@@ -41,9 +42,9 @@ pub struct Saved {
 pub struct Bounds {
     /// The best estimate.
     pub best_ns: i64,
-    /// The time saved if the mean without help is at its lower bound.
+    /// The time saved if the time without help is at its lower bound.
     pub low_ns: i64,
-    /// The time saved if it is at its upper bound.
+    /// The time saved if that is at its upper bound.
     pub high_ns: i64,
 }
 

@@ -57,7 +57,7 @@ impl Pace {
     /// The time saved so far; `None` if the pace without help is not known, or nothing was used.
     /// `is_shared`: several processes have reached these files.
     ///
-    /// Without help, each file that was fetched and used, or missed, would have cost a mean
+    /// Without help, each file that was fetched and used, or missed, would have cost such an
     /// interval. A fetched file that was in memory before would have cost what a file in memory
     /// costs.
     #[must_use]
