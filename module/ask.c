@@ -11,6 +11,7 @@
  */
 #include <linux/fs.h>
 #include <linux/spinlock.h>
+#include <linux/timekeeping.h>
 
 #include "ask.h"
 #include "decide.h"
@@ -35,12 +36,14 @@ static noinline void fm_decide_with(struct fm_call *call, struct fr_streams *str
 		.device = costs,
 		.budget = budget,
 	};
+	u64 begin_ns = ktime_get_mono_fast_ns();
 	struct fr_wants wants;
 
 	fr_wants(call->policy, &call->before, &call->access, &call->limits, &wants);
 	fm_near_fill(call->ractl->mapping, call->access.index, &wants, &call->near);
 	call->after = call->before;
 	fr_decide(call->policy, &core, &call->made);
+	fm_device_count_call(call->device, ktime_get_mono_fast_ns() - begin_ns);
 }
 
 static void fm_tell_events(struct fm_call *call, u32 events)

@@ -8,6 +8,7 @@
 
 #include <linux/blkdev.h>
 #include <linux/ftrace.h>
+#include <linux/mm_inline.h>
 #include <linux/pagemap.h>
 #include <linux/shrinker.h>
 #include <linux/version.h>
@@ -48,13 +49,13 @@ static inline bool fm_is_rotational(struct block_device *block)
 #endif
 }
 
-/* The first argument of the function that ftrace has stopped at. */
-static __always_inline void *fm_first_argument(struct ftrace_regs *fregs)
+/* An argument of the function that ftrace has stopped at, from 0. */
+static __always_inline unsigned long fm_argument(struct ftrace_regs *fregs, unsigned int number)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
-	return (void *)regs_get_kernel_argument(&fregs->regs, 0);
+	return regs_get_kernel_argument(&fregs->regs, number);
 #else
-	return (void *)ftrace_regs_get_argument(fregs, 0);
+	return ftrace_regs_get_argument(fregs, number);
 #endif
 }
 
@@ -75,6 +76,52 @@ static inline struct folio *fm_get_folio(struct address_space *mapping, pgoff_t 
 
 	return IS_ERR_OR_NULL(folio) ? NULL : folio;
 }
+
+/* Whether a folio's mapping is not that of a file. */
+static inline bool fm_is_other_mapping(const struct address_space *mapping)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
+	return (unsigned long)mapping & PAGE_MAPPING_FLAGS;
+#else
+	return (unsigned long)mapping & FOLIO_MAPPING_FLAGS;
+#endif
+}
+
+/* The generation of a folio on a list of the multi-generation LRU, or below 0. */
+static inline int fm_generation(const struct folio *folio)
+{
+#ifdef CONFIG_LRU_GEN
+	return folio_lru_gen((struct folio *)folio);
+#else
+	return -1;
+#endif
+}
+
+/* Whether that LRU was in use at boot. */
+static inline bool fm_began_with_generations(void)
+{
+#ifdef CONFIG_LRU_GEN
+	return NODE_DATA(first_online_node)->__lruvec.lrugen.enabled;
+#else
+	return false;
+#endif
+}
+
+/*
+ * Up to 6.13 the multi-generation LRU clears PG_referenced of what it isolates, before it asks
+ * folio_referenced(). It isolates from the tail of the oldest list of each zone.
+ */
+#define FM_ISOLATION_FORGETS \
+	(IS_ENABLED(CONFIG_LRU_GEN) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0))
+
+#if FM_ISOLATION_FORGETS
+static inline const struct list_head *fm_oldest_list(const struct lruvec *lruvec, int zone)
+{
+	int oldest = lru_gen_from_seq(lruvec->lrugen.min_seq[LRU_GEN_FILE]);
+
+	return &lruvec->lrugen.folios[oldest][LRU_GEN_FILE][zone];
+}
+#endif
 
 /* Since Linux 6.16 a file remembers the folio order of its window. */
 static inline fr_u8 fm_ra_order(const struct file_ra_state *ra)

@@ -32,9 +32,11 @@
 #include "issue.h"
 #include "memory.h"
 #include "near.h"
+#include "pages.h"
 #include "record.h"
 #include "steer.h"
 #include "stream_table.h"
+#include "watchdog.h"
 
 /* As foreread_core::policy::Limits::new() has them. */
 #define FM_RATIO 50
@@ -208,7 +210,7 @@ static u32 fm_events(const struct fm_call *call, bool has_thrashed)
 
 	/* The reader has come to the marked page, and waits until it has been read. */
 	if (call->folio && !folio_test_uptodate(call->folio)) {
-		fm_count(call->device, FM_COUNT_LATE, 1);
+		fm_count(call->device, FM_COUNT_LATE_MARKS, 1);
 		events |= FM_LATE;
 	}
 	return events;
@@ -259,17 +261,23 @@ static void fm_act(struct fm_work *work)
 	struct fm_call *call = &work->call;
 	struct address_space *mapping = call->ractl->mapping;
 	unsigned long cached = mapping->nrpages, now_cached;
+	struct fm_fetch fetch;
 	u64 pages;
 
+	call->fetch = &fetch;
 	if (work->is_own && call->is_steered) {
+		fm_fetch_begin(&fetch, call);
 		fm_steer_own(call);
+		fm_fetch_end(&fetch);
 		return;
 	}
 	if (fm_uses_mark(work))
 		folio_clear_readahead(call->folio);
 	if (work->is_own)
 		fm_store_own(call);
+	fm_fetch_begin(&fetch, call);
 	pages = fm_issue(call, &work->asked_end);
+	fm_fetch_end(&fetch);
 	if (!work->streams || pages == 0)
 		return;
 	/* Other readers may have added pages, too; the policy counts on roughly. */
@@ -347,6 +355,7 @@ bool fm_readahead(struct readahead_control *ractl, struct folio *folio, unsigned
 	fm_act(&work);
 	if (work.is_kept)
 		fm_store(&work);
+	fm_watchdog_wake();
 	fm_streams_put(work.streams);
 	fm_device_put(device);
 	return true;

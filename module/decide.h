@@ -9,10 +9,12 @@
 #include <foreread/policy.h>
 
 struct fm_device;
+struct fm_fetch;
 
 /**
  * struct fm_call - one decision: where it comes from, what went in, what came out
  * @device: whose policy decides
+ * @fetch: notes which pages are read for it
  * @ractl: of the kernel's call
  * @folio: with the mark that was reached, or NULL for a miss
  * @req_count: of the kernel's call
@@ -33,6 +35,7 @@ struct fm_device;
  */
 struct fm_call {
 	struct fm_device *device;
+	struct fm_fetch *fetch;
 	struct readahead_control *ractl;
 	struct folio *folio;
 	unsigned long req_count;

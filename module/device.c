@@ -18,11 +18,15 @@
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/slab.h>
+#include <linux/time64.h>
 #include <linux/xarray.h>
 
 #include "compat.h"
 #include "device.h"
+#include "pages.h"
 
+/* A thread that is preempted during a call does not make it slow: no call counts for more. */
+#define FM_JUDGED_NS_MAX ((u64)NSEC_PER_MSEC)
 /* More are refused: each is a folder in sysfs. */
 #define FM_DEVICES_MAX 4096
 
@@ -132,6 +136,47 @@ u64 fm_device_count(const struct fm_device *device, enum fm_count which)
 	return sum;
 }
 
+/* A call of the core that took @took_ns. */
+void fm_device_count_call(struct fm_device *device, u64 took_ns)
+{
+	struct fm_counters *counters = get_cpu_ptr(device->counters);
+
+	counters->count[FM_COUNT_CORE_CALLS]++;
+	counters->count[FM_COUNT_CORE_NS] += took_ns;
+	counters->count[FM_COUNT_JUDGED_NS] += min(took_ns, FM_JUDGED_NS_MAX);
+	if (took_ns > counters->core_max_ns)
+		counters->core_max_ns = took_ns;
+	put_cpu_ptr(device->counters);
+}
+
+/* The longest call of the core. */
+u64 fm_device_core_max_ns(const struct fm_device *device)
+{
+	u64 longest = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		longest = max(longest, READ_ONCE(per_cpu_ptr(device->counters, cpu)->core_max_ns));
+	return longest;
+}
+
+/**
+ * fm_devices_each() - calls a function with each device, `default` included
+ * @act: the function, which may sleep
+ */
+void fm_devices_each(void (*act)(struct fm_device *device))
+{
+	struct fm_device *device;
+	unsigned long number;
+
+	mutex_lock(&fm_devices_lock);
+	xa_for_each(&fm_devices, number, device)
+		act(device);
+	if (fm_default)
+		act(fm_default);
+	mutex_unlock(&fm_devices_lock);
+}
+
 static void fm_device_free(struct rcu_head *rcu)
 {
 	struct fm_device *device = container_of(rcu, struct fm_device, rcu);
@@ -213,6 +258,7 @@ out:
 static void fm_device_drop(struct fm_device *device)
 {
 	kobject_del(&device->kobject);
+	fm_pages_forget(device);
 	kobject_put(&device->kobject);
 }
 

@@ -10,6 +10,8 @@
 
 #include <foreread/policy.h>
 
+#include "watchdog.h"
+
 struct address_space;
 
 /* The value of fm_device.policy for a device that is left to the kernel. */
@@ -40,14 +42,38 @@ enum fm_count {
 	FM_COUNT_AGREED, /* policy of this kernel: calls in which the kernel decided the same */
 	FM_COUNT_DIFFERED, /* and those in which it did not */
 	FM_COUNT_STATELESS, /* decisions without the state of earlier ones: no memory for it */
-	FM_COUNT_LATE, /* marks on pages that were still being read */
+	FM_COUNT_LATE_MARKS, /* marks on pages that were still being read */
 	FM_COUNT_THRASHED, /* misses on pages that were read ahead and evicted before their use */
 	FM_COUNT_UNKEPT, /* pages that a policy wanted to keep from eviction, which is not done */
+	FM_COUNT_WAITS, /* times that a thread waited for a folio, but for the page that it missed
+			 */
+	FM_COUNT_CORE_CALLS, /* calls of the core */
+	FM_COUNT_CORE_NS, /* time that they took */
+	/* Each fetched page is counted once below, or is held: see pages.c. */
+	FM_COUNT_FETCHED, /* pages that were added to the page cache for a decision */
+	FM_COUNT_USED_ON_TIME, /* of these, those that were read, and that nobody waited for */
+	FM_COUNT_USED_LATE, /* those that a reader missed or waited for */
+	FM_COUNT_WASTED, /* those that left memory and had not been read */
+	FM_COUNT_UNKNOWN, /* those that could not be followed */
+	/* The watchdog goes by these. Pages that were fetched before the policy was set don't
+	   count. */
+	FM_COUNT_JUDGED_USED, /* pages that were read */
+	FM_COUNT_JUDGED_WASTED, /* pages that left memory and had not been read */
+	FM_COUNT_JUDGED_AHEAD, /* pages that were read, and had been fetched before they were asked
+				  for */
+	FM_COUNT_JUDGED_AHEAD_LATE, /* of these, those that a reader waited for */
+	FM_COUNT_JUDGED_NS, /* time that calls of the core took, an outlier being cut */
 	FM_COUNTS,
 };
 
+/**
+ * struct fm_counters - of one processor
+ * @count: by enum fm_count
+ * @core_max_ns: longest call of the core
+ */
 struct fm_counters {
 	u64 count[FM_COUNTS];
+	u64 core_max_ns;
 };
 
 /**
@@ -59,6 +85,8 @@ struct fm_counters {
  * @policy: enum fr_policy, or FM_OFF
  * @act: enum fm_act
  * @pages_max: no window is larger; 0 means no such bound
+ * @epoch: number of times that the policy was set
+ * @watch: what the watchdog keeps, under its lock
  * @lock: guards what follows
  * @is_known: whether the policy was told if the disk turns
  * @costs: what the policy knows of the disk; unused in `default`, which may be several
@@ -71,6 +99,8 @@ struct fm_device {
 	u32 policy;
 	u32 act;
 	u32 pages_max;
+	u32 epoch;
+	struct fm_watch watch;
 	spinlock_t lock;
 	bool is_known;
 	struct fr_device costs;
@@ -90,6 +120,9 @@ struct fm_device *fm_device_get(const struct address_space *mapping);
 void fm_device_put(struct fm_device *device);
 struct fr_device *fm_device_costs(struct fm_device *device, const struct address_space *mapping);
 u64 fm_device_count(const struct fm_device *device, enum fm_count which);
+void fm_device_count_call(struct fm_device *device, u64 took_ns);
+u64 fm_device_core_max_ns(const struct fm_device *device);
+void fm_devices_each(void (*act)(struct fm_device *device));
 
 /* sysfs.c: the folder of a device. */
 extern const struct kobj_type fm_device_type;

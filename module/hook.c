@@ -72,7 +72,7 @@ static void notrace fm_enter(unsigned long ip, unsigned long parent_ip, struct f
 
 	if (within_module(parent_ip, THIS_MODULE))
 		return;
-	ractl = fm_first_argument(fregs);
+	ractl = (void *)fm_argument(fregs, 0);
 	if (!fm_device_is_taken(ractl->mapping))
 		return;
 	for (i = 0; i < ARRAY_SIZE(fm_hooks); i++)

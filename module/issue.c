@@ -20,6 +20,7 @@
 #include "decide.h"
 #include "device.h"
 #include "issue.h"
+#include "pages.h"
 #include "steer.h"
 
 /* Windows of one decision: repetitions are bounded by the policy, this bounds a wrong one. */
@@ -45,6 +46,7 @@ static void fm_read(const struct fm_call *call, u64 start, u32 pages, u32 lookah
 	struct readahead_control ractl = *call->ractl;
 
 	ractl._index = start;
+	fm_fetch_reserve(call->fetch, pages);
 	fm_ra_unbounded(&ractl, pages, lookahead);
 }
 

@@ -10,6 +10,8 @@
  *	issue.c, steer.c  the windows of a decision are read
  *	device.c	which device has which policy
  *	file_table.c, stream_table.c  the state of policies
+ *	pages.c, page_events.c  what became of the pages that were read
+ *	watchdog.c	takes a policy away that misbehaves
  *	near.c, memory.c  what a policy wants to know
  *	record.h	tracepoints: each decision with all of its input
  *	sysfs.c		what people see and set
@@ -24,9 +26,12 @@
 #include "compat.h"
 #include "file_table.h"
 #include "hook.h"
+#include "page_events.h"
+#include "pages.h"
 #include "stream_table.h"
 #include "sysfs.h"
 #include "version.h"
+#include "watchdog.h"
 
 static bool force;
 module_param(force, bool, 0444);
@@ -57,15 +62,30 @@ static int __init fm_init(void)
 	error = fm_streams_init();
 	if (error)
 		goto files;
-	error = fm_sysfs_init();
+	error = fm_pages_init();
 	if (error)
 		goto streams;
+	error = fm_page_events_add();
+	if (error)
+		goto pages;
+	error = fm_watchdog_init();
+	if (error)
+		goto events;
+	error = fm_sysfs_init();
+	if (error)
+		goto watchdog;
 	error = fm_hook_add();
 	if (error)
 		goto sysfs;
 	return 0;
 sysfs:
 	fm_sysfs_exit();
+watchdog:
+	fm_watchdog_exit();
+events:
+	fm_page_events_remove();
+pages:
+	fm_pages_exit();
 streams:
 	fm_streams_exit();
 files:
@@ -76,6 +96,10 @@ files:
 static void __exit fm_exit(void)
 {
 	fm_hook_remove();
+	/* It looks at the devices, and pages have references to them. */
+	fm_watchdog_exit();
+	fm_page_events_remove();
+	fm_pages_exit();
 	fm_sysfs_exit();
 	fm_streams_exit();
 	fm_files_exit();

@@ -23,6 +23,7 @@
 #include "compat.h"
 #include "decide.h"
 #include "device.h"
+#include "pages.h"
 #include "steer.h"
 
 /* A mark below the first page of the window has a page of its own. */
@@ -91,6 +92,7 @@ bool fm_steer(const struct fm_call *call, const struct fr_window *window, u32 lo
 	if (window->read_pages < window->size &&
 	    window->start + window->read_pages < call->limits.file_pages)
 		return false;
+	fm_fetch_reserve(call->fetch, window->size);
 	if (lookahead == window->size)
 		return fm_steer_async(call, window);
 	return fm_steer_sync(call, window, lookahead);
@@ -106,6 +108,7 @@ void fm_steer_own(const struct fm_call *call)
 	const struct fr_state *after = &call->after;
 	bool is_same;
 
+	fm_fetch_reserve(call->fetch, max_t(u64, call->req_count, after->size));
 	if (call->folio)
 		page_cache_async_ra(call->ractl, call->folio, call->req_count);
 	else

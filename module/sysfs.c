@@ -12,6 +12,7 @@
  *		act		`auto`, `issue`, `steer`: how windows are read
  *		pages_max	no window is larger; 0 means no such bound
  *		stat		counters, a name and a number a line
+ *		watchdog	`ok`, or why the policy was taken away
  */
 #include <linux/blkdev.h>
 #include <linux/kobject.h>
@@ -23,21 +24,42 @@
 #include "compat.h"
 #include "device.h"
 #include "file_table.h"
+#include "pages.h"
 #include "stream_table.h"
 #include "sysfs.h"
+#include "watchdog.h"
 
 static struct kobject *fm_root;
 
 static const char *const fm_act_names[FM_ACTS] = { "auto", "issue", "steer" };
 
 static const char *const fm_count_names[FM_COUNTS] = {
-	[FM_COUNT_SYNC] = "sync",	    [FM_COUNT_ASYNC] = "async",
-	[FM_COUNT_DECISIONS] = "decisions", [FM_COUNT_WINDOWS] = "windows",
-	[FM_COUNT_PAGES] = "pages",	    [FM_COUNT_ISSUED] = "issued",
-	[FM_COUNT_STEERED] = "steered",	    [FM_COUNT_AGREED] = "agreed",
-	[FM_COUNT_DIFFERED] = "differed",   [FM_COUNT_STATELESS] = "stateless",
-	[FM_COUNT_LATE] = "late",	    [FM_COUNT_THRASHED] = "thrashed",
+	[FM_COUNT_SYNC] = "sync",
+	[FM_COUNT_ASYNC] = "async",
+	[FM_COUNT_DECISIONS] = "decisions",
+	[FM_COUNT_WINDOWS] = "windows",
+	[FM_COUNT_PAGES] = "pages",
+	[FM_COUNT_ISSUED] = "issued",
+	[FM_COUNT_STEERED] = "steered",
+	[FM_COUNT_AGREED] = "agreed",
+	[FM_COUNT_DIFFERED] = "differed",
+	[FM_COUNT_STATELESS] = "stateless",
+	[FM_COUNT_LATE_MARKS] = "late_marks",
+	[FM_COUNT_THRASHED] = "thrashed",
 	[FM_COUNT_UNKEPT] = "unkept_pages",
+	[FM_COUNT_WAITS] = "waits",
+	[FM_COUNT_CORE_CALLS] = "core_calls",
+	[FM_COUNT_CORE_NS] = "core_ns",
+	[FM_COUNT_FETCHED] = "fetched_pages",
+	[FM_COUNT_USED_ON_TIME] = "used_on_time_pages",
+	[FM_COUNT_USED_LATE] = "used_late_pages",
+	[FM_COUNT_WASTED] = "wasted_pages",
+	[FM_COUNT_UNKNOWN] = "unknown_pages",
+	[FM_COUNT_JUDGED_USED] = "judged_used_pages",
+	[FM_COUNT_JUDGED_WASTED] = "judged_wasted_pages",
+	[FM_COUNT_JUDGED_AHEAD] = "judged_ahead_pages",
+	[FM_COUNT_JUDGED_AHEAD_LATE] = "judged_ahead_late_pages",
+	[FM_COUNT_JUDGED_NS] = "judged_core_ns",
 };
 
 /*
@@ -45,7 +67,7 @@ static const char *const fm_count_names[FM_COUNTS] = {
  * and the other one has its release in its name. The running kernel's own may be written with its
  * release, too.
  */
-static const char *fm_policy_label(u32 policy)
+const char *fm_policy_label(u32 policy)
 {
 	if (policy == fm_own_policy())
 		return "linux";
@@ -84,7 +106,7 @@ static ssize_t policy_store(struct fm_device *device, const char *text, size_t l
 
 	if (policy < 0)
 		return policy;
-	WRITE_ONCE(device->policy, (u32)policy);
+	fm_watchdog_arm(device, (u32)policy);
 	return (ssize_t)length;
 }
 
@@ -121,13 +143,27 @@ static ssize_t pages_max_store(struct fm_device *device, const char *text, size_
 
 static ssize_t stat_show(struct fm_device *device, char *buffer)
 {
+	struct fm_held held;
 	ssize_t at = 0;
 	int i;
 
+	/* Counts what has been used meanwhile. */
+	fm_pages_sweep(device, &held);
 	for (i = 0; i < FM_COUNTS; i++)
 		at += sysfs_emit_at(buffer, at, "%s %llu\n", fm_count_names[i],
 				    fm_device_count(device, i));
+	at += sysfs_emit_at(buffer, at, "resident_unused_pages %llu\nin_flight_pages %llu\n",
+			    held.resident_pages, held.in_flight_pages);
+	at += sysfs_emit_at(buffer, at, "core_max_ns %llu\n", fm_device_core_max_ns(device));
 	return at;
+}
+
+static ssize_t watchdog_show(struct fm_device *device, char *buffer)
+{
+	char text[FM_VERDICT_BYTES];
+
+	fm_watchdog_say(device, text, sizeof(text));
+	return sysfs_emit(buffer, "%s\n", text);
 }
 
 #define FM_DEVICE_FILE(_name, _mode, _store)                                                    \
@@ -140,13 +176,11 @@ FM_DEVICE_FILE(policy, 0644, policy_store);
 FM_DEVICE_FILE(act, 0644, act_store);
 FM_DEVICE_FILE(pages_max, 0644, pages_max_store);
 FM_DEVICE_FILE(stat, 0444, NULL);
+FM_DEVICE_FILE(watchdog, 0444, NULL);
 
 static struct attribute *fm_device_attrs[] = {
-	&fm_device_policy.attribute,
-	&fm_device_act.attribute,
-	&fm_device_pages_max.attribute,
-	&fm_device_stat.attribute,
-	NULL,
+	&fm_device_policy.attribute, &fm_device_act.attribute,	    &fm_device_pages_max.attribute,
+	&fm_device_stat.attribute,   &fm_device_watchdog.attribute, NULL,
 };
 ATTRIBUTE_GROUPS(fm_device);
 
@@ -228,7 +262,8 @@ static ssize_t policies_show(struct kobject *kobject, struct kobj_attribute *att
 
 static ssize_t kept_show(struct kobject *kobject, struct kobj_attribute *attribute, char *buffer)
 {
-	return sysfs_emit(buffer, "files %lu\nstreams %lu\n", fm_files_count(), fm_streams_count());
+	return sysfs_emit(buffer, "files %lu\nstreams %lu\npages %lu\n", fm_files_count(),
+			  fm_streams_count(), fm_pages_count());
 }
 
 static struct kobj_attribute fm_add = __ATTR_WO(add);

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Listens where the kernel tells what becomes of pages, and passes it on to pages.c.
+ *
+ * Input, none of which lies on the path of a read that finds its page in the cache:
+ *
+ *	mm_filemap_add_to_page_cache		a folio was added
+ *	mm_filemap_delete_from_page_cache	a folio is about to be removed
+ *	folio_wait_bit_common()		a thread is about to sleep until a folio is unlocked
+ *	folio_referenced()		reclaim is about to take PG_referenced from a folio
+ *	deactivate_file_folio()		so is a folio that could not be dropped from the cache
+ *	folio_inc_gen()			so is the multi-generation LRU, where it moves a folio on
+ *	isolate_folios()		and up to 6.13 where it isolates some
+ *
+ * The first two are tracepoints. folio_wait_bit_common() is marked as notrace, so it gets a kprobe.
+ * ftrace stops at the others; nothing is replaced.
+ *
+ * folio_inc_gen() is static, and compilers give it other arguments than the source has. So its
+ *folio is the argument that is the address of a struct page: nothing else is.
+ *
+ * Where the last two can't be listened to, pages that seem to be unused count as unknown.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/ftrace.h>
+#include <linux/kprobes.h>
+#include <linux/mm.h>
+#include <linux/pagemap.h>
+#include <linux/tracepoint.h>
+
+#include "compat.h"
+#include "page_events.h"
+#include "pages.h"
+
+static void fm_on_added(void *data, struct folio *folio)
+{
+	fm_pages_added(folio);
+}
+
+static void fm_on_left(void *data, struct folio *folio)
+{
+	fm_pages_left(folio);
+}
+
+/* A tracepoint of the kernel, which exports none of them. */
+struct fm_tracepoint {
+	const char *name;
+	void *probe;
+	struct tracepoint *found;
+	bool is_added;
+};
+
+static struct fm_tracepoint fm_tracepoints[] = {
+	{ .name = "mm_filemap_add_to_page_cache", .probe = fm_on_added },
+	{ .name = "mm_filemap_delete_from_page_cache", .probe = fm_on_left },
+};
+
+static void fm_tracepoint_find(struct tracepoint *tracepoint, void *data)
+{
+	struct fm_tracepoint *wanted = data;
+
+	if (strcmp(tracepoint->name, wanted->name) == 0)
+		wanted->found = tracepoint;
+}
+
+static void fm_tracepoints_remove(void)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(fm_tracepoints); i++) {
+		if (fm_tracepoints[i].is_added)
+			tracepoint_probe_unregister(fm_tracepoints[i].found,
+						    fm_tracepoints[i].probe, NULL);
+		fm_tracepoints[i].is_added = false;
+	}
+	tracepoint_synchronize_unregister();
+}
+
+static int fm_tracepoints_add(void)
+{
+	int error, i;
+
+	for (i = 0; i < ARRAY_SIZE(fm_tracepoints); i++) {
+		struct fm_tracepoint *wanted = &fm_tracepoints[i];
+
+		for_each_kernel_tracepoint(fm_tracepoint_find, wanted);
+		error = -ENOENT;
+		if (wanted->found)
+			error = tracepoint_probe_register(wanted->found, wanted->probe, NULL);
+		if (error) {
+			pr_err("no tracepoint %s (%d): what becomes of pages can't be known\n",
+			       wanted->name, error);
+			fm_tracepoints_remove();
+			return error;
+		}
+		wanted->is_added = true;
+	}
+	return 0;
+}
+
+/* The folio at the address of a struct page, or NULL for any other address. */
+static struct folio *fm_folio_at(unsigned long address)
+{
+	unsigned long pfn;
+
+	if (address < (unsigned long)pfn_to_page(0) || !IS_ALIGNED(address, sizeof(struct page)))
+		return NULL;
+	pfn = page_to_pfn((struct page *)address);
+	return pfn_valid(pfn) ? (struct folio *)address : NULL;
+}
+
+/* folio_wait_bit_common(folio, bit, state, behavior) */
+static int fm_on_wait(struct kprobe *probe, struct pt_regs *regs)
+{
+	struct folio *folio = fm_folio_at(regs_get_kernel_argument(regs, 0));
+
+	if (folio && (int)regs_get_kernel_argument(regs, 1) == PG_locked &&
+	    !folio_test_uptodate(folio))
+		fm_pages_waited(folio);
+	return 0;
+}
+
+static struct kprobe fm_wait_probe = {
+	.symbol_name = "folio_wait_bit_common",
+	.pre_handler = fm_on_wait,
+};
+
+/* folio_referenced(folio, is_locked, memcg, vm_flags): @is_locked where inactive folios are looked
+ * at. */
+static void fm_on_referenced(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *ops,
+			     struct ftrace_regs *fregs)
+{
+	struct folio *folio = fm_folio_at(fm_argument(fregs, 0));
+
+	if (folio)
+		fm_pages_seen(folio,
+			      (int)fm_argument(fregs, 1) ? FM_ACTIVE_IS_NOTHING : FM_ACTIVE_IS_USE);
+}
+
+/* deactivate_file_folio(folio) */
+static void fm_on_deactivate(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *ops,
+			     struct ftrace_regs *fregs)
+{
+	struct folio *folio = fm_folio_at(fm_argument(fregs, 0));
+
+	if (folio)
+		fm_pages_seen(folio, FM_ACTIVE_IS_USE);
+}
+
+/* folio_inc_gen(lruvec, folio, reclaiming) */
+static void fm_on_generation(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *ops,
+			     struct ftrace_regs *fregs)
+{
+	struct folio *folio = fm_folio_at(fm_argument(fregs, 0));
+
+	if (!folio)
+		folio = fm_folio_at(fm_argument(fregs, 1));
+	if (folio)
+		fm_pages_seen(folio, FM_ACTIVE_IS_NOTHING);
+	else
+		fm_pages_lose_use();
+}
+
+#if FM_ISOLATION_FORGETS
+/* Whether isolation may pass by a folio, and look at one more than it was asked for. */
+static bool fm_may_be_passed(const struct folio *folio)
+{
+	const unsigned long passed = BIT(PG_locked) | BIT(PG_dirty) | BIT(PG_writeback) |
+				     BIT(PG_workingset) | BIT(PG_unevictable);
+
+	return *folio_flags((struct folio *)folio, 0) & passed;
+}
+
+/*
+ * isolate_folios(lruvec, ...), under the lock of @lruvec. It takes BITS_PER_LONG pages, and passes
+ * by what it moves on: at most 64 times as many. Twice as many as it takes are looked at.
+ */
+static void fm_on_isolate(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *ops,
+			  struct ftrace_regs *fregs)
+{
+	struct lruvec *lruvec = (struct lruvec *)fm_argument(fregs, 0);
+	int zone;
+
+	for (zone = 0; zone < MAX_NR_ZONES; zone++) {
+		const struct list_head *list = fm_oldest_list(lruvec, zone);
+		unsigned int taken = 0, left = 64 * BITS_PER_LONG;
+		struct folio *folio;
+
+		list_for_each_entry_reverse(folio, list, lru)
+		{
+			fm_pages_seen(folio, FM_ACTIVE_IS_NOTHING);
+			if (!fm_may_be_passed(folio))
+				taken++;
+			if (taken == 2 * BITS_PER_LONG || --left == 0)
+				break;
+		}
+	}
+}
+#endif
+
+/* A function that ftrace stops at. */
+struct fm_listener {
+	const char *name;
+	bool is_of_generations;
+	bool is_added;
+	struct ftrace_ops ops;
+};
+
+static struct fm_listener fm_listeners[] = {
+	{ .name = "folio_referenced",
+	  .ops = { .func = fm_on_referenced, .flags = FTRACE_OPS_FL_RECURSION } },
+	{ .name = "deactivate_file_folio",
+	  .ops = { .func = fm_on_deactivate, .flags = FTRACE_OPS_FL_RECURSION } },
+	/* Compilers append to its name. */
+	{ .name = "folio_inc_gen*",
+	  .ops = { .func = fm_on_generation, .flags = FTRACE_OPS_FL_RECURSION },
+	  .is_of_generations = true },
+#if FM_ISOLATION_FORGETS
+	{ .name = "isolate_folios",
+	  .ops = { .func = fm_on_isolate, .flags = FTRACE_OPS_FL_RECURSION },
+	  .is_of_generations = true },
+#endif
+};
+
+static void fm_listeners_remove(void)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(fm_listeners); i++) {
+		if (fm_listeners[i].is_added)
+			unregister_ftrace_function(&fm_listeners[i].ops);
+		fm_listeners[i].is_added = false;
+		ftrace_free_filter(&fm_listeners[i].ops);
+	}
+}
+
+static int fm_listener_add(struct fm_listener *listener)
+{
+	char name[40];
+	int error;
+
+	strscpy(name, listener->name, sizeof(name));
+	error = ftrace_set_filter(&listener->ops, (unsigned char *)name, strlen(name), 1);
+	if (!error)
+		error = register_ftrace_function(&listener->ops);
+	if (error && listener->is_of_generations) {
+		if (IS_ENABLED(CONFIG_LRU_GEN))
+			fm_pages_lose_use();
+		return 0;
+	}
+	if (error)
+		pr_err("ftrace can't stop at %s (%d): what becomes of pages can't be known\n",
+		       listener->name, error);
+	listener->is_added = !error;
+	return error;
+}
+
+/**
+ * fm_page_events_add() - begins to listen
+ *
+ * Return: 0, or a negative error after a line in the log.
+ */
+int fm_page_events_add(void)
+{
+	int error = fm_tracepoints_add();
+	int i;
+
+	if (error)
+		return error;
+	for (i = 0; i < ARRAY_SIZE(fm_listeners); i++) {
+		error = fm_listener_add(&fm_listeners[i]);
+		if (error)
+			goto remove;
+	}
+	error = register_kprobe(&fm_wait_probe);
+	if (!error)
+		return 0;
+	pr_err("no kprobe at %s (%d): what becomes of pages can't be known\n",
+	       fm_wait_probe.symbol_name, error);
+remove:
+	fm_listeners_remove();
+	fm_tracepoints_remove();
+	return error;
+}
+
+/* Ends it. No thread is in a handler behind that. Sleeps. */
+void fm_page_events_remove(void)
+{
+	unregister_kprobe(&fm_wait_probe);
+	fm_listeners_remove();
+	fm_tracepoints_remove();
+}

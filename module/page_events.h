@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Where the kernel tells what becomes of pages; see page_events.c. */
+#ifndef FM_PAGE_EVENTS_H
+#define FM_PAGE_EVENTS_H
+
+int fm_page_events_add(void);
+void fm_page_events_remove(void);
+
+#endif /* FM_PAGE_EVENTS_H */
