@@ -160,6 +160,148 @@ module_refusals() {
     result refused "$refused" "$(dmesg | grep -c 'is replaced already by another user of ftrace')"
 }
 
+# Whether the account of the file system $1 adds up, at rest: 1 or 0.
+module_adds_up() {
+    awk '{ count[$1] = $2 }
+        END { print (count["fetched_pages"] > 0 && count["fetched_pages"] == count["used_on_time_pages"] \
+            + count["used_late_pages"] + count["wasted_pages"] + count["unknown_pages"] \
+            + count["resident_unused_pages"] + count["in_flight_pages"]) }' \
+        "$settings/devices/$(mountpoint -d "/mnt/$1")/stat"
+}
+
+# Runs $1 random programs of seed $2 under every policy, on both file systems, page by page and in large folios, and
+# has accounts.py judge the module's account of each. Results: programs with a right account, and all.
+module_accounts() {
+    insmod ./foreread.ko
+    # Every policy is set to something that the watchdog may find bad.
+    echo 100 >/sys/module/foreread/parameters/waste_max_percent
+    echo 100 >/sys/module/foreread/parameters/late_max_percent
+    echo 0 >/sys/module/foreread/parameters/core_max_ns
+    for kind in $kinds; do
+        for policy in $policies; do
+            for act in issue auto; do
+                module_set "$kind" "$policy" "$act"
+                words=
+                [ "$act" = auto ] || words=exact
+                [ "$policy" != linux-2.6.13 ] || words="$words declines"
+                # shellcheck disable=SC2086
+                python3 ./accounts.py "/mnt/$kind" "$settings/devices/$number/stat" "$2" "$1" $words \
+                    | sed "s/^/$kind $policy $act /" >>/run/out/accounts
+            done
+        done
+        module_set "$kind" off
+    done
+    rmmod foreread
+    result accounts "$(grep -c ' right$' /run/out/accounts)" "$(grep -c . /run/out/accounts)"
+}
+
+# Reads files of $kind whose size is known, each of them once and in order, side by side, in a cgroup with little memory.
+# So reclaim takes pages all the time, and each page is used once. `whole-file` has no place there: a cgroup that is
+# smaller than the files runs out of memory by it. Results for each policy: pages used, pages of the files, pages
+# fetched, wasted, whether the account adds up; and at last pages that reclaim took.
+module_pressure() {
+    kind=ext4
+    group=/sys/fs/cgroup/small
+    echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+    mkdir -p "$group"
+    echo 16M >"$group/memory.max"
+    insmod ./foreread.ko
+    echo 100 >/sys/module/foreread/parameters/waste_max_percent
+    for policy in $policies; do
+        [ "$policy" != whole-file ] || continue
+        module_set "$kind" "$policy" issue
+        drop_caches
+        used=$(($(module_count "$kind" used_on_time_pages) + $(module_count "$kind" used_late_pages)))
+        fetched=$(module_count "$kind" fetched_pages)
+        wasted=$(module_count "$kind" wasted_pages)
+        for file in 4 5 6 7; do
+            sh -c "echo \$\$ >$group/cgroup.procs; exec dd if=/mnt/$kind/reads-$file of=/dev/null bs=16k" 2>/dev/null &
+        done
+        wait
+        drop_caches
+        result "pressure-$policy" \
+            $(($(module_count "$kind" used_on_time_pages) + $(module_count "$kind" used_late_pages) - used)) \
+            $((333 + 1000 + 2048 + 4000)) \
+            $(($(module_count "$kind" fetched_pages) - fetched)) \
+            $(($(module_count "$kind" wasted_pages) - wasted)) "$(module_adds_up "$kind")"
+    done
+    module_set "$kind" off
+    rmmod foreread
+    result reclaimed "$(sed -n 's/^pgsteal //p' "$group/memory.stat")"
+}
+
+# Waits until the watchdog of the file system $1 has something to say, or for so many seconds as it takes to look 20 times.
+module_verdict() {
+    looked=0
+    while [ "$looked" -lt 20 ] && grep -q '^ok$' "$settings/devices/$(mountpoint -d "/mnt/$1")/watchdog"; do
+        sleep 1
+        looked=$((looked + 1))
+    done
+    sed 's/:.*//' "$settings/devices/$(mountpoint -d "/mnt/$1")/watchdog"
+}
+
+# Random reads of single pages of large files, each of which is dropped behind them.
+module_random_reads() {
+    for round in 1 2 3 4; do
+        for file in 6 7; do
+            for place in 11 7 900; do
+                dd if="/mnt/$1/reads-$file" of=/dev/null bs=4k count=1 skip="$place" 2>/dev/null
+            done
+            dd if="/mnt/$1/reads-$file" iflag=nocache count=0 2>/dev/null
+        done
+    done
+}
+
+# What the watchdog must do. Results, in this order, 1 for yes: a policy that reads whole files for random
+# reads is taken away for waste; the log says it once; no call comes to the module any more; a policy that is
+# set again is held for good; one whose decisions are too slow for the bound is taken away; one that is late is; and one
+# that is read in order, by the bounds as they are, stays.
+module_watchdog() {
+    kind=ext4
+    insmod ./foreread.ko
+    module_set "$kind" whole-file
+    folder=$settings/devices/$number
+    module_random_reads "$kind"
+    module_random_reads "$kind"
+    waste=0 said=0 stock=0 armed=0 slow=0 late=0 good=0
+    [ "$(module_verdict "$kind")" = waste ] && [ "$(cat "$folder/policy")" = off ] && waste=1
+    cat "$folder/watchdog" >>/run/out/verdicts
+    calls=$(module_count "$kind" sync)
+    module_random_reads "$kind"
+    sleep 2
+    [ "$(dmesg | grep -c 'foreread: .*: waste: ')" = 1 ] && said=1
+    [ "$(module_count "$kind" sync)" = "$calls" ] && stock=1
+    echo foreread >"$folder/policy"
+    [ "$(cat "$folder/watchdog")" = ok ] && [ "$(cat "$folder/policy")" = foreread ] && armed=1
+    drop_caches
+    for file in 5 6 7; do cat "/mnt/$kind/reads-$file" >/dev/null; done
+    drop_caches
+    sleep 3
+    [ "$(cat "$folder/watchdog")" = ok ] && [ "$(cat "$folder/policy")" = foreread ] && good=1
+    echo 1 >/sys/module/foreread/parameters/core_max_ns
+    python3 ./readers.py "/mnt/$kind" 1 60 >/dev/null
+    [ "$(module_verdict "$kind")" = slow ] && slow=1
+    cat "$folder/watchdog" >>/run/out/verdicts
+    echo 0 >/sys/module/foreread/parameters/core_max_ns
+    echo 0 >/sys/module/foreread/parameters/late_max_percent
+    echo adaptive-2006 >"$folder/policy"
+    for round in 1 2 3; do
+        drop_caches
+        for file in 4 5 6 7; do cat "/mnt/$kind/reads-$file" >/dev/null & done
+        wait
+    done
+    [ "$(module_verdict "$kind")" = late ] && late=1
+    cat "$folder/watchdog" >>/run/out/verdicts
+    # Pages are held for it now.
+    echo whole-file >"$folder/policy"
+    drop_caches
+    dd if="/mnt/$kind/reads-7" of=/dev/null bs=4k count=1 2>/dev/null
+    result unloaded-held "$(module_count "$kind" resident_unused_pages)"
+    cp "$folder/stat" /run/out/stat
+    rmmod foreread
+    result watchdog "$waste" "$said" "$stock" "$armed" "$slow" "$late" "$good"
+}
+
 # Keeps what the kernel has said, and counts what it should not have.
 module_log() {
     dmesg >/run/out/dmesg
@@ -188,6 +330,29 @@ module_readers() {
         wait
         echo "$policy $before $(awk '{ print $1, $3, $10 }' "$stat") $begin $(cut -d ' ' -f 1 /proc/uptime)" \
             | awk '{ print $1, $5 - $2, $6 - $3, $7 - $4, $9 - $8 }' >>/run/out/readers
+    done
+    rmmod foreread
+}
+
+# What reads of the disk `data` cost the processor without the module, with it, and under each policy, in virtual
+# time. A line of /run/out/costs: `without`, `off` or a policy; the three numbers of cost.py; calls of the core,
+# and their ns.
+module_costs() {
+    mkdir -p /mnt/data
+    mount -o ro "$(disk data)" /mnt/data
+    number=$(mountpoint -d /mnt/data)
+    python3 ./cost.py /mnt/data/large-0 >/dev/null
+    echo "without $(python3 ./cost.py /mnt/data/large-0) 0 0" >/run/out/costs
+    insmod ./foreread.ko
+    echo "$number" >"$settings/add"
+    echo 0 >/sys/module/foreread/parameters/core_max_ns
+    stat=$settings/devices/$number/stat
+    for policy in off $policies; do
+        echo "$policy" >"$settings/devices/$number/policy"
+        before=$(awk '$1 == "core_calls" || $1 == "core_ns" { print $2 }' "$stat" | paste -s -d ' ')
+        cost=$(python3 ./cost.py /mnt/data/large-0)
+        echo "$policy $cost $before $(awk '$1 == "core_calls" || $1 == "core_ns" { print $2 }' "$stat" | paste -s -d ' ')" \
+            | awk '{ print $1, $2, $3, $4, $7 - $5, $8 - $6 }' >>/run/out/costs
     done
     rmmod foreread
 }

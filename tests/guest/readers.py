@@ -155,4 +155,5 @@ def main():
         print(number, after[0] - before[0], after[1] - before[1])
 
 
-main()
+if __name__ == "__main__":
+    main()

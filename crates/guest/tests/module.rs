@@ -16,6 +16,7 @@ kinds=ext4 policies='linux adaptive-2006 foreread'
 module_prepare
 module_same 3 1
 module_record 2 1
+module_accounts 2 1
 module_refusals
 module_loads 1
 module_log
@@ -44,6 +45,7 @@ fn the_module_asks_for_what_stock_does_decides_as_the_core_and_can_be_unloaded()
         .file(kernel.module().expect("a module"), "foreread.ko")
         .file(scripts.join("module.sh"), "module.sh")
         .file(scripts.join("readers.py"), "readers.py")
+        .file(scripts.join("accounts.py"), "accounts.py")
         .disk(Disk::blank("ext4", 320))
         .disk(Disk::blank("spare", 64))
         .script(SCRIPT)
@@ -53,6 +55,7 @@ fn the_module_asks_for_what_stock_does_decides_as_the_core_and_can_be_unloaded()
     let log = outcome.file("dmesg").expect("a log");
     for expected in [
         "same-ext4 3 0 3",
+        "accounts 12 12",
         "refused 7 1",
         "loads 1 1",
         "complaints 0",

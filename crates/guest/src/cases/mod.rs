@@ -18,6 +18,8 @@ mod hung_disk;
 mod kernel;
 mod layers;
 mod module;
+mod module_accounts;
+mod module_cost;
 mod module_readers;
 mod package;
 mod packaged;
@@ -57,7 +59,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 22] = [
+pub const CASES: [&Case; 24] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -77,6 +79,8 @@ pub const CASES: [&Case; 22] = [
     &small_memory::CASE,
     &cold_start::CASE,
     &module::CASE,
+    &module_accounts::CASE,
+    &module_cost::CASE,
     &module_readers::CASE,
     &kernel::CASE,
     &check_kernel::CASE,

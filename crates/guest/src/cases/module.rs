@@ -32,7 +32,7 @@ const SECONDS_A_LOAD: u64 = 20;
 const UNSTEADY_ONE_IN: u64 = 10;
 
 /// The numbers that the script left, by name.
-type Results = HashMap<String, Vec<u64>>;
+pub type Results = HashMap<String, Vec<u64>>;
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     let lab = Lab::build_module()?;
@@ -80,7 +80,7 @@ pub fn module_of(lab: &Lab, kernel: &str) -> Result<PathBuf, GuestError> {
     })
 }
 
-fn results(text: &str) -> Results {
+pub fn results(text: &str) -> Results {
     text.lines()
         .filter_map(|line| {
             let mut words = line.split_whitespace();
@@ -91,7 +91,7 @@ fn results(text: &str) -> Results {
 }
 
 /// The numbers of a name; none where the script did not come to it.
-fn of<'results>(results: &'results Results, name: &str) -> &'results [u64] {
+pub fn of<'results>(results: &'results Results, name: &str) -> &'results [u64] {
     results.get(name).map_or(&[], Vec::as_slice)
 }
 

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What became of the pages that the kernel module had read, and its watchdog.
+
+use std::time::Duration;
+
+use foreread_core::grouped;
+use foreread_guest::{Disk, Guest, GuestError, Lab, Outcome};
+
+use super::module::{Results, module_of, of, results};
+use super::{Beside, Case};
+use crate::context::{Context, GUEST_SCRIPTS, Row};
+
+pub const CASE: Case = Case {
+    name: "module-accounts",
+    about: "`foreread.ko`: each page that it reads is accounted for; its watchdog takes bad policies away",
+    beside: Beside::Another,
+    run,
+};
+
+const DISK_MIB: u32 = 320;
+const SPARE_MIB: u32 = 64;
+/// A program runs under ten policies on two file systems, each time in two ways.
+const SECONDS_A_PROGRAM: u64 = 40;
+/// Policies that read files in little memory.
+const POLICIES: usize = 9;
+/// What the script's function `module_watchdog` looks for, in its order.
+const VERDICTS: [&str; 7] = [
+    "waste is found",
+    "said once",
+    "stock is back",
+    "a written policy holds",
+    "slow decisions are found",
+    "late reads are found",
+    "an ordinary reader is left alone",
+];
+
+fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
+    let lab = Lab::build_module()?;
+    let (programs, seed) = (context.recorded, context.seed);
+    let script = format!(
+        "set -u
+. ./module.sh
+module_prepare
+module_accounts {programs} {seed}
+module_pressure
+module_watchdog
+module_log
+"
+    );
+    let outcome = Guest::new(&lab, kernel)?
+        .file(module_of(&lab, kernel)?, "foreread.ko")
+        .file(format!("{GUEST_SCRIPTS}/module.sh"), "module.sh")
+        .file(format!("{GUEST_SCRIPTS}/readers.py"), "readers.py")
+        .file(format!("{GUEST_SCRIPTS}/accounts.py"), "accounts.py")
+        .disk(Disk::blank("ext4", DISK_MIB))
+        .disk(Disk::blank("xfs", DISK_MIB))
+        .disk(Disk::blank("spare", SPARE_MIB))
+        .time_limit(Duration::from_secs(
+            600 + u64::from(programs) * SECONDS_A_PROGRAM,
+        ))
+        .script(script)
+        .run()?;
+    let results = results(&outcome.file("results")?);
+    Ok(vec![
+        accounts(&outcome, &results)?,
+        pressure(&results),
+        watchdog(&outcome, &results)?,
+        log(&results),
+    ])
+}
+
+/// Programs whose pages were accounted for as what they read and what lay in memory demand.
+fn accounts(outcome: &Outcome, results: &Results) -> Result<Row, GuestError> {
+    let (right, all) = match of(results, "accounts") {
+        [right, all] => (*right, *all),
+        _ => (0, 0),
+    };
+    let text = outcome.file("accounts")?;
+    let wrong = text.lines().find(|line| !line.ends_with(" right"));
+    Ok(Row::asserted(
+        "programs whose pages are accounted for",
+        "all",
+        format!("{} of {}", grouped(right), grouped(all)),
+        right == all && all > 0,
+    )
+    .detail(wrong.unwrap_or_default().to_owned()))
+}
+
+/// Each page of the files was used once, although reclaim took pages all the time.
+fn pressure(results: &Results) -> Row {
+    let runs: Vec<(&String, &Vec<u64>)> = results
+        .iter()
+        .filter(|(name, _)| name.starts_with("pressure-"))
+        .collect();
+    let exact = runs.iter().filter(|(_, numbers)| is_exact(numbers)).count();
+    let reclaimed = of(results, "reclaimed").first().copied().unwrap_or(0);
+    let told: Vec<String> = runs
+        .iter()
+        .map(|(name, numbers)| format!("{name} {numbers:?}"))
+        .collect();
+    Row::asserted(
+        "policies with exact accounts while reclaim takes pages",
+        format!("{POLICIES} of {POLICIES}"),
+        format!("{exact} of {}", runs.len()),
+        exact == POLICIES && runs.len() == POLICIES && reclaimed > 0,
+    )
+    .detail(format!(
+        "{} pages reclaimed; used, of, fetched, wasted, adds up: {}",
+        grouped(reclaimed),
+        told.join(", ")
+    ))
+}
+
+/// Pages used, pages of the files, pages fetched, wasted, and whether the account adds up.
+fn is_exact(numbers: &[u64]) -> bool {
+    matches!(numbers, [used, pages, fetched, wasted, 1]
+        if used == pages && *fetched == used + wasted)
+}
+
+fn watchdog(outcome: &Outcome, results: &Results) -> Result<Row, GuestError> {
+    let found = of(results, "watchdog");
+    let missed: Vec<&str> = VERDICTS
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| found.get(*at) != Some(&1))
+        .map(|(_, name)| *name)
+        .collect();
+    Ok(Row::asserted(
+        "watchdog",
+        "all of what it must do",
+        format!("{} of {}", VERDICTS.len() - missed.len(), VERDICTS.len()),
+        missed.is_empty(),
+    )
+    .detail(format!(
+        "missed: {missed:?}; {}",
+        outcome
+            .file("verdicts")?
+            .lines()
+            .collect::<Vec<_>>()
+            .join("; ")
+    )))
+}
+
+/// The module was unloaded while pages were held.
+fn log(results: &Results) -> Row {
+    let first = |name: &str| of(results, name).first().copied();
+    let (held, complaints, left) = (first("unloaded-held"), first("complaints"), first("left"));
+    Row::asserted(
+        "unloaded while pages are held: complaints of the kernel, caches left",
+        "0, 0",
+        format!(
+            "{}, {}",
+            complaints.map_or_else(|| "?".to_owned(), grouped),
+            left.map_or_else(|| "?".to_owned(), grouped)
+        ),
+        complaints == Some(0) && left == Some(0) && held.is_some_and(|pages| pages > 0),
+    )
+    .detail(format!("{} pages held", held.unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::Verdict;
+
+    #[test]
+    fn a_page_that_is_counted_twice_is_a_miss() {
+        assert!(is_exact(&[7_381, 7_381, 8_000, 619, 1]));
+        assert!(!is_exact(&[7_382, 7_381, 8_001, 619, 1]));
+        assert!(
+            !is_exact(&[7_000, 7_381, 7_381, 381, 1]),
+            "used pages were wasted"
+        );
+        assert!(!is_exact(&[7_381, 7_381, 8_000, 619, 0]), "does not add up");
+        let few = pressure(&results("pressure-linux 9 9 9 0 1\nreclaimed 5\n"));
+        assert_eq!(few.verdict, Verdict::Missed, "one policy of nine");
+        let text: String = (0..POLICIES)
+            .map(|number| format!("pressure-{number} 9 9 12 3 1\n"))
+            .collect();
+        let idle = pressure(&results(&text));
+        assert_eq!(idle.verdict, Verdict::Missed, "nothing was reclaimed");
+        let good = pressure(&results(&format!("{text}reclaimed 5\n")));
+        assert_eq!(good.verdict, Verdict::Reached);
+    }
+}
