@@ -66,8 +66,9 @@ said "foreread"
 echo 3 >/proc/sys/vm/drop_caches
 cat /mnt/data/file >/dev/null
 ./foreread kernel status --json >/tmp/status.json || wrong "no document"
-pages=$(sed -n 's/.*"pages": *\([0-9]*\).*/\1/p' /tmp/status.json | sort -n | tail -n 1)
+pages=$(sed -n 's/.*"fetched_pages": *\([0-9]*\).*/\1/p' /tmp/status.json | sort -n | tail -n 1)
 [ "${pages:-0}" -gt 1000 ] || wrong "a read of 16,384 pages was not read ahead of: $(cat /tmp/status.json)"
+./foreread kernel status
 ends_with 0 set /mnt/data --policy leap --window-max 256K --read-by issue
 folder=/sys/kernel/foreread/devices/$(mountpoint -d /mnt/data)
 [ "$(cat "$folder/policy") $(cat "$folder/pages_max") $(cat "$folder/act")" = "leap 64 issue" ] \

@@ -100,7 +100,12 @@ impl System {
                 ("policy", "off\n"),
                 ("act", "auto\n"),
                 ("pages_max", "0\n"),
-                ("stat", "sync 3\nwindows 12\npages 3072\nlate 1\n"),
+                ("watchdog", "ok\n"),
+                (
+                    "stat",
+                    "windows 12\nfetched_pages 3072\nused_on_time_pages 2000\n\
+                     used_late_pages 560\nwasted_pages 512\n",
+                ),
             ] {
                 self.write(&format!("{at}/devices/{device}/{file}"), text);
             }
@@ -354,7 +359,10 @@ fn status_shows_each_device_and_what_its_policy_did() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let told = document(&output);
     assert_eq!(told["version"], VERSION);
-    assert_eq!(told["devices"][0]["counters"]["pages"], 3072, "{told}");
+    assert_eq!(
+        told["devices"][0]["counters"]["fetched_pages"], 3072,
+        "{told}"
+    );
     assert_eq!(told["devices"][1]["device"], "default");
     let table = stdout(&system.kernel(&["status"]));
     assert!(
@@ -365,6 +373,13 @@ fn status_shows_each_device_and_what_its_policy_did() {
         table.lines().all(|line| line.chars().count() <= 80),
         "{table}"
     );
+
+    assert!(!table.contains("watchdog"), "{table}");
+    // A policy that was taken away.
+    let why = "waste: 4000 of 4096 pages read by leap left memory unused";
+    system.write("root/sys/kernel/foreread/devices/8:16/watchdog", why);
+    let table = stdout(&system.kernel(&["status"]));
+    assert!(table.contains(&format!("8:16: watchdog: {why}")), "{table}");
 
     // Of a version that this program does not know.
     system.write("root/sys/kernel/foreread/devices/8:16/stat", "sync x\n");

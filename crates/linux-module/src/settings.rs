@@ -50,6 +50,8 @@ pub struct DeviceSettings {
     pub act: String,
     /// No window is larger; 0 means no such bound.
     pub window_max_pages: u64,
+    /// The watchdog's verdict: `ok`, or why it has taken the policy away.
+    pub watchdog: String,
     /// Its counters, in the module's order.
     pub counters: Vec<(String, u64)>,
 }
@@ -117,6 +119,7 @@ impl Settings {
             window_max_pages: bound
                 .parse()
                 .map_err(|_| ModuleError::Interface(format!("pages_max is {bound:?}")))?,
+            watchdog: value("watchdog")?,
             counters: counters(&read(&directory.join("stat"))?)?,
         })
     }
@@ -214,6 +217,7 @@ mod tests {
                 ("policy", format!("{policy}\n")),
                 ("act", "auto\n".into()),
                 ("pages_max", "0\n".into()),
+                ("watchdog", "ok\n".into()),
                 ("stat", "sync 3\nwindows 12\n".into()),
             ] {
                 fs::write(device.join(file), text).expect("a file");

@@ -21,11 +21,15 @@ use crate::text::{self, escaped_path};
 
 /// Counters that are shown to people; all are in the document.
 const SHOWN: [(&str, &str); 4] = [
-    ("windows", "windows"),
-    ("pages", "pages"),
-    ("late", "late"),
-    ("thrashed", "evicted"),
+    ("fetched_pages", "fetched"),
+    ("used_on_time_pages", "used"),
+    ("used_late_pages", "late"),
+    ("wasted_pages", "wasted"),
 ];
+/// Names of policies that fit into a line of 80 columns.
+const POLICIES_A_LINE: usize = 4;
+/// The watchdog's verdict on a policy that stays.
+const OK: &str = "ok";
 
 /// `foreread.kernel.status/1`.
 #[derive(Serialize)]
@@ -68,6 +72,8 @@ struct DeviceJson {
     read_by: String,
     /// No window is larger; 0 means no such bound.
     window_max_pages: u64,
+    /// The verdict of its watchdog: `ok`, or why it has taken the policy away.
+    watchdog: String,
     /// The module's counters, by the names of docs/kernel-module.md.
     counters: BTreeMap<String, u64>,
 }
@@ -121,6 +127,7 @@ fn document_of(device: DeviceSettings) -> DeviceJson {
         policy: device.policy,
         read_by: device.act,
         window_max_pages: device.window_max_pages,
+        watchdog: device.watchdog,
         counters: device.counters.into_iter().collect(),
     }
 }
@@ -138,7 +145,10 @@ fn human(found: &StatusJson) -> String {
     if !found.is_loaded {
         return said;
     }
-    line("policies", &found.policies.join(", "));
+    for (at, names) in found.policies.chunks(POLICIES_A_LINE).enumerate() {
+        let name = if at == 0 { "policies" } else { "" };
+        line(name, &names.join(", "));
+    }
     let mut devices = table(
         &["device", "name", "policy", "read by"]
             .into_iter()
@@ -160,7 +170,13 @@ fn human(found: &StatusJson) -> String {
         row.extend(SHOWN.map(|(name, _)| grouped(counters.get(name).copied().unwrap_or(0))));
         devices.add_row(row);
     }
-    said + "\n" + &finished(devices, &[0, 1, 2, 3])
+    said += &format!("\n{}", finished(devices, &[0, 1, 2, 3]));
+    said += "Pages of 4 KiB: fetched; used on time; used late, as a reader waited; wasted\n";
+    for device in found.devices.iter().filter(|device| device.watchdog != OK) {
+        let verdict = text::printable(&device.watchdog);
+        said += &format!("{}: watchdog: {verdict}\n", device.device);
+    }
+    said
 }
 
 fn loaded(found: &StatusJson) -> String {
