@@ -144,19 +144,20 @@ void fm_device_count_call(struct fm_device *device, u64 took_ns)
 	counters->count[FM_COUNT_CORE_CALLS]++;
 	counters->count[FM_COUNT_CORE_NS] += took_ns;
 	counters->count[FM_COUNT_JUDGED_NS] += min(took_ns, FM_JUDGED_NS_MAX);
-	if (took_ns > counters->core_max_ns)
-		counters->core_max_ns = took_ns;
+	if (took_ns > counters->core_longest_ns)
+		counters->core_longest_ns = took_ns;
 	put_cpu_ptr(device->counters);
 }
 
 /* The longest call of the core. */
-u64 fm_device_core_max_ns(const struct fm_device *device)
+u64 fm_device_core_longest_ns(const struct fm_device *device)
 {
 	u64 longest = 0;
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		longest = max(longest, READ_ONCE(per_cpu_ptr(device->counters, cpu)->core_max_ns));
+		longest = max(longest,
+			      READ_ONCE(per_cpu_ptr(device->counters, cpu)->core_longest_ns));
 	return longest;
 }
 

@@ -69,11 +69,11 @@ enum fm_count {
 /**
  * struct fm_counters - of one processor
  * @count: by enum fm_count
- * @core_max_ns: longest call of the core
+ * @core_longest_ns: longest call of the core
  */
 struct fm_counters {
 	u64 count[FM_COUNTS];
-	u64 core_max_ns;
+	u64 core_longest_ns;
 };
 
 /**
@@ -121,7 +121,7 @@ void fm_device_put(struct fm_device *device);
 struct fr_device *fm_device_costs(struct fm_device *device, const struct address_space *mapping);
 u64 fm_device_count(const struct fm_device *device, enum fm_count which);
 void fm_device_count_call(struct fm_device *device, u64 took_ns);
-u64 fm_device_core_max_ns(const struct fm_device *device);
+u64 fm_device_core_longest_ns(const struct fm_device *device);
 void fm_devices_each(void (*act)(struct fm_device *device));
 
 /* sysfs.c: the folder of a device. */

@@ -181,13 +181,14 @@ static void fm_on_isolate(unsigned long ip, unsigned long parent_ip, struct ftra
 	struct lruvec *lruvec = (struct lruvec *)fm_argument(fregs, 0);
 	int zone;
 
+	if (fm_pages_count() == 0)
+		return;
 	for (zone = 0; zone < MAX_NR_ZONES; zone++) {
 		const struct list_head *list = fm_oldest_list(lruvec, zone);
 		unsigned int taken = 0, left = 64 * BITS_PER_LONG;
 		struct folio *folio;
 
-		list_for_each_entry_reverse(folio, list, lru)
-		{
+		list_for_each_entry_reverse(folio, list, lru) {
 			fm_pages_seen(folio, FM_ACTIVE_IS_NOTHING);
 			if (!fm_may_be_passed(folio))
 				taken++;

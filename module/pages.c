@@ -102,6 +102,7 @@ static atomic_long_t fm_entry_count = ATOMIC_LONG_INIT(0);
 static atomic_t fm_fetches = ATOMIC_INIT(0);
 /* Whether the multi-generation LRU is in use: as folios show that are on a list. */
 static bool fm_has_generations;
+/* Whether it forgets the use of folios where nothing can listen. */
 static bool fm_loses_use;
 static struct fm_shrinker fm_page_shrinker;
 
@@ -253,8 +254,7 @@ static __always_inline void fm_with_folio(const struct folio *folio, enum fm_act
 
 	if (!span.mapping || atomic_long_read(&fm_entry_count) == 0)
 		return;
-	fm_for_each_number(span.number, start, end)
-	{
+	fm_for_each_number(span.number, start, end) {
 		span.mask = fm_mask(span.number, start, end);
 		fm_with_entries(&span, folio, active, act);
 	}
@@ -422,8 +422,7 @@ void fm_pages_added(const struct folio *folio)
 	raw_spin_unlock(&bucket->lock);
 	/* Only this thread removes it. */
 	if (fetch && fetch->mapping == span.mapping) {
-		fm_for_each_number(span.number, start, end)
-		{
+		fm_for_each_number(span.number, start, end) {
 			span.mask = fm_mask(span.number, start, end);
 			fm_hold(fetch, &span);
 		}
@@ -655,8 +654,7 @@ static void fm_note_born_active(const struct fm_fetch *fetch)
 	struct xarray *pages = &fetch->mapping->i_pages;
 	u64 number, bits;
 
-	fm_for_each_number(number, fetch->added_start, fetch->added_end)
-	{
+	fm_for_each_number(number, fetch->added_start, fetch->added_end) {
 		struct fm_page_bucket *bucket = fm_page_bucket(fetch->mapping, number);
 		u64 mask = fm_mask(number, fetch->added_start, fetch->added_end);
 		struct fm_entry *entry;

@@ -154,7 +154,8 @@ static ssize_t stat_show(struct fm_device *device, char *buffer)
 				    fm_device_count(device, i));
 	at += sysfs_emit_at(buffer, at, "resident_unused_pages %llu\nin_flight_pages %llu\n",
 			    held.resident_pages, held.in_flight_pages);
-	at += sysfs_emit_at(buffer, at, "core_max_ns %llu\n", fm_device_core_max_ns(device));
+	at += sysfs_emit_at(buffer, at, "core_longest_ns %llu\n",
+			    fm_device_core_longest_ns(device));
 	return at;
 }
 
