@@ -29,6 +29,10 @@ module_prepare() {
     done
 }
 
+# Loads the module with a watchdog that finds nothing bad: random programs waste what they waste, and an emulated
+# processor is slow.
+module_insmod() { insmod ./foreread.ko waste_max_percent=100 late_max_percent=100 core_max_ns=0; }
+
 # Gives the file system $1 the policy $2, read as $3 says.
 module_set() {
     number=$(mountpoint -d "/mnt/$1")
@@ -51,7 +55,7 @@ module_same() {
             python3 ./readers.py "/mnt/$kind" "$2" "$1" >"/run/out/$when-$kind"
         done
     done
-    insmod ./foreread.ko
+    module_insmod
     for kind in $kinds; do
         module_set "$kind" linux
         python3 ./readers.py "/mnt/$kind" "$2" "$1" >"/run/out/module-$kind"
@@ -75,7 +79,7 @@ module_same() {
 
 # Runs $1 random programs of seed $2 under every policy, and keeps each decision.
 module_record() {
-    insmod ./foreread.ko
+    module_insmod
     echo 16384 >"$tracing/buffer_size_kb"
     # Names of commands are taken from a tracepoint in the scheduler. QEMU does not survive now and then that
     # the kernel patches it while another processor runs it ("Oops: int3" at a NOP).
@@ -172,11 +176,7 @@ module_adds_up() {
 # Runs $1 random programs of seed $2 under every policy, on both file systems, page by page and in large folios, and
 # has accounts.py judge the module's account of each. Results: programs with a right account, and all.
 module_accounts() {
-    insmod ./foreread.ko
-    # Every policy is set to something that the watchdog may find bad.
-    echo 100 >/sys/module/foreread/parameters/waste_max_percent
-    echo 100 >/sys/module/foreread/parameters/late_max_percent
-    echo 0 >/sys/module/foreread/parameters/core_max_ns
+    module_insmod
     for kind in $kinds; do
         for policy in $policies; do
             for act in issue auto; do
@@ -205,8 +205,7 @@ module_pressure() {
     echo +memory >/sys/fs/cgroup/cgroup.subtree_control
     mkdir -p "$group"
     echo 16M >"$group/memory.max"
-    insmod ./foreread.ko
-    echo 100 >/sys/module/foreread/parameters/waste_max_percent
+    module_insmod
     for policy in $policies; do
         [ "$policy" != whole-file ] || continue
         module_set "$kind" "$policy" issue
@@ -255,10 +254,11 @@ module_random_reads() {
 # What the watchdog must do. Results, in this order, 1 for yes: a policy that reads whole files for random
 # reads is taken away for waste; the log says it once; no call comes to the module any more; a policy that is
 # set again is held for good; one whose decisions are too slow for the bound is taken away; one that is late is; and one
-# that is read in order, by the bounds as they are, stays.
+# under which files are read in order stays, by the bounds for waste and late reads as they are.
 module_watchdog() {
     kind=ext4
-    insmod ./foreread.ko
+    # An emulated processor is slow.
+    insmod ./foreread.ko core_max_ns=0
     module_set "$kind" whole-file
     folder=$settings/devices/$number
     module_random_reads "$kind"
@@ -317,7 +317,7 @@ module_readers() {
     number=$(mountpoint -d /mnt/data)
     stat=/sys/dev/block/$number/stat
     echo 128 >"/sys/dev/block/$number/queue/read_ahead_kb"
-    insmod ./foreread.ko
+    module_insmod
     echo "$number" >"$settings/add"
     for policy in off $policies; do
         # Neither is a policy for large files that are read in order.
@@ -343,9 +343,8 @@ module_costs() {
     number=$(mountpoint -d /mnt/data)
     python3 ./cost.py /mnt/data/large-0 >/dev/null
     echo "without $(python3 ./cost.py /mnt/data/large-0) 0 0" >/run/out/costs
-    insmod ./foreread.ko
+    module_insmod
     echo "$number" >"$settings/add"
-    echo 0 >/sys/module/foreread/parameters/core_max_ns
     stat=$settings/devices/$number/stat
     for policy in off $policies; do
         echo "$policy" >"$settings/devices/$number/policy"

@@ -76,7 +76,6 @@ fn run(_: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
         .file(format!("{GUEST_SCRIPTS}/module.sh"), "module.sh")
         .file(format!("{GUEST_SCRIPTS}/cost.py"), "cost.py")
         .time_limit(TIME_LIMIT)
-        .while_idle()
         .script("set -u\n. ./module.sh\nmodule_costs\n")
         .run()?;
     let text = outcome.file("costs")?;
