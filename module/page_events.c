@@ -16,7 +16,7 @@
  * ftrace stops at the others; nothing is replaced.
  *
  * folio_inc_gen() is static, and compilers give it other arguments than the source has. So its
- *folio is the argument that is the address of a struct page: nothing else is.
+ * folio is the argument that is the address of a struct page: nothing else is.
  *
  * Where the last two can't be listened to, pages that seem to be unused count as unknown.
  */
@@ -125,8 +125,7 @@ static struct kprobe fm_wait_probe = {
 	.pre_handler = fm_on_wait,
 };
 
-/* folio_referenced(folio, is_locked, memcg, vm_flags): @is_locked where inactive folios are looked
- * at. */
+/* folio_referenced(folio, is_locked, ...): @is_locked where reclaim is about to evict. */
 static void fm_on_referenced(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *ops,
 			     struct ftrace_regs *fregs)
 {

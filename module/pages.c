@@ -14,7 +14,7 @@
  * A read of a cached page tells nobody. But the kernel notes it in the folio's flags: the first one
  * sets PG_referenced. So a folio is asked whether it was read at the last moment before the kernel
  * forgets: when it is removed, and before reclaim clears its flags. The use of a folio is known,
- *not that of its pages: all pages of a large folio count as used when one was.
+ * not that of its pages: all pages of a large folio count as used when one was.
  *
  * An entry is 64 pages of a mapping, by index: a folio may migrate and be split, its index stays.
  * Nothing is allocated, and nothing freed, where the kernel holds locks of the page cache: a reader
