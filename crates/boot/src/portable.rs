@@ -18,8 +18,11 @@ use foreread_profile::{
     Identity, Mount, Node, NodeId, NodeKind, PAGE_BYTES, Profile, ProfileBuilder, Program, Source,
 };
 
-/// Key of the program in the profile of a system's own boot.
+/// Key of the program in the profile of a system's own boot, if its root file system has no number
+/// that stays the same. See [`own_key`].
 pub const OWN_KEY: &[u8] = b"boot";
+/// The same if it has one. The number follows, of 16 hexadecimal digits.
+const OWN_KEY_OF_FILE_SYSTEM: &[u8] = b"boot of file system ";
 /// The same in a profile for other systems, or from another one.
 pub const FOREIGN_KEY: &[u8] = b"boot of another system";
 
@@ -73,10 +76,31 @@ impl Fit {
     }
 }
 
-/// Whether a profile is for this system only, and from it.
+/// Key of the program in the profile of a system's own boot. Inode numbers and places on devices
+/// hold for one root file system only: `file_system` is its number, if one is known that stays the
+/// same.
+#[must_use]
+pub fn own_key(file_system: Option<u64>) -> Vec<u8> {
+    match file_system {
+        Some(number) => [OWN_KEY_OF_FILE_SYSTEM, format!("{number:016x}").as_bytes()].concat(),
+        None => OWN_KEY.to_vec(),
+    }
+}
+
+/// Whether a profile was made by a system of its own boots, and for that system only.
 #[must_use]
 pub fn is_own(profile: &Profile) -> bool {
-    profile.program.key == OWN_KEY
+    let key = &profile.program.key;
+    key == OWN_KEY || key.starts_with(OWN_KEY_OF_FILE_SYSTEM)
+}
+
+/// Whether a system made a profile of its own boots on another root file system: another machine,
+/// or this one before its files were copied to a new file system. `false` where it isn't known.
+#[must_use]
+pub fn is_of_another_file_system(profile: &Profile, file_system: Option<u64>) -> bool {
+    let key = &profile.program.key;
+    let is_known = file_system.is_some() && key.starts_with(OWN_KEY_OF_FILE_SYSTEM);
+    is_known && *key != own_key(file_system)
 }
 
 /// The profile without what only one system has: inode numbers, places on devices, measurements,
@@ -266,6 +290,25 @@ mod tests {
             ["/homely", "/usr/lib/libc.so", "/usr/sbin/sshd"]
         );
         assert_eq!(decode(&encode(&portable)), Ok(portable));
+    }
+
+    #[test]
+    fn a_profile_of_own_boots_is_known_by_the_root_file_system() {
+        let of = |file_system| Profile {
+            program: Program {
+                key: own_key(file_system),
+                ..Program::default()
+            },
+            ..recorded()
+        };
+        let (one, unknown) = (of(Some(7)), of(None));
+        assert!(is_own(&one) && is_own(&unknown));
+        assert!(is_of_another_file_system(&one, Some(8)));
+        assert!(!is_of_another_file_system(&one, Some(7)));
+        assert!(!is_of_another_file_system(&one, None));
+        assert!(!is_of_another_file_system(&unknown, Some(8)));
+        // It is known to be another system's by its key.
+        assert!(!is_of_another_file_system(&portable(&one), Some(8)));
     }
 
     #[test]

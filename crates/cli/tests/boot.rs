@@ -163,10 +163,34 @@ fn the_unit_waits_for_a_server_that_is_there_already() {
     let serve = Service::start_as(&world, serve);
     let said = "serves this boot from its initramfs on";
     assert!(serve.stderr().contains(said), "{}", serve.stderr());
+    fs::write(&lock, "ended").expect("a file");
     drop(held);
     let output = serve.wait();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("killed"), "{}", stderr(&output));
     assert!(!world.state().join("boot").exists());
+}
+
+#[test]
+fn the_unit_says_so_when_the_server_before_it_is_killed() {
+    let world = World::new();
+    let lock = world.path("lock");
+    if !is_root() {
+        return;
+    }
+    let held = fs::File::create(&lock).expect("a file");
+    // This process: it stays in the control group in which it is.
+    let pid = std::process::id();
+    fs::write(&lock, pid.to_string()).expect("a file");
+    flock(&held, FlockOperation::LockExclusive).expect("it is free");
+    let mut serve = world.foreread(&["boot", "serve", "--lock"]);
+    serve.arg(&lock);
+    let serve = Service::start_as(&world, serve);
+    drop(held);
+    let output = serve.wait();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = format!("process {pid} was killed before it had done its work for this boot");
+    assert!(stderr(&output).contains(&said), "{}", stderr(&output));
 }
 
 #[test]
@@ -462,6 +486,36 @@ fn a_state_that_cannot_be_kept_ends_the_replay_and_not_the_boot() {
         said.contains("a boot that isn't noted is not replayed"),
         "{said}"
     );
+    make_cold(&testbed);
+}
+
+#[test]
+fn a_profile_of_another_root_file_system_is_looked_up_by_path() {
+    use foreread_profile::{Profile, decode, encode};
+    let world = World::new();
+    let Some((testbed, tree)) = bed(&world) else {
+        return;
+    };
+    record(&world, &testbed, &tree);
+    let path = world.state().join("boot/boot.frp");
+    let read = || decode(&fs::read(&path).expect("a file")).expect("a profile");
+    let own = read();
+    let key = |profile: &Profile| String::from_utf8_lossy(&profile.program.key).into_owned();
+    // The root file system of this machine may be of a type without a lasting number.
+    if key(&own) == "boot" {
+        return;
+    }
+    let mut of_another = own.clone();
+    of_another.program.key = b"boot of file system 0123456789abcdef".to_vec();
+    fs::write(&path, encode(&of_another)).expect("a profile");
+    make_cold(&testbed);
+    let boot = Boot::start(&world);
+    read_all(&tree);
+    let served = boot.end();
+    assert_eq!(served["mode"], "refreshed", "{served}");
+    let said = said(&world);
+    assert!(said.contains("the profile is another system's"), "{said}");
+    assert_eq!(key(&read()), key(&own));
     make_cold(&testbed);
 }
 

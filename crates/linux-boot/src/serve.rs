@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use foreread_boot::portable::OWN_KEY;
+use foreread_boot::portable::{is_of_another_file_system, own_key, portable};
 use foreread_boot::{
     Boot, Decision, Facts, History, Measured, Mode, Reason, Stored, Wish, decide, wish,
 };
@@ -16,6 +16,7 @@ use foreread_profile::{
     Observation, PAGE_BYTES, Phase, PhaseKind, Profile, Program, Source, merge, merge_profiles,
 };
 use foreread_sys::clock::{now_unix_s, since_kernel_start};
+use foreread_sys::file_system_id::file_system_id;
 use foreread_sys::interrupt::{Interrupt, Told as Signalled};
 use foreread_sys::memory::memory;
 use foreread_sys::new_root::NewRoot;
@@ -29,7 +30,7 @@ use crate::keeper::{Keeper, Reached, Told};
 use crate::packages::packages;
 use crate::placing::{Placed, ToPlace, place_first, shipped};
 use crate::replay::{Brought, Replay};
-use crate::server::Server;
+use crate::server::{Server, Wait, note_end};
 use crate::state::StateDirectory;
 use crate::systemd;
 use crate::tracing::BootTracer;
@@ -144,7 +145,11 @@ pub fn serve(
                 tell(&format!("it stays outside of this unit's limits: {error}"));
             }
             manager.ready();
-            other.wait(&interrupt);
+            if other.wait(&interrupt) == Wait::Killed {
+                tell(&format!(
+                    "process {pid} was killed before it had done its work for this boot"
+                ));
+            }
             return Ok(None);
         }
     };
@@ -171,7 +176,10 @@ pub fn serve_from_initramfs(
     let root = NewRoot::open(new_root).map_err(failed)?;
     let command_line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
     let default_target = default_target(new_root);
-    if let Wish::Nothing(_) = wish(&command_line, default_target.as_deref()) {
+    if let Wish::Nothing(word) = wish(&command_line, default_target.as_deref()) {
+        // The unit may not be started at all.
+        let reason = Reason::CommandLine(word);
+        tell(&format!("{}: {reason}", what(Mode::Idle)));
         return Ok(None);
     }
     root.make_working_directory().map_err(failed)?;
@@ -194,10 +202,13 @@ pub fn serve_from_initramfs(
     }
     root.enter().map_err(failed)?;
     // Not before: `/run` is moved at some time, and the path then leads into the initramfs itself.
-    let Server::This(_lock) = find_server(settings)? else {
+    let Server::This(lock) = find_server(settings)? else {
         return Ok(None);
     };
-    begun.serve(settings, &interrupt, tell).map(Some)
+    let served = begun.serve(settings, &interrupt, tell);
+    // The unit then says that it was killed, which is no harm.
+    let _ = note_end(&lock);
+    served.map(Some)
 }
 
 fn find_server(settings: &Settings) -> Result<Server, ServeError> {
@@ -214,7 +225,8 @@ struct Begun {
     from_initramfs: bool,
     history: History,
     profile: Option<Profile>,
-    /// The profile that came with the system, where there is no other one. It isn't placed yet.
+    /// The profile that came with the system, where there is no other one, or the own one of
+    /// another system. It isn't placed yet.
     shipped: Option<Profile>,
     stored: Stored,
 }
@@ -224,10 +236,14 @@ impl Begun {
     fn read(state: &StateDirectory, root: &Path, tell: &mut dyn FnMut(&str)) -> Self {
         let served_from = since_kernel_start();
         let history = state.history(tell);
-        let (profile, mut stored) = state.profile();
-        let shipped = (stored == Stored::Missing)
-            .then(|| shipped(root, tell))
-            .flatten();
+        let (mut profile, mut stored) = state.profile();
+        let file_system = file_system_id(root);
+        let of_another = profile.take_if(|profile| is_of_another_file_system(profile, file_system));
+        let shipped = match of_another {
+            Some(of_another) => Some(portable(&of_another)),
+            None if stored == Stored::Missing => shipped(root, tell),
+            None => None,
+        };
         if shipped.is_some() {
             stored = Stored::Foreign;
         }
@@ -456,7 +472,7 @@ impl Session<'_> {
             return;
         };
         tell(&format!(
-            "of the profile that came with this system {} paths are the same, {} are of another \
+            "of the profile of another system {} paths are the same, {} are of another \
              kind or size, and {} are missing",
             fit.same, fit.others, fit.missing
         ));
@@ -600,7 +616,7 @@ impl MachineRecorder {
         };
         let program = Program {
             // A boot has no executable.
-            key: OWN_KEY.to_vec(),
+            key: own_key(file_system_id(Path::new("/"))),
             ..Program::default()
         };
         let recorded = AnyRecorder::Bpf(Box::new(self.recorder)).finish(program, source, None);

@@ -26,6 +26,28 @@ pub enum Server {
     Other(Other),
 }
 
+/// What a process leaves in the file of the lock when it ends in order.
+const ENDED: &str = "ended";
+
+/// Notes that this process, which has the lock, ends in order.
+///
+/// # Errors
+/// As the kernel says.
+pub fn note_end(lock: &Lock) -> io::Result<()> {
+    lock.note(ENDED)
+}
+
+/// How a wait for another process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// The process ended in order.
+    Ended,
+    /// It ended and had no time to say so.
+    Killed,
+    /// It was told to end, and has not so far.
+    GivenUp,
+}
+
 /// A process that was there before.
 pub struct Other {
     lock: PathBuf,
@@ -75,12 +97,12 @@ impl Other {
     }
 
     /// Waits until it has ended. Passes on a request to end.
-    pub fn wait(&self, interrupt: &Interrupt) {
+    pub fn wait(&self, interrupt: &Interrupt) -> Wait {
         let mut told: Option<Instant> = None;
         while told.is_none_or(|told| told.elapsed() < ENDS_WITHIN) {
             // An error other than "taken" leaves nothing to wait for.
             if !matches!(try_lock(&self.lock), Ok(None)) {
-                return;
+                return self.end();
             }
             if interrupt.wait(LOOK_EVERY).unwrap_or(false)
                 && matches!(interrupt.take(), Ok(Some(Told::End)))
@@ -90,6 +112,14 @@ impl Other {
                 let _ = kill_process(pid, Signal::TERM);
                 told.get_or_insert_with(Instant::now);
             }
+        }
+        Wait::GivenUp
+    }
+
+    fn end(&self) -> Wait {
+        match fs::read_to_string(&self.lock) {
+            Ok(text) if text != ENDED => Wait::Killed,
+            _ => Wait::Ended,
         }
     }
 }
@@ -109,9 +139,15 @@ mod tests {
             panic!("it is taken");
         };
         assert_eq!(other.pid(), i32::try_from(std::process::id()).ok());
+        note_end(&lock).unwrap();
         drop(lock);
-        other.wait(&Interrupt::hold().unwrap());
-        assert!(matches!(Server::find(&path), Ok(Server::This(_))));
+        let interrupt = Interrupt::hold().unwrap();
+        assert_eq!(other.wait(&interrupt), Wait::Ended);
+        let Ok(Server::This(killed)) = Server::find(&path) else {
+            panic!("it is free");
+        };
+        drop(killed);
+        assert_eq!(other.wait(&interrupt), Wait::Killed);
         assert!(Server::find(&directory.path().join("none/lock")).is_err());
     }
 

@@ -14,6 +14,7 @@ pub mod ext4;
 pub mod fanotify;
 pub mod fiemap;
 pub mod file_flags;
+pub mod file_system_id;
 pub mod fsmap;
 pub mod generation;
 pub mod handle;
