@@ -7,10 +7,12 @@
 #   boot-machine.sh IMAGE FOREREAD BUILDER RELEASE CONFIG DRIVER INITRD begins in the initramfs
 #
 # With the latter, the initramfs of kernel RELEASE is built by BUILDER, initramfs-tools or dracut, and
-# left in INITRD.
+# left in INITRD. With BOOT_MACHINE_UNIT, it has no hooks of foreread, which begins with a unit.
 # The file named by BOOT_MACHINE_PROFILE, if any, is a profile that came with the image. With
 # BOOT_MACHINE_RELAID, the same files are put on a new file system before: other inode numbers, another layout,
-# another UUID, as on another machine with the same packages.
+# another UUID, as on another machine with the same packages. BOOT_MACHINE_SUBVOLUME, a name such as var, puts them
+# on a btrfs whose subvolumes are @ and one for the directory of this name. BOOT_MACHINE_VAR is the image of a second
+# disk, which is made, and gets /var.
 #
 # Needs root. The mount is seen by nobody else, so that nobody else can keep it busy.
 
@@ -25,27 +27,68 @@ here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 image=$1 foreread=$2
 top=$(mktemp -d)
 old=""
+uuid=c0ffee00-1a2b-4c3d-8e4f-5a6b7c8d9e0f
 trap 'umount -R "$top" $old 2>/dev/null || :; rmdir "$top" $old 2>/dev/null || :; rm -f "$image.new"' EXIT
 
 # Directories come in another order, and so do the files of each. The kernel gives out inodes and blocks.
 relay() {
-    uuid=c0ffee00-1a2b-4c3d-8e4f-5a6b7c8d9e0f
     truncate -s "$(stat -c %s "$image")" "$image.new"
-    mkfs.ext4 -q -F -b 4096 -U "$uuid" "$image.new"
+    if [ -n "$subvolume" ]; then
+        make_btrfs "$image.new"
+    else
+        mkfs.ext4 -q -F -b 4096 -U "$uuid" "$image.new"
+    fi
     old=$(mktemp -d)
     mount -o loop,ro "$image" "$old"
-    mount -o loop "$image.new" "$top"
+    mount_all "$image.new"
     (cd "$old" && find . -mindepth 1 -printf '%h\t%p\0' |
         LC_ALL=C sort -z -t "$(printf '\t')" -k 1,1R -k 2,2r --random-source=/bin/sh | cut -z -f 2 |
         tar --create --format=posix --xattrs --null --no-recursion --files-from=-) |
         tar --extract --preserve-permissions --same-owner --xattrs --directory="$top"
-    sed -i "s/^UUID=[^ ]*/UUID=$uuid/" "$top/etc/fstab"
-    umount "$old" "$top"
+    if [ -n "$subvolume" ]; then
+        # udev makes no links by UUID for disks in virtual time.
+        printf '/dev/fra %s btrfs subvol=%s 0 0\n' / @ "/$subvolume" "@$subvolume" >"$top/etc/fstab"
+    else
+        sed -i "s/^UUID=[^ ]*/UUID=$uuid/" "$top/etc/fstab"
+    fi
+    umount "$old"
+    umount -R "$top"
     mv "$image.new" "$image"
 }
 
-[ -z "${BOOT_MACHINE_RELAID-}" ] || relay
-mount -o loop "$image" "$top"
+# The subvolume of the root is the default one: who mounts the file system need not name it.
+make_btrfs() {
+    mkfs.btrfs -q -f -U "$uuid" "$1"
+    mount -o loop "$1" "$top"
+    btrfs -q subvolume create "$top/@"
+    btrfs -q subvolume create "$top/@$subvolume"
+    mkdir "$top/@/$subvolume"
+    btrfs subvolume set-default "$top/@"
+    umount "$top"
+}
+
+mount_all() {
+    mount -o loop "$1" "$top"
+    [ -z "$subvolume" ] || mount -o "subvol=@$subvolume" "$(findmnt -n -o SOURCE -v "$top")" "$top/$subvolume"
+}
+
+# /var moves to a disk of its own.
+move_var() {
+    truncate -s 512M "$var"
+    mkfs.ext4 -q -F -b 4096 "$var"
+    old=$(mktemp -d)
+    mount -o loop "$var" "$old"
+    cp -a "$top/var/." "$old/"
+    find "$top/var" -mindepth 1 -delete
+    umount "$old"
+    mount -o loop "$var" "$top/var"
+    printf '/dev/frb /var ext4 defaults 0 0\n' >>"$top/etc/fstab"
+}
+
+subvolume=${BOOT_MACHINE_SUBVOLUME-} var=${BOOT_MACHINE_VAR-}
+[ -z "${BOOT_MACHINE_RELAID-}$subvolume" ] || relay
+mount_all "$image"
+[ -z "$var" ] || move_var
 cp "$foreread" "$top/usr/bin/foreread"
 if [ -n "${BOOT_MACHINE_PROFILE-}" ]; then
     install -D -m 644 "$BOOT_MACHINE_PROFILE" "$top/usr/lib/foreread/boot.d/guest.profile"
@@ -74,7 +117,11 @@ dracut)
     install -m 755 "$here/dracut/module-setup.sh" "$here/dracut/pre-pivot.sh" "$module/"
     ;;
 esac
-"$foreread" boot enable --initramfs --root "$top" >/dev/null
+if [ -n "${BOOT_MACHINE_UNIT-}" ]; then
+    "$foreread" boot enable --root "$top" >/dev/null
+else
+    "$foreread" boot enable --initramfs --root "$top" >/dev/null
+fi
 mount -t proc proc "$top/proc"
 mount --bind /dev "$top/dev"
 mount -t tmpfs tmp "$top/tmp"

@@ -4,6 +4,7 @@
 //! Every boot has the units that `foreread boot enable` makes. The kernel's command line says what
 //! it is given, so that boots with and without a replay come in turn.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -12,13 +13,15 @@ use foreread_guest::{Guest, GuestError, Lab, Machine, Outcome};
 use foreread_model::{Counters, DiskParameters};
 use serde_json::Value;
 
-use crate::context::{document, finished};
+use crate::context::{document, finished, printed};
 
 /// Installs foreread on a machine and enables its boot.
 const PREPARE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../tests/guest/boot-machine.sh"
 );
+/// Runs a command on the root disk.
+const ON_IMAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/guest/on-image.sh");
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
 /// Waits until the boot is over to `foreread`, and takes along what it says, and the reads of the
@@ -86,6 +89,19 @@ pub enum System {
     Services,
 }
 
+/// The file systems of the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Disks {
+    /// One ext4.
+    One,
+    /// A btrfs with the subvolumes `@` and `@var`.
+    SubvolumeVar,
+    /// A btrfs with the subvolumes `@` and `@home`.
+    SubvolumeHome,
+    /// An ext4, and another one for `/var` on a second disk.
+    SecondVar,
+}
+
 /// The content of a machine's root disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
@@ -96,6 +112,7 @@ pub struct Setup<'a> {
     /// Whether the files were put on the disk in another order, by the kernel: the same packages on
     /// another machine.
     pub is_relaid: bool,
+    pub disks: Disks,
 }
 
 /// One boot.
@@ -184,7 +201,7 @@ impl<'lab> BootMachine<'lab> {
         })
     }
 
-    /// Installs foreread on the root disk, and enables its boot.
+    /// Installs foreread on the root disk, and enables its boot. Makes its other disks.
     fn prepare(&mut self, setup: Setup<'_>) -> Result<(), GuestError> {
         let Setup { begin, profile, .. } = setup;
         let mut command = Command::new(PREPARE);
@@ -194,9 +211,42 @@ impl<'lab> BootMachine<'lab> {
         if setup.is_relaid {
             command.env("BOOT_MACHINE_RELAID", "1");
         }
+        let var = self.machine.root_image().with_extension("var");
+        match setup.disks {
+            Disks::One => {}
+            Disks::SubvolumeVar => {
+                command.env("BOOT_MACHINE_SUBVOLUME", "var");
+            }
+            Disks::SubvolumeHome => {
+                command.env("BOOT_MACHINE_SUBVOLUME", "home");
+            }
+            Disks::SecondVar => {
+                command.env("BOOT_MACHINE_VAR", &var);
+            }
+        }
         command.arg(self.machine.root_image()).arg(&self.foreread);
+        self.install(begin, setup.disks, &mut command)?;
+        if setup.disks == Disks::SecondVar {
+            let speed = self.machine.speed().clone();
+            self.machine.add_disk("var", &var, speed)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the command that installs foreread, with the rest of its arguments.
+    fn install(
+        &mut self,
+        begin: Begin,
+        disks: Disks,
+        command: &mut Command,
+    ) -> Result<(), GuestError> {
+        // The lab's own archive mounts an ext4 only.
+        let has_btrfs = matches!(disks, Disks::SubvolumeVar | Disks::SubvolumeHome);
+        if begin == Begin::Unit && !has_btrfs {
+            return finished(command);
+        }
         if begin == Begin::Unit {
-            return finished(&mut command);
+            command.env("BOOT_MACHINE_UNIT", "1");
         }
         let kernel = self.lab.kernel(&self.kernel)?;
         let driver = kernel.disk_driver().ok_or_else(|| {
@@ -245,16 +295,8 @@ impl<'lab> BootMachine<'lab> {
             Some(word) => (word, MOVE),
             None => (word, ""),
         };
-        let mut guest = Guest::new(self.lab, &self.kernel)?
-            .file(&self.foreread, "foreread")
-            .machine(&self.machine)
-            .command_line(&self.command_line(word))
-            .time_limit(TIME_LIMIT)
-            .script(format!("{SCRIPT}{moves}{END}"));
-        if let Some(size_mib) = self.memory_mib {
-            guest = guest.memory_mib(size_mib);
-        }
-        let outcome = guest.run()?;
+        let guest = self.guest(&self.command_line(word))?;
+        let outcome = guest.script(format!("{SCRIPT}{moves}{END}")).run()?;
         let status = document(&outcome, "status.json")?;
         let boots = status["boots"].as_array();
         let begun = outcome.points.iter().find(|point| point.name == "begin");
@@ -272,6 +314,28 @@ impl<'lab> BootMachine<'lab> {
 }
 
 impl BootMachine<'_> {
+    /// A guest with this machine, and these words more on the kernel's command line. It has no
+    /// script yet.
+    pub fn guest(&self, command_line: &str) -> Result<Guest<'_>, GuestError> {
+        let guest = Guest::new(self.lab, &self.kernel)?
+            .file(&self.foreread, "foreread")
+            .machine(&self.machine)
+            .command_line(command_line)
+            .time_limit(TIME_LIMIT);
+        Ok(match self.memory_mib {
+            Some(size_mib) => guest.memory_mib(size_mib),
+            None => guest,
+        })
+    }
+
+    /// Runs a command of the shell in the root directory of its root disk, while no guest has it.
+    /// Returns what it printed.
+    pub fn change(&self, command: &str, arguments: &[&OsStr]) -> Result<String, GuestError> {
+        let mut on_image = Command::new(ON_IMAGE);
+        on_image.arg(self.machine.root_image()).arg(command);
+        printed(on_image.args(arguments))
+    }
+
     fn command_line(&self, word: &str) -> String {
         let mut line = match word {
             "usual" => String::new(),
@@ -284,8 +348,22 @@ impl BootMachine<'_> {
     }
 }
 
-/// The parameters of a modelled disk.
+/// A cloud volume of the slowest class that is sold for root disks, such as Azure's Standard HDD:
+/// 500 requests a second, 60 MB/s, and reads that take 10 ms (its documentation says "less than 20
+/// ms for most").
+const SLOW_CLOUD: &str = "slow-cloud";
+
+/// The parameters of a modelled disk: those of a preset, or [`SLOW_CLOUD`].
 fn preset(name: &str) -> Result<DiskParameters, GuestError> {
+    let slow_cloud = || {
+        Some(DiskParameters {
+            latency_ns: 10_000_000,
+            bandwidth_bytes_per_s: 60_000_000,
+            rate_requests_per_s: 500,
+            ..DiskParameters::preset("cloud")?
+        })
+    };
     DiskParameters::preset(name)
+        .or_else(|| slow_cloud().filter(|_| name == SLOW_CLOUD))
         .ok_or_else(|| GuestError::Unexpected(format!("the model has no {name}")))
 }

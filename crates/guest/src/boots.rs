@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use foreread_guest::{GuestError, Lab};
 
-use crate::boot_machine::{Begin, BootMachine, Setup, System};
+use crate::boot_machine::{Begin, BootMachine, Disks, Setup, System};
 use crate::context::installed;
 use crate::{beside_this_program, copy_files};
 
@@ -33,6 +33,9 @@ pub struct BootsArguments {
     /// machine.
     #[arg(long)]
     relaid: bool,
+    /// The file systems of the system.
+    #[arg(long, value_enum, default_value = "one")]
+    disks: Disks,
     /// What each boot is given: values of `foreread.boot` on the kernel's command line, or `usual`
     /// for none. After `+layout`, `foreread layout apply` moves the files of the boot when it is
     /// over. After `/MODEL` the root disk has that speed.
@@ -72,6 +75,7 @@ pub fn boots(arguments: &BootsArguments) -> Result<ExitCode, GuestError> {
         begin: arguments.begin,
         profile: arguments.profile.as_deref(),
         is_relaid: arguments.relaid,
+        disks: arguments.disks,
     };
     let mut machine = BootMachine::new(&lab, &foreread, kernel, disk, setup)?;
     machine.set_traced(arguments.trace);

@@ -30,6 +30,8 @@ pub struct Context<'lab> {
     pub loads: u32,
     /// Boots of each kind in the cases of whole boots.
     pub boots: u32,
+    /// The bad boots to run, by their numbers.
+    pub bad_boots: std::ops::Range<u32>,
     /// The Debian package and its file name, if it is built.
     pub package: Option<(PathBuf, String)>,
     /// The tests of `stat`, if they are built.
@@ -198,9 +200,14 @@ const START_PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/st
 
 /// Runs a program to its end.
 pub fn finished(command: &mut Command) -> Result<(), GuestError> {
+    printed(command).map(drop)
+}
+
+/// Runs a program to its end. Returns what it printed.
+pub fn printed(command: &mut Command) -> Result<String, GuestError> {
     let name = command.get_program().to_string_lossy().into_owned();
     match command.output() {
-        Ok(done) if done.status.success() => Ok(()),
+        Ok(done) if done.status.success() => Ok(String::from_utf8_lossy(&done.stdout).into()),
         Ok(done) => Err(GuestError::Unexpected(format!(
             "{name} failed: {}",
             String::from_utf8_lossy(&done.stderr).trim()

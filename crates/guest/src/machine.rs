@@ -105,6 +105,12 @@ impl Machine {
         }
     }
 
+    /// The parameters of its root disk.
+    #[must_use]
+    pub fn speed(&self) -> &DiskParameters {
+        &self.disks[0].parameters
+    }
+
     /// From now on it starts from this archive of a kernel, and not from the lab's.
     pub fn set_initrd(&mut self, initrd: PathBuf) {
         self.initrd = Some(initrd);

@@ -3,11 +3,14 @@
 //! table of what came of it.
 #![forbid(unsafe_code)]
 
+mod bad_boot;
+mod bad_profiles;
 mod boot_machine;
 mod boots;
 mod cases;
 mod context;
 mod matrix;
+mod random;
 mod report;
 mod verifier;
 

@@ -38,7 +38,7 @@ pub struct MatrixArguments {
     /// together.
     #[arg(long, value_name = "N", default_value_t = 30)]
     programs: u32,
-    /// The seed that these programs are drawn from.
+    /// The seed that these programs, and bad boots, are drawn from.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// How check-kernel looks at the page cache.
@@ -51,9 +51,16 @@ pub struct MatrixArguments {
     /// Loads and unloads of the kernel module under I/O, in `module`.
     #[arg(long, value_name = "N", default_value_t = 20)]
     loads: u32,
-    /// Boots of each kind in `boot`, `first-boot` and `small-memory`; their medians count.
+    /// Boots of each kind in `boot`, `boot-file-systems`, `first-boot` and `small-memory`; their
+    /// medians count.
     #[arg(long, value_name = "N", default_value_t = 5)]
     boots: u32,
+    /// Bad boots that `bad-boots` draws. After each comes the machine's next boot.
+    #[arg(long, value_name = "N", default_value_t = 14)]
+    bad_boots: u32,
+    /// The first of them that is run, from 0 on: to go on where a run was interrupted.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    bad_boots_from: u32,
     /// The foreread to test; by default the one beside this program.
     #[arg(long, value_name = "FILE")]
     foreread: Option<PathBuf>,
@@ -90,6 +97,7 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
         recorded: arguments.recorded,
         loads: arguments.loads,
         boots: arguments.boots.max(1),
+        bad_boots: arguments.bad_boots_from..arguments.bad_boots,
         package: package()?,
         stat_tests: stat_tests(scratch.path())?,
         verifier: Baseline::parse(&read(Path::new(VERIFIER))?)?,

@@ -5,7 +5,7 @@
 use foreread_guest::GuestError;
 
 use super::{Beside, Case};
-use crate::boot_machine::{Begin, BootMachine, Booted, Boots, Setup, System, up_s};
+use crate::boot_machine::{Begin, BootMachine, Booted, Boots, Disks, Setup, System, up_s};
 use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
@@ -40,6 +40,7 @@ fn of_machine(context: &Context<'_>, kernel: &str, begin: Begin) -> Result<Vec<R
         begin,
         profile: None,
         is_relaid: false,
+        disks: Disks::One,
     };
     let mut machine = BootMachine::new(context.lab, &context.foreread, kernel, "hdd", setup)?;
     let recorded = machine.boots("record", context.boots)?;

@@ -5,7 +5,7 @@
 use foreread_guest::GuestError;
 
 use super::{Beside, Case};
-use crate::boot_machine::{Begin, BootMachine, Booted, Boots, Setup, System, up_s};
+use crate::boot_machine::{Begin, BootMachine, Booted, Boots, Disks, Setup, System, up_s};
 use crate::context::{Context, Row, document};
 
 pub const CASE: Case = Case {
@@ -24,6 +24,7 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
         begin: Begin::Initramfs,
         profile: None,
         is_relaid: false,
+        disks: Disks::One,
     };
     let mut machine = BootMachine::new(context.lab, &context.foreread, kernel, "hdd", setup)?;
     machine.boot("record")?;

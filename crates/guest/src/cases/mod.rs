@@ -4,7 +4,9 @@
 //! A new case is a file here with a [`Case`] value, and its line in [`CASES`].
 
 mod accounting;
+mod bad_boots;
 mod boot;
+mod boot_file_systems;
 mod boot_layout;
 pub mod check_kernel;
 mod cold_start;
@@ -59,7 +61,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 24] = [
+pub const CASES: [&Case; 26] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -74,9 +76,11 @@ pub const CASES: [&Case; 24] = [
     &examples::CASE,
     &hung_disk::CASE,
     &boot::CASE,
+    &boot_file_systems::CASE,
     &boot_layout::CASE,
     &first_boot::CASE,
     &small_memory::CASE,
+    &bad_boots::CASE,
     &cold_start::CASE,
     &module::CASE,
     &module_accounts::CASE,

@@ -5,7 +5,7 @@
 use foreread_guest::GuestError;
 
 use super::{Beside, Case};
-use crate::boot_machine::{Begin, BootMachine, Boots, Setup, System, up_s};
+use crate::boot_machine::{Begin, BootMachine, Boots, Disks, Setup, System, up_s};
 use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
@@ -26,6 +26,7 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
         begin: Begin::Initramfs,
         profile: None,
         is_relaid: false,
+        disks: Disks::One,
     };
     let mut machine = BootMachine::new(context.lab, &context.foreread, kernel, "hdd", setup)?;
     machine.set_memory_mib(MEMORY_MIB);
