@@ -289,6 +289,8 @@ fn no_unit_waits_for_ours_and_none_of_ours_is_ever_red() {
             all("ExecStart").iter().all(|run| run.starts_with('-')),
             "{unit}"
         );
+        // Killed before it is ready, such a one would have failed.
+        assert_ne!(all("Type"), ["notify"], "{unit}");
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Boots that go wrong in ways that Foreread must not make worse.
 //!
-//! In: random numbers, and a machine whose boot is recorded. Out: what is done to the machine before
-//! a boot and in it, what the journal has to say, and the machine as it was before.
+//! In: random numbers, and a machine whose boot is recorded. Out: the machine made bad, what
+//! is done to it during the boot, what the journal has to say, and the machine as it was before.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -298,11 +298,7 @@ impl Bad {
             Self::FullDisk { free_blocks: 0, .. } => &["No space left on device"],
             Self::FullDisk { .. } => &["No space left on device", "this boot is "],
             Self::ReadOnlyRoot => &["Read-only file system"],
-            Self::Killed { .. } => &[
-                "status=9/KILL",
-                "was killed",
-                "bad-boot: foreread had ended",
-            ],
+            Self::Killed { .. } => &["was killed", "bad-boot: foreread had ended"],
             Self::UnitHangs { .. } => &["the boot reached its target"],
             Self::LostMount { .. } => &["stopped before the boot reached its target"],
             Self::PowerCut { .. } | Self::PowerCutInSave { .. } | Self::Repair(_) => &[],

@@ -50,7 +50,7 @@ while [ $tries -lt 240 ]; do
 done
 {
     journalctl --no-pager --output=cat --unit=foreread-boot.service
-    dmesg --notime | grep -E '^(foreread|bad-boot): '
+    dmesg --notime | grep -E 'foreread|bad-boot: ' | grep -v -e 'ommand line' -e foreread_disk
 } >/run/out/said
 systemctl show --property=ActiveState,Result foreread-boot.service >/run/out/unit
 ls -l /var/lib/foreread/boot >/run/out/kept 2>&1
