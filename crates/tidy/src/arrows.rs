@@ -5,11 +5,13 @@
 use crate::Finding;
 
 /// Crates that decide; they take values and traits, and run without root.
-const LOGIC: [&str; 11] = [
+const LOGIC: [&str; 13] = [
     "accounting",
     "blocktrace",
+    "boot",
     "core",
     "device",
+    "layout",
     "model",
     "prefetch",
     "profile",
@@ -19,15 +21,18 @@ const LOGIC: [&str; 11] = [
     "watch",
 ];
 /// Crates that act on the machine, and those that put everything together.
-const MACHINE: [&str; 16] = [
+const MACHINE: [&str; 19] = [
     "foreread",
     "foreread-bench",
     "foreread-bpf",
     "foreread-guest",
     "foreread-linux-blocks",
+    "foreread-linux-boot",
     "foreread-linux-check",
     "foreread-linux-doctor",
     "foreread-linux-helper",
+    "foreread-linux-layout",
+    "foreread-linux-module",
     "foreread-linux-prefetcher",
     "foreread-linux-recorder",
     "foreread-linux-sizing",

@@ -204,7 +204,7 @@ fn the_kernel_module_has_one_list_of_tested_kernels() {
     let list = text
         .lines()
         .find_map(|line| line.strip_prefix("pub const TESTED: "));
-    let list = list.and_then(|line| Some(line.split_once("= [")?.1.strip_suffix("];")?));
+    let list = list.and_then(|line| line.split_once("= [")?.1.strip_suffix("];"));
     let list = list.unwrap_or_else(|| panic!("{path} has no TESTED"));
     let series: Vec<(&str, &str)> = list
         .split("), ")
