@@ -24,6 +24,8 @@ failed=0
 cannot() {
     case $1 in
     *"boot chart --output"*) echo "draws a boot that was traced; this one was not" ;;
+    *"kernel install" | *"kernel load"* | *"kernel set"* | *"kernel unload" | *"kernel uninstall")
+        echo "needs headers of the kernel and a compiler; the case kernel and tests/deb/dkms.sh do it" ;;
     *"boot show --unit"*) echo "no boot was recorded here, so no unit has needs" ;;
     esac
 }
