@@ -24,6 +24,7 @@ mod kernel;
 mod layout;
 mod left_alone;
 mod live;
+mod machine_state;
 mod merge;
 mod named_device;
 mod named_profile;

@@ -282,6 +282,26 @@ fn an_upgrade_builds_again_what_was_installed_before_it() {
 }
 
 #[test]
+fn an_upgrade_forces_no_module_on_a_kernel_that_dkms_had_one_refused_for() {
+    let release = "6.18.0-played";
+    let system = System::new(release);
+    system.sources();
+    system.headers(release, OPTIONS);
+    let due = serde_json::json!({
+        "schema": "foreread.kernel.installed/1",
+        "version": VERSION,
+        "kernels": [{ "release": release, "builder": "dkms", "module": null }],
+        "is_due": true,
+    });
+    let list = "root/var/lib/foreread/kernel/installed.json";
+    system.write(list, &due.to_string());
+    let after = system.kernel(&["install", "--after-upgrade"]);
+    assert_eq!(after.status.code(), Some(0), "{}", stderr(&after));
+    assert_eq!((system.called(), stderr(&after)), Default::default());
+    assert!(!system.modules(release).join("updates").exists());
+}
+
+#[test]
 fn load_gives_devices_their_policy_or_leaves_all_as_it_was() {
     let system = whole();
     let output = system.kernel(&["load", "8:16"]);

@@ -22,8 +22,8 @@ use foreread_profile::{PhaseKind, Profile};
 use args::{BootArguments, BootVerb};
 use installed::Installed;
 
-/// Where profile and history are kept, below the root of a system.
-const STATE: &str = "var/lib/foreread/boot";
+use crate::machine_state;
+
 /// It is not enabled.
 const EXIT_NOT_ENABLED: u8 = 1;
 
@@ -40,13 +40,9 @@ pub fn boot(arguments: &BootArguments) -> Result<ExitCode> {
     }
 }
 
-/// The state directory of a system; of this one, `$FOREREAD_STATE_DIR/boot` where that is set.
+/// Where profile and history of a system are kept.
 fn state_path(root: &Path) -> PathBuf {
-    let set = std::env::var_os("FOREREAD_STATE_DIR").filter(|value| !value.is_empty());
-    match set.filter(|_| root == Path::new("/")) {
-        Some(directory) => PathBuf::from(directory).join("boot"),
-        None => root.join(STATE),
-    }
+    machine_state::directory(root, "boot")
 }
 
 fn state_of(root: &Path) -> StateDirectory {

@@ -136,7 +136,7 @@ impl ReadBy {
     }
 }
 
-/// What is set for devices.
+/// Settings of devices.
 #[derive(Debug, Args)]
 pub struct Wish {
     /// How their windows are read.

@@ -57,7 +57,7 @@ pub fn install(arguments: &InstallArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is to be done for one kernel.
+/// The installation for one kernel.
 struct Plan {
     sources: Sources,
     kernel: Kernel,
@@ -107,7 +107,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Builds and installs it. What is done is written down before.
+    /// Builds and installs it. Each step is written down before.
     fn carry_out(&self, state: &Path) -> Result<()> {
         create(state)?;
         let mut installed = Installed::read(state)?.unwrap_or_else(|| Installed::new(VERSION));
@@ -158,8 +158,8 @@ fn replace_other(state: &Path, root: &Path) -> Result<()> {
     }
 }
 
-/// What was removed for an upgrade is installed again, for the kernels that are still there. One
-/// that fails does not keep the others from it, nor the upgrade from its end.
+/// Installs again for each kernel that is still there, after the removal for an upgrade. One that
+/// fails does not keep the others from it, nor the upgrade from its end.
 fn after_upgrade(arguments: &InstallArguments, state: &Path) -> Result<ExitCode> {
     let Some(due) = Installed::read(state)?.filter(|installed| installed.is_due) else {
         return Ok(ExitCode::SUCCESS);
@@ -169,14 +169,16 @@ fn after_upgrade(arguments: &InstallArguments, state: &Path) -> Result<ExitCode>
     for of in &due.kernels {
         let again = || -> Result<()> {
             let kernel = Kernel::named(&arguments.place.root, &of.release)?;
-            if !kernel.is_installed() {
+            let is_by_make = of.builder == Builder::Make;
+            // DKMS had built one that refuses to be loaded there. Nobody asked for another one.
+            if !kernel.is_installed() || !is_by_make && !kernel.is_tested() {
                 return Ok(());
             }
             let mut plan = Plan::new(arguments, kernel)?;
-            // It was asked for when it was installed.
-            plan.is_forced = !plan.kernel.is_tested();
-            if of.builder == Builder::Make || plan.is_forced {
+            if is_by_make {
                 plan.builder = Builder::Make;
+                // That was asked for when it was installed.
+                plan.is_forced = !plan.kernel.is_tested();
             }
             plan.check()?;
             plan.carry_out(state)

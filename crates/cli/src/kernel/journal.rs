@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `kernel install` has installed, written down before it is done, so that it can be undone.
+//! The list of installations by `kernel install`. Each is written down before it is made, so that
+//! it can be undone.
 
 use std::fs;
 use std::io;
@@ -17,7 +18,7 @@ const SCHEMA: &str = "foreread.kernel.installed/1";
 /// Its name in the state directory.
 const FILE: &str = "installed.json";
 
-/// What builds the module.
+/// The builder of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -105,7 +106,7 @@ impl Installed {
         }
     }
 
-    /// What builds it for a kernel; `None` if it is not installed for that.
+    /// Its builder for a kernel; `None` if it is not installed for that.
     pub fn builder(&self, release: &str) -> Option<Builder> {
         let mut kernels = self.kernels.iter();
         let of = kernels.find(|kernel| kernel.release == release)?;
@@ -124,7 +125,7 @@ impl Installed {
         self.kernels.push(of);
     }
 
-    /// What was installed; `None` if nothing was.
+    /// Reads the list; `None` if nothing was installed.
     pub fn read(state: &Path) -> Result<Option<Self>> {
         let path = state.join(FILE);
         let text = match fs::read_to_string(&path) {

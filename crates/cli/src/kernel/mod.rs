@@ -17,6 +17,8 @@ use foreread_sys::block_device;
 
 use args::{KernelArguments, KernelVerb};
 
+use crate::machine_state;
+
 /// The policy of a device that the kernel reads ahead of.
 const OFF: &str = "off";
 /// It is not loaded, or not installed.
@@ -67,12 +69,7 @@ fn kernel_of(root: &Path, release: Option<&str>) -> Result<Kernel> {
     })
 }
 
-/// Where what was installed is written down, and where it is built: `$FOREREAD_STATE_DIR/kernel`
-/// for this system, else `/var/lib/foreread/kernel`.
+/// The directory of the list of installations, in which modules are built, too.
 fn state_path(root: &Path) -> PathBuf {
-    let set = std::env::var_os("FOREREAD_STATE_DIR").filter(|value| !value.is_empty());
-    match set.filter(|_| root == Path::new("/")) {
-        Some(directory) => PathBuf::from(directory).join("kernel"),
-        None => root.join("var/lib/foreread/kernel"),
-    }
+    machine_state::directory(root, "kernel")
 }

@@ -47,7 +47,7 @@ pub struct StatusJson {
     builder: Option<Builder>,
     /// Where the module's sources are; null if there are none of this version.
     sources: Option<String>,
-    /// What a build for this kernel lacks, each with the remedy.
+    /// Each thing that a build for this kernel lacks, with the remedy.
     lacks: Vec<String>,
     /// Whether it is loaded.
     is_loaded: bool,

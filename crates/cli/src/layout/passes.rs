@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The passes of this machine: each is stored before its first move, until it is undone.
 
-use std::env;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use foreread_layout::Pass;
 use foreread_sys::save::{self, Lock};
+
+use crate::machine_state;
 
 /// Suffix of their files; the name is the number of the pass.
 const SUFFIX: &str = ".json";
@@ -26,11 +27,9 @@ pub struct Passes {
     _lock: Lock,
 }
 
-/// `$FOREREAD_STATE_DIR/layout`, else `/var/lib/foreread/layout`: a pass belongs to the machine.
+/// A pass belongs to the machine.
 fn directory() -> PathBuf {
-    let set = env::var_os("FOREREAD_STATE_DIR").filter(|value| !value.is_empty());
-    let store = set.map_or_else(|| PathBuf::from("/var/lib/foreread"), PathBuf::from);
-    store.join("layout")
+    machine_state::directory(Path::new("/"), "layout")
 }
 
 /// All passes, the oldest first.
