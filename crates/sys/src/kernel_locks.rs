@@ -6,13 +6,23 @@
 //! listed.
 //!
 //! Reading the list takes 10 to 17 ms (see [`crate::leases`]), so nothing on a fast path reads it.
+//!
+//! One read(2) of the list is exact, and holds at most a page of it: `seq_read_iter()` fills a
+//! buffer of a page under the locks of `locks_start()`. The next read begins at a *count* of
+//! entries. So an entry is skipped when one before it has gone away meanwhile. A list of several
+//! reads is therefore read again before it is taken as proof that nobody holds a lock.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{major, minor};
+
+/// Bytes asked for at a time: more than a page of any architecture, which is the most that comes.
+const READ_BYTES: usize = 128 << 10;
+/// How often a list of several reads is read before a lock that isn't in it counts as free.
+const LONG_LIST_READS: usize = 10;
 
 /// A file as the kernel lists it: by the device of its superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,7 +63,40 @@ impl<'a> ListedLock<'a> {
     }
 }
 
+/// The text of `/proc/locks`.
+pub(crate) struct LockList {
+    pub text: String,
+    /// It came in one read, so no entry is missing.
+    pub is_exact: bool,
+}
+
+impl LockList {
+    /// # Errors
+    /// When there is no such list, or it isn't text.
+    pub fn read() -> io::Result<Self> {
+        let mut list = File::open("/proc/locks")?;
+        let mut bytes = vec![0; READ_BYTES];
+        let mut length = 0;
+        let mut reads = 0;
+        loop {
+            bytes.resize(length + READ_BYTES, 0);
+            match list.read(&mut bytes[length..])? {
+                0 => break,
+                read => length += read,
+            }
+            reads += 1;
+        }
+        bytes.truncate(length);
+        let text = String::from_utf8(bytes).map_err(io::Error::other)?;
+        let is_exact = reads <= 1;
+        Ok(Self { text, is_exact })
+    }
+}
+
 /// The process that holds the exclusive flock(2) lock of this file; `None` where none does.
+///
+/// A holder is missed only where other locks went away during each of [`LONG_LIST_READS`] readings
+/// of a long list.
 ///
 /// # Errors
 /// When the file isn't there, or the list can't be read.
@@ -64,7 +107,14 @@ pub fn lock_holder(path: &Path) -> io::Result<Option<u32>> {
         minor: minor(metadata.dev()),
         inode: metadata.ino(),
     };
-    Ok(holder(&fs::read_to_string("/proc/locks")?, file))
+    for _ in 0..LONG_LIST_READS {
+        let list = LockList::read()?;
+        let found = holder(&list.text, file);
+        if found.is_some() || list.is_exact {
+            return Ok(found);
+        }
+    }
+    Ok(None)
 }
 
 fn holder(list: &str, file: ListedFile) -> Option<u32> {
@@ -77,6 +127,9 @@ fn holder(list: &str, file: ListedFile) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -110,5 +163,29 @@ mod tests {
         assert_eq!(lock_holder(&path).unwrap(), Some(std::process::id()));
         drop(lock);
         assert_eq!(lock_holder(&path).unwrap(), None);
+    }
+
+    /// Locks that come and go shift the list under its reader: one reading of a list of two pages
+    /// missed the holder in 105 of 82,803 lookups.
+    #[test]
+    fn a_holder_is_found_while_other_locks_come_and_go() {
+        let directory = tempfile::tempdir().unwrap();
+        let lock = |name: String| crate::save::try_lock(&directory.path().join(name)).unwrap();
+        let path = directory.path().join("looked up");
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    // 130 lines of some 50 bytes are two reads.
+                    drop((0..130).map(|i| lock(format!("{i}"))).collect::<Vec<_>>());
+                }
+            });
+            let _held = lock("looked up".to_owned());
+            let missed = (0..3000)
+                .filter(|_| lock_holder(&path).unwrap().is_none())
+                .count();
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(missed, 0);
+        });
     }
 }

@@ -8,14 +8,14 @@
 //!
 //! The kernel has no open that leaves a lease alone and can read. So a lease that is taken within
 //! [`REFRESH_EVERY`] before the open is broken all the same. A lease of another process namespace,
-//! outside of a container, is not in `/proc/locks`.
+//! outside of a container, is not in `/proc/locks`. One in a long list is missed while other locks
+//! go away, as [`crate::kernel_locks`] says, until the next reading.
 //!
 //! Reading the list is dear: `locks_start()` takes a per-CPU semaphore for writing, which waits for
 //! an RCU grace period (10 to 17 ms were measured on Linux 6.18), and all who lock a file wait
 //! meanwhile. So it is read seldom, and never while a command waits to be started.
 
 use std::collections::HashSet;
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, PoisonError};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Stat, major, minor};
 
-use crate::kernel_locks::{ListedFile, ListedLock};
+use crate::kernel_locks::{ListedFile, ListedLock, LockList};
 
 /// Age at which the list is read again.
 const REFRESH_EVERY: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ impl Leases {
     fn read() -> Self {
         let read_at = Instant::now();
         // A kernel without the list has nothing to go by.
-        let list = fs::read_to_string("/proc/locks").unwrap_or_default();
+        let list = LockList::read().map_or_else(|_| String::new(), |list| list.text);
         Self {
             files: list.lines().filter_map(write_lease).collect(),
             read_at,
@@ -135,16 +135,13 @@ mod tests {
         let other = tempfile::tempfile().expect("a file");
         // SAFETY: a plain system call on a descriptor that is open.
         let lease = |kind: i32| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) };
-        if lease(libc::F_WRLCK) != 0 || !fs::exists("/proc/locks").unwrap_or(false) {
+        if lease(libc::F_WRLCK) != 0 || LockList::read().is_err() {
             println!("skipped: no leases here");
             return;
         }
-        let is_seen = Leases::read().has(&stat(file.as_file()));
-        if !is_seen {
-            let list = fs::read_to_string("/proc/locks").expect("the list");
-            assert!(list.contains("LEASE"), "{list}");
-        }
-        assert!(is_seen);
+        // Locks of other processes that go away may hide it from one reading.
+        let is_seen = |_| Leases::read().has(&stat(file.as_file()));
+        assert!((0..20).any(is_seen));
         assert!(!Leases::read().has(&stat(&other)));
         assert_eq!(lease(libc::F_UNLCK), 0);
         let begun = Instant::now();
