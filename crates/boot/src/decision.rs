@@ -112,7 +112,7 @@ impl fmt::Display for Reason {
 }
 
 fn no_gain(worth: &Worth, f: &mut fmt::Formatter) -> fmt::Result {
-    if let (Some(with), Some(without)) = (worth.with, worth.without) {
+    if let Some((with, without)) = worth.timed() {
         let seconds = |ns: u64| ns as f64 / 1e9;
         return write!(
             f,

@@ -91,6 +91,10 @@ pub struct Measured {
     /// Sum of the times that processes waited for disks until then, in ns; `None` where nothing
     /// was recorded.
     pub stall_ns: Option<u64>,
+    /// For how long it was recorded until then, in ns: the recorder begins some time after the
+    /// boot. `None` where nothing was recorded, or where it wasn't noted.
+    #[serde(default)]
+    pub recorded_ns: Option<u64>,
     /// What disks were read for until then; `None` where it isn't known.
     #[serde(default)]
     pub reads: Option<Reads>,

@@ -16,8 +16,10 @@ const TARGET_BELOW_PERMILLE: u64 = 980;
 /// Of all pairs of a boot with and one without, this share must be faster with it, in thousandths.
 /// Where a replay changes nothing it is 500 on average.
 const PAIRS_MIN_PERMILLE: u64 = 750;
-/// A boot that waits for disks for less than this share of its time can't gain more. The sum over
-/// all processes is never less than what the boot as a whole waited.
+/// A boot that waits for disks for less than this share of its time can't gain more: the sum over
+/// all processes is never less than what the boot as a whole waited. That is so of the part that
+/// was recorded. What came before counts as if it had waited as much, and boots that were timed
+/// with a replay and without say more than this share.
 const STALL_MIN_PERMILLE: u64 = 20;
 
 /// Times to the target.
@@ -75,7 +77,8 @@ pub struct Worth {
     /// equal ones count half.
     pub faster_pairs_permille: Option<u64>,
     /// The latest boot without a replay that was recorded: how long it waited for disks, in
-    /// thousandths of its time. Can be above 1,000, as the sum over all processes.
+    /// thousandths of the time for which it was recorded. Can be above 1,000, as the sum over all
+    /// processes.
     pub stall_permille: Option<u64>,
     /// What follows.
     pub verdict: Verdict,
@@ -88,6 +91,13 @@ impl Worth {
         let (with, without) = (self.with?, self.without?);
         let saved = i128::from(without.median_ns) - i128::from(with.median_ns);
         Some(i64::try_from(saved).unwrap_or(if saved < 0 { i64::MIN } else { i64::MAX }))
+    }
+
+    /// Boots with a replay and without, where there are enough of each for a judgement.
+    #[must_use]
+    pub fn timed(&self) -> Option<(Spread, Spread)> {
+        let (with, without) = (self.with?, self.without?);
+        (with.boots.min(without.boots) >= JUDGED_MIN).then_some((with, without))
     }
 }
 
@@ -111,20 +121,9 @@ pub fn worth(history: &History) -> Worth {
 }
 
 fn verdict(worth: &Worth) -> Verdict {
-    if worth
-        .stall_permille
-        .is_some_and(|stall| stall < STALL_MIN_PERMILLE)
-    {
-        return Verdict::NoGain;
-    }
-    let (Some(with), Some(without), Some(pairs)) =
-        (worth.with, worth.without, worth.faster_pairs_permille)
-    else {
-        return Verdict::TooFew;
+    let (Some((with, without)), Some(pairs)) = (worth.timed(), worth.faster_pairs_permille) else {
+        return forecast(worth);
     };
-    if with.boots.min(without.boots) < JUDGED_MIN {
-        return Verdict::TooFew;
-    }
     let limit_ns = u128::from(without.median_ns) * u128::from(TARGET_BELOW_PERMILLE) / 1000;
     let is_faster = u128::from(with.median_ns) <= limit_ns;
     match (is_faster, pairs >= PAIRS_MIN_PERMILLE) {
@@ -132,6 +131,14 @@ fn verdict(worth: &Worth) -> Verdict {
         (false, false) => Verdict::NoGain,
         _ if with.boots.min(without.boots) >= JUDGED_MAX => Verdict::NoGain,
         _ => Verdict::Unclear,
+    }
+}
+
+/// The verdict where too few boots were timed.
+fn forecast(worth: &Worth) -> Verdict {
+    match worth.stall_permille {
+        Some(stall) if stall < STALL_MIN_PERMILLE => Verdict::NoGain,
+        _ => Verdict::TooFew,
     }
 }
 
@@ -175,7 +182,8 @@ fn stall_permille(history: &History) -> Option<u64> {
     recorded.find_map(|boot| {
         let measured = boot.typical()?;
         let stall_ns = u128::from(measured.stall_ns?);
-        let permille = (stall_ns * 1000).checked_div(measured.target_ns.into())?;
+        let recorded_ns = measured.recorded_ns.unwrap_or(measured.target_ns);
+        let permille = (stall_ns * 1000).checked_div(recorded_ns.into())?;
         Some(u64::try_from(permille).unwrap_or(u64::MAX))
     })
 }

@@ -2,8 +2,8 @@
 //! Rows of boots of a machine that is made up: what each is given follows from those before it.
 
 use foreread_boot::{
-    BOOTS_MAX, Boot, Decision, Facts, History, JUDGED_MIN, Measured, Mode, RETRY_EVERY, Reads,
-    Reason, Stored, Untypical, Verdict, Wish, decide, worth,
+    BOOTS_MAX, Boot, Decision, Facts, History, JUDGED_MAX, JUDGED_MIN, Measured, Mode, RETRY_EVERY,
+    Reads, Reason, Stored, Untypical, Verdict, Wish, decide, worth,
 };
 use proptest::prelude::*;
 
@@ -20,6 +20,7 @@ struct Machine {
     warm_ns: u64,
     /// What is recorded of a boot without.
     stall_ns: u64,
+    recorded_ns: Option<u64>,
     /// What disks are read for.
     reads: Reads,
     from_initramfs: bool,
@@ -34,6 +35,7 @@ impl Machine {
             cold_ns,
             warm_ns,
             stall_ns: cold_ns / 2,
+            recorded_ns: None,
             reads: Reads::default(),
             from_initramfs: false,
         }
@@ -87,6 +89,7 @@ impl Machine {
                 target_ns,
                 from_initramfs: self.from_initramfs,
                 stall_ns,
+                recorded_ns: stall_ns.and(self.recorded_ns),
                 reads: Some(self.reads),
             };
             assert!(self.history.confirm(&id, measured, None));
@@ -154,6 +157,29 @@ fn a_disk_that_nobody_waits_for_is_left_alone_from_the_second_boot_on() {
     assert_eq!(second.mode, Mode::Plain);
     let said = second.reason.to_string();
     assert_eq!(said, "boots wait for disks for 1.2 % of their time");
+}
+
+#[test]
+fn the_share_of_waits_is_of_the_time_that_was_recorded() {
+    let mut machine = Machine::new(4 * SECOND_NS, 4 * SECOND_NS);
+    machine.stall_ns = SECOND_NS / 20;
+    machine.recorded_ns = Some(SECOND_NS);
+    machine.usual_boots(1);
+    assert_eq!(worth(&machine.history).stall_permille, Some(50));
+    assert_eq!(machine.usual_boots(1), [Mode::Replayed]);
+}
+
+#[test]
+fn times_say_more_than_what_was_seen_of_the_waits() {
+    let mut machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
+    machine.usual_boots(JUDGED_MAX * 3);
+    assert_eq!(worth(&machine.history).verdict, Verdict::Gains);
+    // A recorder that comes late sees few waits.
+    machine.stall_ns = SECOND_NS / 20;
+    machine.usual_boots(JUDGED_MAX * 3);
+    let judged = worth(&machine.history);
+    assert_eq!(judged.stall_permille, Some(5));
+    assert_eq!(judged.verdict, Verdict::Gains);
 }
 
 #[test]
@@ -403,7 +429,7 @@ prop_compose! {
     ) -> Boot {
         let reads = bytes.map(|(disk_bytes, replay_bytes)| Reads { disk_bytes, replay_bytes });
         let measured = times.map(|(target_ns, stall_ns)| Measured {
-            target_ns, from_initramfs: target_ns % 2 == 0, stall_ns, reads,
+            target_ns, from_initramfs: target_ns % 2 == 0, stall_ns, recorded_ns: stall_ns, reads,
         });
         Boot { id, started_unix_s: 0, kernel: "k".repeat(300), packages: None, mode, untypical, measured }
     }

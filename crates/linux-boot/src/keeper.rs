@@ -39,6 +39,8 @@ pub struct Reached {
     pub from_initramfs: bool,
     /// Sum of the times that processes waited for disks, in ns.
     pub stall_ns: Option<u64>,
+    /// When the recorder began, since the kernel started.
+    pub recorded_from: Option<Duration>,
     /// What disks were read for, of a boot with a replay.
     pub reads: Option<Reads>,
 }
@@ -192,9 +194,13 @@ fn measured(reached: Reached) -> Measured {
         true => reached.served_from,
         false => systemd::init_started().unwrap_or(reached.served_from),
     };
-    let target = reached.at.saturating_sub(from);
+    let until = |from: Duration| {
+        let passed = reached.at.saturating_sub(from);
+        u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX)
+    };
     Measured {
-        target_ns: u64::try_from(target.as_nanos()).unwrap_or(u64::MAX),
+        target_ns: until(from),
+        recorded_ns: reached.recorded_from.map(until),
         from_initramfs: reached.from_initramfs,
         stall_ns: reached.stall_ns,
         reads: reached.reads,

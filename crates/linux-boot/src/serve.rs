@@ -496,6 +496,7 @@ impl Session<'_> {
             served_from: self.served_from,
             from_initramfs: self.from_initramfs,
             stall_ns: recorder.map(|recorder| recorder.recorder.counts().stall_ns),
+            recorded_from: recorder.map(|recorder| recorder.begun),
             reads: self.replay.as_ref().and_then(|_| reads_so_far()),
         });
     }

@@ -164,7 +164,7 @@ pub fn verdict(judged: &Worth) -> String {
             format!("Not clear yet: boots with a replay were faster in {pairs} % of all pairs.")
         }
         Verdict::NoGain => match judged.stall_permille {
-            Some(stall) if judged.with.is_none() => format!(
+            Some(stall) if judged.timed().is_none() => format!(
                 "Nothing to gain: boots wait for disks for {} % of their time. Replays are off.",
                 stall / 10
             ),
