@@ -258,6 +258,12 @@ FR_INLINE fr_u32 fr_stream_takes(const struct fr_streams *streams, fr_u32 number
 			(fr_u64)stream->piece_pages + (slack & ~FR_FAULT_THERE));
 }
 
+/* Whether an access ends where a stream that goes down was last: it goes on there, of any size. */
+FR_INLINE fr_u32 fr_stream_abuts(const struct fr_stream *stream, fr_u64 index, fr_u64 pages)
+{
+	return stream->course == FR_COURSE_DOWN && fr_add(index, pages) == stream->end;
+}
+
 /* Where a stream's next access is expected. */
 FR_INLINE void fr_stream_expect(struct fr_streams *streams, fr_u32 number, fr_u64 key)
 {
@@ -318,6 +324,7 @@ FR_ONCE fr_u32 fr_streams_find(const struct fr_streams *streams, fr_u64 index, f
 	if (own != 0 && own <= streams->count) {
 		own = (own - 1) & (FR_STREAMS - 1);
 		if (streams->key[own] == index ||
+		    fr_stream_abuts(&streams->stream[own], index, pages) ||
 		    (fr_stream_steps(&streams->stream[own]) &&
 		     fr_stream_takes(streams, own, index, near, slack)))
 			return own;

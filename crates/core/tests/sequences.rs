@@ -218,6 +218,14 @@ fn readings() -> Vec<Reading> {
         ("backward-to-the-start", file(100_000), |p| {
             (1..=15).for_each(|n| p.read(1, 60 - n * 4, 4, 2000));
         }),
+        // As the kernel module tells of it: at marks, with all pages that were passed since.
+        ("backward-in-arrears", file(100_000), |p| {
+            let mut low = 70_000;
+            for pages in [4, 4, 1, 300, 1, 90, 1, 900, 1] {
+                low -= pages;
+                p.read(1, low, pages, 2000);
+            }
+        }),
         ("stride-with-noise", file(100_000), |p| {
             for (n, noise) in scattered(40).enumerate() {
                 p.read(1, 2000 + n as u64 * 96, 2, 2000);
@@ -310,6 +318,7 @@ fn foreread_knows_what_each_sequence_is() {
         ("two-streams", "=> stream"),
         ("nine-streams", "=> stream"),
         ("backward", "=> reverse"),
+        ("backward-in-arrears", "=> reverse"),
         ("stride-with-noise", "=> stride"),
         ("stride-to-the-end", "more by +100"),
         ("stride-downward", "more by -100"),
