@@ -65,33 +65,12 @@ void fm_ask(struct fm_call *call, u32 events)
 	fm_decide_with(call, NULL, NULL, NULL);
 }
 
-/* How long the reader waits is not known: it has only begun to. */
-static void fm_tell_late(struct fm_call *call, struct fm_streams *streams, struct fr_device *costs)
-{
-	const struct fr_call core = {
-		.state = &call->before,
-		.access = &call->access,
-		.near = &call->near,
-		.limits = &call->limits,
-		.streams = &streams->streams,
-		.device = costs,
-	};
-
-	fr_waited(call->policy, &core, 0, 1);
-	call->event = ++streams->events;
-	trace_waited(call);
-}
-
-static void fm_ask_costs(struct fm_call *call, struct fm_streams *streams, u32 events)
+static void fm_ask_costs(struct fm_call *call, struct fm_streams *streams)
 {
 	struct fr_device *costs = fm_device_costs(call->device, call->ractl->mapping);
 
 	call->knows_costs = costs != NULL;
 	call->knows_budget = true;
-	if (costs)
-		call->costs = *costs;
-	if (events & FM_LATE)
-		fm_tell_late(call, streams, costs);
 	if (costs)
 		call->costs = *costs;
 	spin_lock(&fm_budget_lock);
@@ -113,6 +92,22 @@ static void fm_join_state(struct fm_call *call, const struct fr_state *kept)
 	call->before.flags |= fresh.flags & FR_STATE_RANDOM;
 }
 
+/* What is ahead of the stream that the thread has just read. */
+static struct fm_ahead fm_ahead_of(const struct fr_streams *streams, u32 thread)
+{
+	u32 own = fr_stream_of(streams, thread);
+	const struct fr_stream *stream;
+
+	if (own == 0 || own > streams->count || fr_stream_left(streams, thread))
+		return (struct fm_ahead){};
+	stream = &streams->stream[(own - 1) & (FR_STREAMS - 1)];
+	if (stream->course == FR_COURSE_UP && stream->ahead > stream->end)
+		return (struct fm_ahead){ stream->end, stream->ahead, stream->ask_pages, false };
+	if (stream->course == FR_COURSE_DOWN && stream->ahead < stream->end)
+		return (struct fm_ahead){ stream->ahead, stream->end, stream->ask_pages, true };
+	return (struct fm_ahead){};
+}
+
 /**
  * fm_ask_streams() - asks a policy that remembers the streams of a file
  * @call: with what the kernel keeps of the file in its state; the decision is filled in
@@ -129,14 +124,49 @@ void fm_ask_streams(struct fm_call *call, struct fm_streams *streams, u32 events
 	fm_tell_events(call, events);
 	if (call->policy == FR_FOREREAD) {
 		spin_lock(&call->device->lock);
-		fm_ask_costs(call, streams, events);
+		fm_ask_costs(call, streams);
 		spin_unlock(&call->device->lock);
+		call->ahead = fm_ahead_of(&streams->streams, call->access.thread);
 	} else {
 		fm_decide_with(call, &streams->streams, NULL, NULL);
 	}
 	streams->state = call->after;
 	call->event = ++streams->events;
 	spin_unlock(&streams->lock);
+}
+
+/**
+ * fm_tell_waited() - this thread has waited for a page, and has it
+ * @streams: of the file, under `foreread`
+ * @device: that was read, or NULL where it has no name
+ * @waited_ns: how long
+ * @was_asked: whether the page was on its way when the thread came to it
+ */
+void fm_tell_waited(struct fm_streams *streams, struct fm_device *device, u64 waited_ns,
+		    bool was_asked)
+{
+	struct fr_access access = { .thread = (u32)current->pid };
+	struct fr_call core = {
+		.state = &streams->state,
+		.access = &access,
+		.streams = &streams->streams,
+	};
+	struct fr_device costs;
+	u64 event;
+
+	spin_lock(&streams->lock);
+	if (device) {
+		spin_lock(&device->lock);
+		core.device = device->turns ? &device->costs : NULL;
+		costs = device->costs;
+	}
+	fr_waited(FR_FOREREAD, &core, waited_ns, was_asked);
+	if (device)
+		spin_unlock(&device->lock);
+	event = ++streams->events;
+	spin_unlock(&streams->lock);
+	trace_waited(FR_FOREREAD, streams->id, event, access.thread, waited_ns, was_asked,
+		     core.device ? &costs : NULL);
 }
 
 /**

@@ -7,6 +7,7 @@
 #include <linux/types.h>
 
 struct fm_call;
+struct fm_device;
 struct fm_streams;
 
 /* Events that the policy is told of before it decides. */
@@ -15,6 +16,8 @@ struct fm_streams;
 
 void fm_ask(struct fm_call *call, u32 events);
 void fm_ask_streams(struct fm_call *call, struct fm_streams *streams, u32 events);
+void fm_tell_waited(struct fm_streams *streams, struct fm_device *device, u64 waited_ns,
+		    bool was_asked);
 void fm_tell_issued(const struct fm_call *call, struct fm_streams *streams, u64 pages,
 		    u64 read_pages);
 

@@ -2,24 +2,27 @@
 /*
  * From a call of the kernel's readahead to a decision of a policy, and on to its reads.
  *
- * Input: a miss (no folio) or a mark (its folio), with what the kernel knows of it. Output: the
- * windows of the policy are being read. Nothing here sleeps or allocates with more than GFP_NOWAIT,
- * but the reads themselves do what the kernel's would do.
+ * Input: a miss (no folio) or a mark (its folio) of a read or a fault, with what the kernel knows
+ * of it. Output: the windows of the policy are being read. Nothing here sleeps or allocates with
+ * more than GFP_NOWAIT, but the reads themselves do what the kernel's would do.
  *
  * Where a policy keeps its state:
  *
  * - the policy of this kernel: in the file_ra_state itself, as the kernel does. So it may be set
- * and taken back at any moment, and faults of mappings, which the kernel answers, share the state;
+ * and taken back at any moment. The kernel answers faults of mappings itself, and they share it;
  * - `adaptive-2005` and `none` have no state;
  * - others: in file_table.c. What the kernel keeps up to date itself (the end of the last read, the
  *   file's maximum window, advice) is taken from there each time;
  * - `leap` and `foreread` also: in stream_table.c.
  *
  * Policies that expect to be told of every access are told at misses and marks. There they are told
- * in arrears of the pages that the reader has passed since: those between the end of the last
- * access and this one, if this one is within what was read ahead for that file.
+ * in arrears of the pages that the reader has passed since (passed.c): those between the end of its
+ * last access and this one, if this one is within what was read ahead for it. Those before a read
+ * join it. Others are told before, as an access of their own: those that fault-around has mapped,
+ * and those of reads that go down.
  */
 #include <linux/backing-dev.h>
+#include <linux/math64.h>
 #include <linux/pagemap.h>
 #include <linux/sched.h>
 #include <linux/timekeeping.h>
@@ -28,11 +31,14 @@
 #include "compat.h"
 #include "decide.h"
 #include "device.h"
+#include "fault.h"
 #include "file_table.h"
 #include "issue.h"
+#include "mark.h"
 #include "memory.h"
 #include "near.h"
 #include "pages.h"
+#include "passed.h"
 #include "record.h"
 #include "steer.h"
 #include "stream_table.h"
@@ -71,14 +77,28 @@ static void fm_fill_limits(struct fm_call *call)
 	fm_memory_now(limits);
 }
 
+static void fm_fill_place(const struct fm_call *call, struct fr_access *access)
+{
+	const struct fm_fault *fault = call->fault;
+
+	access->index = call->index;
+	access->req_pages = call->req_count;
+	if (!fault) {
+		access->kind = call->folio ? FR_READ_MARK : FR_READ_MISS;
+		return;
+	}
+	access->kind = call->folio ? FR_FAULT_MARK : FR_FAULT_MISS;
+	access->vma_start = fault->vma_start;
+	access->vma_end = fault->vma_end;
+	access->flags = fault->flags;
+}
+
 static void fm_fill_access(struct fm_call *call)
 {
 	struct fr_access *access = &call->access;
 
-	access->index = readahead_index(call->ractl);
-	access->req_pages = call->req_count;
+	fm_fill_place(call, access);
 	access->time_ns = ktime_get_mono_fast_ns();
-	access->kind = call->folio ? FR_READ_MARK : FR_READ_MISS;
 	access->thread = (u32)current->pid;
 	if (call->folio) {
 		access->folio_order = (u8)folio_order(call->folio);
@@ -98,6 +118,9 @@ static void fm_refresh(struct fr_state *state, const struct fm_call *call)
 	state->prev_end_bytes = (u64)READ_ONCE(ra->prev_pos);
 	state->ra_pages = READ_ONCE(ra->ra_pages);
 	state->mmap_miss = (u16)READ_ONCE(ra->mmap_miss);
+	/* The kernel has counted this miss already. The policy will. */
+	if (call->access.kind == FR_FAULT_MISS && state->mmap_miss > 0)
+		state->mmap_miss--;
 	state->flags &= 0xffU & ~FR_STATE_RANDOM;
 	if (file && (file->f_mode & FMODE_RANDOM))
 		state->flags |= FR_STATE_RANDOM;
@@ -160,6 +183,21 @@ static bool fm_goes_on(const struct fm_work *work)
 	       index <= work->kept.asked_end;
 }
 
+/* The pages that the reader has passed, unseen, on its way to an access. */
+static struct fm_passed fm_passed(const struct fm_work *work)
+{
+	const struct fr_access *access = &work->call.access;
+	struct fm_passed passed = { 0, 0, 0 };
+
+	if (work->streams && work->call.policy == FR_FOREREAD)
+		passed = fm_passed_by_streams(work->streams, access);
+	if (passed.pages == 0 && fm_goes_on(work)) {
+		passed.start = work->kept.told_end;
+		passed.pages = access->index - work->kept.told_end;
+	}
+	return passed;
+}
+
 /* Pages of an access from its first one on that are cached. */
 static u64 fm_hit_pages(const struct fm_call *call)
 {
@@ -180,18 +218,20 @@ static void fm_look(struct fm_work *work)
 {
 	struct fm_call *call = &work->call;
 	struct fr_access *access = &call->access;
-	u64 hits = fm_hit_pages(call), passed = 0;
+	struct fm_passed passed = fm_passed(work);
+	u64 hits = fm_hit_pages(call);
 
 	access->kind = FR_READ_LOOK;
 	if (access->index + hits < min(access->index + access->req_pages, call->limits.file_pages))
 		access->flags |= FR_ACCESS_MISSED;
-	if (fm_goes_on(work)) {
-		passed = access->index - work->kept.told_end;
-		access->index -= passed;
-		access->req_pages += passed;
+	/* Pages above the access, which a stream that goes down has passed, were told before. */
+	if (passed.pages != 0 && passed.start < access->index) {
+		access->index -= passed.pages;
+		access->req_pages += passed.pages;
+		hits += passed.pages;
 	}
 	if (access->flags & FR_ACCESS_MISSED)
-		access->hit_pages = passed + hits;
+		access->hit_pages = hits;
 }
 
 /* Whether a page that was read ahead for this file has been evicted before it was read. */
@@ -216,6 +256,36 @@ static u32 fm_events(const struct fm_call *call, bool has_thrashed)
 	return events;
 }
 
+/* Whether the policy expects to be told of every access. */
+static bool fm_is_told_all(const struct fm_work *work)
+{
+	return work->is_kept &&
+	       (fr_policy_sees(work->call.policy) || fr_policy_looks(work->call.policy));
+}
+
+/* Asks for a decision on the access of a call. */
+static void fm_ask_policy(struct fm_work *work, u32 events)
+{
+	struct fm_call *call = &work->call;
+
+	if (work->streams) {
+		fm_refresh(&call->before, call);
+		fm_ask_streams(call, work->streams, events);
+	} else {
+		if (work->is_kept)
+			call->before = work->kept.state;
+		else
+			fm_own_state(&call->before, call);
+		fm_refresh(&call->before, call);
+		fm_ask(call, events);
+	}
+	trace_decision(call);
+	fm_count(call->device, FM_COUNT_DECISIONS, 1);
+	fm_count(call->device, FM_COUNT_WINDOWS, call->made.windows + (u64)call->made.repeats);
+	if (call->made.flags & FR_DECIDED_RETAIN)
+		fm_count(call->device, FM_COUNT_UNKEPT, call->made.retain_pages);
+}
+
 static void fm_decide(struct fm_work *work)
 {
 	struct fm_call *call = &work->call;
@@ -223,24 +293,9 @@ static void fm_decide(struct fm_work *work)
 
 	if (has_thrashed)
 		fm_count(call->device, FM_COUNT_THRASHED, 1);
-	if (work->is_kept && (fr_policy_sees(call->policy) || fr_policy_looks(call->policy)))
+	if (fm_is_told_all(work) && !call->fault)
 		fm_look(work);
-	if (work->streams) {
-		fm_refresh(&call->before, call);
-		fm_ask_streams(call, work->streams, fm_events(call, has_thrashed));
-	} else {
-		if (work->is_kept)
-			call->before = work->kept.state;
-		else
-			fm_own_state(&call->before, call);
-		fm_refresh(&call->before, call);
-		fm_ask(call, fm_events(call, has_thrashed));
-	}
-	trace_decision(call);
-	fm_count(call->device, FM_COUNT_DECISIONS, 1);
-	fm_count(call->device, FM_COUNT_WINDOWS, call->made.windows + (u64)call->made.repeats);
-	if (call->made.flags & FR_DECIDED_RETAIN)
-		fm_count(call->device, FM_COUNT_UNKEPT, call->made.retain_pages);
+	fm_ask_policy(work, fm_events(call, has_thrashed));
 }
 
 /*
@@ -278,6 +333,7 @@ static void fm_act(struct fm_work *work)
 	fm_fetch_begin(&fetch, call);
 	pages = fm_issue(call, &work->asked_end);
 	fm_fetch_end(&fetch);
+	fm_mark_next(call);
 	if (!work->streams || pages == 0)
 		return;
 	/* Other readers may have added pages, too; the policy counts on roughly. */
@@ -300,12 +356,39 @@ static void fm_prepare(struct fm_work *work)
 
 	fm_fill_limits(call);
 	fm_fill_access(call);
-	work->is_own = policy == fm_own_policy();
 	work->is_kept = !work->is_own && policy != FR_ADAPTIVE_2005 && policy != FR_NONE;
 	if (work->is_kept)
 		fm_load(work);
 	if (fr_policy_remembers(policy))
 		work->streams = fm_streams_get(call->ractl->mapping, policy);
+}
+
+/*
+ * Tells of pages that the reader has passed, as an access of their own, which may have windows: of
+ * a fault, or of a read that goes down. Those of a read that goes up join it (fm_look).
+ */
+static void fm_tell_passed(struct fm_work *work)
+{
+	struct fm_call *call = &work->call;
+	struct fr_access access = call->access;
+	struct fm_passed passed;
+
+	if (!fm_is_told_all(work) || fr_policy_looks(call->policy))
+		return;
+	passed = fm_passed(work);
+	if (passed.pages == 0 || (!call->fault && passed.start < access.index))
+		return;
+	call->access.kind = call->fault ? FR_FAULT_HIT : FR_READ_LOOK;
+	call->access.index = passed.start;
+	call->access.req_pages = passed.pages;
+	/* The last access took as long as each of these pages. */
+	if (passed.since_ns != 0 && passed.since_ns < access.time_ns)
+		call->access.time_ns = passed.since_ns + div64_u64(access.time_ns - passed.since_ns,
+								   passed.pages + 1);
+	fm_ask_policy(work, 0);
+	fm_act(work);
+	work->kept.state = call->after;
+	call->access = access;
 }
 
 /* linux-2.6.13 is told of a missing page that was read ahead by an event of its own. */
@@ -324,13 +407,26 @@ static void fm_tell_miss(struct fm_work *work)
 	kept->state = call->after;
 }
 
+/* The fault that a call is of, if it is of one that a policy answers. */
+static void fm_fill_fault(struct fm_work *work)
+{
+	struct fm_call *call = &work->call;
+
+	call->index = readahead_index(call->ractl);
+	call->fault = work->is_own ? NULL : fm_fault_take();
+	if (!call->fault)
+		return;
+	call->index = call->fault->index;
+	call->req_count = 1;
+}
+
 /**
  * fm_readahead() - readahead for a miss or a mark
  * @ractl: as the kernel's functions get it
  * @folio: with the mark, or NULL for a miss
- * @req_count: pages that the reader wants
+ * @req_count: pages that the reader wants, or FM_FAULTED
  *
- * Return: false where the mapping has no policy: the kernel's function must be called.
+ * Return: false where the mapping has no policy that answers: the kernel's function must be called.
  */
 bool fm_readahead(struct readahead_control *ractl, struct folio *folio, unsigned long req_count)
 {
@@ -342,15 +438,19 @@ bool fm_readahead(struct readahead_control *ractl, struct folio *folio, unsigned
 	if (!device)
 		return false;
 	work.call.policy = READ_ONCE(device->policy);
-	if (work.call.policy >= FR_POLICIES) {
+	work.is_own = work.call.policy == fm_own_policy();
+	/* The policy may have been set since the fault began. */
+	if (work.call.policy >= FR_POLICIES || (work.is_own && req_count == FM_FAULTED)) {
 		fm_device_put(device);
 		return false;
 	}
 	work.call.is_steered = fm_is_steered(device, ractl->mapping);
+	fm_fill_fault(&work);
 	fm_prepare(&work);
 	fm_count(device, folio ? FM_COUNT_ASYNC : FM_COUNT_SYNC, 1);
 	if (work.is_kept)
 		fm_tell_miss(&work);
+	fm_tell_passed(&work);
 	fm_decide(&work);
 	fm_act(&work);
 	if (work.is_kept)

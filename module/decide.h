@@ -9,7 +9,22 @@
 #include <foreread/policy.h>
 
 struct fm_device;
+struct fm_fault;
 struct fm_fetch;
+
+/**
+ * struct fm_ahead - the part of a stream that was asked for and not read yet
+ * @start: its lowest page
+ * @end: page behind the highest one; equal to @start where there is none
+ * @ask_pages: with no more than this ahead, the policy asks for more
+ * @is_down: whether the stream goes down
+ */
+struct fm_ahead {
+	u64 start;
+	u64 end;
+	u32 ask_pages;
+	bool is_down;
+};
 
 /**
  * struct fm_call - one decision: where it comes from, what went in, what came out
@@ -17,7 +32,9 @@ struct fm_fetch;
  * @fetch: notes which pages are read for it
  * @ractl: of the kernel's call
  * @folio: with the mark that was reached, or NULL for a miss
- * @req_count: of the kernel's call
+ * @fault: of a mapping, or NULL for a read
+ * @index: first page that is wanted
+ * @req_count: pages that are wanted
  * @policy: enum fr_policy
  * @is_steered: whether the kernel's function reads the windows, where it can
  * @access: the access that the policy is told of
@@ -26,6 +43,7 @@ struct fm_fetch;
  * @before: the state before the decision
  * @after: the state after it
  * @made: the decision
+ * @ahead: what of the thread's stream is ahead of it after the decision, where it is known
  * @streams_id: the file's streams (fm_streams.id), or 0
  * @event: fm_streams.events after the decision, or 0
  * @costs: what the policy knew of the disk before the decision
@@ -38,6 +56,8 @@ struct fm_call {
 	struct fm_fetch *fetch;
 	struct readahead_control *ractl;
 	struct folio *folio;
+	const struct fm_fault *fault;
+	pgoff_t index;
 	unsigned long req_count;
 	u32 policy;
 	bool is_steered;
@@ -47,6 +67,7 @@ struct fm_call {
 	struct fr_state before;
 	struct fr_state after;
 	struct fr_decision made;
+	struct fm_ahead ahead;
 	u64 streams_id;
 	u64 event;
 	struct fr_device costs;
@@ -54,6 +75,9 @@ struct fm_call {
 	bool knows_costs;
 	bool knows_budget;
 };
+
+/* Pages of a request that a fault makes which found nothing. */
+#define FM_FAULTED 0UL
 
 bool fm_readahead(struct readahead_control *ractl, struct folio *folio, unsigned long req_count);
 

@@ -98,6 +98,19 @@ struct fm_device *fm_device_get(const struct address_space *mapping)
 	return device;
 }
 
+/* The device that was named by a number, with a reference, or NULL. */
+struct fm_device *fm_device_get_named(dev_t number)
+{
+	struct fm_device *device;
+
+	rcu_read_lock();
+	device = number ? xa_load(&fm_devices, number) : NULL;
+	if (device && !kobject_get_unless_zero(&device->kobject))
+		device = NULL;
+	rcu_read_unlock();
+	return device;
+}
+
 void fm_device_put(struct fm_device *device)
 {
 	kobject_put(&device->kobject);
@@ -108,7 +121,10 @@ void fm_device_put(struct fm_device *device)
  * @device: whose lock is held
  * @mapping: that is read
  *
- * Return: it, or NULL where the device is not one disk.
+ * Nothing is measured here. Of a disk that does not turn nothing is known, which policies are told
+ * as such: of a disk without measurements `foreread` expects some soon.
+ *
+ * Return: it, or NULL where nothing is known, or the device is not one disk.
  */
 struct fr_device *fm_device_costs(struct fm_device *device, const struct address_space *mapping)
 {
@@ -118,11 +134,12 @@ struct fr_device *fm_device_costs(struct fm_device *device, const struct address
 		return NULL;
 	if (!device->is_known) {
 		block = fm_block_device(mapping->host);
-		if (block && fm_is_rotational(block))
+		device->turns = block && fm_is_rotational(block);
+		if (device->turns)
 			fr_device_turns(&device->costs);
 		device->is_known = true;
 	}
-	return &device->costs;
+	return device->turns ? &device->costs : NULL;
 }
 
 /* The sum of a counter over all processors. */

@@ -88,7 +88,8 @@ struct fm_counters {
  * @epoch: number of times that the policy was set
  * @watch: what the watchdog keeps, under its lock
  * @lock: guards what follows
- * @is_known: whether the policy was told if the disk turns
+ * @is_known: whether it is known if the disk turns
+ * @turns: whether it does
  * @costs: what the policy knows of the disk; unused in `default`, which may be several
  */
 struct fm_device {
@@ -103,6 +104,7 @@ struct fm_device {
 	struct fm_watch watch;
 	spinlock_t lock;
 	bool is_known;
+	bool turns;
 	struct fr_device costs;
 };
 
@@ -117,6 +119,7 @@ int fm_device_add(dev_t number);
 int fm_device_remove(dev_t number);
 bool fm_device_is_taken(const struct address_space *mapping);
 struct fm_device *fm_device_get(const struct address_space *mapping);
+struct fm_device *fm_device_get_named(dev_t number);
 void fm_device_put(struct fm_device *device);
 struct fr_device *fm_device_costs(struct fm_device *device, const struct address_space *mapping);
 u64 fm_device_count(const struct fm_device *device, enum fm_count which);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Takes over page_cache_sync_ra() and page_cache_async_ra(); see hook.c. */
+/* Takes over the kernel's functions for readahead; see hook.c. */
 #ifndef FM_HOOK_H
 #define FM_HOOK_H
 

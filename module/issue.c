@@ -9,8 +9,9 @@
  * kernel's own function (steer.c). The core has cut windows to the file already.
  *
  * Policies that look or see place no marks, since they expect to be told of every access. Here they
- * are told at misses and marks only. So a window of theirs is marked: on its first page, or behind
- * the pages that are read now.
+ * are told at misses and marks only. So a window of theirs is marked: on the page that its reader
+ * comes to first, of those that are not cached yet: the first one, or the one behind the pages that
+ * are read now; of a window below them the last one, unless it is a piece of several.
  */
 #include <linux/blkdev.h>
 #include <linux/minmax.h>
@@ -20,25 +21,41 @@
 #include "decide.h"
 #include "device.h"
 #include "issue.h"
+#include "near.h"
 #include "pages.h"
 #include "steer.h"
 
 /* Windows of one decision: repetitions are bounded by the policy, this bounds a wrong one. */
 #define FM_WINDOWS_MAX 256U
 
+/* The mark of a window of a policy that expects to be told of every access. */
+static u32 fm_told_lookahead(const struct fm_call *call, const struct fr_window *window)
+{
+	struct address_space *mapping = call->ractl->mapping;
+	u64 now_end = fr_add(call->index, max(call->req_count, 1UL));
+	u64 end = fr_add(window->start, window->read_pages);
+	u64 from = max(window->start, now_end), cached;
+
+	/* Only a page that is added can be marked. */
+	if (end <= call->index && call->made.repeats == 0) {
+		cached = fm_near_cached_to(mapping, end, window->read_pages);
+		return cached < window->read_pages ? (u32)cached + 1 : 0;
+	}
+	if (from >= end)
+		return 0;
+	cached = fm_near_cached_from(mapping, from, end - from);
+	return fr_u32_of(end - from - cached);
+}
+
 static u32 fm_lookahead(const struct fm_call *call, const struct fr_window *window)
 {
-	u64 now_end = fr_add(call->access.index, call->access.req_pages);
-
 	if (!fr_policy_looks(call->policy) && !fr_policy_sees(call->policy)) {
 		if ((window->flags & FR_WINDOW_END_UNMARKED) &&
 		    fr_add(window->start, window->size) >= call->limits.file_pages)
 			return 0;
 		return window->async_size;
 	}
-	if (window->start >= now_end || call->folio)
-		return window->read_pages;
-	return fr_u32_of(fr_sub(fr_add(window->start, window->read_pages), now_end));
+	return fm_told_lookahead(call, window);
 }
 
 static void fm_read(const struct fm_call *call, u64 start, u32 pages, u32 lookahead)

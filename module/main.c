@@ -5,14 +5,17 @@
  * Loading it changes nothing. A device that is given a policy, in /sys/kernel/foreread, is read
  * ahead of by that policy; all others by the kernel's own. Unloading it gives all devices back.
  *
- *	hook.c		takes over the kernel's two functions
+ *	hook.c		takes over the kernel's functions
+ *	fault.c		which page a fault of a mapping is at
  *	decide.c	a call of these becomes a decision of the core
  *	issue.c, steer.c  the windows of a decision are read
+ *	mark.c		where the policy is asked next
  *	device.c	which device has which policy
  *	file_table.c, stream_table.c  the state of policies
  *	pages.c, page_events.c  what became of the pages that were read
+ *	waits.c		how long readers wait for them
  *	watchdog.c	takes a policy away that misbehaves
- *	near.c, memory.c  what a policy wants to know
+ *	near.c, passed.c, memory.c  what a policy wants to know
  *	record.h	tracepoints: each decision with all of its input
  *	sysfs.c		what people see and set
  *
@@ -24,6 +27,7 @@
 #include <linux/utsname.h>
 
 #include "compat.h"
+#include "fault.h"
 #include "file_table.h"
 #include "hook.h"
 #include "page_events.h"
@@ -31,6 +35,7 @@
 #include "stream_table.h"
 #include "sysfs.h"
 #include "version.h"
+#include "waits.h"
 #include "watchdog.h"
 
 static bool force;
@@ -56,6 +61,7 @@ static int __init fm_init(void)
 
 	if (error)
 		return error;
+	fm_faults_init();
 	error = fm_files_init();
 	if (error)
 		return error;
@@ -68,9 +74,12 @@ static int __init fm_init(void)
 	error = fm_page_events_add();
 	if (error)
 		goto pages;
-	error = fm_watchdog_init();
+	error = fm_waits_add();
 	if (error)
 		goto events;
+	error = fm_watchdog_init();
+	if (error)
+		goto waits;
 	error = fm_sysfs_init();
 	if (error)
 		goto watchdog;
@@ -82,6 +91,8 @@ sysfs:
 	fm_sysfs_exit();
 watchdog:
 	fm_watchdog_exit();
+waits:
+	fm_waits_remove();
 events:
 	fm_page_events_remove();
 pages:
@@ -98,6 +109,7 @@ static void __exit fm_exit(void)
 	fm_hook_remove();
 	/* It looks at the devices, and pages have references to them. */
 	fm_watchdog_exit();
+	fm_waits_remove();
 	fm_page_events_remove();
 	fm_pages_exit();
 	fm_sysfs_exit();

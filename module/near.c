@@ -56,6 +56,19 @@ u64 fm_near_cached_from(struct address_space *mapping, u64 from, u64 most)
 	return miss < from ? most : min_t(u64, miss - from, most);
 }
 
+/**
+ * fm_near_cached_to() - counts cached pages
+ * @mapping: to look at
+ * @end: page behind the last one
+ * @most: to count, at most @end
+ *
+ * Return: cached pages up to @end without a gap, at most @most.
+ */
+u64 fm_near_cached_to(struct address_space *mapping, u64 end, u64 most)
+{
+	return fm_cached_before(mapping, end, most);
+}
+
 /* The entry of an index is a folio, not what an evicted one left. */
 static bool fm_is_cached(struct address_space *mapping, u64 index)
 {

@@ -6,14 +6,13 @@
  *
  *	mm_filemap_add_to_page_cache		a folio was added
  *	mm_filemap_delete_from_page_cache	a folio is about to be removed
- *	folio_wait_bit_common()		a thread is about to sleep until a folio is unlocked
  *	folio_referenced()		reclaim is about to take PG_referenced from a folio
  *	deactivate_file_folio()		so is a folio that could not be dropped from the cache
  *	folio_inc_gen()			so is the multi-generation LRU, where it moves a folio on
  *	isolate_folios()		and up to 6.13 where it isolates some
  *
- * The first two are tracepoints. folio_wait_bit_common() is marked as notrace, so it gets a kprobe.
- * ftrace stops at the others; nothing is replaced.
+ * The first two are tracepoints. ftrace stops at the others; nothing is replaced. Waits are in
+ * waits.c.
  *
  * folio_inc_gen() is static, and compilers give it other arguments than the source has. So its
  * folio is the argument that is the address of a struct page: nothing else is.
@@ -23,7 +22,6 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/ftrace.h>
-#include <linux/kprobes.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/tracepoint.h>
@@ -99,7 +97,7 @@ static int fm_tracepoints_add(void)
 }
 
 /* The folio at the address of a struct page, or NULL for any other address. */
-static struct folio *fm_folio_at(unsigned long address)
+struct folio *fm_folio_at(unsigned long address)
 {
 	unsigned long pfn;
 
@@ -108,22 +106,6 @@ static struct folio *fm_folio_at(unsigned long address)
 	pfn = page_to_pfn((struct page *)address);
 	return pfn_valid(pfn) ? (struct folio *)address : NULL;
 }
-
-/* folio_wait_bit_common(folio, bit, state, behavior) */
-static int fm_on_wait(struct kprobe *probe, struct pt_regs *regs)
-{
-	struct folio *folio = fm_folio_at(regs_get_kernel_argument(regs, 0));
-
-	if (folio && (int)regs_get_kernel_argument(regs, 1) == PG_locked &&
-	    !folio_test_uptodate(folio))
-		fm_pages_waited(folio);
-	return 0;
-}
-
-static struct kprobe fm_wait_probe = {
-	.symbol_name = "folio_wait_bit_common",
-	.pre_handler = fm_on_wait,
-};
 
 /* folio_referenced(folio, is_locked, ...): @is_locked where reclaim is about to evict. */
 static void fm_on_referenced(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *ops,
@@ -272,11 +254,7 @@ int fm_page_events_add(void)
 		if (error)
 			goto remove;
 	}
-	error = register_kprobe(&fm_wait_probe);
-	if (!error)
-		return 0;
-	pr_err("no kprobe at %s (%d): what becomes of pages can't be known\n",
-	       fm_wait_probe.symbol_name, error);
+	return 0;
 remove:
 	fm_listeners_remove();
 	fm_tracepoints_remove();
@@ -286,7 +264,6 @@ remove:
 /* Ends it. No thread is in a handler behind that. Sleeps. */
 void fm_page_events_remove(void)
 {
-	unregister_kprobe(&fm_wait_probe);
 	fm_listeners_remove();
 	fm_tracepoints_remove();
 }

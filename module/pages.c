@@ -325,13 +325,39 @@ static void fm_act_waited(struct fm_entry *entry, u64 bits, const struct folio *
 	fm_count(entry->device, FM_COUNT_WAITS, 1);
 }
 
+/* Whether pages of a folio were fetched before a reader asked for them. */
+static bool fm_is_ahead(const struct folio *folio)
+{
+	u64 start = folio->index, end = start + folio_nr_pages((struct folio *)folio);
+	struct fm_span span = { .mapping = fm_mapping_of(folio),
+				.number = start >> FM_ENTRY_PAGES_LOG2 };
+	struct fm_page_bucket *bucket = fm_page_bucket(span.mapping, span.number);
+	struct fm_entry *entry;
+	bool is_ahead = false;
+	unsigned long flags;
+
+	span.mask = fm_mask(span.number, start, end);
+	raw_spin_lock_irqsave(&bucket->lock, flags);
+	hlist_for_each_entry(entry, &bucket->entries, node)
+		if (entry->mapping == span.mapping && entry->number == span.number &&
+		    (entry->held & entry->ahead & span.mask))
+			is_ahead = true;
+	raw_spin_unlock_irqrestore(&bucket->lock, flags);
+	return is_ahead;
+}
+
 /**
  * fm_pages_waited() - a thread is about to wait for a folio that is being read
  * @folio: with a reference
+ *
+ * Return: whether it was fetched before a reader asked for it.
  */
-void fm_pages_waited(const struct folio *folio)
+bool fm_pages_waited(const struct folio *folio)
 {
+	if (atomic_long_read(&fm_entry_count) == 0)
+		return false;
 	fm_with_folio(folio, FM_ACTIVE_IS_NOTHING, fm_act_waited);
+	return fm_is_ahead(folio);
 }
 
 static struct fm_fetch *fm_fetch_of_current(const struct fm_page_bucket *bucket)
@@ -611,9 +637,9 @@ void fm_fetch_begin(struct fm_fetch *fetch, const struct fm_call *call)
 		.task = current,
 		.mapping = call->ractl->mapping,
 		.device = call->device,
-		.asked_start = readahead_index(call->ractl),
-		.asked_end = readahead_index(call->ractl) + max(call->req_count, 1UL),
-		.missed = call->folio ? FM_NO_PAGE : readahead_index(call->ractl),
+		.asked_start = call->index,
+		.asked_end = call->index + max(call->req_count, 1UL),
+		.missed = call->folio ? FM_NO_PAGE : call->index,
 		.added_start = U64_MAX,
 		.epoch = READ_ONCE(call->device->epoch),
 	};

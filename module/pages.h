@@ -61,7 +61,7 @@ void fm_fetch_reserve(struct fm_fetch *fetch, u64 pages);
 void fm_fetch_end(struct fm_fetch *fetch);
 
 void fm_pages_added(const struct folio *folio);
-void fm_pages_waited(const struct folio *folio);
+bool fm_pages_waited(const struct folio *folio);
 void fm_pages_seen(struct folio *folio, enum fm_active active);
 void fm_pages_left(struct folio *folio);
 void fm_pages_lose_use(void);

@@ -78,26 +78,33 @@ TRACE_EVENT(decision,
 );
 
 TRACE_EVENT(waited,
-	TP_PROTO(const struct fm_call *call),
-	TP_ARGS(call),
+	TP_PROTO(u32 policy, u64 streams, u64 event, u32 thread, u64 waited_ns, bool was_asked,
+		 const struct fr_device *costs),
+	TP_ARGS(policy, streams, event, thread, waited_ns, was_asked, costs),
 	TP_STRUCT__entry(
 		__field(u32, policy)
 		__field(u64, streams)
 		__field(u64, event)
 		__field(u32, thread)
+		__field(u64, waited_ns)
+		__field(bool, was_asked)
 		__field(bool, knows_costs)
 		__array(u8, costs, sizeof(struct fr_device))
 	),
 	TP_fast_assign(
-		__entry->policy = call->policy;
-		__entry->streams = call->streams_id;
-		__entry->event = call->event;
-		__entry->thread = call->access.thread;
-		__entry->knows_costs = call->knows_costs;
-		memcpy(__entry->costs, &call->costs, sizeof(struct fr_device));
+		__entry->policy = policy;
+		__entry->streams = streams;
+		__entry->event = event;
+		__entry->thread = thread;
+		__entry->waited_ns = waited_ns;
+		__entry->was_asked = was_asked;
+		__entry->knows_costs = costs != NULL;
+		if (costs)
+			memcpy(__entry->costs, costs, sizeof(struct fr_device));
 	),
-	TP_printk("policy=%u streams=%llu event=%llu thread=%u costs=%s",
+	TP_printk("policy=%u streams=%llu event=%llu thread=%u waited=%llu asked=%u costs=%s",
 		  __entry->policy, __entry->streams, __entry->event, __entry->thread,
+		  __entry->waited_ns, __entry->was_asked,
 		  __entry->knows_costs ?
 			  __print_hex_str(__entry->costs, sizeof(struct fr_device)) : "-")
 );

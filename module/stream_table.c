@@ -127,6 +127,52 @@ struct fm_streams *fm_streams_get(const struct address_space *mapping, u32 polic
 	return streams;
 }
 
+/**
+ * fm_streams_id() - the number of a file's streams, if there are any
+ * @mapping: of the file
+ * @policy: that they must be of
+ *
+ * Return: it, or 0.
+ */
+u64 fm_streams_id(const struct address_space *mapping, u32 policy)
+{
+	struct fm_stream_bucket *bucket =
+		&fm_stream_buckets[hash_ptr(mapping, FM_STREAM_BUCKETS_LOG2)];
+	const struct fm_streams *streams;
+	u64 id = 0;
+
+	spin_lock(&bucket->lock);
+	streams = fm_streams_find(bucket, mapping);
+	if (streams && streams->policy == policy)
+		id = streams->id;
+	spin_unlock(&bucket->lock);
+	return id;
+}
+
+/**
+ * fm_streams_get_known() - streams by their number
+ * @mapping: of their file, which may be gone
+ * @id: from fm_streams_id()
+ *
+ * Return: them, with a reference, or NULL where they are gone.
+ */
+struct fm_streams *fm_streams_get_known(const struct address_space *mapping, u64 id)
+{
+	struct fm_stream_bucket *bucket =
+		&fm_stream_buckets[hash_ptr(mapping, FM_STREAM_BUCKETS_LOG2)];
+	struct fm_streams *streams, *found = NULL;
+
+	spin_lock(&bucket->lock);
+	hlist_for_each_entry(streams, &bucket->files, node)
+		if (streams->id == id) {
+			refcount_inc(&streams->users);
+			found = streams;
+			break;
+		}
+	spin_unlock(&bucket->lock);
+	return found;
+}
+
 unsigned long fm_streams_count(void)
 {
 	return atomic_long_read(&fm_stream_count);

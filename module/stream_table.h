@@ -40,6 +40,8 @@ struct fm_streams {
 int fm_streams_init(void);
 void fm_streams_exit(void);
 struct fm_streams *fm_streams_get(const struct address_space *mapping, u32 policy);
+u64 fm_streams_id(const struct address_space *mapping, u32 policy);
+struct fm_streams *fm_streams_get_known(const struct address_space *mapping, u64 id);
 void fm_streams_put(struct fm_streams *streams);
 unsigned long fm_streams_count(void);
 

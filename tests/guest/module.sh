@@ -355,3 +355,41 @@ module_costs() {
     done
     rmmod foreread
 }
+
+# Maps the file of the disk `data`, and touches its pages in several orders, under stock and every policy, in
+# virtual time. A line of /run/out/mapped: order, policy, pages, ns, requests, sectors. `best` is read(2) in order with
+# 64 requests of 256 KiB ahead.
+module_mapped() {
+    mkdir -p /mnt/data
+    mount -o ro "$(disk data)" /mnt/data
+    number=$(mountpoint -d /mnt/data)
+    stat=/sys/dev/block/$number/stat
+    ahead=/sys/dev/block/$number/queue/read_ahead_kb
+    # Order, policy, and the words of the reader.
+    module_mapped_run() {
+        order=$1 policy=$2
+        shift 2
+        drop_caches
+        before=$(awk '{ print $1, $3 }' "$stat")
+        ./reader reader --out /run/read "$@" /mnt/data/large-0
+        pages=$(($(sed 's/.*"bytes":\([0-9]*\).*/\1/' /run/read) / 4096))
+        took_ns=$(sed 's/.*"elapsed_ns":\([0-9]*\).*/\1/' /run/read)
+        echo "$order $policy $pages $took_ns $before $(awk '{ print $1, $3 }' "$stat")" \
+            | awk '{ print $1, $2, $3, $4, $7 - $5, $8 - $6 }' >>/run/out/mapped
+    }
+    echo 16384 >"$ahead"
+    module_mapped_run best off sequential --read-bytes 262144 --bytes 134217728
+    echo 128 >"$ahead"
+    module_insmod
+    echo "$number" >"$settings/add"
+    for policy in off $policies; do
+        [ "$policy" != whole-file ] || continue
+        echo "$policy" >"$settings/devices/$number/policy"
+        module_mapped_run forward "$policy" map --order forward --pages 16384
+        module_mapped_run backward "$policy" map --order backward --pages 16384
+        module_mapped_run tensors "$policy" map --order tensors --threads 8 --pages 32768
+        module_mapped_run slices "$policy" map --order slices --threads 8 --pages 32768
+        module_mapped_run random "$policy" map --order random --threads 8 --pages 32768
+    done
+    rmmod foreread
+}

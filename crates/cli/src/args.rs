@@ -382,7 +382,8 @@ pub struct MergeArguments {
     foreread sim dd.toml --access 40       what was decided around access 40, and why\n  \
     foreread sim x25m.toml --check         whether what the scenario expects comes out\n  \
     foreread sim make.frt --policy linux,none --device hdd,nvme --memory 256M\n  \
-    foreread sim --replay watch.jsonl      the decisions of `foreread watch --log`, made again\n\n\
+    foreread sim --replay watch.jsonl      the decisions of `foreread watch --log`, made again\n  \
+    foreread sim --replay trace.txt        those of the kernel module, by its tracepoints\n\n\
     Exit status: 0 done, 1 when a row that --check asks for is not reached or a decision that \
     --replay makes is another one, 2 when the scenario, the trace or an argument can't be used, 64 \
     when something of a trace could not be read, or of a log was lost.")]
@@ -390,11 +391,14 @@ pub struct SimArguments {
     /// The scenario, a TOML file, see docs/scenarios.md; or a trace, see docs/trace.md.
     #[arg(value_name = "SCENARIO", required_unless_present = "replay")]
     pub scenario: Option<PathBuf>,
-    /// Make the decisions of a log of `foreread watch` again, from the same events; exit with 1 at
-    /// the first that comes out otherwise.
+    /// Make the decisions of a log of `foreread watch`, or of the tracepoints of the kernel module,
+    /// again, from the same events; exit with 1 when one comes out otherwise.
     #[arg(long, value_name = "LOG", conflicts_with_all = ["scenario", "explain", "svg", "check",
         "fit", "csv", "streams"])]
     pub replay: Option<PathBuf>,
+    /// With --replay of the kernel module's tracepoints, each decision in words.
+    #[arg(long, short, requires = "replay", conflicts_with = "json")]
+    pub verbose: bool,
     #[command(flatten)]
     pub values: SimValues,
     #[command(flatten)]

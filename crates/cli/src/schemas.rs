@@ -202,6 +202,10 @@ fn all() -> Vec<(&'static str, Value)> {
             schema_of::<crate::show::json::ShowReport>(),
         ),
         (
+            "foreread.sim.module-replay/1",
+            schema_of::<crate::sim::module_replay::ModuleReplayReport<'static>>(),
+        ),
+        (
             "foreread.sim.replay/1",
             schema_of::<crate::sim::replay::described::Replay>(),
         ),

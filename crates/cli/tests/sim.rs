@@ -5,7 +5,8 @@ mod common;
 
 use std::fs;
 
-use common::{World, assert_fails_in_one_line, can_record, stderr, stdout};
+use common::{World, assert_fails_in_one_line, can_record, schemas, stderr, stdout};
+use foreread_core::policy::{Access, Limits, Memory, Near, Policy, State};
 use serde_json::Value;
 
 const SCENARIO: &str = r#"
@@ -366,4 +367,80 @@ fn what_record_traces_can_be_simulated() {
         ]),
         "only the BPF recorder",
     );
+}
+
+/// A miss at page 0 and the decision of `linux`, as the tracepoint of the kernel module writes it:
+/// the event `event` of the streams `streams`, or of none. `after_size` is the size of the window
+/// that the state has afterwards, where it is not the core's.
+fn module_line(streams: u64, event: u64, after_size: Option<u32>) -> String {
+    let limits = Limits::new(3568, 32);
+    let (before, near) = (State::open(&limits), Near::default());
+    let access = Access::read_miss(0, 1);
+    let mut after = before;
+    let memory = Memory {
+        streams: None,
+        device: None,
+        budget: None,
+    };
+    let made = Policy::Linux.decide_with(&mut after, &access, &near, &limits, memory);
+    after.size = after_size.unwrap_or(after.size);
+    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
+    format!(
+        "  cat-1 [000] ..... 1.0: decision: device=8:16 inode=12 policy=0 streams={streams} \
+         event={event} before={} access={} near={} limits={} made={} after={} costs=- budget=-\n",
+        hex(before.bytes()),
+        hex(access.bytes()),
+        hex(near.bytes()),
+        hex(limits.bytes()),
+        hex(made.bytes()),
+        hex(after.bytes())
+    )
+}
+
+#[test]
+fn decisions_of_the_kernel_module_are_made_again() {
+    let world = World::new();
+    let good = module_line(0, 0, None);
+    let replay = |text: &str, code: i32| {
+        fs::write(world.path("trace.txt"), text).expect("records");
+        let done = world.output(&["sim", "--replay", "trace.txt"]);
+        assert_eq!(done.status.code(), Some(code), "{}", stderr(&done));
+        let json = world.output(&["sim", "--replay", "trace.txt", "--json"]);
+        assert_eq!(json.status.code(), Some(code), "{}", stderr(&json));
+        schemas::check(&json);
+        let document: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+        (stdout(&done), stderr(&done), document)
+    };
+    let (said, _, document) = replay(&format!("# tracer: nop\n{good}{good}"), 0);
+    assert_eq!(said, "linux: 2 decisions, all the same\n");
+    assert_eq!(number(&document["policies"]["linux"], "equal"), 2);
+
+    let other = module_line(0, 0, Some(7));
+    let (said, _, document) = replay(&format!("{good}{other}"), 1);
+    assert!(
+        said.starts_with("linux: 2 decisions, 1 the same\n"),
+        "{said}"
+    );
+    assert!(said.contains("line 2, linux at page 0"), "{said}");
+    assert_eq!(number(&document, "equal"), 1);
+
+    let (_, told, document) = replay(&format!("{good}{}", module_line(3, 2, None)), 64);
+    assert!(told.contains("1 decision can't be made again"), "{told}");
+    assert_eq!(number(&document, "not_replayed"), 1);
+}
+
+#[test]
+fn records_that_are_none_are_refused_in_a_line() {
+    let world = World::new();
+    let cut = module_line(0, 0, None).replace("near=", "near=00");
+    for (text, right) in [
+        ("# tracer: nop\n", "has no decisions"),
+        (cut.as_str(), "line 1 is no record of the module"),
+        ("", "no calls of the policy"),
+    ] {
+        fs::write(world.path("trace.txt"), text).expect("a file");
+        let output = world.output(&["sim", "--replay", "trace.txt"]);
+        assert_fails_in_one_line(&output, right);
+        assert!(stderr(&output).contains(right), "{}", stderr(&output));
+    }
 }

@@ -37,7 +37,6 @@
 
 mod counters;
 mod cpio;
-mod decisions;
 mod disk;
 mod error;
 mod guest;
@@ -47,7 +46,6 @@ mod modelled;
 mod slots;
 
 pub use counters::{Counters, DiskCounters, Point};
-pub use decisions::{RecordError, Replayed, replay};
 pub use disk::{Bus, Disk, large_image, tree_image};
 pub use error::GuestError;
 pub use guest::{Guest, Outcome};

@@ -8,7 +8,8 @@
 
 use std::path::Path;
 
-use foreread_guest::{Disk, Guest, GuestError, Lab, replay};
+use foreread_guest::{Disk, Guest, GuestError, Lab};
+use foreread_sim::module_records::replay;
 
 const SCRIPT: &str = "set -u
 . ./module.sh

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{ModuleError, NAME, tested, tools};
 
-/// What the kernel must have been built with: the module takes over two functions by ftrace.
+/// What the kernel must have been built with: the module takes over functions by ftrace.
 const OPTIONS: [&str; 3] = [
     "CONFIG_MODULES",
     "CONFIG_FUNCTION_TRACER",

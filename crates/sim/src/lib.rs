@@ -24,6 +24,7 @@ pub mod check;
 mod contender;
 pub mod engine;
 pub mod matrix;
+pub mod module_records;
 pub mod path;
 mod random;
 pub mod scenario;

@@ -10,13 +10,15 @@ use clap::ValueEnum;
 use foreread_measure::MeasureError;
 use foreread_testbed::mapped::MappedFile;
 
-use super::order::{blocks_in_turn, part};
-use super::{Done, PAGE_BYTES, panicked};
+use super::order::{blocks_in_turn, part, random};
+use super::{Done, PAGE_BYTES, SEED, panicked};
 
 /// A tensor that one thread reads as a whole.
 const TENSOR_BYTES: u64 = 16 << 20;
 /// Bytes that one thread reads of each row of a matrix.
 const SLICE_BYTES: u64 = 64 << 10;
+/// Of so many pages one is read at random.
+const RANDOM_OF: u64 = 128;
 
 /// Bytes that a slow reader takes at once: 8 ms at 500 MB/s, against which a timer that is late
 /// counts for little.
@@ -35,6 +37,8 @@ pub enum MapOrder {
     Tensors,
     /// Each thread takes 64 KiB of each row.
     Slices,
+    /// Pages here and there, one of 128.
+    Random,
 }
 
 impl MapOrder {
@@ -46,6 +50,7 @@ impl MapOrder {
             Self::Parts => "parts",
             Self::Tensors => "tensors",
             Self::Slices => "slices",
+            Self::Random => "random",
         }
     }
 
@@ -60,6 +65,10 @@ impl MapOrder {
             }
             Self::Tensors => Box::new(in_turn(TENSOR_BYTES)),
             Self::Slices => Box::new(in_turn(SLICE_BYTES)),
+            Self::Random => {
+                let own = pages / RANDOM_OF / threads.max(1);
+                Box::new(random(pages, own, SEED + thread))
+            }
         }
     }
 }

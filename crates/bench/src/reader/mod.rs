@@ -208,6 +208,7 @@ mod tests {
             (map(MapOrder::Parts, 8), 500),
             (map(MapOrder::Tensors, 8), 500),
             (map(MapOrder::Slices, 8), 500),
+            (map(MapOrder::Random, 1), 500 / 128),
             (sequential, 192),
             (backward, 480),
             (strided, 50),

@@ -4,11 +4,15 @@
 mod explain;
 pub mod human;
 pub mod json;
+pub mod module_replay;
 mod picture;
 pub mod replay;
 pub mod scenarios;
 pub mod subject;
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -25,6 +29,8 @@ use subject::{Played, Subject};
 
 /// A negative answer: a row that `--check` asked for is not reached.
 const EXIT_NOT_REACHED: u8 = 1;
+/// The beginning of a file, by which its kind is known.
+const FIRST_BYTES: u64 = 64;
 
 /// A scenario or a trace that ran.
 pub struct Ran {
@@ -34,10 +40,23 @@ pub struct Ran {
     checked: Vec<Checked>,
 }
 
+/// Whether a file to replay is of the kernel module's tracepoints, not of `watch`.
+fn is_of_module(path: &Path) -> Result<bool> {
+    let cannot = || format!("cannot read {}", path.display());
+    let mut first = Vec::new();
+    let file = File::open(path).with_context(cannot)?;
+    let begin = file.take(FIRST_BYTES).read_to_end(&mut first);
+    begin.with_context(cannot)?;
+    Ok(module_replay::is_module_text(&first))
+}
+
 /// `foreread sim`.
 pub fn sim(arguments: &SimArguments) -> Result<ExitCode> {
     if let Some(log) = &arguments.replay {
-        return replay::replay(log, arguments.json);
+        return match is_of_module(log)? {
+            true => module_replay::replay(log, arguments.json, arguments.verbose),
+            false => replay::replay(log, arguments.json),
+        };
     }
     let scenario = arguments.scenario.as_deref();
     let scenario = scenario.context("a scenario or --replay is needed")?;

@@ -17,7 +17,7 @@ use crate::watch::log_lines;
 
 const SCHEMA: &str = "foreread.sim.replay/1";
 /// Another decision than that of the log.
-const EXIT_DIFFERS: u8 = 1;
+pub const EXIT_DIFFERS: u8 = 1;
 /// The planner whose counts are not in an object of their own.
 const UNNESTED: &str = "streams";
 

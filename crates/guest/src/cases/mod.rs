@@ -22,6 +22,7 @@ mod layers;
 mod module;
 mod module_accounts;
 mod module_cost;
+mod module_mapped;
 mod module_readers;
 mod package;
 mod packaged;
@@ -61,7 +62,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 26] = [
+pub const CASES: [&Case; 27] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -85,6 +86,7 @@ pub const CASES: [&Case; 26] = [
     &module::CASE,
     &module_accounts::CASE,
     &module_cost::CASE,
+    &module_mapped::CASE,
     &module_readers::CASE,
     &kernel::CASE,
     &check_kernel::CASE,

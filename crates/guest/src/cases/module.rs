@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use foreread_core::grouped;
-use foreread_guest::{Disk, Guest, GuestError, Lab, Outcome, Replayed, replay};
+use foreread_guest::{Disk, Guest, GuestError, Lab, Outcome};
+use foreread_sim::module_records::{Replayed, replay};
 
 use super::{Beside, Case};
 use crate::context::{Context, GUEST_SCRIPTS, Row};

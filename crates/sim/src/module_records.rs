@@ -70,11 +70,57 @@ struct Event {
     call: Call,
 }
 
+impl Event {
+    /// In words.
+    fn told(&self) -> String {
+        let Self { line, policy, .. } = self;
+        match &self.call {
+            Call::Decide(decided) => {
+                let made = Decision::from_bytes(&decided.made);
+                let made = made.map_or_else(|| "no decision".to_owned(), |made| made.explain());
+                let Access {
+                    index,
+                    req_pages,
+                    thread,
+                    ..
+                } = decided.access;
+                let kind = decided.access.kind;
+                format!(
+                    "line {line}, {policy}: thread {thread}, {kind:?} {index}+{req_pages}: {made}"
+                )
+            }
+            Call::Waited {
+                thread,
+                waited_ns,
+                was_asked,
+                ..
+            } => {
+                let which = match was_asked {
+                    true => "on its way",
+                    false => "that was missing",
+                };
+                format!(
+                    "line {line}, {policy}: thread {thread} waited {waited_ns} ns for a page {which}"
+                )
+            }
+            Call::Issued {
+                thread,
+                pages,
+                read_pages,
+            } => format!(
+                "line {line}, {policy}: for thread {thread}, {read_pages} of {pages} pages were not cached"
+            ),
+        }
+    }
+}
+
 enum Call {
     Decide(Box<Decided>),
-    /// A reader came to a page that was still being read.
+    /// A reader has waited for a page.
     Waited {
         thread: u32,
+        waited_ns: u64,
+        was_asked: bool,
         costs: Option<Box<Device>>,
     },
     Issued {
@@ -107,6 +153,14 @@ struct File {
 /// # Errors
 /// A line of the tracepoints is not as this version of the module writes it.
 pub fn replay(text: &str) -> Result<Replayed, RecordError> {
+    replay_each(text, |_| ())
+}
+
+/// The same, and tells of each decision of the module in words: those of a file in their order.
+///
+/// # Errors
+/// As those of [`replay`].
+pub fn replay_each(text: &str, mut tell: impl FnMut(&str)) -> Result<Replayed, RecordError> {
     let mut events = Vec::new();
     for (index, line) in text.lines().enumerate() {
         events.extend(event_of(index + 1, line)?);
@@ -116,6 +170,7 @@ pub fn replay(text: &str) -> Result<Replayed, RecordError> {
     let mut replayed = Replayed::default();
     let mut files = BTreeMap::<u64, File>::new();
     for event in &events {
+        tell(&event.told());
         replay_event(event, &mut files, &mut replayed);
     }
     Ok(replayed)
@@ -146,14 +201,19 @@ fn replay_event(event: &Event, files: &mut BTreeMap<u64, File>, replayed: &mut R
                 replayed.first_difference = Some(told);
             }
         }
-        Call::Waited { thread, costs } => {
+        Call::Waited {
+            thread,
+            waited_ns,
+            was_asked,
+            costs,
+        } => {
             let mut costs = costs.clone();
             let memory = Memory {
                 streams: file.map(|file| &mut *file.streams),
                 device: costs.as_deref_mut(),
                 budget: None,
             };
-            event.policy.waited(memory, *thread, 0, true);
+            event.policy.waited(memory, *thread, *waited_ns, *was_asked);
         }
         Call::Issued {
             thread,
@@ -231,6 +291,8 @@ fn event_of(line: usize, text: &str) -> Result<Option<Event>, RecordError> {
         })),
         "waited" => Call::Waited {
             thread: thread()?,
+            waited_ns: fields.number("waited")?,
+            was_asked: fields.number("asked")? != 0,
             costs: fields.optional("costs", Device::from_bytes)?.map(Box::new),
         },
         _ => Call::Issued {

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Marks the page at which `foreread` is asked next.
+ *
+ * Input: a decision that was carried out, with what is ahead of the thread's stream. Output: the
+ * folio at which no more is left ahead than the policy asks at has a mark. Around a fault that
+ * shows no stream yet, both neighbours have one: the next fault shows where its reader goes, before
+ * fault-around has mapped the pages between.
+ *
+ * With marks on windows alone the policy would be asked at their first pages only. There it may
+ * find that enough is ahead; and at the next page that the module is told of, which is missing, it
+ * is too late. So a folio is marked that is cached by now, or on its way. The kernel marks folios
+ * before they are added, by the same bit. A folio under writeback isn't marked: there the bit means
+ * that reclaim waits for it. One whose writeback begins just then is moved to the end of its list
+ * once, as reclaim does.
+ */
+#include <linux/minmax.h>
+#include <linux/pagemap.h>
+
+#include "compat.h"
+#include "decide.h"
+#include "mark.h"
+
+/* A fault maps the pages of an aligned block of 64 KiB that are cached (fault_around_bytes). */
+#define FM_FAULT_BLOCK 16U
+
+/* Half-way at the latest, after a decision to read nothing yet. */
+static u64 fm_ask_at(const struct fm_call *call)
+{
+	const struct fm_ahead *ahead = &call->ahead;
+	u64 have = ahead->end - ahead->start;
+	u64 before = have - min_t(u64, ahead->ask_pages, have);
+	u64 block = round_down(call->index, FM_FAULT_BLOCK), at;
+
+	if (before == 0 && call->made.windows == 0)
+		before = have / 2;
+	at = ahead->is_down ? ahead->end - 1 - before : ahead->start + before;
+	/* When a fault comes to a mark, the rest of its block is mapped already. */
+	if (!call->fault || !call->folio)
+		return at;
+	if (ahead->is_down && at >= block)
+		return block != 0 ? block - 1 : 0;
+	if (!ahead->is_down && at < block + FM_FAULT_BLOCK)
+		return block + FM_FAULT_BLOCK;
+	return at;
+}
+
+static void fm_mark(struct address_space *mapping, u64 index)
+{
+	struct folio *folio = fm_get_folio(mapping, index);
+
+	if (!folio)
+		return;
+	if (!folio_test_writeback(folio) && !folio_test_dirty(folio))
+		folio_set_readahead(folio);
+	folio_put(folio);
+}
+
+/**
+ * fm_mark_next() - marks the page at which the policy is asked next
+ * @call: the decision; nothing is done where nothing is known to be ahead
+ */
+void fm_mark_next(const struct fm_call *call)
+{
+	struct address_space *mapping = call->ractl->mapping;
+
+	if (call->fault && call->made.reason == FR_REASON_AROUND) {
+		fm_mark(mapping, call->index + 1);
+		if (call->index != 0)
+			fm_mark(mapping, call->index - 1);
+	} else if (call->ahead.start != call->ahead.end) {
+		fm_mark(mapping, fm_ask_at(call));
+	}
+}

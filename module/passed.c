@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The pages that a reader has passed unseen, between two accesses that the module is told of.
+ *
+ * Input: the streams of a file, as `foreread` keeps them, and an access. Output: the pages that lie
+ * between where a stream was seen last and the access, if the access is within what was read ahead
+ * for that stream. Nobody else reads these pages as a rule, so its reader did.
+ *
+ * The stream that the thread has read last comes first. Otherwise it is the one with the fewest
+ * such pages.
+ */
+#include <linux/minmax.h>
+#include <linux/spinlock.h>
+
+#include "passed.h"
+#include "stream_table.h"
+
+/*
+ * A stream's last access was told when it began. What its reader has waited since is over before
+ * the next page.
+ */
+static u64 fm_passed_since(const struct fr_stream *stream)
+{
+	return stream->used_ns ? fr_add(stream->used_ns - 1, stream->waited_ns) : 0;
+}
+
+/* Pages between a stream and an access; all bits set where the access is not ahead of it. */
+static u64 fm_passed_of(const struct fr_stream *stream, const struct fr_access *access,
+			struct fm_passed *passed)
+{
+	u64 end = fr_add(access->index, max(access->req_pages, 1ULL));
+
+	switch (stream->course) {
+	case FR_COURSE_UP:
+		if (access->index < stream->end || access->index > stream->ahead)
+			return U64_MAX;
+		passed->start = stream->end;
+		passed->pages = access->index - stream->end;
+		break;
+	case FR_COURSE_DOWN:
+		if (end > stream->end || end < stream->ahead)
+			return U64_MAX;
+		passed->start = end;
+		passed->pages = stream->end - end;
+		break;
+	default:
+		/* What lies between the pieces of a stream that steps was not passed. */
+		return U64_MAX;
+	}
+	passed->since_ns = fm_passed_since(stream);
+	return passed->pages;
+}
+
+/**
+ * fm_passed_by_streams() - the pages that a reader has passed on its way to an access
+ * @streams: of the file
+ * @access: that the reader is at
+ *
+ * Return: them; none where the access is not on the way of any stream.
+ */
+struct fm_passed fm_passed_by_streams(struct fm_streams *streams, const struct fr_access *access)
+{
+	const struct fr_streams *known = &streams->streams;
+	struct fm_passed passed = { 0, 0, 0 }, found;
+	u64 least = U64_MAX, pages;
+	u32 own, count, number;
+	bool is_own;
+
+	spin_lock(&streams->lock);
+	count = min_t(u32, known->count, FR_STREAMS);
+	own = fr_stream_of(known, access->thread);
+	if (own != 0 && own <= count)
+		least = fm_passed_of(&known->stream[own - 1], access, &passed);
+	is_own = least != U64_MAX;
+	for (number = 0; !is_own && number < count; number++) {
+		pages = fm_passed_of(&known->stream[number], access, &found);
+		if (pages >= least)
+			continue;
+		least = pages;
+		passed = found;
+	}
+	spin_unlock(&streams->lock);
+	return passed;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The pages that a reader has passed unseen; see passed.c. */
+#ifndef FM_PASSED_H
+#define FM_PASSED_H
+
+#include <linux/types.h>
+
+#include <foreread/policy.h>
+
+struct fm_streams;
+
+/**
+ * struct fm_passed - pages of a file
+ * @start: the lowest
+ * @pages: how many; 0 is none
+ * @since_ns: when the reader began with them, waits apart; 0 where that isn't known
+ */
+struct fm_passed {
+	u64 start;
+	u64 pages;
+	u64 since_ns;
+};
+
+struct fm_passed fm_passed_by_streams(struct fm_streams *streams, const struct fr_access *access);
+
+#endif /* FM_PASSED_H */
