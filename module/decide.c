@@ -413,7 +413,7 @@ static void fm_fill_fault(struct fm_work *work)
 	struct fm_call *call = &work->call;
 
 	call->index = readahead_index(call->ractl);
-	call->fault = work->is_own ? NULL : fm_fault_take();
+	call->fault = work->is_own ? NULL : fm_fault_take(call->ractl->mapping);
 	if (!call->fault)
 		return;
 	call->index = call->fault->index;

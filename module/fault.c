@@ -81,24 +81,28 @@ static struct fm_fault *notrace fm_fault_now(void)
 	return found;
 }
 
-/* Whether this thread is in a fault that no policy was asked about yet. */
-bool notrace fm_fault_asks(void)
+/**
+ * fm_fault_asks() - whether this thread is in a fault that no policy was asked about yet
+ * @mapping: that it must be of
+ */
+bool notrace fm_fault_asks(const struct address_space *mapping)
 {
 	const struct fm_fault *fault = fm_fault_now();
 
-	return fault && fault->asks;
+	return fault && fault->asks && fault->mapping == mapping;
 }
 
 /**
  * fm_fault_take() - the fault that a policy is to answer
+ * @mapping: that it must be of
  *
  * Return: that of this thread, once; NULL where it is not in a fault, or has the answer already.
  */
-const struct fm_fault *fm_fault_take(void)
+const struct fm_fault *fm_fault_take(const struct address_space *mapping)
 {
 	struct fm_fault *fault = fm_fault_now();
 
-	if (!fault || !fault->asks)
+	if (!fault || !fault->asks || fault->mapping != mapping)
 		return NULL;
 	fault->asks = false;
 	return fault;
@@ -143,6 +147,7 @@ vm_fault_t fm_fault(struct vm_fault *vmf)
 	u32 policy = fm_fault_policy(file->f_mapping);
 	struct fm_fault fault = {
 		.task = current,
+		.mapping = file->f_mapping,
 		.index = vmf->pgoff,
 		.vma_start = vma->vm_pgoff,
 		.vma_end = vma->vm_pgoff + vma_pages(vma),

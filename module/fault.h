@@ -11,6 +11,7 @@
  * struct fm_fault - a fault on the mapping of a file
  * @node: in its bucket
  * @task: whose fault it is
+ * @mapping: of the file; others that the thread reads meanwhile have nothing to do with it
  * @index: page of the file that is wanted
  * @vma_start: first page of the file that is mapped there
  * @vma_end: page behind the last one
@@ -20,6 +21,7 @@
 struct fm_fault {
 	struct hlist_node node;
 	const struct task_struct *task;
+	const struct address_space *mapping;
 	u64 index;
 	u64 vma_start;
 	u64 vma_end;
@@ -29,7 +31,7 @@ struct fm_fault {
 
 void fm_faults_init(void);
 vm_fault_t fm_fault(struct vm_fault *vmf);
-bool fm_fault_asks(void);
-const struct fm_fault *fm_fault_take(void);
+bool fm_fault_asks(const struct address_space *mapping);
+const struct fm_fault *fm_fault_take(const struct address_space *mapping);
 
 #endif /* FM_FAULT_H */

@@ -102,7 +102,9 @@ static bool notrace fm_takes_readahead(unsigned long argument)
 /* Others that call it are the kernel's own readahead, with windows that it has decided. */
 static bool notrace fm_takes_order(unsigned long argument)
 {
-	return fm_takes_readahead(argument) && fm_fault_asks();
+	const struct readahead_control *ractl = (void *)argument;
+
+	return fm_takes_readahead(argument) && fm_fault_asks(ractl->mapping);
 }
 
 static bool notrace fm_takes_fault(unsigned long argument)

@@ -198,7 +198,8 @@ module_accounts() {
 # Reads files of $kind whose size is known, each of them once and in order, side by side, in a cgroup with little memory.
 # So reclaim takes pages all the time, and each page is used once. `whole-file` has no place there: a cgroup that is
 # smaller than the files runs out of memory by it. Results for each policy: pages used, pages of the files, pages
-# fetched, wasted, whether the account adds up; and at last pages that reclaim took.
+# fetched, wasted, whether the account adds up, misses of pages that reclaim had taken unread; and at last pages that
+# reclaim took.
 module_pressure() {
     kind=ext4
     group=/sys/fs/cgroup/small
@@ -213,6 +214,7 @@ module_pressure() {
         used=$(($(module_count "$kind" used_on_time_pages) + $(module_count "$kind" used_late_pages)))
         fetched=$(module_count "$kind" fetched_pages)
         wasted=$(module_count "$kind" wasted_pages)
+        thrashed=$(module_count "$kind" thrashed)
         for file in 4 5 6 7; do
             sh -c "echo \$\$ >$group/cgroup.procs; exec dd if=/mnt/$kind/reads-$file of=/dev/null bs=16k" 2>/dev/null &
         done
@@ -222,7 +224,8 @@ module_pressure() {
             $(($(module_count "$kind" used_on_time_pages) + $(module_count "$kind" used_late_pages) - used)) \
             $((333 + 1000 + 2048 + 4000)) \
             $(($(module_count "$kind" fetched_pages) - fetched)) \
-            $(($(module_count "$kind" wasted_pages) - wasted)) "$(module_adds_up "$kind")"
+            $(($(module_count "$kind" wasted_pages) - wasted)) "$(module_adds_up "$kind")" \
+            $(($(module_count "$kind" thrashed) - thrashed))
     done
     module_set "$kind" off
     rmmod foreread
