@@ -6,6 +6,7 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
@@ -140,6 +141,12 @@ fn hooks_of_the_initramfs_come_with_it_or_later_and_go_with_it() {
     let hook = root.join("etc/initramfs-tools/hooks/foreread");
     let hook = fs::read_to_string(hook).expect("a hook");
     assert!(hook.contains("program=/usr/bin/foreread\n"), "{hook}");
+    let unit = root.join("etc/systemd/system/foreread-boot.service.d/initramfs.conf");
+    let unit = fs::read_to_string(unit).expect("a part of the unit");
+    assert!(
+        unit.contains("exec /usr/bin/foreread boot serve'"),
+        "{unit}"
+    );
     let made = contents(&root);
     // Without the word, what is there stays.
     assert_eq!(stdout(&enable(&[])), "It is enabled already.\n");
@@ -147,6 +154,48 @@ fn hooks_of_the_initramfs_come_with_it_or_later_and_go_with_it() {
     let disabled = world.output(&["boot", "disable", "--root", text(&root)]);
     assert_eq!(disabled.status.code(), Some(0), "{}", stderr(&disabled));
     assert_eq!(contents(&root), before);
+}
+
+/// The command of the unit that goes on from the initramfs, with another lock and another program.
+fn command_from_initramfs(lock: &Path, program: &str) -> String {
+    let unit = include_str!("../../../packaging/systemd/foreread-boot-initramfs.conf");
+    let (_, command) = unit.split_once("/bin/sh -c '").expect("a command");
+    let (command, _) = command.split_once("'\n").expect("its end");
+    let command = command.replace("\\\n", "").replace("$$", "$");
+    let command = command.replace("/run/foreread-boot.lock", text(lock));
+    command.replace("/usr/local/bin/foreread", program)
+}
+
+#[test]
+fn the_unit_executes_the_program_of_the_initramfs_where_that_still_runs() {
+    let world = World::new();
+    let lock = world.path("lock");
+    // Beside `sleep` as the program, "boot serve" is an error that names it.
+    let said = |name: &str, noted: Option<&str>| {
+        let mut sleep = Command::new("sleep");
+        let mut sleep = sleep.arg0(name).arg("600").spawn().expect("sleep starts");
+        let pid = sleep.id().to_string();
+        fs::write(&lock, noted.unwrap_or(&pid)).expect("a lock");
+        let command = command_from_initramfs(&lock, "echo of the disk:");
+        let done = Command::new("sh").args(["-c", &command]).output();
+        sleep.kill().expect("it runs");
+        sleep.wait().expect("it is waited for");
+        let done = done.expect("sh starts");
+        stdout(&done) + &stderr(&done)
+    };
+    let in_memory = said("@foreread", None);
+    assert!(
+        in_memory.contains("/exe: invalid time interval"),
+        "{in_memory}"
+    );
+    let of_the_disk = "of the disk: boot serve\n";
+    assert_eq!(said("sleep", None), of_the_disk);
+    assert_eq!(said("@foreread", Some("ended")), of_the_disk);
+    fs::remove_file(&lock).expect("it was there");
+    let command = command_from_initramfs(&lock, "echo of the disk:");
+    let done = Command::new("sh").args(["-c", &command]).output();
+    let done = done.expect("sh starts");
+    assert_eq!(stdout(&done) + &stderr(&done), of_the_disk);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::args::{ChangeArguments, EnableArguments};
 use super::installed::{Installed, Item, Standing};
-use super::items::{Builder, units};
+use super::items::{Builder, from_initramfs, units};
 use super::{EXIT_NOT_ENABLED, state_path};
 use crate::text::{self, escaped_path};
 use crate::{EXIT_PARTLY, output};
@@ -60,7 +60,10 @@ pub fn enable(arguments: &EnableArguments) -> Result<ExitCode> {
     let is_there = |item: &Item| matches!(item.standing(root), Ok(Standing::Ours));
     let program = program(root)?;
     let mut items = units(&program);
-    items.extend(builder.iter().flat_map(|builder| builder.items(&program)));
+    if let Some(builder) = builder {
+        items.extend(builder.items(&program));
+        items.push(from_initramfs(&program));
+    }
     // One that lacks something is made whole again: the list has what is to be removed later.
     let list = match Installed::read(root, &state)? {
         Some(list) => list.with(root, items),

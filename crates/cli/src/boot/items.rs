@@ -11,6 +11,8 @@ const PROGRAM: &str = "/usr/local/bin/foreread";
 const UNITS: &str = "etc/systemd/system";
 const SERVE: &str = include_str!("../../../../packaging/systemd/foreread-boot.service");
 const REACHED: &str = include_str!("../../../../packaging/systemd/foreread-boot-reached.service");
+const FROM_INITRAMFS: &str =
+    include_str!("../../../../packaging/systemd/foreread-boot-initramfs.conf");
 const HOOK: &str = include_str!("../../../../packaging/initramfs-tools/hook");
 const LOCAL_BOTTOM: &str = include_str!("../../../../packaging/initramfs-tools/local-bottom");
 const MODULE_SETUP: &str = include_str!("../../../../packaging/dracut/module-setup.sh");
@@ -98,6 +100,15 @@ pub fn units(program: &str) -> Vec<Item> {
         wanted("sysinit.target", serve),
         wanted("default.target", reached),
     ]
+}
+
+/// What has the unit go on with the program of the initramfs.
+pub fn from_initramfs(program: &str) -> Item {
+    Item::File {
+        path: Path::new(UNITS).join("foreread-boot.service.d/initramfs.conf"),
+        content: FROM_INITRAMFS.replace(PROGRAM, program),
+        is_executable: false,
+    }
 }
 
 #[cfg(test)]

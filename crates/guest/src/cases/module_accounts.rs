@@ -109,15 +109,15 @@ fn pressure(results: &Results) -> Row {
         exact == POLICIES && runs.len() == POLICIES && reclaimed > 0,
     )
     .detail(format!(
-        "{} pages reclaimed; used, of, fetched, wasted, adds up, thrashed: {}",
+        "{} pages reclaimed; used, of, fetched, wasted, adds up, gone: {}",
         grouped(reclaimed),
         told.join(", ")
     ))
 }
 
-/// Pages used, pages of the files, pages fetched, wasted, whether the account adds up, and misses of
-/// pages that were evicted unread. A policy that declines leaves some of these to the kernel, which
-/// reads the page alone: the module has not fetched it.
+/// Pages used, pages of the files, pages fetched, wasted, whether the account adds up, and misses
+/// of pages that were evicted unread. A policy that declines leaves some of these to the kernel,
+/// which reads the page alone: the module has not fetched it.
 fn is_exact(numbers: &[u64], declines: bool) -> bool {
     matches!(numbers, [used, pages, fetched, wasted, 1, thrashed]
         if used <= pages
