@@ -158,8 +158,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_order_has_each_page_once() {
-        for order in MapOrder::value_variants() {
+    fn each_order_but_random_has_each_page_once() {
+        let random = |order: &&MapOrder| **order == MapOrder::Random;
+        for order in MapOrder::value_variants().iter().filter(|it| !random(it)) {
             for (pages, threads) in [(1, 1), (9_000, 1), (9_000, 8), (65_537, 8)] {
                 let threads_pages = (0..threads).map(|thread| order.pages(pages, threads, thread));
                 let mut read: Vec<u64> = threads_pages.flatten().collect();
@@ -167,6 +168,9 @@ mod tests {
                 assert!(read.into_iter().eq(0..pages), "{order:?} {pages} {threads}");
             }
         }
+        let some: Vec<u64> = MapOrder::Random.pages(9_000, 8, 3).collect();
+        assert_eq!(some.len(), 9_000 / 128 / 8);
+        assert!(some.iter().all(|page| *page < 9_000));
         assert!(MapOrder::Backward.pages(4, 1, 0).eq([3, 2, 1, 0]));
         assert!(
             MapOrder::Slices
