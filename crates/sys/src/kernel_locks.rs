@@ -9,8 +9,9 @@
 //!
 //! One read(2) of the list is exact, and holds at most a page of it: `seq_read_iter()` fills a
 //! buffer of a page under the locks of `locks_start()`. The next read begins at a *count* of
-//! entries. So an entry is skipped when one before it has gone away meanwhile. A list of several
-//! reads is therefore read again before it is taken as proof that nobody holds a lock.
+//! entries. So an entry is skipped when one before it has gone away meanwhile, and the list seems
+//! to end when many have. A list of a page or more is therefore read again before it is taken as
+//! proof that nobody holds a lock.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -21,6 +22,10 @@ use rustix::fs::{major, minor};
 
 /// Bytes asked for at a time: more than a page of any architecture, which is the most that comes.
 const READ_BYTES: usize = 128 << 10;
+/// The smallest page of any architecture.
+const PAGE_BYTES: usize = 4096;
+/// More than any line has: some 110 bytes, and a column more for each lock that waits behind others.
+const LINE_BYTES_MAX: usize = 512;
 /// How often a list of several reads is read before a lock that isn't in it counts as free.
 const LONG_LIST_READS: usize = 10;
 
@@ -66,7 +71,7 @@ impl<'a> ListedLock<'a> {
 /// The text of `/proc/locks`.
 pub(crate) struct LockList {
     pub text: String,
-    /// It came in one read, so no entry is missing.
+    /// It fits into one read, so no entry is missing.
     pub is_exact: bool,
 }
 
@@ -88,7 +93,8 @@ impl LockList {
         }
         bytes.truncate(length);
         let text = String::from_utf8(bytes).map_err(io::Error::other)?;
-        let is_exact = reads <= 1;
+        // With less room than that, a line may be left for the next read.
+        let is_exact = reads <= 1 && length <= PAGE_BYTES - LINE_BYTES_MAX;
         Ok(Self { text, is_exact })
     }
 }
