@@ -24,7 +24,7 @@ use rustix::fs::{major, minor};
 const READ_BYTES: usize = 128 << 10;
 /// The smallest page of any architecture.
 const PAGE_BYTES: usize = 4096;
-/// More than any line has: some 110 bytes, and a column more for each lock that waits behind others.
+/// More than any line has: some 110 bytes, and a column more for each lock that it waits behind.
 const LINE_BYTES_MAX: usize = 512;
 /// How often a list of several reads is read before a lock that isn't in it counts as free.
 const LONG_LIST_READS: usize = 10;
