@@ -51,6 +51,11 @@ static void fm_streams_drop(struct fm_streams *streams)
 	fm_streams_put(streams);
 }
 
+static struct fm_stream_bucket *fm_stream_bucket(const struct address_space *mapping)
+{
+	return &fm_stream_buckets[hash_ptr(mapping, FM_STREAM_BUCKETS_LOG2)];
+}
+
 static struct fm_streams *fm_streams_find(struct fm_stream_bucket *bucket,
 					  const struct address_space *mapping)
 {
@@ -107,8 +112,7 @@ static struct fm_streams *fm_streams_new(struct fm_stream_bucket *bucket,
  */
 struct fm_streams *fm_streams_get(const struct address_space *mapping, u32 policy)
 {
-	struct fm_stream_bucket *bucket =
-		&fm_stream_buckets[hash_ptr(mapping, FM_STREAM_BUCKETS_LOG2)];
+	struct fm_stream_bucket *bucket = fm_stream_bucket(mapping);
 	struct fm_streams *streams;
 
 	spin_lock(&bucket->lock);
@@ -136,8 +140,7 @@ struct fm_streams *fm_streams_get(const struct address_space *mapping, u32 polic
  */
 u64 fm_streams_id(const struct address_space *mapping, u32 policy)
 {
-	struct fm_stream_bucket *bucket =
-		&fm_stream_buckets[hash_ptr(mapping, FM_STREAM_BUCKETS_LOG2)];
+	struct fm_stream_bucket *bucket = fm_stream_bucket(mapping);
 	const struct fm_streams *streams;
 	u64 id = 0;
 
@@ -158,8 +161,7 @@ u64 fm_streams_id(const struct address_space *mapping, u32 policy)
  */
 struct fm_streams *fm_streams_get_known(const struct address_space *mapping, u64 id)
 {
-	struct fm_stream_bucket *bucket =
-		&fm_stream_buckets[hash_ptr(mapping, FM_STREAM_BUCKETS_LOG2)];
+	struct fm_stream_bucket *bucket = fm_stream_bucket(mapping);
 	struct fm_streams *streams, *found = NULL;
 
 	spin_lock(&bucket->lock);

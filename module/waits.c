@@ -3,7 +3,7 @@
  * How long readers wait for pages.
  *
  * Input: each sleep of a thread until a folio is unlocked that is being read. Output: the account
- * of its pages knows of it (pages.c); and `foreread` is told when the thread has its page, how long
+ * of its pages knows of it (pages.c). When the thread has its page, `foreread` is told how long
  * that took, and whether the page had been fetched before it was asked for.
  *
  * folio_wait_bit_common() is marked as notrace, so ftrace can't stop there, and it gets a

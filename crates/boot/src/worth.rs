@@ -18,8 +18,8 @@ const TARGET_BELOW_PERMILLE: u64 = 980;
 const PAIRS_MIN_PERMILLE: u64 = 750;
 /// A boot that waits for disks for less than this share of its time can't gain more: the sum over
 /// all processes is never less than what the boot as a whole waited. That is so of the part that
-/// was recorded. What came before counts as if it had waited as much, and boots that were timed
-/// with a replay and without say more than this share.
+/// was recorded. The part before it is taken to have waited as much. Times of boots with a replay
+/// and without say more than this share.
 const STALL_MIN_PERMILLE: u64 = 20;
 
 /// Times to the target.

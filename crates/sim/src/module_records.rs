@@ -11,6 +11,7 @@
 //! replayed. They count as `gaps`, not as equal.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use foreread_core::policy::{
     Access, Budget, Decision, Device, Limits, Memory, Near, Policy, State, Streams,
@@ -70,9 +71,9 @@ struct Event {
     call: Call,
 }
 
-impl Event {
-    /// In words.
-    fn told(&self) -> String {
+/// In words.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let Self { line, policy, .. } = self;
         match &self.call {
             Call::Decide(decided) => {
@@ -85,7 +86,8 @@ impl Event {
                     ..
                 } = decided.access;
                 let kind = decided.access.kind;
-                format!(
+                write!(
+                    f,
                     "line {line}, {policy}: thread {thread}, {kind:?} {index}+{req_pages}: {made}"
                 )
             }
@@ -99,7 +101,8 @@ impl Event {
                     true => "on its way",
                     false => "that was missing",
                 };
-                format!(
+                write!(
+                    f,
                     "line {line}, {policy}: thread {thread} waited {waited_ns} ns for a page {which}"
                 )
             }
@@ -107,7 +110,8 @@ impl Event {
                 thread,
                 pages,
                 read_pages,
-            } => format!(
+            } => write!(
+                f,
                 "line {line}, {policy}: for thread {thread}, {read_pages} of {pages} pages were not cached"
             ),
         }
@@ -160,7 +164,10 @@ pub fn replay(text: &str) -> Result<Replayed, RecordError> {
 ///
 /// # Errors
 /// As those of [`replay`].
-pub fn replay_each(text: &str, mut tell: impl FnMut(&str)) -> Result<Replayed, RecordError> {
+pub fn replay_each(
+    text: &str,
+    mut tell: impl FnMut(&dyn fmt::Display),
+) -> Result<Replayed, RecordError> {
     let mut events = Vec::new();
     for (index, line) in text.lines().enumerate() {
         events.extend(event_of(index + 1, line)?);
@@ -170,7 +177,7 @@ pub fn replay_each(text: &str, mut tell: impl FnMut(&str)) -> Result<Replayed, R
     let mut replayed = Replayed::default();
     let mut files = BTreeMap::<u64, File>::new();
     for event in &events {
-        tell(&event.told());
+        tell(event);
         replay_event(event, &mut files, &mut replayed);
     }
     Ok(replayed)

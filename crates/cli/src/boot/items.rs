@@ -102,7 +102,7 @@ pub fn units(program: &str) -> Vec<Item> {
     ]
 }
 
-/// What has the unit go on with the program of the initramfs.
+/// The part of the unit by which it executes the program of the initramfs.
 pub fn from_initramfs(program: &str) -> Item {
     Item::File {
         path: Path::new(UNITS).join("foreread-boot.service.d/initramfs.conf"),

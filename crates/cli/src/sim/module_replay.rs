@@ -3,6 +3,7 @@
 //! made again by the core of this program.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -57,8 +58,8 @@ pub fn replay(path: &Path, is_json: bool, is_verbose: bool) -> Result<ExitCode> 
     let mut each = String::new();
     let replayed = module_records::replay_each(&text, |told| {
         if is_verbose {
-            each += told;
-            each.push('\n');
+            // Writing to a text does not fail.
+            let _ = writeln!(each, "{told}");
         }
     });
     let replayed = replayed.with_context(|| format!("cannot use {}", path.display()))?;

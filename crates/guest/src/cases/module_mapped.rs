@@ -23,8 +23,8 @@ pub const CASE: Case = Case {
 /// Eight threads read tensors of 16 MiB.
 const FILE_MIB: u32 = 128;
 const TIME_LIMIT: Duration = Duration::from_secs(1800);
-/// What `foreread` must reach, of the speed of read(2) in order with a readahead of 64 requests, as
-/// the bench has it for `watch`.
+/// `foreread` must reach this share of the speed of read(2) in order with a readahead of 64
+/// requests. The bench asks the same of `watch`.
 const OF_BEST_PERCENT: u64 = 90;
 /// Faults at random, and the bytes that are read for them, may cost so much more than stock's.
 const RANDOM_MORE_PERCENT: u64 = 2;
