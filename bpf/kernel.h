@@ -49,6 +49,10 @@ struct hlist_head {
 	struct hlist_node *first;
 };
 
+struct list_head {
+	struct list_head *next;
+};
+
 struct page;
 
 struct backing_dev_info {
@@ -65,6 +69,26 @@ struct super_block {
 	struct block_device *s_bdev;
 };
 
+struct file_lock_context {
+	struct list_head flc_lease;
+};
+
+struct file_lock_core {
+	struct list_head flc_list;
+	unsigned char flc_type;
+};
+
+/* A lease since Linux 6.9. */
+struct file_lease {
+	struct file_lock_core c;
+};
+
+/* The same before. */
+struct file_lock {
+	struct list_head fl_list;
+	unsigned char fl_type;
+};
+
 struct inode {
 	unsigned short i_mode;
 	struct super_block *i_sb;
@@ -75,6 +99,7 @@ struct inode {
 	s64 i_size;
 	struct address_space *i_mapping;
 	struct hlist_head i_dentry;
+	struct file_lock_context *i_flctx;
 };
 
 struct xarray {

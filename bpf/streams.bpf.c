@@ -18,6 +18,7 @@
 #define OWN(name) fr_str_##name
 #include "whom.h"
 #include "hooks.h"
+#include "lease.h"
 #include "path_up.h"
 #include "streams.h"
 
@@ -405,6 +406,8 @@ __noinline int tell_file(void)
  */
 __noinline int ask(u32 number)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
+	const struct reader *reader = bpf_task_storage_get(&fr_str_readers, task, 0, 0);
 	const struct deciding *deciding = deciding_here();
 	const struct fr_decision *decision;
 	const struct fr_window *window;
@@ -413,7 +416,7 @@ __noinline int ask(u32 number)
 	u64 start, pages, needed_end;
 	struct disk *disk;
 
-	if (!deciding)
+	if (!deciding || !reader)
 		return 0;
 	decision = &deciding->event.decision;
 	window = &decision->window[number & 1];
@@ -445,8 +448,11 @@ __noinline int ask(u32 number)
 	asked->pages = pages;
 	asked->step_pages = decision->step_pages;
 	asked->repeats = number + 1 == decision->windows ? decision->repeats : 0;
-	asked->down = (decision->flags & FR_DECIDED_DOWN) != 0 ||
-		      decision->reason == FR_REASON_REVERSE;
+	asked->flags = 0;
+	if ((decision->flags & FR_DECIDED_DOWN) || decision->reason == FR_REASON_REVERSE)
+		asked->flags |= STREAMS_ASK_DOWN;
+	if (has_write_lease((struct inode *)reader->inode_now))
+		asked->flags |= STREAMS_ASK_LEASED;
 	/*
 	 * By default a ring wakes its consumer only if that has read all records before. The record
 	 * with a file's name does not wake it, so the first window must.

@@ -29,6 +29,11 @@ struct streams_file {
 	fr_u8 path[STREAMS_PATH_BYTES + 256];
 };
 
+enum streams_ask_flags {
+	STREAMS_ASK_DOWN = 1, /* the reader goes backward */
+	STREAMS_ASK_LEASED = 2, /* the file has a write lease, which opening it would break */
+};
+
 struct streams_ask {
 	fr_u32 kind;
 	fr_u32 process;
@@ -39,7 +44,7 @@ struct streams_ask {
 	fr_u64 step_pages;
 	fr_u32 pages;
 	fr_u32 repeats; /* repetitions, each this many steps further */
-	fr_u32 down; /* whether the reader goes backward */
+	fr_u32 flags; /* enum streams_ask_flags */
 	fr_u32 busy_pages; /* the same while the disk is busy */
 	fr_u64 disk; /* a key of the map of disks */
 };

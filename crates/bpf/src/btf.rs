@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 /// The types that `bpf/kernel.h` and `bpf/block_kernel.h` declare.
-const NAMES: [&str; 50] = [
+const NAMES: [&str; 55] = [
     "address_space",
     "atomic_t",
     "backing_dev_info",
@@ -32,6 +32,10 @@ const NAMES: [&str; 50] = [
     "dentry",
     "fdtable",
     "file",
+    "file_lease",
+    "file_lock",
+    "file_lock_context",
+    "file_lock_core",
     "file_ra_state",
     "files_struct",
     "folio",
@@ -47,6 +51,7 @@ const NAMES: [&str; 50] = [
     "kernfs_node",
     "kiocb",
     "linux_binprm",
+    "list_head",
     "mapping_flags",
     "mm_struct",
     "page",

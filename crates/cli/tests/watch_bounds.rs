@@ -177,6 +177,62 @@ fn a_program_whose_io_is_limited_is_skipped() {
     );
 }
 
+/// Reads a large file backward, 64 KiB at a time, with a write lease on it or without. Says whether
+/// somebody broke the lease.
+const LEASED_BACKWARD: &str = "import fcntl, os, signal, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+broken = []
+signal.signal(signal.SIGIO, lambda *_: broken.append(1))
+if sys.argv[3] == 'lease':
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError as error:
+        sys.exit(f'refused: {error}')
+for at in range(int(sys.argv[2]) // 65536 - 1, -1, -1):
+    os.pread(fd, 65536, at * 65536)
+open(sys.argv[4], 'w').write('broken' if broken else 'kept')";
+
+#[test]
+fn a_stream_in_a_file_with_a_write_lease_is_left_alone() {
+    race(|| {
+        const BYTES: usize = 48 << 20;
+        let world = World::new();
+        let Some((testbed, root)) = disk(&world, "cloud", 128 << 20) else {
+            return;
+        };
+        let file = root.join("large");
+        testbed
+            .instantly(|| fs::write(&file, vec![1u8; BYTES]))
+            .expect("a file");
+        let said = world.path("said");
+        let backward = |lease: &str| {
+            make_cold(&testbed);
+            let bytes = BYTES.to_string();
+            let words = [PYTHON, "-c", LEASED_BACKWARD, text(&file), &bytes, lease];
+            watched(&world, &[], &[&words[..], &[text(&said)]].concat())
+        };
+        let is_it = |line: &&Value| line["what"] == "skipped" && line["why"] == "leased";
+        let (document, log) = backward("lease");
+        let Ok(lease) = fs::read_to_string(&said) else {
+            println!("skipped: no write lease, or no Python, here");
+            return;
+        };
+        let what = format!("{document} {log:#?}");
+        assert_eq!(lease, "kept", "{what}");
+        assert_eq!(log.iter().filter(is_it).count(), 1, "{what}");
+        let line = log.iter().find(is_it).expect("it is there");
+        let process = line["process"].to_string();
+        let told = world.output(&["explain", &process, "--log", text(&world.path("log"))]);
+        assert!(stdout(&told).contains("write lease"), "{}", stdout(&told));
+        // The same without a lease is read ahead of.
+        let (document, log) = backward("none");
+        let what = format!("{document} {log:#?}");
+        assert!(!log.iter().any(|line| is_it(&&*line)), "{what}");
+        let fetched_pages = count(&document["streams"], "fetched_pages");
+        assert!(fetched_pages * 4096 > BYTES as u64 / 2, "{what}");
+    });
+}
+
 #[test]
 fn a_user_with_ever_new_processes_is_listed_for_less_and_less() {
     let world = World::new();

@@ -17,6 +17,8 @@ pub enum Skipped {
     Confined,
     /// The I/O of the reader's cgroup is limited.
     Throttled,
+    /// The file that the reader streams has a write lease, which reading ahead would break.
+    Leased,
     /// The memory that `watch` has for this user is used up.
     UserBudget,
     /// The memory that `watch` has for all users is used up.
@@ -25,12 +27,13 @@ pub enum Skipped {
 
 impl Skipped {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::NoPermission,
         Self::UnknownReader,
         Self::MixedThreads,
         Self::Confined,
         Self::Throttled,
+        Self::Leased,
         Self::UserBudget,
         Self::TotalBudget,
     ];
@@ -44,6 +47,7 @@ impl Skipped {
             Self::MixedThreads => "mixed_threads",
             Self::Confined => "confined",
             Self::Throttled => "throttled",
+            Self::Leased => "leased",
             Self::UserBudget => "user_budget",
             Self::TotalBudget => "total_budget",
         }
@@ -64,6 +68,7 @@ impl Skipped {
             Self::MixedThreads => "its threads or processes have different users",
             Self::Confined => "a security module restricts the program",
             Self::Throttled => "the I/O of its cgroup is limited",
+            Self::Leased => "the file has a write lease, which opening it would break",
             Self::UserBudget => "the memory of watch for this user is used up",
             Self::TotalBudget => "the memory of watch is used up",
         }

@@ -42,6 +42,8 @@ pub struct Ask {
     pub repeats: u32,
     /// Whether the reader goes backward. Repetitions then go backward as well.
     pub is_down: bool,
+    /// Whether the file has a write lease, which opening it would break.
+    pub is_leased: bool,
 }
 
 impl Ask {

@@ -16,6 +16,8 @@ use foreread_watch::stream::{Ask, FileKey};
 const BEGIN: u32 = 1;
 const FILE: u32 = 2;
 const ASK: u32 = 3;
+const ASK_DOWN: u32 = 1;
+const ASK_LEASED: u32 = 2;
 
 /// A record from the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +67,8 @@ impl Told {
                 step_pages: field!(bytes, streams_ask, step_pages)?,
                 pages: field!(bytes, streams_ask, pages)?.into(),
                 repeats: field!(bytes, streams_ask, repeats)?,
-                is_down: field!(bytes, streams_ask, down)? != 0,
+                is_down: field!(bytes, streams_ask, flags)? & ASK_DOWN != 0,
+                is_leased: field!(bytes, streams_ask, flags)? & ASK_LEASED != 0,
                 busy_pages: field!(bytes, streams_ask, busy_pages)?,
                 disk: field!(bytes, streams_ask, disk)?,
             })),
@@ -220,7 +223,7 @@ mod tests {
         bytes.extend(23u32.to_ne_bytes());
         bytes.extend(1000u64.to_ne_bytes());
         bytes.extend(64u64.to_ne_bytes());
-        for word in [16u32, 3, 1, 7] {
+        for word in [16u32, 3, ASK_DOWN | ASK_LEASED, 7] {
             bytes.extend(word.to_ne_bytes());
         }
         bytes.extend((8u64 << 32).to_ne_bytes());
@@ -230,6 +233,7 @@ mod tests {
         assert_eq!((ask.process, ask.thread, ask.file), (100, 101, key()));
         assert_eq!((ask.start_page, ask.pages, ask.step_pages), (1000, 16, 64));
         assert_eq!((ask.repeats, ask.is_down, ask.even_pages), (3, true, 23));
+        assert!(ask.is_leased);
         assert_eq!((ask.busy_pages, ask.disk), (7, 8 << 32));
         assert_eq!(Told::from_bytes(&head(9)), None);
         assert_eq!(Told::from_bytes(&head(BEGIN)), Some(Told::Begin));

@@ -25,7 +25,6 @@ use foreread_linux_helper::{Asker, Superblock, local_failed};
 use foreread_prefetch::helper::{AheadRange, HelperLimits, Reply, Request};
 use foreread_profile::PAGE_BYTES;
 use foreread_sys::cache::cached_pages;
-use foreread_sys::leases;
 use foreread_sys::mounts::mounts_of_self;
 use foreread_sys::paths::leaving_access_time;
 use foreread_sys::read_ahead::readahead;
@@ -368,6 +367,8 @@ fn read(file: &OwnedFd, calls: &[(u64, u64)]) {
     }
 }
 
+/// No lease needs to be looked for: the reader has the file open, so only itself could have taken a
+/// write lease, and the kernel's part says so (`bpf/lease.h`).
 fn open(path: &[u8], inode: u64) -> io::Result<OwnedFd> {
     let path = Path::new(OsStr::from_bytes(path));
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -377,9 +378,6 @@ fn open(path: &[u8], inode: u64) -> io::Result<OwnedFd> {
     let stat = fstat(open(OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW)?)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_ino != inode {
         return Err(Errno::STALE.into());
-    }
-    if leases::would_break(&stat) {
-        return Err(Errno::AGAIN.into());
     }
     let file = leaving_access_time(flags, open)?;
     match fstat(&file)?.st_ino == inode {

@@ -64,7 +64,7 @@ const PATH_BYTES_MAX: usize = 2 << 20;
 /// Bytes of an entry besides its path.
 const ENTRY_BYTES: usize = 128;
 /// Processes that are remembered as left alone.
-const THROTTLED_MAX: usize = 1024;
+const SKIPPED_MAX: usize = 1024;
 
 /// Counters since the start. Pages are of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -277,8 +277,8 @@ struct Loop {
     gain: Gain,
     /// The time until which hits are not seen, because seeing them brought no gain.
     rests_until: Option<Instant>,
-    /// Processes that were left alone because their I/O is limited.
-    throttled: HashSet<u32>,
+    /// Processes that were left alone, and why.
+    skipped: HashSet<(u32, Skipped)>,
 }
 
 impl Loop {
@@ -301,7 +301,7 @@ impl Loop {
             quiet: Quiet::default(),
             gain: Gain::default(),
             rests_until: None,
-            throttled: HashSet::new(),
+            skipped: HashSet::new(),
         })
     }
 
@@ -461,7 +461,12 @@ impl Loop {
             return;
         }
         let reached = Arc::clone(reached);
+        if ask.is_leased {
+            self.skip(ask.process, Skipped::Leased);
+            return;
+        }
         if self.is_throttled(ask.process) {
+            self.skip(ask.process, Skipped::Throttled);
             return;
         }
         for (_, pages) in ask.ranges() {
@@ -499,32 +504,35 @@ impl Loop {
         }
     }
 
-    /// Whether the I/O of a process is limited. Says so once for each process.
+    /// Whether the I/O of a process is limited.
     fn is_throttled(&mut self, process: u32) -> bool {
         let limits = &self.options.cgroups;
         let is_throttled =
             self.options.numbers_are_ours && limits.is_throttled(process) == Some(true);
         if !is_throttled {
-            self.throttled.remove(&process);
-            return false;
+            self.skipped.remove(&(process, Skipped::Throttled));
         }
-        if self.throttled.len() >= THROTTLED_MAX {
-            self.throttled.clear();
+        is_throttled
+    }
+
+    /// Notes why a process is left alone, once for each process and reason.
+    fn skip(&mut self, process: u32, why: Skipped) {
+        if self.skipped.len() >= SKIPPED_MAX {
+            self.skipped.clear();
         }
-        if self.throttled.insert(process) {
-            let what = What::Skipped {
+        if !self.skipped.insert((process, why)) {
+            return;
+        }
+        // Without a receiver of notes this thread ends soon.
+        let _ = self.options.notes.send(Note {
+            process,
+            began_by_reads: true,
+            owner: None,
+            what: What::Skipped {
                 directory: Vec::new(),
-                why: Skipped::Throttled,
-            };
-            // Without a receiver of notes this thread ends soon.
-            let _ = self.options.notes.send(Note {
-                process,
-                began_by_reads: true,
-                owner: None,
-                what,
-            });
-        }
-        true
+                why,
+            },
+        });
     }
 
     fn leave_when_quiet(&mut self) {

@@ -85,7 +85,9 @@ impl From<Skipped> for Why {
             Skipped::Throttled => Self::Throttled,
             Skipped::UserBudget => Self::UserBudget,
             Skipped::TotalBudget => Self::TotalBudget,
-            Skipped::NoPermission
+            // Of streams only; a walk leaves out the file, and goes on.
+            Skipped::Leased
+            | Skipped::NoPermission
             | Skipped::UnknownReader
             | Skipped::MixedThreads
             | Skipped::Confined => Self::NotPermitted,
