@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# Runs each example of each help text, in a directory that has what they name: with the installed
-# package, far from the sources. An example fails if it ends with 2 (wrong usage, or a failure) or
+# Runs each example of each help text and page, in a directory that has what they name: with the
+# installed package, far from the sources. An example fails if it ends with 2 (wrong usage, or a failure) or
 # in another way that its page doesn't name. Runs as root in the guest, with these files beside it:
 #
 #   foreread_VERSION_ARCH.deb     from `make deb`
-#   dd.toml x25m.toml             scenarios
+#   dd.toml x25m.toml windows.toml   scenarios
 #   sda.txt                       a block trace
+#   pages.examples                the examples of the pages, one a line
 #
 # WORK is where an empty disk is mounted; SPARE is a block device that nothing is mounted from.
 # Example: WORK=/mnt/data SPARE=/dev/vdb ./examples.sh
@@ -23,9 +24,10 @@ failed=0
 # What can't run here, and why.
 cannot() {
     case $1 in
-    *"boot chart --output"*) echo "draws a boot that was traced; this one was not" ;;
+    *"boot chart --output"* | *"boot chart -2 -1"*) echo "draws a boot that was traced; this one was not" ;;
     *"kernel install" | *"kernel load"* | *"kernel set"* | *"kernel unload" | *"kernel uninstall")
         echo "needs headers of the kernel and a compiler; the case kernel and tests/deb/dkms.sh do it" ;;
+    *"sim --replay"*) echo "needs a trace of the kernel module; the cases module and module-mapped do it" ;;
     *"boot show --unit"*) echo "no boot was recorded here, so no unit has needs" ;;
     esac
 }
@@ -57,15 +59,24 @@ prepare() {
     # Stands for a build.
     printf '#!/bin/sh\nexec cat src/*.c\n' >/usr/local/bin/make
     printf '#!/bin/sh\nexec cat src/a1.c\n' >server
-    chmod +x /usr/local/bin/make server
-    for profile in build monday tuesday; do
+    printf '#!/bin/sh\nexec cat src/a2.c\n' >app
+    # Stands for a database.
+    printf '#!/bin/sh\nexec cat "$1"\n' >/usr/local/bin/sqlite3
+    chmod +x /usr/local/bin/make /usr/local/bin/sqlite3 server app
+    for directory in tree dir directory photos; do
+        cp -r src $directory
+    done
+    cp src/a1.c photos/d.jpg
+    seq 1 200000 >large
+    cp large shop.db
+    for profile in build monday tuesday app other parts grep git; do
         foreread record --quiet -o $profile.frp -- make -j4 >/dev/null
     done
     foreread run --quiet -- git status >/dev/null
     foreread run --quiet -- grep -rn x . >/dev/null
     foreread run --quiet -- grep -r x . >/dev/null
-    cp /var/lib/foreread/git-*.frp /var/lib/foreread/git-1b2c3d4e.frp
-    cp "$(ls /var/lib/foreread/grep-*.frp | head -n 1)" /var/lib/foreread/grep-1f0e2d3c.frp
+    cp "$(ls /var/lib/foreread/git-*.frp | head -n 1)" git.kept
+    cp "$(ls /var/lib/foreread/grep-*.frp | head -n 1)" grep.kept
     strace -f -ttt -T -y -o make.strace make >/dev/null
     strace -f -ttt -T -y -o grep.strace grep -rq needle src
     foreread trace convert make.strace make.frt >/dev/null
@@ -73,6 +84,8 @@ prepare() {
     sync
     echo 3 >/proc/sys/vm/drop_caches
     foreread watch --quiet --log watch.jsonl -- grep -rq "no such text" /usr/share/doc || true
+    cp watch.jsonl photos.jsonl
+    cp sda.txt seen.txt
     cp build.frp boot.frp
     foreread record --quiet -o web.profile -- make >/dev/null
     # A process that is there to be watched and explained.
@@ -100,6 +113,10 @@ examples() {
 
 # What an example needs, whatever those before it have done.
 before() {
+    # Stored profiles by the names that the examples have.
+    for stored in $(echo "$1" | grep -oE '\b(git|grep)-[0-9a-f]{8}\b'); do
+        cp "${stored%-*}.kept" "/var/lib/foreread/$stored.frp"
+    done
     case $1 in
     *--boot* | *"boot "*)
         # Stands for a boot that was recorded; `boot disable` takes it away.
@@ -118,7 +135,14 @@ here_is() {
         -e 's/^sudo //' \
         -e "s#/dev/sd[ab]#$spare#g" \
         -e "s#\(advise\|apply\|rollback\|status\|--device\) sda#\1 $name#" \
+        -e "s#/dev/loop1#$spare#g" \
         -e "s#\b1234\b#$process#" \
+        -e "s#\bPID\b#$process#" \
+        -e 's#\bSCENARIO\b#dd.toml#' \
+        -e 's#\bFILE\b#grep.frt#' \
+        -e 's#tests/scenarios/##' \
+        -e 's#docs/img/##g' \
+        -e 's#tests/blktrace/plug-stalled.blkparse#sda.txt#' \
         -e 's#\$USER#ann#' \
         -e "s#/mnt/data#$work#g" \
         -e "s#/srv#$work#g"
@@ -126,7 +150,7 @@ here_is() {
 
 prepare >/tmp/prepare.log 2>&1 || { tail -n 5 /tmp/prepare.log; echo "examples: cannot prepare"; exit 1; }
 cd "$work" || exit 1
-examples >/tmp/examples
+{ examples; cat "$here/pages.examples"; } | awk '!seen[$0]++' >/tmp/examples
 while read -r example <&3; do
     why=$(cannot "$example")
     if [ -n "$why" ]; then
@@ -147,4 +171,4 @@ while read -r example <&3; do
     esac
 done 3</tmp/examples
 echo "examples: $ran ran, $failed failed"
-[ $failed -eq 0 ] && [ $ran -gt 50 ]
+[ $failed -eq 0 ] && [ $ran -gt 120 ]

@@ -7,7 +7,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use foreread_core::Device;
+use foreread_core::mounts::MountPoint;
 use foreread_sys::block_device;
+use foreread_sys::mounts::mounts_of_self;
 
 use crate::text;
 
@@ -26,6 +28,33 @@ pub fn device(name: &str) -> Result<Device> {
         _ => bail!("{} is no device and no directory", text::printable(name)),
     };
     Ok(of(number))
+}
+
+/// The same device with its partitions, and with the file systems on them that have numbers of
+/// their own, as those of btrfs do.
+pub fn with_parts(name: &str) -> Result<Vec<Device>> {
+    let device = device(name)?;
+    let mut devices = vec![device];
+    // Each partition is a directory of its disk.
+    let parts = fs::read_dir(format!("/sys/dev/block/{device}"));
+    for part in parts.into_iter().flatten().flatten() {
+        let number = fs::read_to_string(part.path().join("dev")).unwrap_or_default();
+        devices.extend(number.trim().parse::<Device>());
+    }
+    let mounts = mounts_of_self().ok();
+    let points = mounts.iter().flat_map(|mounts| mounts.points());
+    let on_it = points.filter(|point| {
+        let source = std::str::from_utf8(&point.source).unwrap_or_default();
+        // Other sources are no paths, such as `tmpfs`.
+        let source = Some(source).filter(|source| source.starts_with('/'));
+        point.major == 0
+            && source
+                .and_then(block_device)
+                .is_some_and(|source| devices.contains(&source))
+    });
+    let numbers: Vec<Device> = on_it.map(MountPoint::device).collect();
+    devices.extend(numbers);
+    Ok(devices)
 }
 
 /// A block device by its number, its name or its path; `None` if there is none.

@@ -16,7 +16,7 @@ use common::service::Service;
 use common::watched::{
     FILES, cold_tree, count, disk, grep_words, make_cold, shuffled_files, text, watched,
 };
-use common::{World, stdout};
+use common::{World, assert_fails_in_one_line, stdout};
 use foreread_sys::cache::cached_pages;
 use foreread_testbed::race;
 use rustix::fs::{major, minor};
@@ -231,6 +231,33 @@ fn a_stream_in_a_file_with_a_write_lease_is_left_alone() {
         let fetched_pages = count(&document["streams"], "fetched_pages");
         assert!(fetched_pages * 4096 > BYTES as u64 / 2, "{what}");
     });
+}
+
+#[test]
+fn other_devices_are_left_alone_where_one_is_named() {
+    race(|| {
+        let world = World::new();
+        let Some((testbed, tree)) = cold_tree(&world) else {
+            return;
+        };
+        let device = tree.metadata().expect("a tree").dev();
+        let number = format!("{}:{}", major(device), minor(device));
+        for (named, is_watched) in [(text(&tree), true), (&number, true), ("/proc", false)] {
+            make_cold(&testbed);
+            let (document, log) = watched(&world, &["--device", named], &grep_words(&tree));
+            let what = format!("{named}: {document} {log:#?}");
+            assert_eq!(count(&document, "used_files") > 0, is_watched, "{what}");
+        }
+    });
+}
+
+#[test]
+fn a_device_that_is_not_there_is_said_in_a_line() {
+    let world = World::new();
+    let output = world.output(&["watch", "--device", "no-such-disk"]);
+    assert_fails_in_one_line(&output, "no-such-disk is no device here");
+    let output = world.output(&["watch", "--device", "no-such-disk", "--", "echo", "ran"]);
+    assert_eq!(stdout(&output), "ran\n");
 }
 
 #[test]

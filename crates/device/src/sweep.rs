@@ -8,7 +8,7 @@ use foreread_core::KiB;
 
 use crate::estimate::{Estimate, NOISE_MIN, median, spread};
 use crate::measured::SweepPoint;
-use crate::plateau::Plateau;
+use crate::plateau::{PLATEAU_SHARE, Plateau};
 
 /// Readahead sizes of a sweep unless others are asked for: 4 KiB to 16 MiB.
 pub const SIZES_KIB: [u64; 13] = [
@@ -300,7 +300,10 @@ impl Sweep {
         None
     }
 
-    /// One more pass where it decides most.
+    /// One more pass where it decides most. After that, of sizes that seem slower than a smaller
+    /// one: a larger window costs a sequential reader nothing, so the pass was disturbed, and the
+    /// size may be faster than all. On virtual machines the first windows of 2 MiB have a third of
+    /// the speed: the kernel puts them into large free blocks, which the host has to map first.
     fn refine(&self, left: Duration) -> Option<Pass> {
         let estimates = self.estimates();
         let plateau = Plateau::of(&estimates)?;
@@ -322,16 +325,24 @@ impl Sweep {
             let passes = point.1.passes;
             passes < PASSES_MIN && is_near || passes < PASSES_MAX && is_open
         };
-        let next = estimates
-            .iter()
-            .enumerate()
-            .filter(|(place, point)| wanted(*place, point))
-            .map(|(_, point)| point)
-            .filter(|point| seconds(point) <= left.as_secs_f64() * PASS_SHARE_MAX)
-            .min_by(|one, other| {
-                let passes = one.1.passes.cmp(&other.1.passes);
-                passes.then(seconds(one).total_cmp(&seconds(other)))
-            })?;
+        let dips = |_: usize, point: &(KiB, Estimate)| {
+            let enough = estimates[found].1.bytes_per_s * PLATEAU_SHARE;
+            let is_larger = point.0 > plateau.read_ahead;
+            point.1.passes < PASSES_MIN && is_larger && point.1.bytes_per_s < enough
+        };
+        let next_of = |is_wanted: &dyn Fn(usize, &(KiB, Estimate)) -> bool| {
+            estimates
+                .iter()
+                .enumerate()
+                .filter(|(place, point)| is_wanted(*place, point))
+                .map(|(_, point)| point)
+                .filter(|point| seconds(point) <= left.as_secs_f64() * PASS_SHARE_MAX)
+                .min_by(|one, other| {
+                    let passes = one.1.passes.cmp(&other.1.passes);
+                    passes.then(seconds(one).total_cmp(&seconds(other)))
+                })
+        };
+        let next = next_of(&wanted).or_else(|| next_of(&dips))?;
         Some(self.pass(next.0, next.1.bytes_per_s))
     }
 

@@ -124,6 +124,42 @@ proptest! {
     }
 }
 
+/// A disturbance of the only pass of a large window must not hide that it is the fastest.
+#[test]
+fn a_larger_window_that_seems_slower_is_measured_again() {
+    let rate = |bytes: f64| match bytes >= 4e6 {
+        true => 1e9,
+        false => 0.7e9 * (bytes / 256e3).min(1.0),
+    };
+    let mut sweep = Sweep::new(SweepLimits {
+        sizes: SIZES_KIB.map(KiB::new).to_vec(),
+        region_bytes_max: NO_END,
+        time: Duration::from_secs(9),
+        time_slow: Duration::from_secs(55),
+    });
+    let mut passes = std::collections::BTreeMap::new();
+    let mut elapsed = Duration::ZERO;
+    while let Some(pass) = sweep.next(elapsed) {
+        let kib = pass.read_ahead.count();
+        let passes = passes.entry(kib).or_insert(0);
+        *passes += 1;
+        let disturbed = if kib >= 2048 && *passes == 1 {
+            3.0
+        } else {
+            1.0
+        };
+        let bytes = pass.windows * kib * 1024;
+        let seconds = disturbed * bytes as f64 / rate(kib as f64 * 1024.0);
+        elapsed += Duration::from_secs_f64(seconds * 1.3);
+        let parts = [Duration::from_secs_f64(seconds / 8.0); 8];
+        sweep.record(pass, bytes / 8, &parts);
+    }
+    let plateau = sweep.plateau().unwrap();
+    assert_eq!(plateau.read_ahead, KiB::new(4096), "{:?}", sweep.points());
+    assert!(sweep.is_complete(), "{elapsed:?} {:?}", sweep.points());
+    assert!(elapsed < Duration::from_secs(9), "{elapsed:?}");
+}
+
 proptest! {
     #[test]
     fn any_region_and_any_noise_end_in_time(

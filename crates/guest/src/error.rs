@@ -70,7 +70,7 @@ pub enum GuestError {
 
 impl GuestError {
     /// For `map_err`: the failure of `verb path`.
-    pub(crate) fn at(verb: &str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+    pub fn at(verb: &str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let what = format!("{verb} {}", path.display());
         move |source| Self::System { what, source }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Detects suspicions about excluded programs and directories.
+//! Detects suspicions about excluded programs, directories and devices.
 
 use std::fs;
 
@@ -8,14 +8,16 @@ use foreread_watch::detect::Suspicion;
 use foreread_watch::excluded::Excluded;
 use foreread_watch::place::Place;
 
-/// Whether a suspicion is about an excluded program or directory. Names of programs are known only
-/// if process numbers are those of our `/proc`.
+/// Whether a suspicion is about an excluded program, directory or device. Names of programs are
+/// known only if process numbers are those of our `/proc`.
 pub(super) fn is_left_alone(
     excluded: &Excluded,
     suspicion: &Suspicion,
     numbers_are_ours: bool,
 ) -> bool {
-    is_program(excluded, suspicion.process, numbers_are_ours) || is_path(excluded, suspicion)
+    excluded.is_device(suspicion.device)
+        || is_program(excluded, suspicion.process, numbers_are_ours)
+        || is_path(excluded, suspicion)
 }
 
 /// Whether a program is excluded, by its name.
@@ -63,6 +65,13 @@ mod tests {
         assert!(!is_left_alone(&ours, &suspicion(), false));
         let another = Excluded::new(&["another"], &[]);
         assert!(!is_left_alone(&another, &suspicion(), true));
+    }
+
+    #[test]
+    fn devices_are_known_by_number() {
+        let on = |minor| Excluded::default().but_on(vec![Device { major: 0, minor }]);
+        assert!(!is_left_alone(&on(0), &suspicion(), true));
+        assert!(is_left_alone(&on(1), &suspicion(), true));
     }
 
     #[test]

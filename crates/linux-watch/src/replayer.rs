@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use foreread_core::Device;
 use foreread_linux_prefetcher::{Executor, Neighbours, warm};
 use foreread_profile::benefit::judge;
 use foreread_profile::{NodeId, Profile};
@@ -171,11 +170,10 @@ pub(super) fn run(start: &Start) {
         let point = mounts
             .mount_of(path)
             .and_then(|at| mounts.points().get(at))?;
-        let is_ours = !point.is_virtual() && !start.excluded.is_path(path);
-        is_ours.then_some(Device {
-            major: point.major,
-            minor: point.minor,
-        })
+        let is_ours = !point.is_virtual()
+            && !start.excluded.is_path(path)
+            && !start.excluded.is_device(point.device());
+        is_ours.then(|| point.device())
     };
     let note = start.is_logged.then(|| -> NoteRest<'_> {
         Box::new(|call| start.send(What::Called(PlannerCall::Rest(Box::new(call))), None))

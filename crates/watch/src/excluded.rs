@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exclusions: programs and directories for which nothing is fetched.
+//! Exclusions: programs, directories and devices for which nothing is fetched.
+
+use foreread_core::Device;
 
 use crate::paths::is_within;
 
 /// Bytes of a program's name that the kernel keeps.
 const COMM_BYTES_MAX: usize = 15;
 
-/// Programs and directories that are left alone.
+/// Programs, directories and devices that are left alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excluded {
     programs: Vec<Vec<u8>>,
     paths: Vec<Vec<u8>>,
+    /// The devices of file systems that are not left alone; empty: all of them.
+    only_on: Vec<Device>,
 }
 
 impl Excluded {
@@ -22,7 +26,23 @@ impl Excluded {
         Self {
             programs: programs.iter().map(known).collect(),
             paths: paths.iter().map(bare).collect(),
+            only_on: Vec::new(),
         }
+    }
+
+    /// Also leaves alone what isn't on one of these devices; with none, nothing for that reason.
+    #[must_use]
+    pub fn but_on(self, devices: Vec<Device>) -> Self {
+        Self {
+            only_on: devices,
+            ..self
+        }
+    }
+
+    /// Whether the file system of this number is left alone.
+    #[must_use]
+    pub fn is_device(&self, device: Device) -> bool {
+        !self.only_on.is_empty() && !self.only_on.contains(&device)
     }
 
     /// Whether any program is left alone.
@@ -76,6 +96,16 @@ mod tests {
         }
         let all = Excluded::new(&[], &["/"]);
         assert!(all.is_path(b"/") && all.is_path(b"/usr") && all.is_path(b""));
+    }
+
+    #[test]
+    fn other_devices_are_left_alone_where_some_are_named() {
+        let device = |minor| Device { major: 8, minor };
+        let none = Excluded::default().but_on(Vec::new());
+        assert!(!none.is_device(device(1)));
+        let only = Excluded::new(&[], &["/srv"]).but_on(vec![device(1), device(2)]);
+        assert!(!only.is_device(device(1)) && only.is_device(device(3)));
+        assert!(only.has_paths());
     }
 
     #[test]

@@ -4,8 +4,6 @@
 //! In: `--device`, `--process`, `--cgroup`. Out: whether an account counts. An account that stands
 //! for all that found no room counts for nobody.
 
-use std::fs;
-
 use anyhow::Result;
 use foreread_accounting::{By, Subject};
 use foreread_core::Device;
@@ -32,7 +30,7 @@ impl Only {
             ..Self::default()
         };
         for name in &arguments.device {
-            only.devices.extend(devices(name)?);
+            only.devices.extend(named_device::with_parts(name)?);
         }
         if let Some(path) = &arguments.cgroup {
             let said = text::escaped_path(path);
@@ -80,19 +78,6 @@ impl Only {
             && (self.processes.is_empty() || has_process)
             && (self.cgroup.is_none() || has_cgroup)
     }
-}
-
-/// A device by its number, its name, its path, or what is mounted from it, with its partitions.
-fn devices(name: &str) -> Result<Vec<Device>> {
-    let device = named_device::device(name)?;
-    let mut devices = vec![device];
-    // Each partition is a directory of its disk.
-    let parts = fs::read_dir(format!("/sys/dev/block/{device}"));
-    for part in parts.into_iter().flatten().flatten() {
-        let number = fs::read_to_string(part.path().join("dev")).unwrap_or_default();
-        devices.extend(number.trim().parse::<Device>());
-    }
-    Ok(devices)
 }
 
 #[cfg(test)]

@@ -32,6 +32,9 @@ pub struct WatchArguments {
     /// Watch every process, which is what it does where nothing else is said.
     #[arg(long, conflicts_with = "command")]
     pub all: bool,
+    /// Read ahead only on this device, its partitions included; may be given more than once.
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Vec<String>,
     /// Settings, by default those of `/etc/foreread/watch.toml` where the machine is watched; what
     /// is said here comes first. SIGHUP has them read again.
     #[arg(long, value_name = "FILE")]

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use foreread_watch::settings::Settings;
 
 use super::args::WatchArguments;
+use crate::named_device;
 
 /// Read where nothing else is said.
 const DEFAULT: &str = "/etc/foreread/watch.toml";
@@ -26,6 +27,11 @@ pub fn settings(arguments: &WatchArguments) -> Result<Settings> {
         settings.budget_bytes = arguments.budget.map(foreread_core::Bytes::count);
     }
     settings.is_dry_run |= arguments.dry_run;
+    let mut devices = Vec::new();
+    for name in &arguments.device {
+        devices.extend(named_device::with_parts(name)?);
+    }
+    settings.excluded = settings.excluded.but_on(devices);
     if arguments.all {
         settings.cgroup = None;
     }

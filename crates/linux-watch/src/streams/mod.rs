@@ -455,6 +455,7 @@ impl Loop {
         };
         // What a helper reads is no stream.
         if is_helper(ask.process)
+            || self.excluded.is_device(ask.file.device)
             || self.excluded.is_path(&reached.path)
             || is_program(&self.excluded, ask.process, self.options.numbers_are_ours)
         {
