@@ -73,3 +73,19 @@ fn of(number: u64) -> Device {
         minor: rustix::fs::minor(number),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_found_by_what_is_mounted_from_it() {
+        assert_eq!(with_parts("8:16").unwrap()[0], "8:16".parse().unwrap());
+        let root = with_parts("/").unwrap();
+        assert_eq!(root, with_parts(&root[0].to_string()).unwrap());
+        for wrong in ["no-such-device", "/dev/null", ""] {
+            let error = format!("{:#}", with_parts(wrong).unwrap_err());
+            assert!(error.contains("is no device"), "{wrong}: {error}");
+        }
+    }
+}

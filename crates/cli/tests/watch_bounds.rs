@@ -227,7 +227,7 @@ fn a_stream_in_a_file_with_a_write_lease_is_left_alone() {
         // The same without a lease is read ahead of.
         let (document, log) = backward("none");
         let what = format!("{document} {log:#?}");
-        assert!(!log.iter().any(|line| is_it(&&*line)), "{what}");
+        assert!(!log.iter().any(|line| is_it(&line)), "{what}");
         let fetched_pages = count(&document["streams"], "fetched_pages");
         assert!(fetched_pages * 4096 > BYTES as u64 / 2, "{what}");
     });
