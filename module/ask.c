@@ -6,8 +6,9 @@
  * the state after, and a record of each call of the core.
  *
  * Locks, outer ones first: that of a file's streams, that of a device, that of the budget. They are
- * held for one call of the core. What the core was given is copied to the call before, so that the
- * record has it.
+ * held for one call of the core; the latter two with interrupts off, since one tells a device of
+ * the end of a request (costs.c). What the core was given is copied to the call before, so that
+ * the record has it.
  */
 #include <linux/fs.h>
 #include <linux/spinlock.h>
@@ -22,7 +23,7 @@
 
 /* The memory that all streams share. */
 static struct fr_budget fm_budget;
-static DEFINE_SPINLOCK(fm_budget_lock);
+static DEFINE_RAW_SPINLOCK(fm_budget_lock);
 
 static noinline void fm_decide_with(struct fm_call *call, struct fr_streams *streams,
 				    struct fr_device *costs, struct fr_budget *budget)
@@ -73,10 +74,10 @@ static void fm_ask_costs(struct fm_call *call, struct fm_streams *streams)
 	call->knows_budget = true;
 	if (costs)
 		call->costs = *costs;
-	spin_lock(&fm_budget_lock);
+	raw_spin_lock(&fm_budget_lock);
 	call->budget = fm_budget;
 	fm_decide_with(call, &streams->streams, costs, &fm_budget);
-	spin_unlock(&fm_budget_lock);
+	raw_spin_unlock(&fm_budget_lock);
 }
 
 /* What the kernel keeps itself is fresh in the call; the rest is the streams' own. */
@@ -116,6 +117,8 @@ static struct fm_ahead fm_ahead_of(const struct fr_streams *streams, u32 thread)
  */
 void fm_ask_streams(struct fm_call *call, struct fm_streams *streams, u32 events)
 {
+	unsigned long irq;
+
 	spin_lock(&streams->lock);
 	if (streams->events == 0)
 		fr_open(&streams->state, &call->limits);
@@ -123,9 +126,9 @@ void fm_ask_streams(struct fm_call *call, struct fm_streams *streams, u32 events
 	call->streams_id = streams->id;
 	fm_tell_events(call, events);
 	if (call->policy == FR_FOREREAD) {
-		spin_lock(&call->device->lock);
+		raw_spin_lock_irqsave(&call->device->lock, irq);
 		fm_ask_costs(call, streams);
-		spin_unlock(&call->device->lock);
+		raw_spin_unlock_irqrestore(&call->device->lock, irq);
 		call->ahead = fm_ahead_of(&streams->streams, call->access.thread);
 	} else {
 		fm_decide_with(call, &streams->streams, NULL, NULL);
@@ -152,17 +155,18 @@ void fm_tell_waited(struct fm_streams *streams, struct fm_device *device, u64 wa
 		.streams = &streams->streams,
 	};
 	struct fr_device costs;
+	unsigned long irq;
 	u64 event;
 
 	spin_lock(&streams->lock);
 	if (device) {
-		spin_lock(&device->lock);
-		core.device = device->turns ? &device->costs : NULL;
+		raw_spin_lock_irqsave(&device->lock, irq);
+		core.device = device->has_costs ? &device->costs : NULL;
 		costs = device->costs;
 	}
 	fr_waited(FR_FOREREAD, &core, waited_ns, was_asked);
 	if (device)
-		spin_unlock(&device->lock);
+		raw_spin_unlock_irqrestore(&device->lock, irq);
 	event = ++streams->events;
 	spin_unlock(&streams->lock);
 	trace_waited(FR_FOREREAD, streams->id, event, access.thread, waited_ns, was_asked,

@@ -13,8 +13,10 @@
  *
  * Lookups take no lock. A device stays until the last thread that uses it is through.
  */
+#include <linux/blk-mq.h>
 #include <linux/blkdev.h>
 #include <linux/fs.h>
+#include <linux/moduleparam.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/slab.h>
@@ -36,6 +38,16 @@ static DEFINE_MUTEX(fm_devices_lock);
 static struct kobject *fm_devices_folder;
 static struct fm_device *fm_default;
 static unsigned int fm_devices_count;
+/* Whether the requests of any disk were ever measured. */
+static bool fm_any_is_measured;
+
+/*
+ * What is measured of a disk that doesn't turn makes one reader faster and eight threads on one
+ * file slower: docs/kernel-module.md has the figures.
+ */
+static bool measure_all;
+module_param(measure_all, bool, 0444);
+MODULE_PARM_DESC(measure_all, "measure disks that do not turn, too");
 
 static struct block_device *fm_block_device(const struct inode *inode)
 {
@@ -121,25 +133,32 @@ void fm_device_put(struct fm_device *device)
  * @device: whose lock is held
  * @mapping: that is read
  *
- * Nothing is measured here. Of a disk that does not turn nothing is known, which policies are told
- * as such: of a disk without measurements `foreread` expects some soon.
+ * Of a disk that does not turn nothing is known, unless it is measured (costs.c). Policies are told
+ * so: of a disk without measurements `foreread` expects some soon.
  *
- * Return: it, or NULL where nothing is known, or the device is not one disk.
+ * Return: it, or NULL where nothing will be known, or the device is not one disk.
  */
 struct fr_device *fm_device_costs(struct fm_device *device, const struct address_space *mapping)
 {
 	struct block_device *block;
+	bool turns, is_measured;
 
 	if (device == fm_default)
 		return NULL;
 	if (!device->is_known) {
 		block = fm_block_device(mapping->host);
-		device->turns = block && fm_is_rotational(block);
-		if (device->turns)
+		turns = block && fm_is_rotational(block);
+		if (turns)
 			fr_device_turns(&device->costs);
+		is_measured = block && queue_is_mq(bdev_get_queue(block)) && (turns || measure_all);
+		if (is_measured) {
+			WRITE_ONCE(device->disk, disk_devt(block->bd_disk));
+			WRITE_ONCE(fm_any_is_measured, true);
+		}
+		device->has_costs = turns || is_measured;
 		device->is_known = true;
 	}
-	return device->turns ? &device->costs : NULL;
+	return device->has_costs ? &device->costs : NULL;
 }
 
 /* The sum of a counter over all processors. */
@@ -195,6 +214,37 @@ void fm_devices_each(void (*act)(struct fm_device *device))
 	mutex_unlock(&fm_devices_lock);
 }
 
+/* Whether any request is worth a look. */
+bool fm_devices_are_measured(void)
+{
+	return READ_ONCE(fm_any_is_measured);
+}
+
+/**
+ * fm_devices_each_on() - calls a function with each device that needs the costs of a disk
+ * @disk: its number
+ * @act: the function, which may not sleep
+ * @request: for the function
+ * @bytes: for the function
+ *
+ * In any context but NMI.
+ */
+void fm_devices_each_on(dev_t disk,
+			void (*act)(struct fm_device *device, const struct request *request,
+				    u32 bytes),
+			const struct request *request, u32 bytes)
+{
+	struct fm_device *device;
+	unsigned long number;
+
+	rcu_read_lock();
+	xa_for_each(&fm_devices, number, device) {
+		if (READ_ONCE(device->disk) == disk && READ_ONCE(device->policy) == FR_FOREREAD)
+			act(device, request, bytes);
+	}
+	rcu_read_unlock();
+}
+
 static void fm_device_free(struct rcu_head *rcu)
 {
 	struct fm_device *device = container_of(rcu, struct fm_device, rcu);
@@ -222,7 +272,7 @@ static struct fm_device *fm_device_make(dev_t number, const char *name)
 	if (!device)
 		return ERR_PTR(-ENOMEM);
 	device->number = number;
-	spin_lock_init(&device->lock);
+	raw_spin_lock_init(&device->lock);
 	device->policy = FM_OFF;
 	device->act = FM_AUTO;
 	device->counters = alloc_percpu(struct fm_counters);

@@ -10,6 +10,7 @@
 
 #include <foreread/policy.h>
 
+#include "costs.h"
 #include "watchdog.h"
 
 struct address_space;
@@ -87,10 +88,12 @@ struct fm_counters {
  * @pages_max: no window is larger; 0 means no such bound
  * @epoch: number of times that the policy was set
  * @watch: what the watchdog keeps, under its lock
- * @lock: guards what follows
- * @is_known: whether it is known if the disk turns
- * @turns: whether it does
+ * @lock: guards what follows, also from interrupts
+ * @is_known: whether the disk below it was looked at
+ * @has_costs: whether something is known of that disk, or will be
+ * @disk: its number where its requests are measured, else 0
  * @costs: what the policy knows of the disk; unused in `default`, which may be several
+ * @flights: reads that the disk works on
  */
 struct fm_device {
 	struct kobject kobject;
@@ -102,10 +105,12 @@ struct fm_device {
 	u32 pages_max;
 	u32 epoch;
 	struct fm_watch watch;
-	spinlock_t lock;
+	raw_spinlock_t lock;
 	bool is_known;
-	bool turns;
+	bool has_costs;
+	dev_t disk;
 	struct fr_device costs;
+	struct fm_flights flights;
 };
 
 static inline void fm_count(struct fm_device *device, enum fm_count which, u64 by)
@@ -126,6 +131,11 @@ u64 fm_device_count(const struct fm_device *device, enum fm_count which);
 void fm_device_count_call(struct fm_device *device, u64 took_ns);
 u64 fm_device_core_longest_ns(const struct fm_device *device);
 void fm_devices_each(void (*act)(struct fm_device *device));
+bool fm_devices_are_measured(void);
+void fm_devices_each_on(dev_t disk,
+			void (*act)(struct fm_device *device, const struct request *request,
+				    u32 bytes),
+			const struct request *request, u32 bytes);
 
 /* sysfs.c: the folder of a device. */
 extern const struct kobj_type fm_device_type;

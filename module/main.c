@@ -14,6 +14,7 @@
  *	file_table.c, stream_table.c  the state of policies
  *	pages.c, page_events.c  what became of the pages that were read
  *	waits.c		how long readers wait for them
+ *	costs.c		what requests cost a disk
  *	watchdog.c	takes a policy away that misbehaves
  *	near.c, passed.c, memory.c  what a policy wants to know
  *	record.h	tracepoints: each decision with all of its input
@@ -27,6 +28,7 @@
 #include <linux/utsname.h>
 
 #include "compat.h"
+#include "costs.h"
 #include "fault.h"
 #include "file_table.h"
 #include "hook.h"
@@ -77,9 +79,12 @@ static int __init fm_init(void)
 	error = fm_waits_add();
 	if (error)
 		goto events;
-	error = fm_watchdog_init();
+	error = fm_costs_add();
 	if (error)
 		goto waits;
+	error = fm_watchdog_init();
+	if (error)
+		goto costs;
 	error = fm_sysfs_init();
 	if (error)
 		goto watchdog;
@@ -91,6 +96,8 @@ sysfs:
 	fm_sysfs_exit();
 watchdog:
 	fm_watchdog_exit();
+costs:
+	fm_costs_remove();
 waits:
 	fm_waits_remove();
 events:
@@ -109,6 +116,7 @@ static void __exit fm_exit(void)
 	fm_hook_remove();
 	/* It looks at the devices, and pages have references to them. */
 	fm_watchdog_exit();
+	fm_costs_remove();
 	fm_waits_remove();
 	fm_page_events_remove();
 	fm_pages_exit();

@@ -24,11 +24,11 @@
 #include <linux/ftrace.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
-#include <linux/tracepoint.h>
 
 #include "compat.h"
 #include "page_events.h"
 #include "pages.h"
+#include "tracepoints.h"
 
 static void fm_on_added(void *data, struct folio *folio)
 {
@@ -40,61 +40,10 @@ static void fm_on_left(void *data, struct folio *folio)
 	fm_pages_left(folio);
 }
 
-/* A tracepoint of the kernel, which exports none of them. */
-struct fm_tracepoint {
-	const char *name;
-	void *probe;
-	struct tracepoint *found;
-	bool is_added;
-};
-
-static struct fm_tracepoint fm_tracepoints[] = {
+static struct fm_tracepoint fm_page_tracepoints[] = {
 	{ .name = "mm_filemap_add_to_page_cache", .probe = fm_on_added },
 	{ .name = "mm_filemap_delete_from_page_cache", .probe = fm_on_left },
 };
-
-static void fm_tracepoint_find(struct tracepoint *tracepoint, void *data)
-{
-	struct fm_tracepoint *wanted = data;
-
-	if (strcmp(tracepoint->name, wanted->name) == 0)
-		wanted->found = tracepoint;
-}
-
-static void fm_tracepoints_remove(void)
-{
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(fm_tracepoints); i++) {
-		if (fm_tracepoints[i].is_added)
-			tracepoint_probe_unregister(fm_tracepoints[i].found,
-						    fm_tracepoints[i].probe, NULL);
-		fm_tracepoints[i].is_added = false;
-	}
-	tracepoint_synchronize_unregister();
-}
-
-static int fm_tracepoints_add(void)
-{
-	int error, i;
-
-	for (i = 0; i < ARRAY_SIZE(fm_tracepoints); i++) {
-		struct fm_tracepoint *wanted = &fm_tracepoints[i];
-
-		for_each_kernel_tracepoint(fm_tracepoint_find, wanted);
-		error = -ENOENT;
-		if (wanted->found)
-			error = tracepoint_probe_register(wanted->found, wanted->probe, NULL);
-		if (error) {
-			pr_err("no tracepoint %s (%d): what becomes of pages can't be known\n",
-			       wanted->name, error);
-			fm_tracepoints_remove();
-			return error;
-		}
-		wanted->is_added = true;
-	}
-	return 0;
-}
 
 /* The folio at the address of a struct page, or NULL for any other address. */
 struct folio *fm_folio_at(unsigned long address)
@@ -244,7 +193,8 @@ static int fm_listener_add(struct fm_listener *listener)
  */
 int fm_page_events_add(void)
 {
-	int error = fm_tracepoints_add();
+	int error = fm_tracepoints_add(fm_page_tracepoints, ARRAY_SIZE(fm_page_tracepoints),
+				       "what becomes of pages can't be known");
 	int i;
 
 	if (error)
@@ -257,7 +207,7 @@ int fm_page_events_add(void)
 	return 0;
 remove:
 	fm_listeners_remove();
-	fm_tracepoints_remove();
+	fm_tracepoints_remove(fm_page_tracepoints, ARRAY_SIZE(fm_page_tracepoints));
 	return error;
 }
 
@@ -265,5 +215,5 @@ remove:
 void fm_page_events_remove(void)
 {
 	fm_listeners_remove();
-	fm_tracepoints_remove();
+	fm_tracepoints_remove(fm_page_tracepoints, ARRAY_SIZE(fm_page_tracepoints));
 }
