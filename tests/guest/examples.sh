@@ -27,7 +27,7 @@ cannot() {
     *"boot chart --output"* | *"boot chart -2 -1"*) echo "draws a boot that was traced; this one was not" ;;
     *"kernel install" | *"kernel load"* | *"kernel set"* | *"kernel unload" | *"kernel uninstall")
         echo "needs headers of the kernel and a compiler; the case kernel and tests/deb/dkms.sh do it" ;;
-    *"sim --replay"*) echo "needs a trace of the kernel module; the cases module and module-mapped do it" ;;
+    *"sim --replay trace.txt") echo "needs a trace of the kernel module; the cases module and module-mapped do it" ;;
     *"boot show --unit"*) echo "no boot was recorded here, so no unit has needs" ;;
     esac
 }
@@ -123,6 +123,8 @@ before() {
         mkdir -p -m 700 /var/lib/foreread/boot
         cp build.frp /var/lib/foreread/boot/boot.frp
         ;;
+    # The disk of the recorded example did something.
+    *"analyze seen.txt") cp "$here/sda.txt" seen.txt ;;
     *"foreread explain"*) systemctl start foreread-watch ;;
     # One watches the whole machine at a time.
     *"foreread watch"*) systemctl stop foreread-watch ;;
