@@ -29,7 +29,7 @@ static __always_inline bool has_write_lease(struct inode *inode)
 	if (bpf_core_type_exists(struct file_lease)) {
 		offset = bpf_core_field_offset(struct file_lease, c.flc_list);
 		offset -= bpf_core_field_offset(struct file_lease, c.flc_type);
-		/* Or clang would compute both, and the kernel knows one of them only. */
+		/* Keeps clang from computing both: the kernel knows one of them only. */
 		barrier_var(offset);
 	} else {
 		offset = bpf_core_field_offset(struct file_lock, fl_list);

@@ -99,7 +99,7 @@ fn files_go_there_and_back(disk: &Volume, files: &[PathBuf]) {
     }
     let after: Vec<_> = files.iter().map(|path| kept(path)).collect();
     assert!(before == after);
-    assert_eq!(disk.free_blocks(), free_before, "nothing is held");
+    disk.assert_free_blocks(free_before);
 
     // Again, there is nothing to do.
     let again = disk.run(&passes, &steps, &mut Counter::default());
@@ -123,7 +123,7 @@ fn files_go_there_and_back(disk: &Volume, files: &[PathBuf]) {
     assert_eq!(places_after, places_before);
     let after: Vec<_> = files.iter().map(|path| kept(path)).collect();
     assert!(before == after);
-    assert_eq!(disk.free_blocks(), free_before);
+    disk.assert_free_blocks(free_before);
 }
 
 #[test]

@@ -114,7 +114,16 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = fs::canonicalize(file.path()).unwrap();
         let path = path.into_os_string().into_vec();
-        assert!(open_paths(std::process::id()).contains(&path));
+        // Not this process: other tests may have more files open here than are looked at.
+        let mut holder = Command::new("sleep")
+            .arg("1000")
+            .stdin(file.reopen().unwrap())
+            .spawn()
+            .unwrap();
+        let found = open_paths(holder.id());
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        assert!(found.contains(&path));
         assert!(open_paths(0).is_empty());
     }
 

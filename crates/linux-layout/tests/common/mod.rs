@@ -70,6 +70,21 @@ impl Volume {
         rustix::fs::statvfs(&self.root).unwrap().f_bfree
     }
 
+    /// Waits until so many blocks are free. ext4 frees those of a removed file with the commit of
+    /// its journal, and counts them a moment later.
+    pub fn assert_free_blocks(&self, expected: u64) {
+        let is_so = |_: &u32| {
+            rustix::fs::syncfs(File::open(&self.root).unwrap()).unwrap();
+            let is_so = self.free_blocks() == expected;
+            if !is_so {
+                sleep(Duration::from_millis(50));
+            }
+            is_so
+        };
+        (0..200).find(is_so);
+        assert_eq!(self.free_blocks(), expected, "nothing is held");
+    }
+
     pub fn run(&self, files: &[PassFile], steps: &[Step], watcher: &mut Counter) -> Moved {
         // So slow a device that a portion is a MiB.
         let mover = Mover::of(&self.movable, 4_000_000).unwrap();
