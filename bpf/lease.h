@@ -10,8 +10,8 @@
 
 /*
  * Whether somebody has a write lease on a file. The kernel grants one only to the only opener of a
- * file (check_conflicting_open() of fs/locks.c), so it can't have another lease beside it, and the
- * first in the list is the only one.
+ * file (check_conflicting_open() of fs/locks.c). A write lease is therefore the only lease in the
+ * list.
  */
 static __always_inline bool has_write_lease(struct inode *inode)
 {

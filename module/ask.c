@@ -7,8 +7,8 @@
  *
  * Locks, outer ones first: that of a file's streams, that of a device, that of the budget. They are
  * held for one call of the core; the latter two with interrupts off, since one tells a device of
- * the end of a request (costs.c). What the core was given is copied to the call before, so that
- * the record has it.
+ * the end of a request (costs.c). The call has a copy of the core's input, made before, for the
+ * record.
  */
 #include <linux/fs.h>
 #include <linux/spinlock.h>

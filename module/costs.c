@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What requests cost a disk: a time for each, and a time for each page.
+ * Measures the costs of a disk: a time for each request, and a time for each page.
  *
  * Input: the reads that the block layer issues to disks, and their completions. Output: the costs
  * of each device that has the policy `foreread` and is on that disk. Reads of all programs count,
  * the kernel's own as well.
  *
- * A read is followed from its issue to its completion. One that finds no place isn't measured. A
- * disk may be reset and lose requests, and a device may have another policy meanwhile, so that
- * completions are missed; what is left of such reads is forgotten. Devices without requests, those
+ * A read is followed from its issue to its completion. One that finds no place isn't measured. The
+ * completion of a read is missed where the disk is reset, or the device has another policy
+ * meanwhile. Such reads are forgotten. Devices without requests, those
  * of the device mapper and of md, are not measured, nor are the disks below them for their sake.
  */
 #include <linux/blk-mq.h>

@@ -42,8 +42,8 @@ static unsigned int fm_devices_count;
 static bool fm_any_is_measured;
 
 /*
- * What is measured of a disk that doesn't turn makes one reader faster and eight threads on one
- * file slower: docs/kernel-module.md has the figures.
+ * Measured costs of a disk that doesn't turn make one reader faster, and eight threads on one file
+ * slower: docs/kernel-module.md has the figures.
  */
 static bool measure_all;
 module_param(measure_all, bool, 0444);
@@ -133,7 +133,7 @@ void fm_device_put(struct fm_device *device)
  * @device: whose lock is held
  * @mapping: that is read
  *
- * Of a disk that does not turn nothing is known, unless it is measured (costs.c). Policies are told
+ * Nothing is known of a disk that does not turn, unless it is measured (costs.c). Policies are told
  * so: of a disk without measurements `foreread` expects some soon.
  *
  * Return: it, or NULL where nothing will be known, or the device is not one disk.

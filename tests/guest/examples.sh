@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
 # Runs each example of each help text and page, in a directory that has what they name: with the
-# installed package, far from the sources. An example fails if it ends with 2 (wrong usage, or a failure) or
-# in another way that its page doesn't name. Runs as root in the guest, with these files beside it:
+# installed package, far from the sources. An example fails if it ends with 2 (wrong usage, or a
+# failure) or in another way that its page doesn't name. Runs as root in the guest, with these files
+# beside it:
 #
 #   foreread_VERSION_ARCH.deb     from `make deb`
 #   dd.toml x25m.toml windows.toml   scenarios

@@ -325,24 +325,22 @@ impl Sweep {
             let passes = point.1.passes;
             passes < PASSES_MIN && is_near || passes < PASSES_MAX && is_open
         };
-        let dips = |_: usize, point: &(KiB, Estimate)| {
+        let dips = |point: &(KiB, Estimate)| {
             let enough = estimates[found].1.bytes_per_s * PLATEAU_SHARE;
             let is_larger = point.0 > plateau.read_ahead;
             point.1.passes < PASSES_MIN && is_larger && point.1.bytes_per_s < enough
         };
-        let next_of = |is_wanted: &dyn Fn(usize, &(KiB, Estimate)) -> bool| {
-            estimates
-                .iter()
-                .enumerate()
-                .filter(|(place, point)| is_wanted(*place, point))
-                .map(|(_, point)| point)
-                .filter(|point| seconds(point) <= left.as_secs_f64() * PASS_SHARE_MAX)
-                .min_by(|one, other| {
-                    let passes = one.1.passes.cmp(&other.1.passes);
-                    passes.then(seconds(one).total_cmp(&seconds(other)))
-                })
-        };
-        let next = next_of(&wanted).or_else(|| next_of(&dips))?;
+        let next = estimates
+            .iter()
+            .enumerate()
+            .map(|(place, point)| (!wanted(place, point), point))
+            .filter(|(is_later, point)| !is_later || dips(point))
+            .filter(|(_, point)| seconds(point) <= left.as_secs_f64() * PASS_SHARE_MAX)
+            .min_by(|one, other| {
+                let rank = (one.0, one.1.1.passes).cmp(&(other.0, other.1.1.passes));
+                rank.then(seconds(one.1).total_cmp(&seconds(other.1)))
+            });
+        let (_, next) = next?;
         Some(self.pass(next.0, next.1.bytes_per_s))
     }
 
