@@ -20,6 +20,7 @@
 #include "hooks.h"
 #include "lease.h"
 #include "path_up.h"
+#include "pace.h"
 #include "streams.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -75,6 +76,7 @@ struct reader {
 	u64 untold_page; /* from here up to end_page: hits that the policy was not told of */
 	u64 fault_page; /* the page of its last fault, plus 1; 0 none */
 	u64 blocked_ns; /* the time at which it began to wait for a device; 0 if it doesn't wait */
+	u64 blocked_episode; /* the value of `episode` then: its end may not have been seen */
 	u64 waited_ns; /* time that it has waited and the policy was not told of */
 	/* The access that the policy is told of. */
 	u64 inode_now;
@@ -90,6 +92,7 @@ struct reader {
 	u64 idle_mapping; /* the last mapping without followed streams; 0 none */
 	u32 idle_files; /* files_seen at that time */
 	u32 missed; /* whether its last access missed pages that were not requested before */
+	struct pace pace;
 };
 
 struct {
@@ -195,6 +198,7 @@ u64 lost; /* records that found no room */
 u64 untold; /* accesses that were skipped, since the lock or its scratch memory was in use */
 u64 misses; /* accesses that missed */
 u64 accesses;
+u64 marks; /* markers that reads reached: the kernel reads ahead for them */
 u32 has_begun; /* STREAMS_BEGIN was told; user space takes it back */
 
 static u32 files_seen; /* wraps */
@@ -209,6 +213,7 @@ static const u32 ZERO = 0;
 _Static_assert(sizeof(((struct streams_file *)0)->path) == PATH_UP_ROOM, "names fit");
 
 KNOWN_STRUCT(streams_ask);
+KNOWN_STRUCT(streams_pace);
 
 struct fr_near nothing_near;
 
@@ -407,7 +412,7 @@ __noinline int tell_file(void)
 __noinline int ask(u32 number)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	const struct reader *reader = bpf_task_storage_get(&fr_str_readers, task, 0, 0);
+	struct reader *reader = bpf_task_storage_get(&fr_str_readers, task, 0, 0);
 	const struct deciding *deciding = deciding_here();
 	const struct fr_decision *decision;
 	const struct fr_window *window;
@@ -458,6 +463,41 @@ __noinline int ask(u32 number)
 	 * with a file's name does not wake it, so the first window must.
 	 */
 	bpf_ringbuf_submit(asked, BPF_RB_FORCE_WAKEUP);
+	reader->pace.is_ahead = 1;
+	return 0;
+}
+
+/*
+ * Tells user space how the current thread reads, now and then. It wakes nobody. A record without
+ * room is no loss: the next one has the same sums and more.
+ */
+__noinline int tell_pace(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct reader *reader = bpf_task_storage_get(&fr_str_readers, task, 0, 0);
+	const struct deciding *deciding = deciding_here();
+	struct streams_pace *told;
+	u32 larger_pages;
+
+	if (!deciding || !reader || !pace_is_due(&reader->pace, deciding->event.decision.windows))
+		return 0;
+	told = bpf_ringbuf_reserve(&fr_str_ring, sizeof(*told), 0);
+	if (!told)
+		return 0;
+	told->kind = STREAMS_PACE;
+	told->process = deciding->event.process;
+	told->thread = deciding->event.access.thread;
+	told->is_mapped = reader->pace.is_mapped;
+	told->disk = deciding->event.disk;
+	told->time_ns = deciding->event.access.time_ns;
+	told->counts = reader->pace.counts;
+	/* For a request larger than its window, the kernel reads as much as the device takes. */
+	larger_pages = deciding->event.limits.io_pages;
+	if (deciding->event.access.req_pages < larger_pages)
+		larger_pages = deciding->event.access.req_pages;
+	told->kernel_pages = larger(deciding->event.state_ra_pages, larger_pages);
+	told->reserved = 0;
+	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
@@ -581,9 +621,14 @@ __noinline int put_call(void)
 	event->key = reader->key_now;
 	event->is_new = 0;
 	event->access.thread = (u32)pid_tgid;
-	if (reader->waited_ns && reader->inode == reader->inode_now)
+	if (reader->waited_ns && reader->inode == reader->inode_now) {
+		pace_waited(&reader->pace, reader->waited_ns, reader->missed);
 		tell_waited(reader->waited_ns, !reader->missed);
+	}
 	reader->waited_ns = 0;
+	pace_read(&reader->pace, reader->index_now, reader->pages_now, missed,
+		  reader->inode == reader->inode_now);
+	reader->pace.is_mapped = (reader->kind_now & 0xff) != FR_READ_LOOK;
 	event->kind = STREAMS_ACCESS;
 	event->is_new = is_new;
 	event->access.index = reader->index_now;
@@ -696,6 +741,8 @@ __noinline int end_access(void)
 		if (deciding->event.decision.windows > 1)
 			ask(1);
 	}
+	if (deciding->is_made)
+		tell_pace();
 	merge_budget(deciding);
 	reader->missed = has_missed(reader->kind_now & 0xff, reader->kind_now >> 8);
 	reader->inode = reader->inode_now;
@@ -841,6 +888,7 @@ static __always_inline int on_marked(void *context, struct inode *inode, u64 ind
 	if (!is_watched(bpf_get_current_pid_tgid() >> 32) || !is_followed(inode))
 		return 0;
 	begin();
+	__sync_fetch_and_add(&marks, 1);
 	reader = bpf_task_storage_get(&fr_str_readers, bpf_get_current_task_btf(), 0,
 				      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (reader) {
@@ -959,13 +1007,16 @@ int BPF_PROG(fr_str_switched, bool preempt, struct task_struct *prev, struct tas
 
 	if (BPF_CORE_READ_BITFIELD(prev, in_iowait)) {
 		reader = bpf_task_storage_get(&fr_str_readers, prev, 0, 0);
-		if (reader)
+		if (reader) {
 			reader->blocked_ns = bpf_ktime_get_ns();
+			reader->blocked_episode = episode;
+		}
 	}
 	if (BPF_CORE_READ_BITFIELD(next, in_iowait)) {
 		reader = bpf_task_storage_get(&fr_str_readers, next, 0, 0);
 		if (reader && reader->blocked_ns) {
-			reader->waited_ns += bpf_ktime_get_ns() - reader->blocked_ns;
+			if (reader->blocked_episode == episode)
+				reader->waited_ns += bpf_ktime_get_ns() - reader->blocked_ns;
 			reader->blocked_ns = 0;
 		}
 	}
@@ -1032,6 +1083,10 @@ static __always_inline void tell_done(struct disk *disk, u64 number, const struc
 	disk->load.page_ns = disk->device.busy_ns;
 	disk->load.latency_ns = disk->device.latency_ns;
 	disk->load.least_ns = disk->device.least_ns;
+	disk->load.fit_ns = disk->device.page_ns;
+	disk->load.next_ns = disk->device.next_ns;
+	disk->load.cost_ns = disk->device.cost_ns;
+	disk->load.least_pages = disk->device.least_pages;
 	event = log_room(disk, number, STREAMS_DONE);
 	if (event) {
 		event->done = *done;

@@ -11,6 +11,7 @@ enum streams_kind {
 	STREAMS_BEGIN = 1, /* a miss in a large file while hits are not seen yet */
 	STREAMS_FILE = 2, /* the file of later records with the same key; the names follow */
 	STREAMS_ASK = 3, /* the policy asks for pages */
+	STREAMS_PACE = 4, /* what a reader has read and waited for */
 };
 
 /* Identifies a file, also after its inode has left memory. */
@@ -49,6 +50,37 @@ struct streams_ask {
 	fr_u64 disk; /* a key of the map of disks */
 };
 
+/*
+ * The accesses of a thread to followed files, since it was first seen. An access that finds its
+ * first page in memory, or on its way, counts as found. Pages of accesses that repeat the one
+ * before them count for none.
+ */
+struct streams_counts {
+	fr_u64 forward_pages; /* found, right after those of the access before */
+	fr_u64 jumped_pages; /* found, elsewhere */
+	fr_u64 jumps_up; /* the accesses of these pages: above the one before in the file */
+	fr_u64 jumps_down; /* the same: below it, or in another file */
+	fr_u64 away_up_pages; /* sum of the distances of these accesses from those before */
+	fr_u64 away_down_pages;
+	fr_u64 missed_pages;
+	fr_u64 misses; /* the accesses of these pages */
+	fr_u64 found_wait_ns; /* time that it waited after accesses that found their page */
+	fr_u64 missed_wait_ns; /* the same after misses */
+};
+
+/* Tells how fast a thread that is read ahead of reads. */
+struct streams_pace {
+	fr_u32 kind;
+	fr_u32 process;
+	fr_u32 thread;
+	fr_u32 is_mapped; /* whether it reads a mapping */
+	fr_u64 disk; /* a key of the map of disks */
+	fr_u64 time_ns; /* of the last access that is counted; CLOCK_MONOTONIC */
+	struct streams_counts counts;
+	fr_u32 kernel_pages; /* window of the kernel's readahead for such a read */
+	fr_u32 reserved;
+};
+
 /* The load of a disk: the first part of its entry in the map of disks. */
 struct streams_load {
 	fr_u64 in_flight_pages; /* being read, as a signed number */
@@ -56,6 +88,10 @@ struct streams_load {
 	fr_u64 page_ns; /* time for a page at the best throughput; 0 unknown */
 	fr_u64 latency_ns; /* latency of a request without its pages; 0 unknown */
 	fr_u64 turns; /* whether it is rotational: its claim is false if user space lists it */
+	fr_u64 fit_ns; /* time for a page, by the line through requests */
+	fr_u64 next_ns; /* latency of a request that goes on where the one before it ended */
+	fr_u64 cost_ns; /* cost of a request to a busy device besides its pages; 0 unknown */
+	fr_u64 least_pages; /* the size of the request that took least_ns */
 };
 
 /* Calls of the core that are logged. */

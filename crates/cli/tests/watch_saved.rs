@@ -2,7 +2,8 @@
 //! The time that `foreread watch` says it saved, compared with what was saved: the same program on
 //! the same cold tree, with the kernel alone and with a `watch` that was started before.
 //!
-//! `FOREREAD_SAVED=all cargo test -p foreread --test watch_saved estimate -- --nocapture` measures
+//! `FOREREAD_SAVED=all cargo test -p foreread --test watch_saved estimate -- --nocapture
+//! --test-threads=1` measures
 //! more disks and programs, for the table of docs/watch.md.
 
 mod common;
@@ -111,6 +112,98 @@ fn the_estimate_is_near_what_a_stopwatch_says() {
                 let ratio = estimated / measured;
                 assert!(measured > 0.0, "it saved nothing: {document}");
                 assert!((0.1..5.0).contains(&ratio), "{ratio}: {document}");
+            }
+        });
+    }
+}
+
+/// A program that reads a large file: its name, its script, and the number of its steps.
+type Reading = (&'static str, &'static str, u64);
+
+const FORWARD: Reading = (
+    "forward",
+    "for at in range(0, steps):
+    os.pread(fd, 65536, at * 65536)",
+    4096,
+);
+const BACKWARD: Reading = (
+    "backward",
+    "for at in range(steps - 1, -1, -1):
+    os.pread(fd, 65536, at * 65536)",
+    768,
+);
+const STRIDED: Reading = (
+    "one page of sixteen",
+    "for at in range(0, steps):
+    os.pread(fd, 4096, at * 65536)",
+    1024,
+);
+const MAPPED: Reading = (
+    "mapped, forward",
+    "with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as file:
+    for at in range(0, steps * 65536, 4096):
+        file[at]",
+    4096,
+);
+const MAPPED_BACKWARD: Reading = (
+    "mapped, backward",
+    "with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as file:
+    for at in range(steps * 65536 - 4096, -1, -4096):
+        file[at]",
+    1024,
+);
+
+/// The words of a program that reads a file.
+fn reader(file: &Path, (_, script, steps): Reading) -> Vec<String> {
+    let script = format!(
+        "import mmap, os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+steps = int(sys.argv[2])
+{script}"
+    );
+    let file = text(file).to_owned();
+    vec![
+        "python3".into(),
+        "-c".into(),
+        script,
+        file,
+        steps.to_string(),
+    ]
+}
+
+#[test]
+fn the_estimate_of_streams_is_near_what_a_stopwatch_says() {
+    let is_for_table = env::var_os("FOREREAD_SAVED").is_some();
+    let all = [FORWARD, BACKWARD, STRIDED, MAPPED, MAPPED_BACKWARD];
+    let rows: Vec<(&str, &[Reading])> = match is_for_table {
+        true => ["hdd", "cloud", "nfs", "nvme"]
+            .map(|preset| (preset, &all[..]))
+            .to_vec(),
+        false => vec![("cloud", &[BACKWARD]), ("nfs", &[FORWARD])],
+    };
+    for (preset, programs) in rows {
+        race(|| {
+            let world = World::new();
+            let Some((testbed, root)) = disk(&world, preset, 512 << 20) else {
+                return;
+            };
+            let file = root.join("large");
+            testbed
+                .instantly(|| std::fs::write(&file, vec![1u8; 256 << 20]))
+                .expect("a file");
+            for program in programs {
+                let words = reader(&file, *program);
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                print!("{}: ", program.0);
+                let (measured, estimated, document) = compared(&world, &testbed, preset, &words);
+                let python = self::program(&document, "python3");
+                assert!(count(python, "large_file_pages") > 100, "{document}");
+                if is_for_table {
+                    continue;
+                }
+                let ratio = estimated / measured;
+                assert!(measured > 0.0, "it saved nothing: {document}");
+                assert!((0.2..5.0).contains(&ratio), "{ratio}: {document}");
             }
         });
     }

@@ -123,7 +123,8 @@ pub struct Summary {
     pub withheld: u64,
     /// Files and pages of all walks that have ended.
     pub tally: Tally,
-    /// Time saved by walks and replays, also by those that go on.
+    /// Time saved by walks and replays, also by those that go on, and for readers of large files
+    /// that paused or ended.
     pub saved: SavedSum,
     /// Streams in large files; `None` if the kernel refuses to follow them.
     pub streams: Option<StreamsSummary>,
@@ -755,6 +756,10 @@ impl Watching {
                 self.look_at(note.process)?;
             }
             What::Saved(saved) => drop(self.saved_now.insert(id, *saved)),
+            What::Streamed(streamed) if streamed.is_over => {
+                let saved = SavedSum::of_streams(streamed.saved.as_ref(), streamed.found_pages);
+                self.summary.saved = self.summary.saved.and(saved);
+            }
             What::OfProfile(what) => {
                 if let OfProfile::Ended { tally, .. } = &**what {
                     self.sum_up(id, tally.used_files);

@@ -10,6 +10,7 @@ mod members;
 pub mod report;
 pub mod source;
 mod stream_story;
+mod streamed;
 mod streams;
 mod told_saved;
 mod told_walk;
@@ -33,6 +34,7 @@ use args::ExplainArguments;
 use followed::Followed;
 use left_alone::LeftAlones;
 use report::ExplainReport;
+use streamed::Streamed;
 use streams::Streams;
 use walks::Walks;
 
@@ -146,6 +148,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<ExitCode> {
     let subject = Subject::of(&arguments.what)?;
     let mut walks = Walks::new(&subject);
     let mut streams = Streams::new(&subject);
+    let mut streamed = Streamed::new(&subject);
     let mut followed = Followed::new(&subject);
     let mut left_alone = LeftAlones::new(&subject);
     let mut is_own_only = false;
@@ -153,23 +156,28 @@ pub fn explain(arguments: &ExplainArguments) -> Result<ExitCode> {
         let header = Header::of(line)?;
         is_own_only |= header.what == OWN_ONLY;
         streams.take(&header, line)?;
+        streamed.take(&header, line);
         followed.take(&header, line)?;
         left_alone.take(&header, line)?;
         walks.take(&header, line)
     })?;
-    let is_known =
-        walks.is_known() || streams.is_known() || followed.is_known() || left_alone.is_known();
+    let is_known = walks.is_known()
+        || streams.is_known()
+        || streamed.is_known()
+        || followed.is_known()
+        || left_alone.is_known();
     match arguments.json {
         true => text::print_json(&ExplainReport::of(
             &subject,
             &walks,
             &streams,
+            &streamed,
             &followed,
             &left_alone,
             is_own_only,
         ))?,
         false if is_known => {
-            let streams = streams.human() + &followed.human();
+            let streams = streams.human() + &streamed.human() + &followed.human();
             text::print(&(left_alone.human() + &walks.human() + &streams))?;
         }
         false => text::print(&format!(

@@ -9,6 +9,7 @@ use super::doubts::DoubtsReport;
 use super::followed::{Followed, FollowedFileReport, FollowedReport};
 use super::left_alone::{LeftAloneReport, LeftAlones};
 use super::stream_story::StoryReport;
+use super::streamed::{Streamed, StreamedReport};
 use super::streams::Streams;
 use super::walk_report::WalkReport;
 use super::walks::Walks;
@@ -36,6 +37,9 @@ pub struct ExplainReport<'a> {
     without_walk: Vec<DoubtsReport>,
     /// The oldest first.
     streams: Vec<StreamReport<'a>>,
+    /// Processes that were read ahead of in large files and have paused or ended, with the time
+    /// saved; the oldest first.
+    streamed: Vec<StreamedReport<'a>>,
     /// Files whose streams are followed now.
     followed_files: Vec<FollowedFileReport>,
     /// Why nothing is known of streams.
@@ -60,6 +64,7 @@ impl<'a> ExplainReport<'a> {
         subject: &Subject,
         walks: &Walks,
         streams: &'a Streams,
+        streamed: &'a Streamed,
         followed: &'a Followed,
         left_alone: &LeftAlones,
         own_only: bool,
@@ -76,6 +81,7 @@ impl<'a> ExplainReport<'a> {
             file,
             is_known: walks.is_known()
                 || streams.is_known()
+                || streamed.is_known()
                 || followed.is_known()
                 || left_alone.is_known(),
             own_only,
@@ -83,6 +89,7 @@ impl<'a> ExplainReport<'a> {
             walks: walks.reports(),
             without_walk: walks.without_walk(),
             streams: called.chain(of_running).collect(),
+            streamed: streamed.reports(),
             followed_files: followed.files(),
             streams_unknown: followed.unknown(),
             left_alone: left_alone.reports(),

@@ -53,10 +53,7 @@ impl Asked {
             return;
         }
         let since_start = self.started.elapsed();
-        for note in notes
-            .iter()
-            .filter(|note| !matches!(note.what, What::Called(_)))
-        {
+        for note in notes.iter().filter(|note| is_kept(&note.what)) {
             let is_of_sharing = matches!(note.what, What::Shares { .. });
             let line = line::of_note(note, since_start);
             self.recent.push(is_of_sharing, note.owner, line);
@@ -83,6 +80,15 @@ impl Asked {
             // Without a thread the client hears nothing, and may ask again.
             let _ = thread::Builder::new().name("answer".into()).spawn(answer);
         }
+    }
+}
+
+/// Calls, and sums so far, would displace what happened.
+fn is_kept(what: &What) -> bool {
+    match what {
+        What::Called(_) => false,
+        What::Streamed(streamed) => streamed.is_over,
+        _ => true,
     }
 }
 

@@ -12,7 +12,7 @@ use foreread_watch::log::note::{Note, PlannerCall, What};
 use serde::Serialize;
 
 use super::fetched::WalkTallyReport;
-use super::saved::SavedReport;
+use super::saved::{SavedReport, StreamsSavedReport};
 use super::together::ProfileEvent;
 use crate::text;
 
@@ -134,6 +134,20 @@ enum WalkEvent<'a> {
         intervals: usize,
         /// The programs whose times they are: `program`, `siblings` or `disk`.
         source: &'static str,
+    },
+    /// A process is read ahead of in large files: the sums until it paused or ended, or so far.
+    Streamed {
+        /// Whether it has paused or ended.
+        is_over: bool,
+        /// The path of the last of these files.
+        file: Cow<'a, str>,
+        /// Pages that it found in memory, or on their way.
+        found_pages: u64,
+        /// Pages that were fetched for it.
+        fetched_pages: u64,
+        /// None if too little is known.
+        #[serde(flatten)]
+        saved: Option<StreamsSavedReport>,
     },
     /// The walk has ended.
     Ended {
@@ -262,6 +276,13 @@ impl<'a> Subject<'a> {
                 alone_ns: saved.alone_ns,
                 intervals: saved.intervals,
                 source: saved.source.name(),
+            },
+            What::Streamed(streamed) => WalkEvent::Streamed {
+                is_over: streamed.is_over,
+                file: String::from_utf8_lossy(&streamed.file),
+                found_pages: streamed.found_pages,
+                fetched_pages: streamed.fetched_pages,
+                saved: streamed.saved.as_ref().map(StreamsSavedReport::of),
             },
             What::Ended { why, tally } => WalkEvent::Ended {
                 why: why.name(),

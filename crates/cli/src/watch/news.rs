@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use foreread_core::grouped;
 use foreread_sys::clock::now_unix_s;
-use foreread_watch::log::note::{Note, OfProfile, What};
+use foreread_watch::log::note::{Note, OfProfile, Streamed, What};
 use foreread_watch::saved::{Bounds, Saved, SavedSum};
 use foreread_watch::tally::Tally;
 
@@ -37,6 +37,8 @@ pub struct News {
     saved: HashMap<(u32, bool), Saved>,
     /// What is read ahead of now, by process.
     now: BTreeMap<u32, Now>,
+    /// The same of large files. A process may read both.
+    streamed: BTreeMap<u32, Now>,
 }
 
 /// What was done for a program.
@@ -45,8 +47,20 @@ struct Program {
     /// `None` if there were several.
     process: Option<u32>,
     tally: Tally,
+    /// Pages of large files.
+    large_file_pages: u64,
     saved: SavedSum,
     ends: u64,
+}
+
+impl Program {
+    /// Something that was done for one of its processes has ended.
+    fn ended(&mut self, process: u32, saved: SavedSum) {
+        let is_only = self.ends == 0 || self.process == Some(process);
+        self.process = is_only.then_some(process);
+        self.ends += 1;
+        self.saved = self.saved.and(saved);
+    }
 }
 
 /// A program that is read ahead of.
@@ -69,6 +83,7 @@ impl News {
             programs: BTreeMap::new(),
             saved: HashMap::new(),
             now: BTreeMap::new(),
+            streamed: BTreeMap::new(),
         }
     }
 
@@ -89,11 +104,16 @@ impl News {
                 let saved = self.saved.remove(&(note.process, note.began_by_reads));
                 let saved = SavedSum::of(saved.as_ref(), tally.used_files);
                 let of = self.programs.entry(program.clone()).or_default();
-                let is_only = of.ends == 0 || of.process == Some(note.process);
-                of.process = is_only.then_some(note.process);
-                of.ends += 1;
+                of.ended(note.process, saved);
                 of.tally = of.tally.and(tally);
-                of.saved = of.saved.and(saved);
+            }
+            if let What::Streamed(streamed) = &note.what
+                && streamed.is_over
+            {
+                let saved = SavedSum::of_streams(streamed.saved.as_ref(), streamed.found_pages);
+                let of = self.programs.entry(program.clone()).or_default();
+                of.ended(note.process, saved);
+                of.large_file_pages += streamed.fetched_pages;
             }
             if self.is_verbose
                 && let Some(words) = words(&note.what)
@@ -110,6 +130,7 @@ impl News {
     fn keep_up(&mut self, process: u32, program: &str, what: &What) {
         let begun = match what {
             What::Begun { top, .. } | What::Raised { top, .. } => Some(escaped(top)),
+            What::Streamed(streamed) => return self.keep_up_streamed(process, program, streamed),
             What::OfProfile(event) => match &**event {
                 OfProfile::Matched { profile_file, .. } => {
                     let name = profile_file.file_stem().unwrap_or_default();
@@ -142,15 +163,33 @@ impl News {
         }
     }
 
+    /// The sums of a process that reads large files.
+    fn keep_up_streamed(&mut self, process: u32, program: &str, streamed: &Streamed) {
+        if streamed.is_over {
+            self.streamed.remove(&process);
+            return;
+        }
+        let before = self.streamed.get(&process);
+        let now = Now {
+            program: program.to_owned(),
+            of: escaped(&streamed.file),
+            since: before.map_or_else(Instant::now, |before| before.since),
+            files: 1,
+            pages: streamed.fetched_pages,
+            saved: streamed.saved.as_ref().map(|saved| saved.time),
+        };
+        self.streamed.insert(process, now);
+    }
+
     /// A table of what is read ahead of now, the latest first; empty where that is nothing.
     pub fn table(&self) -> String {
-        if self.now.is_empty() {
+        if self.now.is_empty() && self.streamed.is_empty() {
             return String::new();
         }
         let mut rows = table(&[
             "program", "process", "for", "files", "data", "saved", "reads",
         ]);
-        let mut all: Vec<(&u32, &Now)> = self.now.iter().collect();
+        let mut all: Vec<(&u32, &Now)> = self.now.iter().chain(&self.streamed).collect();
         all.sort_by_key(|(_, now)| std::cmp::Reverse(now.since));
         for (process, now) in all.iter().take(PROGRAMS_MAX) {
             rows.add_row([
@@ -173,15 +212,14 @@ impl News {
     }
 
     fn name(&mut self, process: u32) -> String {
-        if let Some(name) = self.names.get(&process) {
-            return name.clone();
-        }
+        // It may have executed another program since.
         let comm = fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
-        let name = match comm.trim_ascii_end() {
-            [] => "a program".to_owned(),
-            comm => escaped(comm),
+        let name = match (comm.trim_ascii_end(), self.names.get(&process)) {
+            ([], Some(name)) => return name.clone(),
+            ([], None) => "a program".to_owned(),
+            (comm, _) => escaped(comm),
         };
-        if self.names.len() >= NAMES_MAX {
+        if self.names.len() >= NAMES_MAX && !self.names.contains_key(&process) {
             self.names.clear();
         }
         self.names.insert(process, name.clone());
@@ -199,7 +237,10 @@ impl News {
                 words if words.is_empty() => words,
                 words => format!("; {words}"),
             };
-            format!("  {name}{process}: {}{saved}\n", tally_words(&of.tally))
+            let files = (of.tally.fetched_files > 0).then(|| tally_words(&of.tally));
+            let large = large_file_words(of.large_file_pages);
+            let fetched: Vec<String> = files.into_iter().chain(large).collect();
+            format!("  {name}{process}: {}{saved}\n", fetched.join("; "))
         };
         self.first_programs().map(line).collect()
     }
@@ -207,15 +248,16 @@ impl News {
     /// The same for programs.
     pub fn programs(&self) -> Vec<ProgramReport> {
         let report = |(name, of): (&String, &Program)| {
-            ProgramReport::of(name, of.process, &of.tally, &of.saved)
+            ProgramReport::of(name, of.process, &of.tally, of.large_file_pages, &of.saved)
         };
         self.first_programs().map(report).collect()
     }
 
     fn first_programs(&self) -> impl Iterator<Item = (&String, &Program)> {
         let mut programs: Vec<(&String, &Program)> = self.programs.iter().collect();
-        programs.retain(|(_, of)| of.tally.fetched_files > 0);
-        programs.sort_by_key(|(_, of)| std::cmp::Reverse(of.tally.used_files));
+        programs.retain(|(_, of)| of.tally.fetched_files > 0 || of.large_file_pages > 0);
+        programs
+            .sort_by_key(|(_, of)| std::cmp::Reverse((of.tally.used_files, of.large_file_pages)));
         programs.into_iter().take(PROGRAMS_MAX)
     }
 }
@@ -266,6 +308,14 @@ fn words(what: &What) -> Option<String> {
             )
         }
         What::OfProfile(event) => return of_profile(event),
+        What::Streamed(streamed) if streamed.is_over => {
+            let saved = SavedSum::of_streams(streamed.saved.as_ref(), streamed.found_pages);
+            let parts = large_file_words(streamed.fetched_pages)
+                .into_iter()
+                .chain(Some(saved::words(&saved)).filter(|words| !words.is_empty()));
+            let parts: Vec<String> = parts.collect();
+            format!("has read {}: {}", escaped(&streamed.file), parts.join("; "))
+        }
         _ => return None,
     })
 }
@@ -290,6 +340,11 @@ fn of_profile(event: &OfProfile) -> Option<String> {
     }
 }
 
+/// `None` if there were none.
+fn large_file_words(pages: u64) -> Option<String> {
+    (pages > 0).then(|| format!("{} of large files fetched", output::pages(pages)))
+}
+
 fn tally_words(tally: &Tally) -> String {
     format!(
         "{} fetched ({}), {} used, {} wasted, {} missed",
@@ -305,6 +360,7 @@ fn tally_words(tally: &Tally) -> String {
 mod tests {
     use super::*;
     use foreread_watch::order::Order;
+    use foreread_watch::saved::streams::StreamsSaved;
     use foreread_watch::walk::Why;
 
     fn note(what: What) -> Note {
@@ -356,5 +412,43 @@ mod tests {
                     not known\n";
         assert!(said.ends_with(sums), "{said}");
         assert_eq!(News::new(false, false).by_program(), "");
+    }
+    #[test]
+    fn who_reads_large_files_is_in_the_table_until_it_pauses_and_in_the_sums_then() {
+        let streamed = |is_over| {
+            let time = Bounds {
+                best_ns: 2_000_000_000,
+                low_ns: 1_000_000_000,
+                high_ns: 3_000_000_000,
+            };
+            note(What::Streamed(Box::new(Streamed {
+                file: b"/srv/mod\nel".to_vec(),
+                found_pages: 2000,
+                fetched_pages: 1024,
+                is_over,
+                saved: Some(StreamsSaved {
+                    time,
+                    ..StreamsSaved::default()
+                }),
+            })))
+        };
+        let mut news = News::new(false, false);
+        news.take(&[streamed(false), streamed(false)]);
+        let table = news.table();
+        assert_eq!(table.lines().count(), 2, "{table}");
+        for cell in ["4 MiB", "2.00 s", "/srv/mod\\nel"] {
+            assert!(table.contains(cell), "{cell}: {table}");
+        }
+        assert_eq!(news.by_program(), "");
+        news.take(&[streamed(true)]);
+        assert_eq!(news.table(), "");
+        let said = news.by_program();
+        let sums = "): 4 MiB of large files fetched; about 2.00 s saved (1.00 s to 3.00 s)\n";
+        assert!(said.ends_with(sums), "{said}");
+        let programs = crate::text::json(&news.programs());
+        assert_eq!(programs[0]["large_file_pages"], 1024, "{programs}");
+        let said = words(&streamed(true).what).unwrap();
+        assert!(said.starts_with("has read /srv/mod\\nel: 4 MiB"), "{said}");
+        assert_eq!(words(&streamed(false).what), None);
     }
 }

@@ -21,7 +21,7 @@ pub struct WatchReport {
     /// Counts of all walks that have ended.
     #[serde(flatten)]
     tally: WalkTallyReport,
-    /// Estimated time that walks and replays saved their programs.
+    /// Estimated time that walks, replays and windows in large files saved their programs.
     saved: SavedSumReport,
     /// The programs that were read ahead of, those that used most first; at most 10.
     programs: Vec<ProgramReport>,

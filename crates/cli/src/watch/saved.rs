@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The time that `watch` saved programs, as words and as JSON.
 
+use foreread_watch::saved::streams::StreamsSaved;
 use foreread_watch::saved::{Bounds, SavedSum};
 use foreread_watch::tally::Tally;
 use serde::Serialize;
@@ -29,15 +30,40 @@ impl SavedReport {
     }
 }
 
-/// The estimates of several walks and replays.
+/// An estimate for a reader of large files, and how it was found.
+#[derive(Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct StreamsSavedReport {
+    #[serde(flatten)]
+    time: SavedReport,
+    /// Time that its threads waited for pages on their way.
+    waited_ns: u64,
+    /// Time that they would have waited with the kernel's readahead alone, by estimate.
+    alone_wait_ns: u64,
+    /// Mean number of threads that read at the same time, in hundredths.
+    threads_percent: u64,
+}
+
+impl StreamsSavedReport {
+    pub fn of(saved: &StreamsSaved) -> Self {
+        Self {
+            time: SavedReport::of(&saved.time),
+            waited_ns: saved.waited_ns,
+            alone_wait_ns: saved.alone_wait_ns,
+            threads_percent: saved.threads_percent,
+        }
+    }
+}
+
+/// The estimates of several walks, replays and readers of large files.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SavedSumReport {
     #[serde(flatten)]
     time: SavedReport,
-    /// Walks and replays of which there is an estimate.
+    /// Walks, replays and readers of large files of which there is an estimate.
     estimated: u64,
-    /// Walks and replays of which files were used, and too little is known for an estimate.
+    /// Those of which something was used, and too little is known for an estimate.
     not_estimated: u64,
 }
 
@@ -51,7 +77,7 @@ impl SavedSumReport {
     }
 }
 
-/// Walks and replays of one program.
+/// What was fetched for one program.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProgramReport {
@@ -65,15 +91,24 @@ pub struct ProgramReport {
     pub used_files: u64,
     /// Files that were not fetched when it came to them.
     pub missed_files: u64,
+    /// Pages of large files that were fetched for it.
+    pub large_file_pages: u64,
     /// Estimated time that this saved.
     pub saved: SavedSumReport,
 }
 
 impl ProgramReport {
-    pub fn of(program: &str, process: Option<u32>, tally: &Tally, saved: &SavedSum) -> Self {
+    pub fn of(
+        program: &str,
+        process: Option<u32>,
+        tally: &Tally,
+        large_file_pages: u64,
+        saved: &SavedSum,
+    ) -> Self {
         Self {
             program: program.to_owned(),
             process,
+            large_file_pages,
             fetched_files: tally.fetched_files,
             used_files: tally.used_files,
             missed_files: tally.missed_files,

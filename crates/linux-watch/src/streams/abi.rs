@@ -5,17 +5,19 @@ use std::mem::offset_of;
 
 use foreread_bpf::skeletons::streams::types::{
     fr_access, fr_budget, fr_decision, fr_done, fr_limits, streams_ask, streams_event,
-    streams_file, streams_key,
+    streams_file, streams_key, streams_pace,
 };
 use foreread_bpf::{field, put};
 use foreread_core::Device;
 use foreread_core::policy::{Access, Budget, Decision, Done, Limits};
 use foreread_watch::log::stream_call::{Call, Called, Decided};
+use foreread_watch::saved::streams::{Counts, Paced};
 use foreread_watch::stream::{Ask, FileKey};
 
 const BEGIN: u32 = 1;
 const FILE: u32 = 2;
 const ASK: u32 = 3;
+const PACE: u32 = 4;
 const ASK_DOWN: u32 = 1;
 const ASK_LEASED: u32 = 2;
 
@@ -35,6 +37,8 @@ pub(super) enum Told {
     },
     /// The policy asks for pages.
     Ask(Ask),
+    /// What a thread that is read ahead of has read until now.
+    Pace(Paced),
 }
 
 impl Told {
@@ -72,9 +76,33 @@ impl Told {
                 busy_pages: field!(bytes, streams_ask, busy_pages)?,
                 disk: field!(bytes, streams_ask, disk)?,
             })),
+            PACE => Some(Self::Pace(paced_from_bytes(bytes)?)),
             _ => None,
         }
     }
+}
+
+fn paced_from_bytes(bytes: &[u8]) -> Option<Paced> {
+    Some(Paced {
+        process: field!(bytes, streams_pace, process)?,
+        thread: field!(bytes, streams_pace, thread)?,
+        disk: field!(bytes, streams_pace, disk)?,
+        at_ns: field!(bytes, streams_pace, time_ns)?,
+        is_mapped: field!(bytes, streams_pace, is_mapped)? != 0,
+        kernel_pages: field!(bytes, streams_pace, kernel_pages)?.into(),
+        counts: Counts {
+            forward_pages: field!(bytes, streams_pace, counts.forward_pages)?,
+            jumped_pages: field!(bytes, streams_pace, counts.jumped_pages)?,
+            jumps_up: field!(bytes, streams_pace, counts.jumps_up)?,
+            jumps_down: field!(bytes, streams_pace, counts.jumps_down)?,
+            away_up_pages: field!(bytes, streams_pace, counts.away_up_pages)?,
+            away_down_pages: field!(bytes, streams_pace, counts.away_down_pages)?,
+            missed_pages: field!(bytes, streams_pace, counts.missed_pages)?,
+            misses: field!(bytes, streams_pace, counts.misses)?,
+            found_wait_ns: field!(bytes, streams_pace, counts.found_wait_ns)?,
+            missed_wait_ns: field!(bytes, streams_pace, counts.missed_wait_ns)?,
+        },
+    })
 }
 
 const _: () = assert!(offset_of!(streams_file, kind) == offset_of!(streams_ask, kind));
@@ -237,6 +265,24 @@ mod tests {
         assert_eq!((ask.busy_pages, ask.disk), (7, 8 << 32));
         assert_eq!(Told::from_bytes(&head(9)), None);
         assert_eq!(Told::from_bytes(&head(BEGIN)), Some(Told::Begin));
+    }
+
+    #[test]
+    fn what_a_thread_has_read_is_read() {
+        let mut bytes = [0u8; size_of::<streams_pace>()];
+        put!(&mut bytes, streams_pace, kind, PACE);
+        put!(&mut bytes, streams_pace, thread, 101);
+        put!(&mut bytes, streams_pace, is_mapped, 1);
+        put!(&mut bytes, streams_pace, time_ns, 5);
+        put!(&mut bytes, streams_pace, kernel_pages, 32);
+        put!(&mut bytes, streams_pace, counts.missed_wait_ns, 1 << 40);
+        let Some(Told::Pace(paced)) = Told::from_bytes(&bytes) else {
+            panic!();
+        };
+        assert_eq!((paced.thread, paced.at_ns), (101, 5));
+        assert_eq!((paced.is_mapped, paced.kernel_pages), (true, 32));
+        assert_eq!(paced.counts.missed_wait_ns, 1 << 40);
+        assert_eq!(Told::from_bytes(&bytes[..bytes.len() - 9]), None);
     }
 
     #[test]

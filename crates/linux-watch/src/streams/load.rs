@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use foreread_bpf::field;
 use foreread_bpf::skeletons::streams::types::disk;
 use foreread_watch::fetch_queue::DiskLoad;
+use foreread_watch::saved::streams::Costs;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapMut};
 
 /// The map of disks, for the threads that fetch. Without a map, no request counts as in flight.
@@ -30,14 +31,39 @@ impl Load {
 
     /// The load of a disk; all zero if it is not seen.
     pub fn of_disk(&self, disk: u64) -> DiskLoad {
-        let disks = self.disks.as_ref();
-        let Some(disks) = disks.filter(|_| self.is_seen.load(Ordering::Relaxed)) else {
+        if !self.is_seen.load(Ordering::Relaxed) {
             return DiskLoad::default();
-        };
-        let value = disks.lookup(&disk.to_ne_bytes(), MapFlags::ANY);
-        let value = value.ok().flatten().unwrap_or_default();
-        load_of(&value).unwrap_or_default()
+        }
+        self.value(disk)
+            .and_then(|value| load_of(&value))
+            .unwrap_or_default()
     }
+
+    /// The measured costs of a disk; they stay valid while requests are not seen.
+    pub fn costs_of(&self, disk: u64) -> Costs {
+        self.value(disk)
+            .and_then(|value| costs_of(&value))
+            .unwrap_or_default()
+    }
+
+    fn value(&self, disk: u64) -> Option<Vec<u8>> {
+        let disks = self.disks.as_ref()?;
+        disks.lookup(&disk.to_ne_bytes(), MapFlags::ANY).ok()?
+    }
+}
+
+/// The costs in a value of the map; `None` if it is too short.
+fn costs_of(value: &[u8]) -> Option<Costs> {
+    Some(Costs {
+        latency_ns: field!(value, disk, load.latency_ns)?,
+        next_ns: field!(value, disk, load.next_ns)?,
+        cost_ns: field!(value, disk, load.cost_ns)?,
+        least_ns: field!(value, disk, load.least_ns)?,
+        least_pages: field!(value, disk, load.least_pages)?,
+        page_ns: field!(value, disk, load.fit_ns)?,
+        page_ns_max: field!(value, disk, load.page_ns)?,
+        turns: field!(value, disk, load.turns)? != 0,
+    })
 }
 
 /// The load in a value of the map; `None` if it is too short.
@@ -67,6 +93,17 @@ mod tests {
         assert_eq!((load.in_flight_pages, load.least_ns), (0, 2));
         assert_eq!((load.page_ns, load.latency_ns, load.turns), (3, 4, true));
         assert!(load_of(&value[1..]).is_none());
+    }
+
+    #[test]
+    fn what_requests_of_a_disk_cost_is_read() {
+        let value: Vec<u8> = (1u64..=9).flat_map(u64::to_ne_bytes).collect();
+        let costs = costs_of(&value).unwrap();
+        assert_eq!((costs.least_ns, costs.least_pages), (2, 9));
+        assert_eq!((costs.page_ns, costs.page_ns_max), (6, 3));
+        assert_eq!((costs.latency_ns, costs.next_ns, costs.cost_ns), (4, 7, 8));
+        assert!(costs.turns);
+        assert!(costs_of(&value[1..]).is_none());
     }
 
     #[test]

@@ -28,13 +28,15 @@ use foreread_sys::rights::keep_only;
 use foreread_watch::excluded::Excluded;
 use foreread_watch::gain::Gain;
 use foreread_watch::log::followed::{FollowedFile, FollowedStream};
-use foreread_watch::log::note::{Note, PlannerCall, What};
+use foreread_watch::log::note::{Note, PlannerCall, Streamed, What};
 use foreread_watch::paths::joined;
 use foreread_watch::place::Place;
 use foreread_watch::quiet::Quiet;
+use foreread_watch::saved::streams::{self, Accounts, Costs};
 use foreread_watch::skipped::Skipped;
 use foreread_watch::stream::{Ask, FileKey, read_pages_of};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::time::ClockId;
 
 use super::Whom;
 use super::cgroups::Cgroups;
@@ -47,6 +49,8 @@ use telling::{Asked, NotFollowed};
 
 /// Interval at which memory and the gain of seeing hits are checked, while hits are seen.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which sums of processes that go on are noted.
+const TELL_EVERY: Duration = Duration::from_millis(250);
 /// Interval at which calls are taken for a log.
 const LOG_EVERY: Duration = Duration::from_millis(20);
 /// Written to the event descriptor to wake the thread, and to stop it. The latter is larger than
@@ -279,6 +283,12 @@ struct Loop {
     rests_until: Option<Instant>,
     /// Processes that were left alone, and why.
     skipped: HashSet<(u32, Skipped)>,
+    /// Estimates the time saved.
+    accounts: Accounts,
+    /// Costs of disks, for the accounts; read anew now and then.
+    costs: HashMap<u64, Costs>,
+    /// When the sums so far were noted.
+    told_at: Instant,
 }
 
 impl Loop {
@@ -302,6 +312,9 @@ impl Loop {
             gain: Gain::default(),
             rests_until: None,
             skipped: HashSet::new(),
+            accounts: Accounts::default(),
+            costs: HashMap::new(),
+            told_at: Instant::now(),
         })
     }
 
@@ -315,9 +328,10 @@ impl Loop {
             let rests = self
                 .rests_until
                 .map(|until| until.saturating_duration_since(Instant::now()));
+            // Markers that end a rest wake nobody.
             let limit = match self.seeing.sees_hits() {
                 true => Some(look_every),
-                false => rests,
+                false => rests.map(|rests| rests.min(LOOK_EVERY)),
             };
             for told in self.seeing.wait(stop.as_fd(), limit) {
                 self.take(told);
@@ -341,6 +355,7 @@ impl Loop {
             if self.seeing.sees_hits() && looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
                 self.seeing.set_room(room(self.options.budget_bytes));
+                self.note_streamed(false);
                 self.leave_when_quiet();
                 self.rest_when_dull();
             }
@@ -377,13 +392,18 @@ impl Loop {
                 self.files.insert(file, reached.map(Arc::new));
             }
             Told::Ask(ask) => self.ask(ask),
+            Told::Pace(paced) => {
+                let (load, costs) = (self.seeing.load(), &mut self.costs);
+                let of_disk = &mut |disk| *costs.entry(disk).or_insert_with(|| load.costs_of(disk));
+                self.accounts.paced(&paced, of_disk);
+            }
         }
     }
 
     /// Stops seeing hits for a while if that brings no gain.
     fn rest_when_dull(&mut self) {
-        let misses = self.seeing.counted().misses;
-        let rest = self.gain.look(misses, self.summary.fetched_pages);
+        let Counted { misses, marks, .. } = self.seeing.counted();
+        let rest = self.gain.look(misses, self.summary.fetched_pages, marks);
         // A log shall have all accesses, and a dry run fetches nothing, so it can show no gain.
         if let Some(rest) = rest
             && self.seeing.sees_hits()
@@ -401,8 +421,12 @@ impl Loop {
         let Some(until) = self.rests_until else {
             return;
         };
-        let misses = self.seeing.counted().misses;
-        if self.gain.is_there(misses, self.summary.fetched_pages) {
+        let Counted { misses, marks, .. } = self.seeing.counted();
+        let left = until.saturating_duration_since(Instant::now());
+        if self
+            .gain
+            .is_there(misses, self.summary.fetched_pages, marks, left)
+        {
             self.rests_until = None;
             self.take(Told::Begin);
         } else if Instant::now() >= until {
@@ -475,8 +499,51 @@ impl Loop {
             self.summary.asked_pages += pages;
         }
         if let Some(fetchers) = &mut self.fetchers {
+            let now_ns = telling::now_ns(ClockId::Monotonic);
+            self.accounts
+                .asked(ask.process, ask.thread, ask.file, now_ns);
             fetchers.fetch(reached, ask);
         }
+    }
+
+    /// Notes what was fetched and saved for processes that paused, or for all of them. Every now
+    /// and then it notes the sums so far of those that go on.
+    fn note_streamed(&mut self, all: bool) {
+        self.costs.clear();
+        let load = Arc::clone(self.seeing.load());
+        let of_disk = &mut |disk| load.costs_of(disk);
+        let now_ns = telling::now_ns(ClockId::Monotonic);
+        for over in self.accounts.paused(now_ns, all, of_disk) {
+            self.note_one_streamed(&over, true);
+        }
+        // New ones at once: the name of a process can be read only while it lives.
+        let only_new = self.told_at.elapsed() < TELL_EVERY;
+        if !only_new {
+            self.told_at = Instant::now();
+        }
+        for so_far in self.accounts.going_on(only_new, of_disk) {
+            self.note_one_streamed(&so_far, false);
+        }
+    }
+
+    fn note_one_streamed(&self, of: &streams::Streamed, is_over: bool) {
+        let reached = self.files.get(&of.file).and_then(Option::as_ref);
+        let streamed = Streamed {
+            file: reached
+                .map(|reached| reached.path.clone())
+                .unwrap_or_default(),
+            found_pages: of.found_pages,
+            fetched_pages: of.fetched_pages,
+            is_over,
+            saved: of.saved,
+        };
+        // Without a receiver of notes this thread ends soon.
+        let _ = self.options.notes.send(Note {
+            process: of.process,
+            began_by_reads: true,
+            owner: None,
+            what: What::Streamed(Box::new(streamed)),
+        });
     }
 
     fn take_fetched(&mut self, fetched: &Fetched) {
@@ -484,6 +551,7 @@ impl Loop {
         let read_pages = read_pages_of(&fetched.asks, &fetched.ranges);
         for (ask, read_pages) in fetched.asks.iter().zip(read_pages) {
             let pages = ask.all_pages();
+            self.accounts.fetched(ask.thread, read_pages);
             self.seeing
                 .tell_issued(ask.file, ask.thread, pages, read_pages);
         }
@@ -560,9 +628,15 @@ impl Loop {
         self.rest();
         self.seeing.consume();
         self.note_calls();
+        for told in self.seeing.take_told() {
+            if matches!(told, Told::Pace(_)) {
+                self.take(told);
+            }
+        }
         while let Ok(fetched) = self.fetched.1.try_recv() {
             self.summary.fetched_pages += fetched.read_pages();
         }
+        self.note_streamed(true);
         let Counted {
             accesses,
             untold,

@@ -52,6 +52,8 @@ pub(super) struct Counted {
     pub accesses: u64,
     /// Accesses that missed a page.
     pub misses: u64,
+    /// Markers that reads reached: the kernel reads ahead for them.
+    pub marks: u64,
     /// Accesses that were skipped, since the policy was busy with the same disk on another
     /// processor.
     pub untold: u64,
@@ -185,6 +187,11 @@ impl Seeing {
     pub fn wait(&self, also: BorrowedFd<'_>, limit: Option<Duration>) -> Vec<Told> {
         foreread_bpf::wait(&self.ring, Some(also), limit);
         self.consume();
+        self.take_told()
+    }
+
+    /// The records that were read from the ring since the last call.
+    pub fn take_told(&self) -> Vec<Told> {
         std::mem::take(&mut *self.inbox.borrow_mut())
     }
 
@@ -309,6 +316,7 @@ impl Seeing {
             .map_or_else(Counted::default, |bss| Counted {
                 accesses: bss.accesses,
                 misses: bss.misses,
+                marks: bss.marks,
                 untold: bss.untold,
                 lost: bss.lost,
             })

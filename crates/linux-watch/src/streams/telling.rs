@@ -83,17 +83,18 @@ struct Clocks {
 
 impl Clocks {
     fn now() -> Self {
-        let of = |clock| {
-            let now = clock_gettime(clock);
-            let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
-            let ns = u64::try_from(now.tv_nsec).unwrap_or_default();
-            seconds.saturating_mul(1_000_000_000).saturating_add(ns)
-        };
         Self {
-            monotonic_ns: of(ClockId::Monotonic),
-            boot_ns: of(ClockId::Boottime),
+            monotonic_ns: now_ns(ClockId::Monotonic),
+            boot_ns: now_ns(ClockId::Boottime),
         }
     }
+}
+
+pub(super) fn now_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    let ns = u64::try_from(now.tv_nsec).unwrap_or_default();
+    seconds.saturating_mul(1_000_000_000).saturating_add(ns)
 }
 
 /// The process of a thread that existed at this time. `None` if its number may belong to another

@@ -12,6 +12,7 @@ use super::walk_call::WalkCall;
 use crate::order::Order;
 use crate::rest;
 use crate::saved::Saved;
+use crate::saved::streams::StreamsSaved;
 use crate::skipped::Skipped;
 use crate::tally::Tally;
 use crate::walk::Why;
@@ -107,6 +108,8 @@ pub enum What {
     },
     /// The time that a walk or a replay has saved its program so far.
     Saved(Saved),
+    /// A process is read ahead of in large files.
+    Streamed(Box<Streamed>),
     /// A planner was called.
     Called(PlannerCall),
     /// An event of a profile replay.
@@ -118,6 +121,21 @@ pub enum What {
         /// Files and pages that the walk fetched, and their use.
         tally: Tally,
     },
+}
+
+/// What was fetched ahead of a process in large files, until it paused or ended, or so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Streamed {
+    /// The path of the last of these files.
+    pub file: Vec<u8>,
+    /// Pages that it found in memory, or on their way.
+    pub found_pages: u64,
+    /// Pages that were fetched for it.
+    pub fetched_pages: u64,
+    /// Whether it has paused or ended: these are all of them.
+    pub is_over: bool,
+    /// `None` if too little is known.
+    pub saved: Option<StreamsSaved>,
 }
 
 /// A call of any planner.

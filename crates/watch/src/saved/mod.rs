@@ -10,12 +10,16 @@
 //! wait for its data and metadata, and the processor time. Afterwards the time from file to file is
 //! known as well. Processor time is in both and cancels out. Waits for fetches on their way, and
 //! time lost by fetches that compete with the program, are in the second and reduce the estimate.
+//! Streams in large files have [another estimate](streams).
 
 mod baseline;
 mod pace;
+pub mod streams;
 
 pub use baseline::{Baseline, Baselines, Source, Who};
 pub use pace::Pace;
+
+use streams::StreamsSaved;
 
 /// The time saved by one walk or replay so far, and how that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,14 +70,14 @@ impl Bounds {
     }
 }
 
-/// The estimates of several walks and replays.
+/// The estimates of several walks, replays and readers of large files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SavedSum {
     /// The sum of the estimates.
     pub time: Bounds,
-    /// Walks and replays with an estimate.
+    /// Those with an estimate.
     pub estimated: u64,
-    /// Walks and replays of which files were used and too little is known for an estimate.
+    /// Those of which something was used and too little is known for an estimate.
     pub unknown: u64,
 }
 
@@ -89,6 +93,22 @@ impl SavedSum {
             },
             None => Self {
                 unknown: u64::from(used_files > 0),
+                ..Self::default()
+            },
+        }
+    }
+
+    /// One reader of large files, which found `found_pages` pages in memory.
+    #[must_use]
+    pub fn of_streams(saved: Option<&StreamsSaved>, found_pages: u64) -> Self {
+        match saved {
+            Some(saved) => Self {
+                time: saved.time,
+                estimated: 1,
+                unknown: 0,
+            },
+            None => Self {
+                unknown: u64::from(found_pages > 0),
                 ..Self::default()
             },
         }
