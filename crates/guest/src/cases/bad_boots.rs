@@ -32,6 +32,8 @@ const BOOT_MS: u64 = 8_000;
 const WITHOUT_BOOTS: u32 = 3;
 /// A boot that takes longer is made so often in all, from the same state; the median counts.
 const SLOW_BOOTS: usize = 3;
+/// Boots without Foreread that are held to the same time, to see how many miss it by chance.
+const CONTROL_BOOTS: usize = 8;
 /// A boot in which nothing of Foreread runs, begun by a unit or in an initramfs.
 const WITHOUT: &str = "foreread.boot=off systemd.mask=foreread-boot.service \
     systemd.mask=foreread-boot-reached.service";
@@ -87,6 +89,9 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
         println!("{kernel} bad-boots {number}: {}, {result}", begin.name());
         tried.push(result);
     }
+    for yard in yards.values_mut() {
+        yard.control(kernel)?;
+    }
     Ok(rows(&yards, &tried))
 }
 
@@ -97,6 +102,9 @@ struct Yard<'lab> {
     /// Usual boots, s: without Foreread, and with a process that does nothing but time them.
     usual_s: Vec<f64>,
     plain_s: Vec<f64>,
+    /// Of the boots without Foreread that are held to the same time: how many missed it.
+    control_missed: usize,
+    begin: Begin,
     /// Times of boots without Foreread.
     without_s: HashMap<Condition, f64>,
 }
@@ -246,6 +254,8 @@ impl<'lab> Yard<'lab> {
             before,
             usual_s: Vec::new(),
             plain_s: Vec::new(),
+            control_missed: 0,
+            begin,
             without_s: HashMap::new(),
         };
         let boot = |line| ended(&yard.machine.copy()?, line, None);
@@ -318,6 +328,31 @@ impl<'lab> Yard<'lab> {
             },
             false => last,
         })
+    }
+
+    /// Holds boots without Foreread to the time of boots without Foreread, by the same rule.
+    fn control(&mut self, kernel: &str) -> Result<(), GuestError> {
+        let within_s = median(self.usual_s.clone()) * TIME_MAX;
+        for number in 0..CONTROL_BOOTS {
+            let mut times = Vec::new();
+            for _ in 0..SLOW_BOOTS {
+                times.extend(ended(&self.machine.copy()?, WITHOUT, None)?.up_s);
+                if times.first().is_some_and(|up_s| *up_s <= within_s) {
+                    break;
+                }
+            }
+            let boots = times.len();
+            let up_s = median(times);
+            let is_missed = up_s > within_s;
+            self.control_missed += usize::from(is_missed);
+            println!(
+                "{kernel} bad-boots control {number}: {}, without foreread: {up_s:.2} s of \
+                 {within_s:.2}; {boots} boots{}",
+                self.begin.name(),
+                if is_missed { "; MISSED time" } else { "" },
+            );
+        }
+        Ok(())
     }
 
     fn try_once(&mut self, bad: &Bad, random: &mut Random) -> Result<Tried, GuestError> {
@@ -423,7 +458,23 @@ fn rows(yards: &HashMap<&'static str, Yard<'_>>, tried: &[Tried]) -> Vec<Row> {
                 seconds(&yards[name].plain_s)
             ),
         ));
+        rows.push(Row::told(
+            format!("{name}: boots without foreread that miss their own time + 2 %"),
+            format!("{} of {CONTROL_BOOTS}", yards[name].control_missed),
+        ));
     }
+    let median_of = |ratio: fn(&Tried) -> Option<f64>| {
+        let ratios: Vec<f64> = tried.iter().filter_map(ratio).collect();
+        format!("{:.3}", median(ratios))
+    };
+    rows.push(Row::told(
+        "median time, of that without foreread: bad boots; next boots",
+        format!(
+            "{}; {}",
+            median_of(|tried| Some(tried.up_s? * TIME_MAX / tried.within_s)),
+            median_of(|tried| Some(tried.next_up_s? * TIME_MAX / tried.next_within_s))
+        ),
+    ));
     let count = |name: &str, holds: fn(&Tried) -> bool| {
         let missed: Vec<String> = tried
             .iter()
