@@ -9,7 +9,8 @@ use std::time::SystemTime;
 use foreread_boot::portable::is_own;
 use foreread_boot::trace::{BootTrace, TraceError};
 use foreread_boot::{History, Stored};
-use foreread_profile::{Profile, decode, encode};
+use foreread_core::grouped;
+use foreread_profile::{Profile, decode, encode, within};
 use foreread_sys::read_whole::read_whole;
 use foreread_sys::save;
 use thiserror::Error;
@@ -35,6 +36,27 @@ const TRACE_BYTES_MAX: u64 = 64 << 20;
 const HISTORY_BYTES_MAX: u64 = 1 << 20;
 /// Above what the format of profiles can hold (96 MiB).
 pub(crate) const PROFILE_BYTES_MAX: u64 = 128 << 20;
+
+/// Page ranges of a boot's profile. A range costs some 4,000 instructions until it is read, so that
+/// 2^20 of them took a guest 4 s of 12. A boot of 40 services has some thousand.
+pub(crate) const RANGES_MAX: usize = 1 << 16;
+
+/// A profile whose replay costs a boot more than it can be worth.
+#[derive(Debug, Error)]
+#[error(
+    "it has {} page ranges, and a boot reads at most {}; the next boot is recorded anew",
+    grouped(*.0),
+    grouped(RANGES_MAX as u64)
+)]
+pub(crate) struct TooManyRanges(u64);
+
+/// Checks that a profile has no more ranges than a boot reads.
+pub(crate) fn bounded(profile: Profile) -> Result<Profile, TooManyRanges> {
+    match profile.ranges.len() <= RANGES_MAX {
+        true => Ok(profile),
+        false => Err(TooManyRanges(profile.ranges.len() as u64)),
+    }
+}
 
 /// A directory with these files. Only root may write to it.
 #[derive(Clone, Debug)]
@@ -124,7 +146,11 @@ impl StateDirectory {
             }
             Err(error) => return said(&error),
         };
-        match decode(&bytes) {
+        let profile = match decode(&bytes) {
+            Ok(profile) => bounded(profile).map_err(|error| said(&error)),
+            Err(error) => Err(said(&error)),
+        };
+        match profile {
             Ok(profile) => {
                 let stored = match is_own(&profile) {
                     true => Stored::Own,
@@ -132,7 +158,7 @@ impl StateDirectory {
                 };
                 (Some(profile), stored)
             }
-            Err(error) => said(&error),
+            Err(said) => said,
         }
     }
 
@@ -145,12 +171,12 @@ impl StateDirectory {
         self.keep(HISTORY, json.map(String::into_bytes))
     }
 
-    /// Keeps the profile.
+    /// Keeps the profile, with as many ranges as a boot reads.
     ///
     /// # Errors
     /// As [`StateDirectory::keep_history`].
     pub fn keep_profile(&self, profile: &Profile) -> Result<(), StateError> {
-        self.keep(PROFILE, Ok(encode(profile)))
+        self.keep(PROFILE, Ok(encode(&within(profile, RANGES_MAX))))
     }
 
     /// Whether the next boot is to be traced.
@@ -316,7 +342,7 @@ mod tests {
     use super::*;
     use foreread_boot::Mode;
     use foreread_boot::portable::OWN_KEY;
-    use foreread_profile::{ProfileBuilder, Program, Source};
+    use foreread_profile::{NodeKind, ProfileBuilder, Program, Source};
 
     #[test]
     fn what_is_kept_comes_back_and_what_is_damaged_is_told() {
@@ -352,6 +378,32 @@ mod tests {
         assert!(state.file(PROFILE_SET_ASIDE).exists());
         fs::create_dir(state.file(PROFILE)).unwrap();
         assert!(matches!(state.profile().1, Stored::Unusable(_)));
+    }
+
+    #[test]
+    fn a_profile_of_too_many_ranges_is_cut_before_it_is_kept_and_refused_if_it_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = StateDirectory::new(directory.path());
+        let mut builder = ProfileBuilder::new(Program::default(), Source::default());
+        let id = builder.node(b"/usr/bin/dash").unwrap();
+        builder.set_kind(id, NodeKind::File);
+        for number in 0..=RANGES_MAX as u64 {
+            builder.pages(id, 2 * number, 1, number);
+        }
+        let profile = builder.finish();
+        assert_eq!(profile.ranges.len(), RANGES_MAX + 1);
+        state.keep_profile(&profile).unwrap();
+        let (kept, stored) = state.profile();
+        assert_eq!(stored, Stored::Foreign);
+        let kept = kept.unwrap();
+        // Those needed first.
+        assert_eq!(kept.ranges.len(), RANGES_MAX - RANGES_MAX / 8);
+        assert_eq!(kept.ranges[..], profile.ranges[..kept.ranges.len()]);
+        fs::write(state.file(PROFILE), encode(&profile)).unwrap();
+        let (None, Stored::Unusable(why)) = state.profile() else {
+            panic!();
+        };
+        assert!(why.contains("65,537 page ranges"), "{why}");
     }
 
     #[test]

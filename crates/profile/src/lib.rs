@@ -32,7 +32,7 @@ pub use builder::{PathError, ProfileBuilder};
 pub use decode::{DecodeError, decode};
 pub use dump::dump;
 pub use encode::encode;
-pub use merge::{Observation, merge, merge_profiles};
+pub use merge::{Observation, merge, merge_profiles, within};
 pub use overlap::is_another;
 pub use path_tree::PathTree;
 pub use ranges::need_bucket;

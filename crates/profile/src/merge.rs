@@ -7,6 +7,7 @@
 //! it is removed with the fifth run in a row that doesn't see it, and one run that sees it makes up
 //! for all before. Pages have weights of their own: a range that is partly seen is split.
 
+use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
 
 use crate::access::id_of;
@@ -99,6 +100,28 @@ pub fn merge_profiles(a: &Profile, b: &Profile) -> Profile {
         merged.push_run(run);
     }
     merged
+}
+
+/// A profile with at most so many ranges. Of more, an eighth below that stays: those of the highest
+/// weights, and among equal weights those needed first.
+#[must_use]
+pub fn within(profile: &Profile, ranges_max: usize) -> Cow<'_, Profile> {
+    if profile.ranges.len() <= ranges_max {
+        return Cow::Borrowed(profile);
+    }
+    let limits = Limits {
+        ranges: ranges_max,
+        ..Limits::FULL
+    };
+    let cut = combine(profile, &Profile::default(), &Rule::Union, &limits);
+    Cow::Owned(Profile {
+        program: profile.program.clone(),
+        source: profile.source.clone(),
+        phases: profile.phases.clone(),
+        devices: profile.devices.clone(),
+        runs: profile.runs.clone(),
+        ..cut
+    })
 }
 
 /// How two entries become one.
