@@ -289,14 +289,21 @@ impl Bad {
                 ..
             }
             | Self::InPlace(_)
-            | Self::Harmful(Harm::DuplicatePaths) => &["the profile can't be used"],
+            | Self::Harmful(Harm::DuplicatePaths | Harm::ManyRanges) => {
+                &["the profile can't be used"]
+            }
             // One byte may be as good as another.
             Self::Corrupt { .. } => &["a new one is begun", "this boot is "],
             Self::Truncated { .. } => &["a new one is begun"],
             Self::OfAnother | Self::Portable => &["the profile is another system's"],
             Self::Harmful(_) => &["read ahead "],
             Self::FullDisk { free_blocks: 0, .. } => &["No space left on device"],
-            Self::FullDisk { .. } => &["No space left on device", "this boot is "],
+            // What is kept may fit, and the journal may lose a line.
+            Self::FullDisk { .. } => &[
+                "No space left on device",
+                "this boot is ",
+                "the boot reached its target",
+            ],
             Self::ReadOnlyRoot => &["Read-only file system"],
             Self::Killed { .. } => &["was killed", "bad-boot: foreread had ended"],
             Self::UnitHangs { .. } => &["the boot reached its target"],
