@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Counts what a thread reads and waits for, so that user space can compare the waits with those
- * that the kernel's own readahead would have left (crates/watch/src/saved/streams.rs).
+ * that the kernel's own readahead would have left (crates/watch/src/saved/streams/).
  */
 #ifndef FOREREAD_PACE_BPF_H
 #define FOREREAD_PACE_BPF_H

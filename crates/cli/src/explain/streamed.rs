@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::Subject;
 use crate::output::pages;
+use crate::text::escaped;
 use crate::watch::saved::{StreamsSavedReport, time, time_words};
 
 /// Entries that are kept.
@@ -122,7 +123,7 @@ impl One {
         format!(
             "Process {} was read ahead of in {}: {} fetched, {} pages found in memory; {saved}.\n",
             self.process,
-            self.file,
+            escaped(self.file.as_bytes()),
             pages(self.fetched_pages),
             grouped(self.found_pages),
         )
@@ -153,7 +154,7 @@ mod tests {
         let mut streamed = Streamed::new(&subject);
         let mut line = json!({
             "schema": foreread_watch::log::SCHEMA, "since_start_ns": 5, "process": 7,
-            "what": "streamed", "reads": true, "is_over": true, "file": "/srv/model", "found_pages": 2000,
+            "what": "streamed", "reads": true, "is_over": true, "file": "/srv/mod\nel", "found_pages": 2000,
             "fetched_pages": 1024, "saved_ns": 300_000_000, "saved_low_ns": 200_000_000,
             "saved_high_ns": 400_000_000, "waited_ns": 20_000_000,
             "alone_wait_ns": 1_220_000_000, "threads_percent": 398,
@@ -172,11 +173,11 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "Process 7 was read ahead of in /srv/model: 4 MiB fetched, 2,000 pages found in \
+                "Process 7 was read ahead of in /srv/mod\\nel: 4 MiB fetched, 2,000 pages found in \
                  memory; about 300 ms saved (200 ms to 400 ms): it waited 20 ms for pages on \
                  their way, and would have waited 1.22 s with the kernel's readahead alone, in 4 \
                  threads at the same time.",
-                "Process 7 was read ahead of in /srv/model: 4 MiB fetched, 2,000 pages found in \
+                "Process 7 was read ahead of in /srv/mod\\nel: 4 MiB fetched, 2,000 pages found in \
                  memory; time saved not known.",
             ]
         );

@@ -85,32 +85,20 @@ impl SavedSum {
     /// One walk or replay, of which `used_files` files were used.
     #[must_use]
     pub fn of(saved: Option<&Saved>, used_files: u64) -> Self {
-        match saved {
-            Some(saved) => Self {
-                time: saved.time,
-                estimated: 1,
-                unknown: 0,
-            },
-            None => Self {
-                unknown: u64::from(used_files > 0),
-                ..Self::default()
-            },
-        }
+        Self::one(saved.map(|saved| saved.time), used_files > 0)
     }
 
     /// One reader of large files, which found `found_pages` pages in memory.
     #[must_use]
     pub fn of_streams(saved: Option<&StreamsSaved>, found_pages: u64) -> Self {
-        match saved {
-            Some(saved) => Self {
-                time: saved.time,
-                estimated: 1,
-                unknown: 0,
-            },
-            None => Self {
-                unknown: u64::from(found_pages > 0),
-                ..Self::default()
-            },
+        Self::one(saved.map(|saved| saved.time), found_pages > 0)
+    }
+
+    fn one(time: Option<Bounds>, is_used: bool) -> Self {
+        Self {
+            time: time.unwrap_or_default(),
+            estimated: u64::from(time.is_some()),
+            unknown: u64::from(time.is_none() && is_used),
         }
     }
 

@@ -237,9 +237,14 @@ impl Accounts {
         all: bool,
         costs: &mut dyn FnMut(u64) -> Costs,
     ) -> Vec<Streamed> {
-        let latest = self.latest().into_iter();
+        let latest = self.latest();
+        // Of a process whose threads all have their numbers from another one by now, nothing is
+        // told.
+        self.processes
+            .retain(|process, _| latest.contains_key(process));
         let is_over = |at_ns: u64| all || now_ns.saturating_sub(at_ns) >= PAUSE_NS;
         latest
+            .into_iter()
             .filter(|(_, at_ns)| is_over(*at_ns))
             .filter_map(|(process, _)| self.end(process, costs))
             .collect()
