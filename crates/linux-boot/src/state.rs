@@ -44,7 +44,7 @@ pub(crate) const RANGES_MAX: usize = 1 << 16;
 /// A profile whose replay costs a boot more than it can be worth.
 #[derive(Debug, Error)]
 #[error(
-    "it has {} page ranges, and a boot reads at most {}; the next boot is recorded anew",
+    "it has {} page ranges, and a boot reads at most {}",
     grouped(*.0),
     grouped(RANGES_MAX as u64)
 )]
