@@ -7,6 +7,7 @@ use foreread_profile::Uses;
 
 use super::format::{Kind, Touch};
 use crate::pages::Pages;
+use crate::recording::CHUNK_PAGES;
 
 /// The kernel's name of an inode: superblock (12 bits major, 20 bits minor) and number.
 pub type InodeKey = (u32, u64);
@@ -120,7 +121,7 @@ impl Added {
     }
 }
 
-/// Chunks of 64 pages, some 50 bytes each.
+/// Chunks of [`CHUNK_PAGES`] pages, some 50 bytes each.
 const CHUNKS_MAX: u64 = 1 << 18;
 const INODES_MAX: usize = 1 << 18;
 
@@ -218,7 +219,13 @@ impl Accesses {
         }
         // Profiles count pages of 4 KiB on every machine.
         let start = begin.saturating_mul(self.unit);
-        let end = touch.end.saturating_mul(self.unit);
+        let mut end = touch.end.saturating_mul(self.unit);
+        // One access, too, may have more pages than there is room for.
+        let room_pages = (CHUNKS_MAX - self.chunks) * CHUNK_PAGES;
+        if end.saturating_sub(start) > room_pages {
+            self.lost_chunks += 1;
+            end = start.saturating_add(room_pages);
+        }
         self.chunks += accessed.pages.set(start, end, touch.time_ns);
         self.last = Some((key, touch.kind, begin, touch.end));
     }
@@ -270,6 +277,17 @@ mod tests {
         assert_eq!(seven.pages.count(), 4 * UNIT);
         assert_eq!(seven.need_ns, 40);
         assert!(seven.uses.contains(Uses::READ.union(Uses::MAPPED)));
+    }
+
+    #[test]
+    fn one_access_takes_no_more_room_than_there_is() {
+        let mut accesses = Accesses::new(UNIT);
+        accesses.note(&touch(Kind::Read, 7, 0, u64::MAX, 1));
+        assert_eq!(accesses.lost_chunks, 1);
+        // The first chunk of a file takes no room of its own.
+        assert_eq!(accesses.chunks, CHUNKS_MAX - 1);
+        let pages = accesses.pages_of((8 << 20, 7));
+        assert_eq!(pages, CHUNKS_MAX * CHUNK_PAGES / UNIT);
     }
 
     fn noted(reads: &[(u64, u64)]) -> u64 {

@@ -11,7 +11,7 @@ pub fn lost_events(stats: &str) -> u64 {
         .filter_map(|line| line.split_once(':'))
         .filter(|(name, _)| LOST.contains(&name.trim()))
         .filter_map(|(_, count)| count.trim().parse::<u64>().ok())
-        .sum()
+        .fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]
@@ -24,5 +24,10 @@ mod tests {
                      oldest event ts:     0.000000\nnow ts:  2093.697255\n\
                      dropped events: 7\nread events: 9\n";
         assert_eq!(lost_events(stats), 14);
+        let most = u64::MAX;
+        assert_eq!(
+            lost_events(&format!("overrun: {most}\ndropped events: 2")),
+            most
+        );
     }
 }
