@@ -298,7 +298,7 @@ impl Bad {
             Self::OfAnother | Self::Portable => &["the profile is another system's"],
             Self::Harmful(_) => &["read ahead "],
             Self::FullDisk { free_blocks: 0, .. } => &["No space left on device"],
-            // What is kept may fit, and the journal may lose a line.
+            // The kept files may fit, and the journal may lose a line.
             Self::FullDisk { .. } => &[
                 "No space left on device",
                 "this boot is ",

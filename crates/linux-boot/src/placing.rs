@@ -14,13 +14,13 @@ use foreread_core::mounts::below;
 use foreread_linux_prefetcher::find_on_device;
 use foreread_prefetch::ext4::{Answer, FileType, Inode, Name};
 use foreread_profile::types::DevicePages;
-use foreread_profile::{Identity, NodeId, NodeKind, Profile, decode, merge_profiles, within};
+use foreread_profile::{Identity, NodeId, NodeKind, Profile, merge_profiles, within};
 use foreread_sys::block_device::{BlockDevice, disk_of_partition};
 use foreread_sys::mounts::mounts_of_self;
 use foreread_sys::read_whole::read_whole;
 
 use crate::replay::FIRST_STAGE_ITEMS;
-use crate::state::{PROFILE_BYTES_MAX, RANGES_MAX, bounded};
+use crate::state::{PROFILE_BYTES_MAX, RANGES_MAX, decoded};
 
 /// Where images and packages put profiles for the first boot.
 pub const SHIPPED: &str = "usr/lib/foreread/boot.d";
@@ -237,8 +237,7 @@ pub(crate) fn shipped(root: &Path, tell: &mut dyn FnMut(&str)) -> Option<Profile
     let mut merged: Option<Profile> = None;
     for path in paths {
         let read = read_whole(&path, "profile", PROFILE_BYTES_MAX).map_err(|e| e.to_string());
-        let decoded = read.and_then(|bytes| decode(&bytes).map_err(|e| e.to_string()));
-        match decoded.and_then(|profile| bounded(profile).map_err(|e| e.to_string())) {
+        match read.and_then(|bytes| decoded(&bytes).map_err(|e| e.to_string())) {
             Ok(profile) => {
                 merged = Some(match merged {
                     Some(merged) => {

@@ -10,7 +10,7 @@ use foreread_boot::portable::is_own;
 use foreread_boot::trace::{BootTrace, TraceError};
 use foreread_boot::{History, Stored};
 use foreread_core::grouped;
-use foreread_profile::{Profile, decode, encode, within};
+use foreread_profile::{DecodeError, Profile, decode, encode, within};
 use foreread_sys::read_whole::read_whole;
 use foreread_sys::save;
 use thiserror::Error;
@@ -41,20 +41,27 @@ pub(crate) const PROFILE_BYTES_MAX: u64 = 128 << 20;
 /// 2^20 of them took a guest 4 s of 12. A boot of 40 services has some thousand.
 pub(crate) const RANGES_MAX: usize = 1 << 16;
 
-/// A profile whose replay costs a boot more than it can be worth.
+/// Why a file can't be used as the profile of a boot.
 #[derive(Debug, Error)]
-#[error(
-    "it has {} page ranges, and a boot reads at most {}",
-    grouped(*.0),
-    grouped(RANGES_MAX as u64)
-)]
-pub(crate) struct TooManyRanges(u64);
+pub(crate) enum UnusableProfile {
+    /// It is no profile.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// Its replay would cost a boot more than it can be worth.
+    #[error(
+        "it has {} page ranges, and a boot reads at most {}",
+        grouped(*.0),
+        grouped(RANGES_MAX as u64)
+    )]
+    TooManyRanges(u64),
+}
 
-/// Checks that a profile has no more ranges than a boot reads.
-pub(crate) fn bounded(profile: Profile) -> Result<Profile, TooManyRanges> {
+/// A profile that a boot may be given.
+pub(crate) fn decoded(bytes: &[u8]) -> Result<Profile, UnusableProfile> {
+    let profile = decode(bytes)?;
     match profile.ranges.len() <= RANGES_MAX {
         true => Ok(profile),
-        false => Err(TooManyRanges(profile.ranges.len() as u64)),
+        false => Err(UnusableProfile::TooManyRanges(profile.ranges.len() as u64)),
     }
 }
 
@@ -146,11 +153,7 @@ impl StateDirectory {
             }
             Err(error) => return said(&error),
         };
-        let profile = match decode(&bytes) {
-            Ok(profile) => bounded(profile).map_err(|error| said(&error)),
-            Err(error) => Err(said(&error)),
-        };
-        match profile {
+        match decoded(&bytes) {
             Ok(profile) => {
                 let stored = match is_own(&profile) {
                     true => Stored::Own,
@@ -158,7 +161,7 @@ impl StateDirectory {
                 };
                 (Some(profile), stored)
             }
-            Err(said) => said,
+            Err(error) => said(&error),
         }
     }
 

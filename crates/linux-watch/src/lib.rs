@@ -757,8 +757,7 @@ impl Watching {
             }
             What::Saved(saved) => drop(self.saved_now.insert(id, *saved)),
             What::Streamed(streamed) if streamed.is_over => {
-                let saved = SavedSum::of_streams(streamed.saved.as_ref(), streamed.found_pages);
-                self.summary.saved = self.summary.saved.and(saved);
+                self.summary.saved = self.summary.saved.and(streamed.saved_sum());
             }
             What::OfProfile(what) => {
                 if let OfProfile::Ended { tally, .. } = &**what {

@@ -3,12 +3,12 @@
 
 use foreread_core::grouped;
 use foreread_watch::log::Header;
-use foreread_watch::saved::Bounds;
 use foreread_watch::saved::streams::StreamsSaved;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::Subject;
+use super::told_saved::bounds_of;
 use crate::output::pages;
 use crate::text::escaped;
 use crate::watch::saved::{StreamsSavedReport, time, time_words};
@@ -132,11 +132,7 @@ impl One {
 
 fn saved_of(line: &Value) -> Option<StreamsSaved> {
     Some(StreamsSaved {
-        time: Bounds {
-            best_ns: line["saved_ns"].as_i64()?,
-            low_ns: line["saved_low_ns"].as_i64()?,
-            high_ns: line["saved_high_ns"].as_i64()?,
-        },
+        time: bounds_of(line)?,
         waited_ns: line["waited_ns"].as_u64()?,
         alone_wait_ns: line["alone_wait_ns"].as_u64()?,
         threads_percent: line["threads_percent"].as_u64()?,

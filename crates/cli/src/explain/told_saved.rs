@@ -39,14 +39,9 @@ pub struct ToldSavedReport {
 impl ToldSaved {
     /// `None` of a line that lacks a field.
     pub fn of(line: &Value) -> Option<Self> {
-        let signed = |name: &str| line[name].as_i64();
         let count = |name: &str| line[name].as_u64();
         Some(Self {
-            time: Bounds {
-                best_ns: signed("saved_ns")?,
-                low_ns: signed("saved_low_ns")?,
-                high_ns: signed("saved_high_ns")?,
-            },
+            time: bounds_of(line)?,
             files: count("files")?,
             took_ns: count("took_ns")?,
             alone_ns: count("alone_ns")?,
@@ -86,6 +81,15 @@ impl ToldSaved {
             intervals: self.intervals,
         }
     }
+}
+
+/// The estimate in a line; `None` of one that lacks a field.
+pub fn bounds_of(line: &Value) -> Option<Bounds> {
+    Some(Bounds {
+        best_ns: line["saved_ns"].as_i64()?,
+        low_ns: line["saved_low_ns"].as_i64()?,
+        high_ns: line["saved_high_ns"].as_i64()?,
+    })
 }
 
 fn upper_first(words: &str) -> String {

@@ -110,9 +110,8 @@ impl News {
             if let What::Streamed(streamed) = &note.what
                 && streamed.is_over
             {
-                let saved = SavedSum::of_streams(streamed.saved.as_ref(), streamed.found_pages);
                 let of = self.programs.entry(program.clone()).or_default();
-                of.ended(note.process, saved);
+                of.ended(note.process, streamed.saved_sum());
                 of.large_file_pages += streamed.fetched_pages;
             }
             if self.is_verbose
@@ -309,10 +308,9 @@ fn words(what: &What) -> Option<String> {
         }
         What::OfProfile(event) => return of_profile(event),
         What::Streamed(streamed) if streamed.is_over => {
-            let saved = SavedSum::of_streams(streamed.saved.as_ref(), streamed.found_pages);
             let parts = large_file_words(streamed.fetched_pages)
                 .into_iter()
-                .chain(Some(saved::words(&saved)).filter(|words| !words.is_empty()));
+                .chain(Some(saved::words(&streamed.saved_sum())).filter(|words| !words.is_empty()));
             let parts: Vec<String> = parts.collect();
             format!("has read {}: {}", escaped(&streamed.file), parts.join("; "))
         }

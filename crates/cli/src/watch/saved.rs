@@ -77,7 +77,7 @@ impl SavedSumReport {
     }
 }
 
-/// What was fetched for one program.
+/// Files and pages fetched for one program, their use, and the time saved.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProgramReport {

@@ -102,7 +102,7 @@ struct Yard<'lab> {
     /// Usual boots, s: without Foreread, and with a process that does nothing but time them.
     usual_s: Vec<f64>,
     plain_s: Vec<f64>,
-    /// Of the boots without Foreread that are held to the same time: how many missed it.
+    /// Number of boots without Foreread that missed their own time.
     control_missed: usize,
     begin: Begin,
     /// Times of boots without Foreread.

@@ -37,7 +37,7 @@ pub(super) enum Told {
     },
     /// The policy asks for pages.
     Ask(Ask),
-    /// What a thread that is read ahead of has read until now.
+    /// Counts of the accesses of a thread that is read ahead of, until now.
     Pace(Paced),
 }
 

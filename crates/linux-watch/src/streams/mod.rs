@@ -32,7 +32,7 @@ use foreread_watch::log::note::{Note, PlannerCall, Streamed, What};
 use foreread_watch::paths::joined;
 use foreread_watch::place::Place;
 use foreread_watch::quiet::Quiet;
-use foreread_watch::saved::streams::{self, Accounts, Costs};
+use foreread_watch::saved::streams::{self, Accounts};
 use foreread_watch::skipped::Skipped;
 use foreread_watch::stream::{Ask, FileKey, read_pages_of};
 use rustix::event::{EventfdFlags, eventfd};
@@ -285,8 +285,6 @@ struct Loop {
     skipped: HashSet<(u32, Skipped)>,
     /// Estimates the time saved.
     accounts: Accounts,
-    /// Costs of disks, for the accounts; read anew now and then.
-    costs: HashMap<u64, Costs>,
     /// When the sums so far were noted.
     told_at: Instant,
 }
@@ -313,7 +311,6 @@ impl Loop {
             rests_until: None,
             skipped: HashSet::new(),
             accounts: Accounts::default(),
-            costs: HashMap::new(),
             told_at: Instant::now(),
         })
     }
@@ -393,9 +390,8 @@ impl Loop {
             }
             Told::Ask(ask) => self.ask(ask),
             Told::Pace(paced) => {
-                let (load, costs) = (self.seeing.load(), &mut self.costs);
-                let of_disk = &mut |disk| *costs.entry(disk).or_insert_with(|| load.costs_of(disk));
-                self.accounts.paced(&paced, of_disk);
+                let load = self.seeing.load();
+                self.accounts.paced(&paced, &mut |disk| load.costs_of(disk));
             }
         }
     }
@@ -509,7 +505,6 @@ impl Loop {
     /// Notes what was fetched and saved for processes that paused, or for all of them. Every now
     /// and then it notes the sums so far of those that go on.
     fn note_streamed(&mut self, all: bool) {
-        self.costs.clear();
         let load = Arc::clone(self.seeing.load());
         let of_disk = &mut |disk| load.costs_of(disk);
         let now_ns = telling::now_ns(ClockId::Monotonic);

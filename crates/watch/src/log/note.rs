@@ -11,8 +11,8 @@ use super::stream_call::Call;
 use super::walk_call::WalkCall;
 use crate::order::Order;
 use crate::rest;
-use crate::saved::Saved;
 use crate::saved::streams::StreamsSaved;
+use crate::saved::{Saved, SavedSum};
 use crate::skipped::Skipped;
 use crate::tally::Tally;
 use crate::walk::Why;
@@ -123,7 +123,7 @@ pub enum What {
     },
 }
 
-/// What was fetched ahead of a process in large files, until it paused or ended, or so far.
+/// The large files of a process that is read ahead of: sums until it paused or ended, or so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Streamed {
     /// The path of the last of these files.
@@ -136,6 +136,14 @@ pub struct Streamed {
     pub is_over: bool,
     /// `None` if too little is known.
     pub saved: Option<StreamsSaved>,
+}
+
+impl Streamed {
+    /// The time saved, as a part of a sum.
+    #[must_use]
+    pub fn saved_sum(&self) -> SavedSum {
+        SavedSum::of_streams(self.saved.as_ref(), self.found_pages)
+    }
 }
 
 /// A call of any planner.

@@ -52,7 +52,7 @@ impl Waits {
     }
 }
 
-/// What a thread did in a span of time.
+/// The accesses of a thread in a span of time.
 pub(super) struct Span {
     pub counts: Counts,
     pub took_ns: u64,

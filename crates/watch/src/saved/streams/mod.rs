@@ -11,10 +11,10 @@
 //! costs this disk is measured. The time saved is the waits that the kernel's readahead would have
 //! left, less the waits that were left:
 //!
-//! * Forward, the kernel requests a window of `R` pages when the reader comes to the one before,
-//!   and before the reader waits for that (`filemap_readahead()` comes before
-//!   `filemap_update_page()`). So two are under way: a window that takes `T` leaves a wait of
-//!   `(T - R * c) / 2`, where `c` is the reader's own time for a page. At the throughput of the
+//! * Forward, the kernel requests a window of `R` pages when the reader comes to the one before.
+//!   It does so before the reader waits: `filemap_readahead()` comes before
+//!   `filemap_update_page()`. So two windows are under way. A window that takes `T` leaves a wait
+//!   of `(T - R * c) / 2`, where `c` is the reader's own time for a page. At the throughput of the
 //!   disk it is `R * page - R * c` at least.
 //! * Any other access finds nothing, and waits for a request. In a mapping the kernel reads `R`
 //!   pages around it, half of them in each direction.
@@ -70,7 +70,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// What was added since; `None` if the thread is another one.
+    /// The counts since then; `None` if the thread is another one.
     fn since(&self, before: &Self) -> Option<Self> {
         Some(Self {
             forward_pages: self.forward_pages.checked_sub(before.forward_pages)?,
@@ -91,7 +91,7 @@ impl Counts {
     }
 }
 
-/// What a thread has read until now.
+/// Counts of the accesses of a thread until now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Paced {
     /// Its process.
@@ -558,8 +558,8 @@ mod tests {
         let over = accounts.paused(u64::MAX, false, &mut of_disk);
         let saved = over[0].saved.unwrap();
         assert_eq!(saved.threads_percent, 400);
-        // Each would have waited 100 times for half of 1.262 ms less 1 ms of its own, or for four
-        // windows at the throughput of the disk less 1 ms. Half was cached.
+        // Each has 100 windows of 1.262 ms, and needs 1 ms for each itself: half of the rest is the
+        // wait. Four windows at the throughput of the disk take no longer. Half was cached.
         near(saved.time.best_ns, 100 * 131_072 / 2);
         assert_eq!(
             (over[0].found_pages, over[0].fetched_pages),
