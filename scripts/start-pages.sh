@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# Finds out which pages of a built foreread its `run` touches, and writes them into it, so that a
-# cold start reads these in one pass and little else (crates/sys/src/start_pages.rs).
+# Finds out which pages of a built foreread its `run` and its `boot serve` touch, and writes them into
+# it, so that a cold start reads these in one pass and little else (crates/sys/src/start_pages.rs).
 #
 #   scripts/start-pages.sh target/release/foreread
 #
 # The program is copied to a file system on a loop device that reads nothing ahead, so that only
-# what is touched gets into the page cache. There it records and replays a small program. Needs root
+# what is touched gets into the page cache. There it records and replays a small program, and a
+# boot in which that program is all that reads. Needs root
 # for the loop devices; without it the program is left as it is, which costs only speed. Run again
 # after each build.
 #
@@ -50,7 +51,9 @@ fi
 
 work=$(mktemp -d)
 devices=""
+server=""
 clean_up() {
+    [ -z "$server" ] || kill "$server" 2>/dev/null || true
     umount "$work/program" "$work/files" 2>/dev/null || true
     for device in $devices; do losetup -d "$device" 2>/dev/null || true; done
     rm -rf "$work"
@@ -78,7 +81,8 @@ copy=$work/program/foreread
 cp "$program" "$copy"
 dd if=/dev/zero of="$copy" bs=1 seek=$offset count=$length conv=notrunc status=none
 mkdir "$work/files/tree"
-for number in $(seq 64); do
+# So many that their profile is compressed by all means of zstd.
+for number in $(seq 1000); do
     echo "$number" >"$work/files/tree/$number"
 done
 
@@ -86,14 +90,17 @@ done
 command="$(realpath "$program") package start-pages $copy $work/until_command
 cat $work/files/tree/*"
 
+make_cold() {
+    for name in "$@"; do
+        umount "$work/$name"
+        eval "mount \"\$${name}_device\" \"\$work/$name\""
+    done
+}
+
 # Recorded, replayed twice, and with all that the command reads in the page cache.
 for run in 1 2 3 4; do
-    umount "$work/program"
-    mount "$program_device" "$work/program"
-    if [ $run -le 3 ]; then
-        umount "$work/files"
-        mount "$files_device" "$work/files"
-    fi
+    make_cold program
+    [ $run -gt 3 ] || make_cold files
     FOREREAD_STATE_DIR=$work/state "$copy" run --quiet -- sh -c "$command" >/dev/null \
         || fail "$program run does not work"
     [ $run -gt 1 ] || mv "$work/until_command" "$work/without_profile"
@@ -102,7 +109,36 @@ for run in 1 2 3 4; do
     "$program" package start-pages "$copy" "$work/at_all"
 done
 
-cat "$work/until_command" "$work/without_profile" "$work/at_all" >"$work/bitmaps"
+# A boot that is recorded, and one that is replayed: this kernel's command line says so.
+for word in record replay; do
+    make_cold program files
+    echo "foreread.boot=$word" >"$work/command_line"
+    mount --bind "$work/command_line" /proc/cmdline
+    : >"$work/said"
+    FOREREAD_STATE_DIR=$work/boot "$copy" boot serve --idle 0 --reached "$work/reached" --lock "$work/lock" \
+        2>"$work/said" &
+    server=$!
+    tries=200
+    until grep -q "this boot is ${word}ed" "$work/said"; do
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] || fail "$program boot serve does not work: $(cat "$work/said")"
+        sleep 0.05
+    done
+    cat "$work"/files/tree/* >/dev/null
+    # Its recorder is attached by then, and its replay has been done.
+    sleep 1
+    "$program" package start-pages "$copy" "$work/boot_pages"
+    touch "$work/reached"
+    wait $server || fail "$program boot serve failed: $(cat "$work/said")"
+    server=""
+    umount /proc/cmdline
+    rm "$work/reached"
+    # The next one is another boot.
+    sed -i "s/$(cat /proc/sys/kernel/random/boot_id)/00000000-0000-4000-8000-000000000000/" \
+        "$work/boot/boot/history.json"
+done
+
+cat "$work/until_command" "$work/without_profile" "$work/at_all" "$work/boot_pages" >"$work/bitmaps"
 [ "$(wc -c <"$work/bitmaps")" -eq $length ] || fail "$program is of another version than this script"
 dd if="$work/bitmaps" of="$program" bs=1 seek=$offset conv=notrunc status=none 2>/dev/null \
     || skip "$program can't be written to: is it running?"
@@ -115,5 +151,6 @@ kib() {
         print pages * 4
     }'
 }
-printf 'start-pages: %s touches %s KiB of itself until the command starts, recording %s KiB, %s KiB in all\n' \
-    "$program" "$(kib "$work/until_command")" "$(kib "$work/without_profile")" "$(kib "$work/at_all")"
+printf 'start-pages: %s touches %s KiB of itself until the command starts, recording %s KiB, %s KiB in all; in a boot %s KiB\n' \
+    "$program" "$(kib "$work/until_command")" "$(kib "$work/without_profile")" "$(kib "$work/at_all")" \
+    "$(kib "$work/boot_pages")"

@@ -5,10 +5,11 @@
 //! that `foreread run` touches are spread over the whole executable. So without help nearly all of
 //! it is read, in a hundred requests that each wait for the one before.
 //!
-//! Input: three bitmaps in the section `.foreread.start` of the executable, with one bit for each 4
+//! Input: four bitmaps in the section `.foreread.start` of the executable, with one bit for each 4
 //! KiB of the file. They mark the pages that a run with a profile touches until its command starts,
-//! those of a run without a profile, and those of any run until its end. The linker leaves them
-//! empty. `scripts/start-pages.sh` finds these pages, and writes them into the finished file.
+//! those of a run without a profile, those of any run until its end, and those of a `boot serve`
+//! until its replay and its recorder are at work. The linker leaves them empty.
+//! `scripts/start-pages.sh` finds these pages, and writes them into the finished file.
 //!
 //! Effect: the marked pages are requested at once, in the order of the file. Faults on the
 //! executable read no more than the page that they need. With empty bitmaps nothing is done. If the
@@ -41,6 +42,7 @@ struct StartPages {
     with_profile: Bitmap,
     without_profile: Bitmap,
     at_all: Bitmap,
+    boot: Bitmap,
 }
 
 // SAFETY: a section of its own, with nothing but this in it. Mutable so that it lies beside the
@@ -51,6 +53,7 @@ static mut START_PAGES: StartPages = StartPages {
     with_profile: [0; BITMAP_BYTES],
     without_profile: [0; BITMAP_BYTES],
     at_all: [0; BITMAP_BYTES],
+    boot: [0; BITMAP_BYTES],
 };
 
 /// Its lock is held by the process that goes beside this boot. If it is there, that process runs
@@ -87,7 +90,9 @@ extern "C" fn construct(count: c_int, arguments: *const *const c_char) {
         Some(b"boot") if word(2) == Some(b"serve") => {
             // SAFETY: a string that ends with 0.
             if unsafe { libc::access(BOOT_LOCK.as_ptr(), libc::F_OK) } != 0 {
-                request_all();
+                // Pages that are not marked are few. Faults go on reading what is around them.
+                // SAFETY: as below.
+                unsafe { request(&raw const START_PAGES.boot) };
             }
             return;
         }
@@ -97,20 +102,6 @@ extern "C" fn construct(count: c_int, arguments: *const *const c_char) {
     if unsafe { request(&raw const START_PAGES.with_profile) } {
         IS_RUN.store(true, Ordering::Relaxed);
         fault_single_pages();
-    }
-}
-
-/// Requests all marked pages, for `foreread boot serve`. It starts from a disk that other programs
-/// wait for, and does most of what `foreread run` does. Its other pages are not marked, so faults
-/// go on reading what is around a page.
-#[cfg(target_env = "gnu")]
-#[inline(always)]
-fn request_all() {
-    // SAFETY: valid places in a static that is never written to.
-    unsafe {
-        request(&raw const START_PAGES.with_profile);
-        request(&raw const START_PAGES.without_profile);
-        request(&raw const START_PAGES.at_all);
     }
 }
 
