@@ -98,12 +98,20 @@ fn surveyed(events: &[Event], time_is: TimeIs) -> (Scenario, Arc<Survey>) {
 }
 
 fn played(events: &[Event], time_is: TimeIs, device: &str) -> Outcome {
+    let devices = vec![device.to_owned()];
+    played_with(
+        events,
+        time_is,
+        &Overrides {
+            devices,
+            ..Overrides::default()
+        },
+    )
+}
+
+fn played_with(events: &[Event], time_is: TimeIs, overrides: &Overrides) -> Outcome {
     let (mut scenario, survey) = surveyed(events, time_is);
-    let overrides = Overrides {
-        devices: vec![device.to_owned()],
-        ..Overrides::default()
-    };
-    scenario.set(&overrides).expect("a device");
+    scenario.set(overrides).expect("there are such");
     let setup = scenario.setup(&scenario.combinations()[0]);
     let events = made(time_is, events);
     let simulation = Simulation::of_trace(setup, Keep::default(), &survey, events);
@@ -318,6 +326,43 @@ fn metadata_is_read_as_it_was_and_no_policy_is_asked() {
         access(Kind::Read, 200, 1, 1000 * MS),
     ];
     assert_eq!(requests(&events), [(64, 5), (69, 1), (70, 2), (200, 1)]);
+}
+
+#[test]
+fn metadata_that_is_larger_than_memory_is_read_as_far_as_it_fits() {
+    let device = File {
+        path: b"/dev/disk".to_vec(),
+        size_bytes: Some(1 << 60),
+        metadata: true,
+        ..File::default()
+    };
+    let access = |kind, length_bytes| {
+        Event::Access(Access {
+            kind,
+            length_bytes,
+            waited_ns: Some(0),
+            ..read(0, MS, 4096)
+        })
+    };
+    let small = Overrides {
+        memory_pages: vec![32],
+        ..Overrides::default()
+    };
+    for kind in [Kind::Readahead, Kind::Read] {
+        let events = [
+            Event::File(FileId(0), Box::new(device.clone())),
+            thread(0, None),
+            access(kind, 1 << 59),
+            access(Kind::Read, 4096),
+        ];
+        let outcome = played_with(&events, TimeIs::Began, &small);
+        assert!(outcome.total.pages.balances(), "{kind:?}");
+        assert!(
+            outcome.total.pages.fetched <= 33,
+            "{kind:?}: {:?}",
+            outcome.total.pages
+        );
+    }
 }
 
 #[test]

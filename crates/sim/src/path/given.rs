@@ -5,9 +5,11 @@
 use std::ops::Range;
 
 use super::{Batch, Host, OpenFile, Step};
-use crate::cache::{FolioId, PageCache, Use};
+use crate::cache::{FolioId, NewFolio, PageCache, Refused, Use};
 
-/// Brings in those of the pages that are missing, each run of them as one batch.
+/// Brings in those of the pages that are missing, each run of them as one batch. Ends where memory
+/// has no room: only the first page may be needed, and nothing is evicted while its read is under
+/// way. A trace may name any number of pages.
 pub fn fetch(
     cache: &mut PageCache,
     open: &OpenFile,
@@ -30,12 +32,24 @@ pub fn fetch(
     let end = pages.end.min(open.limits.file_pages);
     let mut run = pages.start..pages.start;
     for page in pages.start..end {
-        if cache.insert_needed(open.file, open.stream, page).is_ok() {
-            run.end = page + 1;
-            continue;
+        let inserted = if needed && page == pages.start {
+            cache.insert_needed(open.file, open.stream, page)
+        } else {
+            let new = NewFolio {
+                index: page,
+                order: 0,
+                marked: false,
+            };
+            cache.insert(open.file, open.stream, new)
+        };
+        match inserted {
+            Ok(_) => run.end = page + 1,
+            Err(Refused::NoMemory) => break,
+            Err(_) => {
+                submit(run, host);
+                run = page + 1..page + 1;
+            }
         }
-        submit(run, host);
-        run = page + 1..page + 1;
     }
     submit(run, host);
 }
