@@ -175,6 +175,11 @@ fn the_unit_executes_the_program_of_the_initramfs_where_that_still_runs() {
         let mut sleep = Command::new("sleep");
         let mut sleep = sleep.arg0(name).arg("600").spawn().expect("sleep starts");
         let pid = sleep.id().to_string();
+        // A parent goes on before the kernel has set the arguments of the new program.
+        let arguments = format!("/proc/{pid}/cmdline");
+        until("sleep has its name", || {
+            fs::read(&arguments).is_ok_and(|text| text.starts_with(name.as_bytes()))
+        });
         fs::write(&lock, noted.unwrap_or(&pid)).expect("a lock");
         let command = command_from_initramfs(&lock, "echo of the disk:");
         let done = Command::new("sh").args(["-c", &command]).output();
