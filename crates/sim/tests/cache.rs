@@ -9,14 +9,6 @@ use foreread_sim::Untimed;
 use foreread_sim::cache::{Account, FileId, FolioId, NewFolio, PageCache, StreamId, Use};
 use proptest::prelude::*;
 
-fn page(index: u64) -> NewFolio {
-    NewFolio {
-        index,
-        order: 0,
-        marked: false,
-    }
-}
-
 fn cache(pages: u64) -> (PageCache, FileId, StreamId) {
     let mut cache = PageCache::new(Some(pages));
     let (file, stream) = (cache.add_file(), cache.add_stream());
@@ -25,7 +17,9 @@ fn cache(pages: u64) -> (PageCache, FileId, StreamId) {
 
 /// Inserts a page and has it arrive.
 fn bring(cache: &mut PageCache, file: FileId, stream: StreamId, index: u64) {
-    cache.insert(file, stream, page(index)).expect("room");
+    cache
+        .insert(file, stream, NewFolio::page(index))
+        .expect("room");
     cache.arrive(file, index..index + 1, &mut Vec::new());
 }
 
@@ -82,9 +76,13 @@ fn what_is_evicted_unread_is_waste_and_its_miss_a_thrash() {
 fn what_is_on_its_way_or_waited_for_stays() {
     let (mut cache, file, stream) = cache(32);
     let ids: Vec<FolioId> = (0..32)
-        .map(|index| cache.insert(file, stream, page(index)).expect("room"))
+        .map(|index| {
+            cache
+                .insert(file, stream, NewFolio::page(index))
+                .expect("room")
+        })
         .collect();
-    assert!(cache.insert(file, stream, page(32)).is_err());
+    assert!(cache.insert(file, stream, NewFolio::page(32)).is_err());
     assert!(
         cache.insert_needed(file, stream, 32).is_ok(),
         "a program needs it"

@@ -59,6 +59,17 @@ fn file(id: u32, bytes: u64) -> Event {
     Event::File(FileId(id), Box::new(file))
 }
 
+/// A disk of this size, whose pages are metadata.
+fn disk(bytes: u64) -> Event {
+    let disk = File {
+        path: b"/dev/disk".to_vec(),
+        size_bytes: Some(bytes),
+        metadata: true,
+        ..File::default()
+    };
+    Event::File(FileId(0), Box::new(disk))
+}
+
 fn thread(id: u32, parent: Option<u32>) -> Event {
     let thread = Thread {
         pid: id + 1,
@@ -301,12 +312,6 @@ fn requests(events: &[Event]) -> Vec<(u64, u64)> {
 
 #[test]
 fn metadata_is_read_as_it_was_and_no_policy_is_asked() {
-    let device = File {
-        path: b"/dev/disk".to_vec(),
-        size_bytes: Some(1 << 30),
-        metadata: true,
-        ..File::default()
-    };
     let access = |kind, page: u64, pages: u64, time_ns| {
         Event::Access(Access {
             kind,
@@ -316,7 +321,7 @@ fn metadata_is_read_as_it_was_and_no_policy_is_asked() {
         })
     };
     let events = [
-        Event::File(FileId(0), Box::new(device)),
+        disk(1 << 30),
         thread(0, None),
         access(Kind::Readahead, 64, 5, MS),
         access(Kind::Readahead, 70, 2, MS),
@@ -330,12 +335,6 @@ fn metadata_is_read_as_it_was_and_no_policy_is_asked() {
 
 #[test]
 fn metadata_that_is_larger_than_memory_is_read_as_far_as_it_fits() {
-    let device = File {
-        path: b"/dev/disk".to_vec(),
-        size_bytes: Some(1 << 60),
-        metadata: true,
-        ..File::default()
-    };
     let access = |kind, length_bytes| {
         Event::Access(Access {
             kind,
@@ -350,7 +349,7 @@ fn metadata_that_is_larger_than_memory_is_read_as_far_as_it_fits() {
     };
     for kind in [Kind::Readahead, Kind::Read] {
         let events = [
-            Event::File(FileId(0), Box::new(device.clone())),
+            disk(1 << 60),
             thread(0, None),
             access(kind, 1 << 59),
             access(Kind::Read, 4096),

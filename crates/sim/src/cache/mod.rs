@@ -77,6 +77,18 @@ pub struct NewFolio {
     pub marked: bool,
 }
 
+impl NewFolio {
+    /// A single page, without the mark.
+    #[must_use]
+    pub const fn page(index: u64) -> Self {
+        Self {
+            index,
+            order: 0,
+            marked: false,
+        }
+    }
+}
+
 /// Properties of a folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FolioInfo {
@@ -318,12 +330,7 @@ impl PageCache {
             return Err(Refused::Cached);
         }
         self.make_room(1);
-        let new = NewFolio {
-            index: page,
-            order: 0,
-            marked: false,
-        };
-        Ok(self.insert_anyway(file, stream, new))
+        Ok(self.insert_anyway(file, stream, NewFolio::page(page)))
     }
 
     #[inline]

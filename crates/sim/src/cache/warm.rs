@@ -13,12 +13,7 @@ impl PageCache {
     /// the first one in this run.
     pub fn warm(&mut self, file: FileId, stream: StreamId, pages: Range<u64>, is_active: bool) {
         for index in pages.clone() {
-            let new = NewFolio {
-                index,
-                order: 0,
-                marked: false,
-            };
-            let Ok(id) = self.insert(file, stream, new) else {
+            let Ok(id) = self.insert(file, stream, NewFolio::page(index)) else {
                 continue;
             };
             self.arrive(file, index..index + 1, &mut Vec::new());
@@ -50,12 +45,9 @@ mod tests {
         cache.warm(file, earlier, 0..40, false);
         assert_eq!(cache.resident_runs(file, 100), [(0, 40)]);
         for index in 100..160 {
-            let new = NewFolio {
-                index,
-                order: 0,
-                marked: false,
-            };
-            cache.insert(file, now, new).expect("room");
+            cache
+                .insert(file, now, NewFolio::page(index))
+                .expect("room");
             cache.arrive(file, index..index + 1, &mut Vec::new());
         }
         assert!(!cache.miss(file, 0, now), "it was no page read ahead");

@@ -35,17 +35,12 @@ pub fn fetch(
         let inserted = if needed && page == pages.start {
             cache.insert_needed(open.file, open.stream, page)
         } else {
-            let new = NewFolio {
-                index: page,
-                order: 0,
-                marked: false,
-            };
-            cache.insert(open.file, open.stream, new)
+            cache.insert(open.file, open.stream, NewFolio::page(page))
         };
         match inserted {
             Ok(_) => run.end = page + 1,
             Err(Refused::NoMemory) => break,
-            Err(_) => {
+            Err(Refused::Cached) => {
                 submit(run, host);
                 run = page + 1..page + 1;
             }

@@ -109,11 +109,7 @@ impl Simulation {
         pages: Range<u64>,
     ) -> u64 {
         for index in pages.clone() {
-            let new = NewFolio {
-                index,
-                order: 0,
-                marked: false,
-            };
+            let new = NewFolio::page(index);
             if self.cache.insert(file, stream, new).is_err() {
                 return index;
             }
