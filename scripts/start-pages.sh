@@ -89,17 +89,16 @@ done
 command="$(realpath "$program") package start-pages $copy $work/until_command
 cat $work/files/tree/*"
 
+# Nothing of $work/$1, which lies on the device $2, is cached any more.
 make_cold() {
-    for name in "$@"; do
-        umount "$work/$name"
-        eval "mount \"\$${name}_device\" \"\$work/$name\""
-    done
+    umount "$work/$1"
+    mount "$2" "$work/$1"
 }
 
 # Recorded, replayed twice, and with all that the command reads in the page cache.
 for run in 1 2 3 4; do
-    make_cold program
-    [ $run -gt 3 ] || make_cold files
+    make_cold program "$program_device"
+    [ $run -gt 3 ] || make_cold files "$files_device"
     FOREREAD_STATE_DIR=$work/state "$copy" run --quiet -- sh -c "$command" >/dev/null \
         || fail "$program run does not work"
     [ $run -gt 1 ] || mv "$work/until_command" "$work/without_profile"
@@ -110,7 +109,8 @@ done
 
 # A boot that is recorded, and one that is replayed: this kernel's command line says so.
 for word in record replay; do
-    make_cold program files
+    make_cold program "$program_device"
+    make_cold files "$files_device"
     echo "foreread.boot=$word" >"$work/command_line"
     if ! mount --bind "$work/command_line" /proc/cmdline 2>/dev/null; then
         # A container may forbid that. Then a boot is taken for a run.

@@ -6,10 +6,15 @@
 //! it is read, in a hundred requests that each wait for the one before.
 //!
 //! Input: four bitmaps in the section `.foreread.start` of the executable, with one bit for each 4
-//! KiB of the file. They mark the pages that a run with a profile touches until its command starts,
-//! those of a run without a profile, those of any run until its end, and those of a `boot serve`
-//! until its replay and its recorder are at work. The linker leaves them empty.
-//! `scripts/start-pages.sh` finds these pages, and writes them into the finished file.
+//! KiB of the file. They mark the pages that are touched:
+//!
+//! * by a run with a profile, until its command starts;
+//! * by a run without a profile, until then;
+//! * by any run, until its end;
+//! * by `boot serve`, until its replay and its recorder are at work.
+//!
+//! The linker leaves them empty. `scripts/start-pages.sh` finds these pages, and writes them into
+//! the finished file.
 //!
 //! Effect: the marked pages are requested at once, in the order of the file. Faults on the
 //! executable read no more than the page that they need. With empty bitmaps nothing is done. If the
@@ -91,7 +96,7 @@ extern "C" fn construct(count: c_int, arguments: *const *const c_char) {
             // SAFETY: a string that ends with 0.
             if unsafe { libc::access(BOOT_LOCK.as_ptr(), libc::F_OK) } != 0 {
                 // Pages that are not marked are few. Faults go on reading what is around them.
-                // SAFETY: as below.
+                // SAFETY: a valid place in a static that is never written to.
                 unsafe { request(&raw const START_PAGES.boot) };
             }
             return;
