@@ -67,6 +67,7 @@ struct super_block {
 	unsigned long s_magic;
 	struct backing_dev_info *s_bdi;
 	struct block_device *s_bdev;
+	struct list_head s_inodes;
 };
 
 struct file_lock_context {
@@ -99,6 +100,7 @@ struct inode {
 	s64 i_size;
 	struct address_space *i_mapping;
 	struct hlist_head i_dentry;
+	struct list_head i_sb_list;
 	struct file_lock_context *i_flctx;
 };
 
@@ -114,6 +116,7 @@ struct xa_node {
 struct address_space {
 	struct inode *host;
 	struct xarray i_pages;
+	unsigned long nrpages;
 	unsigned long flags;
 };
 
@@ -194,7 +197,12 @@ struct signal_struct {
 	atomic_t live;
 };
 
-struct mm_struct;
+struct file;
+
+struct mm_struct {
+	struct file *exe_file;
+};
+
 struct io_ring_ctx;
 
 struct vm_area_struct {
@@ -275,7 +283,13 @@ struct folio {
 	struct address_space *mapping;
 	unsigned long index;
 	unsigned long _flags_1;
+	atomic_t _mapcount; /* one less than how often it is mapped */
 	atomic_t _entire_mapcount;
+};
+
+/* A large one since Linux 6.10. */
+struct folio___large {
+	atomic_t _large_mapcount; /* one less than how often any of it is mapped */
 };
 
 /* The same in Linux 6.1, where the order has a byte of its own. */
@@ -336,6 +350,8 @@ enum pageflags {
 	PG_uptodate,
 	PG_head,
 	PG_reclaim,
+	PG_referenced,
+	PG_active,
 };
 
 enum mapping_flags {

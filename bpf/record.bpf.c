@@ -22,6 +22,7 @@
 #include "record_fault.h"
 #include "record_path.h"
 #include "record_call.h"
+#include "record_resident.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -17,7 +17,13 @@ static __always_inline void key_of(struct inode *inode, struct inode_key *key)
 enum what {
 	ACCESS, /* by the program */
 	FETCH, /* by the replay */
+	EARLIER, /* by some process, before the recorder began */
 };
+
+static __always_inline u64 time_of(enum what what)
+{
+	return what == EARLIER ? earlier_ns : since_start_ns();
+}
 
 /* The entry of an inode that a process of `group` accesses, if there is one. */
 static __always_inline struct inode_value *known_entry(const struct inode_key *key, u32 group)

@@ -40,7 +40,7 @@ static __always_inline int note_chunk(struct chunk_value *value, u64 bits, enum 
 	if (!fresh)
 		return 0;
 	if (!value->need_ns) {
-		value->need_ns = since_start_ns();
+		value->need_ns = time_of(what);
 		value->group = group;
 	}
 	c->accessed_pages += ones(fresh);
@@ -61,6 +61,22 @@ struct span {
 	u64 group;
 };
 
+/* A chunk of an inode, chunk 0 excepted; made when missing. NULL, and counted, without room. */
+static __always_inline struct chunk_value *chunk_entry(const struct chunk_key *key,
+						       struct counts *c)
+{
+	struct chunk_value *value = bpf_map_lookup_elem(&fr_rec_chunks, key);
+	struct chunk_value fresh = {};
+
+	if (value)
+		return value;
+	bpf_map_update_elem(&fr_rec_chunks, key, &fresh, BPF_NOEXIST);
+	value = bpf_map_lookup_elem(&fr_rec_chunks, key);
+	if (!value)
+		c->lost_chunks++;
+	return value;
+}
+
 /* Notes one chunk of a span, chunk 0 excepted. */
 static long note_span(u64 step, struct span *span)
 {
@@ -68,21 +84,15 @@ static long note_span(u64 step, struct span *span)
 	struct chunk_key key = { .id = span->id, .chunk = (u32)chunk };
 	struct counts *c = counts();
 	struct chunk_value *value;
-	struct chunk_value fresh = {};
 
 	if (!c || (chunk << CHUNK_SHIFT) >= span->end_page)
 		return 1;
 	if (chunk == 0)
 		return 0;
-	value = bpf_map_lookup_elem(&fr_rec_chunks, &key);
+	value = chunk_entry(&key, c);
 	if (!value) {
-		bpf_map_update_elem(&fr_rec_chunks, &key, &fresh, BPF_NOEXIST);
-		value = bpf_map_lookup_elem(&fr_rec_chunks, &key);
-		if (!value) {
-			c->lost_chunks++;
-			span->lost++;
-			return 0;
-		}
+		span->lost++;
+		return 0;
 	}
 	span->news += note_chunk(value, chunk_bits(chunk, span->start_page, span->end_page),
 				 span->what, (u32)span->group, c);

@@ -42,6 +42,8 @@ u32 epoch;
 u32 next_id = 1;
 u32 next_group = 1;
 u64 start_ns; /* CLOCK_MONOTONIC when the program was executed, 0 not yet */
+/* Stands for the time of an access before the recorder began: see record_resident.h. */
+u64 earlier_ns;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

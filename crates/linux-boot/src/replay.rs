@@ -102,6 +102,11 @@ impl Replay {
         }
     }
 
+    /// Whether it reads no data yet.
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+
     /// Lets it read data.
     pub fn release(&mut self) {
         self.is_held = false;

@@ -348,7 +348,7 @@ impl Begun {
         let recorder = decision
             .mode
             .records()
-            .then(|| start_recorder(replay.is_some(), tell))
+            .then(|| start_recorder(replay.as_ref(), tell))
             .flatten();
         if let Some(replay) = &mut replay {
             replay.release();
@@ -593,13 +593,18 @@ impl Session<'_> {
 }
 
 impl MachineRecorder {
-    /// Beside a replay, what is in memory by now may be the replay's.
-    fn start(beside_replay: bool) -> Result<Self, BpfError> {
+    /// What is in memory by now may be the replay's: pages of devices, and of files too if it was
+    /// not held.
+    fn start(replay: Option<&Replay>) -> Result<Self, BpfError> {
         let mut recorder = BpfRecorder::load(Watch::Machine)?;
         recorder.attach_to_machine()?;
         // Before the look at what is in memory: beside other processes that took 0.2 to 1.4 s.
         let begun = since_kernel_start();
-        if !beside_replay {
+        if replay.is_none_or(Replay::is_held) {
+            // Without it only these files are missing.
+            let _ = recorder.note_files_read_earlier();
+        }
+        if replay.is_none() {
             recorder.note_resident_device_pages();
         }
         recorder.count_own_reads(true);
@@ -628,8 +633,8 @@ impl MachineRecorder {
     }
 }
 
-fn start_recorder(beside_replay: bool, tell: &mut dyn FnMut(&str)) -> Option<MachineRecorder> {
-    let started = MachineRecorder::start(beside_replay);
+fn start_recorder(replay: Option<&Replay>, tell: &mut dyn FnMut(&str)) -> Option<MachineRecorder> {
+    let started = MachineRecorder::start(replay);
     let tell = |error: BpfError| tell(&format!("the boot can't be recorded: {error}"));
     started.map_err(tell).ok()
 }

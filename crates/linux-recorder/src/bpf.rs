@@ -270,6 +270,19 @@ impl BpfRecorder {
         }
     }
 
+    /// Notes files of the root file system that were read while this process was started, as needed
+    /// before all others: for one that was attached to the machine early in its boot.
+    ///
+    /// # Errors
+    /// [`BpfError`] when the kernel doesn't run the program that looks for them.
+    pub fn note_files_read_earlier(&self) -> Result<(), BpfError> {
+        let resident = &self.skel.progs.fr_rec_resident;
+        let ran = resident.test_run(ProgramInput::default());
+        ran.map_err(refused("looking for files in memory"))?;
+        self.drain();
+        Ok(())
+    }
+
     /// Counts reads of this process into the page cache as the replay's, or no longer.
     pub fn count_own_reads(&mut self, count: bool) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {

@@ -3,11 +3,14 @@
 //! group.
 
 use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 use foreread_linux_recorder::{BpfRecorder, Watch};
+use rustix::fs::{Advice, fadvise};
 
 use crate::setting::{Place, evict, finish, make, or_skip, warm};
 
@@ -74,6 +77,46 @@ fn every_process_is_recorded_but_the_recorder_itself() {
     let recorded = finish(recorder);
     assert_eq!(recorded.pages(&by_others), [(0, 10)]);
     assert_eq!(recorded.pages(&by_us), []);
+}
+
+#[test]
+fn files_that_were_read_before_it_began_are_recorded_too() {
+    let place = or_skip!(Place::new());
+    let device = |path: &Path| std::fs::metadata(path).unwrap().dev();
+    if device(place.path()) != device(Path::new("/")) {
+        println!(
+            "skipped: {} isn't on the root file system",
+            place.path().display()
+        );
+        return;
+    }
+    let names = ["read", "in part", "read ahead", "not at all", "read later"];
+    let [read, in_part, ahead, not, later] = names.map(|name| make(&place.join(name), 1 << 20));
+    for file in [&read, &in_part, &ahead, &not, &later] {
+        evict(file);
+    }
+    warm(&read);
+    // Without readahead, of which a page may be in a folio with one that is read.
+    let opened = File::open(&in_part).unwrap();
+    fadvise(&opened, 0, None, Advice::Random).unwrap();
+    opened.read_exact_at(&mut [0; 4_096], 100 << 12).unwrap();
+    fadvise(File::open(&ahead).unwrap(), 0, None, Advice::WillNeed).unwrap();
+    let recorder = start();
+    recorder.note_files_read_earlier().unwrap();
+    run_while_recorded(&recorder, Command::new("cat").arg(&later));
+    let recorded = finish(recorder);
+    assert_eq!(recorded.pages(&read), [(0, 256)]);
+    assert_eq!(recorded.pages(&in_part), [(100, 101)]);
+    assert_eq!(recorded.pages(&ahead), []);
+    assert_eq!(recorded.pages(&not), []);
+    assert_eq!(recorded.pages(&later), [(0, 256)]);
+    let profile = &recorded.profile;
+    let need = |file: &Path| {
+        let id = profile.find(file.as_os_str().as_encoded_bytes()).unwrap();
+        profile.ranges(id)[0].need_ns
+    };
+    // In the order in which they were made.
+    assert!(need(&read) < need(&in_part) && need(&in_part) < need(&later));
 }
 
 #[test]
