@@ -65,6 +65,16 @@ static mut START_PAGES: StartPages = StartPages {
 /// since the initramfs, and another one only waits for it.
 pub const BOOT_LOCK: &CStr = c"/run/foreread-boot.lock";
 
+/// The files that `boot serve` reads before anything else, each with a directory block and an inode
+/// that are at another place of the disk than the executable.
+pub const BOOT_FILES: [&CStr; 2] = [
+    c"/var/lib/foreread/boot/history.json",
+    c"/var/lib/foreread/boot/boot.frp",
+];
+
+/// Above what these files usually take: the profile of a boot of 40 services is 44 KiB.
+const BOOT_FILE_BYTES_MAX: i64 = 1 << 20;
+
 /// Whether this process is a `foreread run` whose first pages were requested.
 static IS_RUN: AtomicBool = AtomicBool::new(false);
 
@@ -93,12 +103,8 @@ extern "C" fn construct(count: c_int, arguments: *const *const c_char) {
     match word(1) {
         Some(b"run") => {}
         Some(b"boot") if word(2) == Some(b"serve") => {
-            // SAFETY: a string that ends with 0.
-            if unsafe { libc::access(BOOT_LOCK.as_ptr(), libc::F_OK) } != 0 {
-                // Pages that are not marked are few. Faults go on reading what is around them.
-                // SAFETY: a valid place in a static that is never written to.
-                unsafe { request(&raw const START_PAGES.boot) };
-            }
+            // As the unit starts it. With options it may have other files.
+            request_for_boot(count == 3);
             return;
         }
         _ => return,
@@ -152,6 +158,38 @@ unsafe fn request(bitmap: *const Bitmap) -> bool {
         unsafe { libc::close(file) };
     }
     bitmap.iter().any(|&byte| byte != 0)
+}
+
+/// Requests what `boot serve` needs, if no process serves this boot yet.
+#[inline(always)]
+fn request_for_boot(has_usual_files: bool) {
+    // SAFETY: a string that ends with 0.
+    if unsafe { libc::access(BOOT_LOCK.as_ptr(), libc::F_OK) } == 0 {
+        return;
+    }
+    // Pages that are not marked are few. Faults go on reading what is around them.
+    // SAFETY: a valid place in a static that is never written to.
+    unsafe { request(&raw const START_PAGES.boot) };
+    if has_usual_files {
+        request_boot_files();
+    }
+}
+
+/// Requests the files of a boot. Their names are looked up while the executable's pages are read: a
+/// boot from a hard disk waited 0.2 s for the three reads that come after one another.
+#[inline(always)]
+fn request_boot_files() {
+    for path in BOOT_FILES {
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOFOLLOW;
+        // SAFETY: the path ends with 0; no memory is passed to the other calls.
+        unsafe {
+            let file = libc::open(path.as_ptr(), flags);
+            if file >= 0 {
+                libc::posix_fadvise(file, 0, BOOT_FILE_BYTES_MAX, libc::POSIX_FADV_WILLNEED);
+                libc::close(file);
+            }
+        }
+    }
 }
 
 /// Faults on the constants and the code of the executable read one page each from now on.

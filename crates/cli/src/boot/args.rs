@@ -200,7 +200,9 @@ pub struct ServeArguments {
 mod tests {
     use super::*;
     use clap::Parser;
+    use std::ffi::CStr;
     use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
 
     #[derive(Parser)]
     struct Alone {
@@ -213,5 +215,17 @@ mod tests {
         let alone = Alone::parse_from(["serve"]);
         let lock = foreread_sys::start_pages::BOOT_LOCK.to_bytes();
         assert_eq!(alone.serve.lock.as_os_str().as_bytes(), lock);
+    }
+
+    #[test]
+    fn a_start_requests_the_history_and_the_profile() {
+        use foreread_linux_boot::{HISTORY, PROFILE, StateDirectory};
+        let state = StateDirectory::new(crate::machine_state::directory(Path::new(""), "boot"));
+        let files = [HISTORY, PROFILE].map(|name| Path::new("/").join(state.file(name)));
+        let requested = foreread_sys::start_pages::BOOT_FILES.map(CStr::to_bytes);
+        assert_eq!(
+            files.each_ref().map(|f| f.as_os_str().as_bytes()),
+            requested
+        );
     }
 }
