@@ -86,6 +86,7 @@ static __always_inline u64 note_earlier(struct resident_file *file, u64 end_page
 static long note_cached_pages(u64 step, struct resident_file *file)
 {
 	struct found found;
+	u64 next, passed;
 
 	if (!file->pages_left)
 		return 1;
@@ -93,14 +94,12 @@ static long note_cached_pages(u64 step, struct resident_file *file)
 		file->page++;
 		return 0;
 	}
-	if (found.end_page - file->page >= file->pages_left)
-		file->pages_left = 0;
-	else
-		file->pages_left -= found.end_page - file->page;
+	next = found.end_page;
 	if (was_accessed(&found))
-		file->page = note_earlier(file, found.end_page);
-	else
-		file->page = found.end_page;
+		next = note_earlier(file, next);
+	passed = next - file->page;
+	file->pages_left = passed < file->pages_left ? file->pages_left - passed : 0;
+	file->page = next;
 	return 0;
 }
 

@@ -101,11 +101,16 @@ fn files_that_were_read_before_it_began_are_recorded_too() {
     fadvise(&opened, 0, None, Advice::Random).unwrap();
     opened.read_exact_at(&mut [0; 4_096], 100 << 12).unwrap();
     fadvise(File::open(&ahead).unwrap(), 0, None, Advice::WillNeed).unwrap();
+    // A write makes larger folios than readahead does, of more than one chunk; it is no read.
+    let [large, written] = ["large", "written"].map(|name| make(&place.join(name), 4 << 20));
+    warm(&large);
     let recorder = start();
     recorder.note_files_read_earlier().unwrap();
     run_while_recorded(&recorder, Command::new("cat").arg(&later));
     let recorded = finish(recorder);
     assert_eq!(recorded.pages(&read), [(0, 256)]);
+    assert_eq!(recorded.pages(&large), [(0, 1024)]);
+    assert_eq!(recorded.pages(&written), []);
     assert_eq!(recorded.pages(&in_part), [(100, 101)]);
     assert_eq!(recorded.pages(&ahead), []);
     assert_eq!(recorded.pages(&not), []);
