@@ -57,7 +57,7 @@ static __always_inline struct inode_value *inode_entry(struct inode *inode,
 		return value;
 	fresh = &scratch->inode;
 	__builtin_memset(fresh, 0, sizeof(*fresh));
-	fresh->need_ns = what == ACCESS ? since_start_ns() : 0;
+	fresh->need_ns = what == FETCH ? 0 : time_of(what);
 	fresh->group = what == ACCESS ? group : 0;
 	fresh->id = __sync_fetch_and_add(&next_id, 1);
 	fresh->size_bytes = BPF_CORE_READ(inode, i_size);

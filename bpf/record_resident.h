@@ -2,10 +2,10 @@
 /*
  * Files that were read before the recorder of a boot began.
  *
- * A boot starts cold, so whatever is in memory was read in it. The kernel adds each new inode at
- * the head of the list of its file system (inode_sb_list_add()). From there back to the inode of
- * the recorder's own program are those that were needed while it was started. A replay can be
- * no sooner than this program, so what was needed before is of no use to it.
+ * A boot starts cold, so each page that was accessed was read in it. The kernel adds each new
+ * inode at the head of the list of its file system (inode_sb_list_add()). From there back to the
+ * inode of the recorder's own program are those that were needed while it was started. A replay can
+ * be no sooner than this program, so what was needed before is of no use to it.
  *
  * The list is read without its lock. An inode that was freed meanwhile is not of this file system
  * any more, or is linked to itself; then the walk ends.
@@ -25,7 +25,6 @@ struct resident_file {
 	u64 mapping;
 	u64 page;
 	u64 pages_left; /* cached ones that weren't met yet */
-	u64 id; /* 0 not noted yet */
 };
 
 struct resident_walk {
@@ -58,23 +57,19 @@ static __always_inline u64 note_earlier(struct resident_file *file, u64 end_page
 	struct inode_value *value;
 	struct chunk_value *noted;
 	struct counts *c = counts();
+	u32 uses = USE_OPENED | USE_READ;
 	u64 bits;
 	bool is_new;
 
 	if (end_page > (chunk + 1) << CHUNK_SHIFT)
 		end_page = (chunk + 1) << CHUNK_SHIFT;
-	/* As for a replay's read, which sets no time: the time is not that of now. */
-	value = inode_entry(inode, &file->key, FETCH, 0, &is_new);
+	value = inode_entry(inode, &file->key, EARLIER, 0, &is_new);
 	if (!c || !value)
 		return end_page;
-	if (!file->id) {
-		file->id = value->id;
-		if (!value->need_ns)
-			value->need_ns = earlier_ns;
-		__sync_fetch_and_or(&value->uses, USE_OPENED | USE_READ);
-		if (is_new)
-			send_nodes((u64)inode, 0, value->id, value->need_ns, 0);
-	}
+	if ((value->uses & uses) != uses)
+		__sync_fetch_and_or(&value->uses, uses);
+	if (is_new)
+		send_nodes((u64)inode, 0, value->id, value->need_ns, 0);
 	chunk_key.id = value->id;
 	noted = chunk ? chunk_entry(&chunk_key, c) : &value->first;
 	bits = chunk_bits(chunk, file->page, end_page);

@@ -593,8 +593,8 @@ impl Session<'_> {
 }
 
 impl MachineRecorder {
-    /// What is in memory by now may be the replay's: pages of devices, and of files too if it was
-    /// not held.
+    /// The replay may have brought in pages by now: of devices, and of files too if it was not
+    /// held.
     fn start(replay: Option<&Replay>) -> Result<Self, BpfError> {
         let mut recorder = BpfRecorder::load(Watch::Machine)?;
         recorder.attach_to_machine()?;

@@ -6,12 +6,12 @@
 //! it is read, in a hundred requests that each wait for the one before.
 //!
 //! Input: four bitmaps in the section `.foreread.start` of the executable, with one bit for each 4
-//! KiB of the file. They mark the pages that are touched:
+//! KiB of the file. Each marks the pages that a process touches.
 //!
-//! * by a run with a profile, until its command starts;
-//! * by a run without a profile, until then;
-//! * by any run, until its end;
-//! * by `boot serve`, until its replay and its recorder are at work.
+//! * `with_profile`: a run with a profile, until its command starts.
+//! * `without_profile`: a run without one, until its command starts.
+//! * `at_all`: any run, until its end.
+//! * `boot`: `boot serve`, until its replay and its recorder are at work.
 //!
 //! The linker leaves them empty. `scripts/start-pages.sh` finds these pages, and writes them into
 //! the finished file.
