@@ -88,7 +88,7 @@ try_suite() {
     suite=$1
     mkdir -p "$cache"
     if [ ! -e "$cache/$suite-dkms.tar" ]; then
-        mmdebstrap --quiet --variant=minbase --include=systemd,udev,libelf1,dkms,linux-headers-amd64 "$suite" \
+        mmdebstrap --quiet --variant=minbase --include=systemd,udev,dkms,linux-headers-amd64 "$suite" \
             "$cache/$suite-dkms.tar.new" "deb $mirror $suite main" --format=tar \
             || { printf 'skipped: %s: mmdebstrap could not make a root\n' "$suite"; return 0; }
         mv "$cache/$suite-dkms.tar.new" "$cache/$suite-dkms.tar"

@@ -77,7 +77,7 @@ try_suite() {
     suite=$1
     mkdir -p "$cache"
     if [ ! -e "$cache/$suite.tar" ]; then
-        mmdebstrap --quiet --variant=minbase --include=systemd,udev,libelf1 "$suite" \
+        mmdebstrap --quiet --variant=minbase --include=systemd,udev "$suite" \
             "$cache/$suite.tar.new" "deb $mirror $suite main" --format=tar \
             || { printf 'skipped: %s: mmdebstrap could not make a root\n' "$suite"; return 0; }
         mv "$cache/$suite.tar.new" "$cache/$suite.tar"
