@@ -35,7 +35,7 @@ use crate::cache::missing_by_map;
 /// Bytes of a bitmap: enough for an executable of 16 MiB; pages beyond are left to the kernel.
 const BITMAP_BYTES: usize = 512;
 
-/// What else is read than marked pages.
+/// What is read beside marked pages.
 #[derive(Clone, Copy)]
 struct Extra {
     /// Marked ranges with at most this many unmarked pages between them are read as one.
