@@ -19,14 +19,7 @@ fn main() {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
         let folder = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
         link_unwinder_statically(&folder);
-        for (library, archive) in LIBRARIES_OF_LIBBPF {
-            if env::var_os(LINK_SHARED).is_none() {
-                link_statically(&folder, library, archive);
-            } else {
-                // It may be left from an earlier build.
-                let _ = fs::remove_file(folder.join(library));
-            }
-        }
+        link_libraries_of_libbpf(&folder);
         println!("cargo:rustc-link-search=native={}", folder.display());
     }
 }
@@ -37,12 +30,21 @@ fn link_unwinder_statically(folder: &Path) {
     instead_of(folder, "libgcc_s.so", "-lgcc_eh -lgcc");
 }
 
-/// Has the linker take a library from its archive. A program waits for each shared library before
-/// its first instruction: at a boot libelf and libz were 6 of 12 reads in a row. Where the archive
-/// isn't installed the shared library is linked.
-fn link_statically(folder: &Path, library: &str, archive: &str) {
-    if let Some(archive) = found_by_compiler(archive) {
-        instead_of(folder, library, &archive);
+/// Has the linker take libelf and libz from their archives. A program waits for each shared library
+/// before its first instruction: at a boot these two were 6 of 12 reads in a row. Where an archive
+/// isn't found the shared library is linked.
+fn link_libraries_of_libbpf(folder: &Path) {
+    // `cc` knows the libraries of this machine only.
+    let is_native = env::var_os("HOST") == env::var_os("TARGET");
+    let is_static = is_native && env::var_os(LINK_SHARED).is_none();
+    for (library, archive) in LIBRARIES_OF_LIBBPF {
+        match found_by_compiler(archive).filter(|_| is_static) {
+            Some(archive) => instead_of(folder, library, &archive),
+            None => {
+                // There is one if an earlier build linked the archive.
+                let _ = fs::remove_file(folder.join(library));
+            }
+        }
     }
 }
 
