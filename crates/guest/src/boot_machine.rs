@@ -24,8 +24,8 @@ const PREPARE: &str = concat!(
 const ON_IMAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/guest/on-image.sh");
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
-/// Waits until the boot is over to `foreread`, and takes along what it says; and until the machine
-/// was up the reads of the disks, and the processor time of `foreread`.
+/// Takes along the processor time of `foreread` and the reads of the disks until the machine was
+/// up. Then it waits until the boot is over to `foreread`, and takes along what that says.
 const SCRIPT: &str = "
 cat /sys/fs/cgroup/system.slice/foreread-boot.service/cpu.stat >/run/out/cpu.stat 2>/dev/null
 mount -t debugfs debug /sys/kernel/debug 2>/dev/null

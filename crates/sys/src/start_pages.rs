@@ -35,7 +35,7 @@ use crate::cache::missing_by_map;
 /// Bytes of a bitmap: enough for an executable of 16 MiB; pages beyond are left to the kernel.
 const BITMAP_BYTES: usize = 512;
 
-/// What is read beside marked pages.
+/// Unmarked pages that are read as well.
 #[derive(Clone, Copy)]
 struct Extra {
     /// Marked ranges with at most this many unmarked pages between them are read as one.
@@ -185,15 +185,16 @@ pub fn read_rest() {
     }
 }
 
-/// Requests the marked pages of the own executable, and what is read with them; returns whether
-/// there are any. Failures are left to the page faults.
+/// Requests the marked pages of the own executable, and the extra ones. Returns whether any are
+/// marked. Failures are left to the page faults.
 ///
 /// # Safety
 /// The bitmap must be readable.
 #[inline(always)]
 unsafe fn request(bitmap: *const Bitmap, extra: Extra) -> bool {
     // The content is changed after it was compiled. A volatile read would be one instruction for
-    // each byte, 12 KB of them. SAFETY: by the contract.
+    // each byte, 12 KB of them.
+    // SAFETY: by the contract.
     let bitmap = unsafe { std::ptr::read(std::hint::black_box(bitmap)) };
     let mut file: c_int = -1;
     for_each_range(&bitmap, extra, |start_page, pages| {
@@ -232,7 +233,7 @@ fn request_for_boot(has_usual_files: bool) {
     unsafe { request(&raw const START_PAGES.boot, BOOT) };
 }
 
-/// Requests the files of a boot, which then come beside the executable's pages.
+/// Requests the files of a boot. They are read while the executable's pages are.
 #[inline(always)]
 fn request_boot_files() {
     for at in 0..BOOT_FILES.len() {
