@@ -120,6 +120,7 @@ impl<'a> Streams<'a> {
             self.ahead_pages += ahead.len() - before;
         }
         if let Some(furthest) = furthest {
+            story.courses.take(decision);
             story.asked = Some((access.index, *decision, furthest));
         }
     }
