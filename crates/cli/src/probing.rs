@@ -86,6 +86,8 @@ impl HeldSetting {
 
     /// Sets it for files that are opened from now on.
     pub fn set(&mut self, read_ahead_kib: u64) -> Result<()> {
+        // Checked before the journal forgets an older value, and again after it is written: that
+        // may take as long as a disk does, and somebody else may set it meanwhile.
         self.check_ours()?;
         let written = &mut self.changed.read_ahead_kib_written;
         written.push(read_ahead_kib);
@@ -93,6 +95,7 @@ impl HeldSetting {
         let text = serde_json::to_string_pretty(&self.changed)?;
         save::replace_until_reboot(&self.journal, text.as_bytes())
             .with_context(|| format!("cannot write {}", self.journal.display()))?;
+        self.check_ours()?;
         let path = self.setting.path().display();
         self.setting
             .set_read_ahead_kib(read_ahead_kib)

@@ -238,24 +238,27 @@ fn killed_the_next_start_puts_it_back_unless_somebody_else_has_set_it() {
 
 #[test]
 fn two_at_once_are_refused_and_a_setting_of_somebody_else_is_left() {
-    let Some(testbed) = disk() else { return };
-    let world = World::new();
-    let first = begun(&world, &testbed);
-    // Or it might be through before the other has said its word.
-    send(&first, Signal::STOP);
-    let second = probe(&world, &testbed, &[device(&testbed)]);
-    assert_fails_in_one_line(&second, "a second probe");
-    assert!(stderr(&second).contains("being probed already"));
-    fs::write(setting(&testbed), "1028").unwrap();
-    send(&first, Signal::CONT);
-    let output = first.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(
-        stderr(&output).contains("somebody else"),
-        "{}",
-        stderr(&output)
-    );
-    assert_eq!(read_ahead_kib(&testbed), 1028);
+    // On busy processors the first probe may be through its sweep before this test stops it.
+    race(|| {
+        let Some(testbed) = disk() else { return };
+        let world = World::new();
+        let first = begun(&world, &testbed);
+        // Or it might be through before the other has said its word.
+        send(&first, Signal::STOP);
+        let second = probe(&world, &testbed, &[device(&testbed)]);
+        assert_fails_in_one_line(&second, "a second probe");
+        assert!(stderr(&second).contains("being probed already"));
+        fs::write(setting(&testbed), "1028").unwrap();
+        send(&first, Signal::CONT);
+        let output = first.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains("somebody else"),
+            "{}",
+            stderr(&output)
+        );
+        assert_eq!(read_ahead_kib(&testbed), 1028);
+    });
 }
 
 #[test]
