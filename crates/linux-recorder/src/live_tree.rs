@@ -19,7 +19,7 @@ use foreread_sys::handle;
 use foreread_sys::leases;
 use foreread_sys::mounts::Mounts;
 use foreread_sys::paths::leaving_access_time;
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, lstat, openat, readlink};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, Stat, lstat, openat, readlink};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -108,6 +108,14 @@ impl FileTree for LiveTree<'_> {
         }
     }
 
+    fn entries(&self, directory: &[u8], max: usize) -> Vec<(u64, Vec<u8>)> {
+        if !self.is_near(directory) {
+            // No names of its files are dropped by what happens to the root file system.
+            return Vec::new();
+        }
+        entries_of(directory, max)
+    }
+
     fn interpreter(&self, path: &[u8]) -> Option<Vec<u8>> {
         if self.is_near(path) {
             return interpreter_of(path);
@@ -161,6 +169,17 @@ fn status(path: &[u8]) -> Result<FileStatus, LookupError> {
 
 fn link_target(path: &[u8]) -> Option<Vec<u8>> {
     Some(readlink(path, Vec::new()).ok()?.into_bytes())
+}
+
+fn entries_of(directory: &[u8], max: usize) -> Vec<(u64, Vec<u8>)> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = openat(CWD, directory, flags, Mode::empty());
+    let entries = opened.and_then(Dir::new);
+    let entries = entries.into_iter().flatten().flatten();
+    entries
+        .take(max)
+        .map(|entry| (entry.ino(), entry.file_name().to_bytes().to_vec()))
+        .collect()
 }
 
 fn interpreter_of(path: &[u8]) -> Option<Vec<u8>> {

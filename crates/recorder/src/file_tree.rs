@@ -74,6 +74,9 @@ pub trait FileTree {
     /// Absolute path of the dynamic linker that an executable names; `None` when it names none.
     fn interpreter(&self, path: &[u8]) -> Option<Vec<u8>>;
 
+    /// Up to `max` entries of a directory: inode number and name. None where it can't be read.
+    fn entries(&self, directory: &[u8], max: usize) -> Vec<(u64, Vec<u8>)>;
+
     /// The time, in seconds from 1970 on, by the clock that files are stamped with.
     fn now_s(&self) -> i64;
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From inodes and names as the kernel saw them to a profile of absolute paths.
 //!
-//! No directory is searched for an inode: each came with its name in its parent, up to the root of
-//! its file system, and mountinfo says where that is mounted. Each path is then looked at once in
-//! the tree of files, which finds everything cached since the program was just there.
+//! Each inode came with its name in its parent, up to the root of its file system, and mountinfo
+//! says where that is mounted. Each path is then looked at once in the tree of files, which finds
+//! everything cached since the program was just there. A directory is searched for an inode only if
+//! the kernel had dropped the inode's name.
+
+mod dropped;
 
 use std::collections::HashMap;
 
@@ -13,6 +16,7 @@ use foreread_profile::{
     Identity, Mount, NodeId, NodeKind, PageRange, Profile, ProfileBuilder, Program, Source, Uses,
 };
 
+use self::dropped::{FileNumber, has_no_name};
 use crate::file_tree::{FileStatus, FileTree, LookupError};
 use crate::known::Known;
 use crate::recording::{
@@ -50,6 +54,7 @@ pub fn resolve(
         known: known.map(|known| Known::new(known, mounts)),
         builder: ProfileBuilder::new(program, source),
         paths: HashMap::new(),
+        dropped: HashMap::new(),
         mount_ids: HashMap::new(),
         units: HashMap::new(),
         directories: HashMap::new(),
@@ -63,6 +68,7 @@ pub fn resolve(
     if known.is_none() {
         resolver.linkers();
     }
+    resolver.find_dropped_names();
     resolver.inodes();
     (resolver.builder.finish(), resolver.unresolved)
 }
@@ -75,6 +81,8 @@ struct Resolver<'a> {
     builder: ProfileBuilder,
     /// Path of an inode of the recording, once found; `None` when it can't be.
     paths: HashMap<u32, Option<Vec<u8>>>,
+    /// Paths of files whose names the kernel has dropped.
+    dropped: HashMap<FileNumber, Vec<u8>>,
     /// From a line of mountinfo to the profile's mounts.
     mount_ids: HashMap<usize, u16>,
     /// From a control group of the recording to the profile's units.
@@ -162,6 +170,19 @@ impl Resolver<'_> {
             path.map_or(0, |path| builder.unit(&path))
         });
         Need { ns, unit: *unit }
+    }
+
+    fn find_dropped_names(&mut self) {
+        let wanted = dropped::wanted(self.recording);
+        if wanted.is_empty() {
+            return;
+        }
+        let nodes = self.recording.nodes.values();
+        let directories: Vec<&NodeRecord> = nodes.filter(|node| node.is_directory()).collect();
+        let named = directories.into_iter();
+        let named = named.filter_map(|node| Some((node.device, self.path_of(node.id)?)));
+        let named = named.collect();
+        self.dropped = dropped::find(&wanted, named, self.tree);
     }
 
     fn inodes(&mut self) {
@@ -329,6 +350,9 @@ impl Resolver<'_> {
 
     fn find_path(&mut self, id: u32) -> Option<Vec<u8>> {
         let node = self.recording.nodes.get(&id)?;
+        if has_no_name(node) {
+            return self.dropped.get(&(node.device, node.number)).cloned();
+        }
         let has_number = |path: &Vec<u8>| {
             let status = self.status(path);
             status.is_some_and(|status| status.inode == node.number)

@@ -74,6 +74,18 @@ impl FileTree for Tree {
         self.generations.get(path).copied()
     }
 
+    fn entries(&self, directory: &[u8], max: usize) -> Vec<(u64, Vec<u8>)> {
+        let inside = |(path, _): &&(&str, File)| parent(path.as_bytes()) == directory;
+        let numbered = (1..).zip(&self.files);
+        let entries = numbered
+            .filter(|(_, file)| inside(file))
+            .map(|(inode, (path, _))| {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                (inode, name.as_bytes().to_vec())
+            });
+        entries.take(max).collect()
+    }
+
     fn interpreter(&self, path: &[u8]) -> Option<Vec<u8>> {
         (path == b"/run").then(|| b"/lib/ld.so".to_vec())
     }
@@ -142,6 +154,35 @@ fn add_file(recording: &mut Recording, id: u32, name: &str, number: u64, uses: U
         mode: 0o100_644,
         group: 2,
     });
+}
+
+#[test]
+fn a_file_whose_name_the_kernel_has_dropped_is_found_in_a_directory() {
+    let files = [
+        ("/", File::Directory),
+        ("/other", File::Regular),
+        ("/file", File::Regular),
+    ];
+    let mut recording = recording();
+    add_file(&mut recording, 2, "", 3, Uses::READ);
+    recording.nodes.get_mut(&2).unwrap().parent = 0;
+    let (profile, unresolved) = resolved(&recording, &Tree::new(&files));
+    assert_eq!(unresolved, Unresolved::default());
+    let id = profile.find(b"/file").unwrap();
+    assert_eq!(profile.ranges(id)[0].pages, 3);
+    assert!(profile.find(b"/other").is_none());
+
+    // Its number was given to another file.
+    let mut tree = Tree::new(&files);
+    tree.generations.insert(b"/file".to_vec(), 10);
+    let (profile, unresolved) = resolved(&recording, &tree);
+    assert!(profile.find(b"/file").is_none());
+    assert_eq!(unresolved.unreachable, 1);
+    // On another file system nothing is searched.
+    recording.nodes.get_mut(&2).unwrap().device = ROOT + 1;
+    recording.inodes[0].device = ROOT + 1;
+    let (profile, _) = resolved(&recording, &Tree::new(&files));
+    assert!(profile.find(b"/file").is_none());
 }
 
 #[test]

@@ -163,6 +163,10 @@ mod tests {
             None
         }
 
+        fn entries(&self, _: &[u8], _: usize) -> Vec<(u64, Vec<u8>)> {
+            Vec::new()
+        }
+
         fn interpreter(&self, _: &[u8]) -> Option<Vec<u8>> {
             None
         }
