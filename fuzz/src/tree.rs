@@ -61,6 +61,15 @@ impl FileTree for Tree {
         (!path.len().is_multiple_of(3)).then_some(u32::from(self.kind(path) % 4))
     }
 
+    fn entries(&self, directory: &[u8], max: usize) -> Vec<(u64, Vec<u8>)> {
+        let names: [&[u8]; 6] = [b".", b"..", b"a", b"b", b"lib", b"x.so"];
+        let entry = |name: &[u8]| {
+            let path = [directory, b"/", name].concat();
+            (u64::from(self.kind(&path) / 8), name.to_vec())
+        };
+        names.into_iter().map(entry).take(max).collect()
+    }
+
     fn interpreter(&self, path: &[u8]) -> Option<Vec<u8>> {
         (self.kind(path) % 4 == 3).then(|| b"/lib/x.so".to_vec())
     }
