@@ -3,13 +3,13 @@
 
 use anyhow::Result;
 use foreread_core::grouped;
-use foreread_core::policy::{Course, Stream};
 use foreread_watch::log::followed::{FollowedFile, FollowedStream, Told};
 use foreread_watch::log::{Header, parsed};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::Subject;
+use super::direction::Direction;
 use super::streams::number_of;
 use crate::output::{counted, time};
 use crate::text::escaped;
@@ -186,15 +186,6 @@ fn name(file: &FollowedFile) -> String {
     }
 }
 
-fn direction(stream: &Stream) -> String {
-    match stream.course {
-        Course::Up => "upward".to_owned(),
-        Course::Down => "backward".to_owned(),
-        Course::StepUp => format!("in steps of {} pages", stream.step_pages),
-        Course::StepDown => format!("in steps of -{} pages", stream.step_pages),
-    }
-}
-
 fn human(file: &FollowedFile, followed: &FollowedStream) -> String {
     let stream = &followed.stream;
     let whose = match followed.process {
@@ -207,7 +198,7 @@ fn human(file: &FollowedFile, followed: &FollowedStream) -> String {
         "A stream that thread {} {whose}began in {} goes {}: it is at page {}{}",
         stream.thread,
         name(file),
-        direction(stream),
+        Direction::from(stream),
         grouped(stream.page),
         ago.unwrap_or_default(),
     );
@@ -248,7 +239,7 @@ impl FollowedReport {
             file: file.path.as_deref().map(escaped),
             device: file.file.device.to_string(),
             inode: file.file.inode,
-            direction: direction(stream),
+            direction: Direction::from(stream).to_string(),
             page: stream.page,
             ahead_pages: stream.ahead_pages,
             distance_pages: stream.distance_pages,

@@ -3,6 +3,7 @@
 //! itself.
 
 pub mod args;
+mod direction;
 mod doubts;
 mod followed;
 mod left_alone;

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One thread that reads one large file: how, how far ahead of it is read, and why.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use foreread_core::grouped;
-use foreread_core::policy::{Decision, Reason};
+use foreread_core::policy::Decision;
 use foreread_watch::stream::FileKey;
 use serde::Serialize;
 
+use super::direction::{Directions, is_down};
 use crate::output::{counted, pages, time};
-
-/// Windows that tell how a thread reads. One alone doesn't: a backward reader that waits for page 0
-/// also looks like one that starts there.
-const COURSES_RECENT: usize = 8;
 
 /// A thread that reads a file.
 #[derive(Default)]
@@ -28,8 +25,8 @@ pub struct Story {
     pub last: Option<(u64, Decision)>,
     /// The last one with a window, and the last page that this asked for.
     pub asked: Option<(u64, Decision, u64)>,
-    /// Courses of the last windows.
-    pub courses: Courses,
+    /// Directions of the last windows.
+    pub directions: Directions,
     pub reasons: BTreeMap<&'static str, u64>,
     pub windows: u64,
     pub asked_pages: u64,
@@ -85,58 +82,12 @@ pub struct StoryReport<'a> {
     waited_ns: u64,
 }
 
-/// Whether what is asked for lies below.
-pub fn is_down(decision: &Decision) -> bool {
-    matches!(decision.reason, Reason::Reverse | Reason::Backward)
-        || decision.repeats().is_some_and(|(_, step)| step < 0)
-}
-
-/// Where a window lies, seen from its reader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
-    Up,
-    Down,
-    /// In steps of so many pages, where that is known.
-    Steps(Option<i64>),
-}
-
-/// Courses of the last windows of a thread.
-#[derive(Default)]
-pub struct Courses(VecDeque<Course>);
-
-impl Courses {
-    /// Counts a decision that has a window.
-    pub fn take(&mut self, decision: &Decision) {
-        self.take_course(match (decision.reason, decision.repeats()) {
-            (Reason::Stride, repeats) => Course::Steps(repeats.map(|(_, step)| step)),
-            _ if is_down(decision) => Course::Down,
-            _ => Course::Up,
-        });
-    }
-
-    fn take_course(&mut self, course: Course) {
-        if self.0.len() == COURSES_RECENT {
-            self.0.pop_front();
-        }
-        self.0.push_back(course);
-    }
-
-    /// The course of most of them; of several such courses, the latest.
-    fn usual(&self) -> Option<Course> {
-        let times = |course: Course| self.0.iter().filter(|other| **other == course).count();
-        self.0.iter().copied().max_by_key(|course| times(*course))
-    }
-}
-
 impl Story {
     /// How it reads, by the last decisions that had windows.
     fn direction(&self) -> String {
-        match self.courses.usual() {
+        match self.directions.usual() {
             None => "in no order that was found".to_owned(),
-            Some(Course::Steps(Some(step))) => format!("in steps of {step} pages"),
-            Some(Course::Steps(None)) => "in steps".to_owned(),
-            Some(Course::Down) => "backward".to_owned(),
-            Some(Course::Up) => "upward".to_owned(),
+            Some(direction) => direction.to_string(),
         }
     }
 
@@ -234,38 +185,5 @@ impl Story {
             waited: self.waited,
             waited_ns: self.waited_ns,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn usual(courses: impl IntoIterator<Item = Course>) -> Option<Course> {
-        let mut story = Courses::default();
-        courses
-            .into_iter()
-            .for_each(|course| story.take_course(course));
-        story.usual()
-    }
-
-    #[test]
-    fn one_window_upward_does_not_make_a_backward_reader_an_upward_one() {
-        let backward = [Course::Down; 61];
-        assert_eq!(usual(backward), Some(Course::Down));
-        assert_eq!(
-            usual(backward.into_iter().chain([Course::Up])),
-            Some(Course::Down)
-        );
-        let turned = backward.into_iter().chain([Course::Up; 5]);
-        assert_eq!(usual(turned), Some(Course::Up));
-    }
-
-    #[test]
-    fn the_latest_of_several_equal_courses_is_the_usual_one() {
-        assert_eq!(usual([]), None);
-        let steps = Course::Steps(Some(-8));
-        assert_eq!(usual([Course::Up, steps]), Some(steps));
-        assert_eq!(usual([steps, Course::Up, Course::Up, steps]), Some(steps));
     }
 }

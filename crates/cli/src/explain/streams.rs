@@ -10,7 +10,8 @@ use foreread_watch::log::stream_call::{Called, Decided, Remembered};
 use foreread_watch::stream::FileKey;
 use serde_json::Value;
 
-use super::stream_story::{Story, StoryReport, is_down};
+use super::direction::is_down;
+use super::stream_story::{Story, StoryReport};
 use super::{Number, Subject};
 
 /// Upper bound of pages that were asked for and not yet used, over all files.
@@ -120,7 +121,7 @@ impl<'a> Streams<'a> {
             self.ahead_pages += ahead.len() - before;
         }
         if let Some(furthest) = furthest {
-            story.courses.take(decision);
+            story.directions.take(decision.into());
             story.asked = Some((access.index, *decision, furthest));
         }
     }
