@@ -173,16 +173,19 @@ impl Resolver<'_> {
     }
 
     fn find_dropped_names(&mut self) {
-        let wanted = dropped::wanted(self.recording);
+        let recording = self.recording;
+        let wanted = dropped::wanted(recording);
         if wanted.is_empty() {
             return;
         }
-        let nodes = self.recording.nodes.values();
-        let directories: Vec<&NodeRecord> = nodes.filter(|node| node.is_directory()).collect();
-        let named = directories.into_iter();
-        let named = named.filter_map(|node| Some((node.device, self.path_of(node.id)?)));
-        let named = named.collect();
-        self.dropped = dropped::find(&wanted, named, self.tree);
+        // A directory elsewhere isn't looked at: its file system may not answer.
+        let is_beside = |device: u32| wanted.keys().any(|(wanted, _)| *wanted == device);
+        let nodes = recording.nodes.values();
+        let directories = nodes
+            .filter(|node| node.is_directory() && is_beside(node.device))
+            .filter_map(|node| Some((node.device, self.path_of(node.id)?)))
+            .collect();
+        self.dropped = dropped::find(wanted, directories, self.tree);
     }
 
     fn inodes(&mut self) {

@@ -6,7 +6,7 @@
 //! `shrink_dcache_sb()`. Each boot remounts its root file system, to write to it. Inodes and pages
 //! stay.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::join;
 use crate::file_tree::FileTree;
@@ -38,28 +38,27 @@ pub(super) fn wanted(recording: &Recording) -> HashMap<FileNumber, &InodeEntry> 
 /// Finds them in directories, each with its file system. Of several names of a file the first
 /// counts.
 pub(super) fn find(
-    wanted: &HashMap<FileNumber, &InodeEntry>,
+    mut wanted: HashMap<FileNumber, &InodeEntry>,
     mut directories: Vec<(u32, Vec<u8>)>,
     tree: &dyn FileTree,
 ) -> HashMap<FileNumber, Vec<u8>> {
-    let devices: HashSet<u32> = wanted.keys().map(|(device, _)| *device).collect();
-    directories.retain(|(device, _)| devices.contains(device));
     directories.sort();
     let mut found = HashMap::new();
     let mut left = ENTRIES_MAX;
     for (device, directory) in directories {
-        if found.len() == wanted.len() || left == 0 {
+        if wanted.is_empty() || left == 0 {
             break;
         }
         let entries = tree.entries(&directory, left);
         left = left.saturating_sub(entries.len());
         for (number, name) in entries {
             let file = (device, number);
-            let Some(inode) = wanted.get(&file).filter(|_| !found.contains_key(&file)) else {
+            let Some(inode) = wanted.get(&file) else {
                 continue;
             };
             let path = join(&directory, &name);
             if is_inode(&path, inode, tree) {
+                wanted.remove(&file);
                 found.insert(file, path);
             }
         }
