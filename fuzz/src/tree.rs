@@ -63,8 +63,9 @@ impl FileTree for Tree {
 
     fn entries(&self, directory: &[u8], max: usize) -> Vec<(u64, Vec<u8>)> {
         let names: [&[u8]; 6] = [b".", b"..", b"a", b"b", b"lib", b"x.so"];
+        let base = directory.strip_suffix(b"/").unwrap_or(directory);
         let entry = |name: &[u8]| {
-            let path = [directory, b"/", name].concat();
+            let path = [base, b"/", name].concat();
             (u64::from(self.kind(&path) / 8), name.to_vec())
         };
         names.into_iter().map(entry).take(max).collect()
