@@ -2,7 +2,7 @@
 //! `foreread watch` that runs beside other measurements: its memory, descriptors and threads.
 
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -99,7 +99,13 @@ impl Service {
             child,
         };
         let mut bytes = [0; 64];
-        let length = manager.recv(&mut bytes);
+        // A socket with a limit isn't read on after a stop of the process; signal(7).
+        let length = loop {
+            match manager.recv(&mut bytes) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                length => break length,
+            }
+        };
         length.map_err(MeasureError::system("have foreread watch get ready"))?;
         Ok(service)
     }

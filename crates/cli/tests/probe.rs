@@ -162,41 +162,44 @@ fn the_plateau_is_found_kept_and_nothing_stays_changed() {
 
 #[test]
 fn a_table_a_picture_and_readers() {
-    let Some(testbed) = disk() else { return };
-    let world = World::new();
-    let svg = world.path("probe.svg");
-    let output = probe(
-        &world,
-        &testbed,
-        &[
-            "--sizes",
-            "64K,128K,256K",
-            "--direct",
-            "--readers",
-            "1,2",
-            "--svg",
-            svg.to_str().unwrap(),
-            device(&testbed),
-        ],
-    );
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let text = stdout(&output);
-    let marked = text.lines().find(|line| line.starts_with("==>"));
-    assert!(
-        marked.is_some_and(|line| line.contains("128 KiB")),
-        "{text}"
-    );
-    for part in [
-        "direct MB/s",
-        "The plateau is 128 KiB",
-        "readers",
-        "longest wait",
-    ] {
-        assert!(text.contains(part), "{part} is not in:\n{text}");
-    }
-    let picture = fs::read_to_string(svg).unwrap();
-    assert!(picture.starts_with("<svg") && picture.contains("plateau"));
-    assert_eq!(read_ahead_kib(&testbed), READ_AHEAD_KIB);
+    // A busy machine may delay requests of one size for longer than those of the next.
+    race(|| {
+        let Some(testbed) = disk() else { return };
+        let world = World::new();
+        let svg = world.path("probe.svg");
+        let output = probe(
+            &world,
+            &testbed,
+            &[
+                "--sizes",
+                "64K,128K,256K",
+                "--direct",
+                "--readers",
+                "1,2",
+                "--svg",
+                svg.to_str().unwrap(),
+                device(&testbed),
+            ],
+        );
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let text = stdout(&output);
+        let marked = text.lines().find(|line| line.starts_with("==>"));
+        assert!(
+            marked.is_some_and(|line| line.contains("128 KiB")),
+            "{text}"
+        );
+        for part in [
+            "direct MB/s",
+            "The plateau is 128 KiB",
+            "readers",
+            "longest wait",
+        ] {
+            assert!(text.contains(part), "{part} is not in:\n{text}");
+        }
+        let picture = fs::read_to_string(svg).unwrap();
+        assert!(picture.starts_with("<svg") && picture.contains("plateau"));
+        assert_eq!(read_ahead_kib(&testbed), READ_AHEAD_KIB);
+    });
 }
 
 #[test]

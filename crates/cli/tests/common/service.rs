@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -87,6 +88,9 @@ impl Service {
         loop {
             let length = match self.manager.recv(&mut bytes) {
                 Ok(length) => length,
+                // A socket with a limit isn't read on after a stop of the process, as of a frozen
+                // cgroup; signal(7).
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => panic!("no {what}: {error}: {:?}: {}", self.heard, self.stderr()),
             };
             let said = String::from_utf8_lossy(&bytes[..length]).into_owned();
