@@ -83,6 +83,21 @@ fn without_readahead_every_request_is_waited_for() {
 }
 
 #[test]
+fn pages_that_are_fetched_and_not_used_take_processor_time_too() {
+    let mut few = setup(Policy::Linux, 32, MIB, vec![program(0, 4096)]);
+    few.programs[0].phases[0].length_bytes = 4096;
+    few.programs[0].cpu_per_page_ns = 1_000;
+    let before = run(few.clone());
+    few.programs[0].cpu_per_fetched_page_ns = 3_000;
+    let after = run(few);
+    // Of the first window, and of the next one, which its mark on the first page begins.
+    assert_eq!(before.total.pages.fetched, after.total.pages.fetched);
+    assert!(after.total.pages.fetched > 1);
+    let more_ns = after.total.pages.fetched * 3_000;
+    assert_eq!(after.elapsed_ns, before.elapsed_ns + more_ns);
+}
+
+#[test]
 fn readahead_hides_the_latency_behind_the_transfer() {
     let plain = run(setup(Policy::None, 0, 64 * MIB, vec![program(0, 4096)]));
     let linux = run(setup(Policy::Linux, 128, 64 * MIB, vec![program(0, 4096)]));

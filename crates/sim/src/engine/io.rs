@@ -21,6 +21,8 @@ pub(super) struct Io {
     /// The number of the call that runs.
     pub call: u64,
     pub disks: Vec<BlockQueue>,
+    /// Pages that the way of the kernel has submitted so far.
+    pub submitted_pages: u64,
     /// By disk: its measured properties.
     pub devices: Vec<Device>,
     /// By file: its streams, for policies that remember them.
@@ -145,6 +147,7 @@ impl Host for Io {
         if let Some(windows) = &mut self.watch.windows {
             windows.submitted(self.now_ns, &batch);
         }
+        self.submitted_pages += batch.pages.end.saturating_sub(batch.pages.start);
         let disk = self.files[batch.file.number()].disk;
         for submission in self.placed(batch.file, batch.stream, self.process, batch.pages) {
             self.disks[disk].submit(self.now_ns, submission);

@@ -24,7 +24,8 @@ mod windows;
 pub use explain::{Call, Explained, Explanation, Keep, RequestSeen};
 pub use foresight::{Foresight, Turns};
 pub use outcome::{Outcome, ProgramOutcome, StreamOutcome};
-pub use setup::{Cached, FileSetup, Pattern, Phase, ProgramSetup, Setup, Through};
+pub use pattern::{Request, Requests};
+pub use setup::{Advice, Cached, FileSetup, Pattern, Phase, ProgramSetup, Setup, Through};
 pub use stats::Stats;
 pub use windows::{Arrival, Part, WindowSeen};
 
@@ -135,6 +136,7 @@ impl Simulation {
                     .then(|| vec![None; setup.files.len()]),
                 budget: Budget::default(),
                 disks,
+                submitted_pages: 0,
                 files: setup.files.clone(),
                 stats: Vec::new(),
                 watch: Watch::new(keep),

@@ -7,12 +7,14 @@ use crate::random::Random;
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Request {
+pub struct Request {
     /// Which of the program's files.
     pub file: usize,
     /// Which pass through it.
     pub round: u64,
+    /// Where it begins in the file.
     pub offset_bytes: u64,
+    /// Its length.
     pub bytes: u64,
     /// Whether it is the first one of a pass through the file.
     pub opens: bool,
@@ -23,7 +25,7 @@ type Place = (u64, u64);
 
 /// Where a thread is in its pattern.
 #[derive(Clone, Debug)]
-pub(super) struct Requests {
+pub struct Requests {
     thread: u64,
     file: usize,
     round: u64,
@@ -39,6 +41,8 @@ pub(super) struct Requests {
 }
 
 impl Requests {
+    /// Those of thread `thread` of a program with this seed.
+    #[must_use]
     pub fn new(seed: u64, thread: u64) -> Self {
         Self {
             thread,

@@ -30,6 +30,8 @@ pub(super) struct Process {
     call_stall_ns: u64,
     /// Time of the call besides waiting, of a trace.
     busy_ns: u64,
+    /// CPU time of pages that it had read, not spent yet.
+    owed_ns: u64,
     /// When a thread of a trace did something first.
     pub started_ns: Option<u64>,
     waiting_since_ns: Option<u64>,
@@ -50,6 +52,7 @@ impl Process {
             call_start_ns: 0,
             call_stall_ns: 0,
             busy_ns: 0,
+            owed_ns: 0,
             started_ns: None,
             waiting_since_ns: None,
             read_bytes: 0,
@@ -129,11 +132,17 @@ impl Simulation {
             // A thread of a trace may have thought before.
             time_ns = time_ns.max(self.now_ns);
             self.oracle_covers(number, time_ns);
+            let submitted = self.io.submitted_pages;
             let step = self.step_process(number, time_ns);
+            let submitted = self.io.submitted_pages - submitted;
             self.oracle_comes_past(number);
             self.foresee(time_ns);
             self.look_at_disks();
-            let program = &self.setup.programs[self.processes[number].program];
+            let process = &mut self.processes[number];
+            let program = &self.setup.programs[process.program];
+            // The kernel makes room for all pages of a window before it asks for them. So this time
+            // doesn't pass while the thread waits: it is spent when the thread goes on.
+            process.owed_ns += submitted.saturating_mul(program.cpu_per_fetched_page_ns);
             match step {
                 Step::Wait(folio) => {
                     self.wait(number, folio, time_ns);
@@ -142,10 +151,11 @@ impl Simulation {
                 Step::Again => {}
                 Step::Used(pages) => {
                     let cpu_ns = pages.saturating_mul(program.cpu_per_page_ns);
-                    time_ns = self.cpus.run(time_ns, cpu_ns);
+                    let owed_ns = std::mem::take(&mut process.owed_ns);
+                    time_ns = self.cpus.run(time_ns, cpu_ns.saturating_add(owed_ns));
                 }
                 Step::Done => {
-                    let busy_ns = self.processes[number].busy_ns;
+                    let busy_ns = process.busy_ns;
                     let cpu_ns = program.cpu_per_call_ns.saturating_add(busy_ns);
                     time_ns = self.cpus.run(time_ns, cpu_ns);
                     time_ns = self.end_call(number, time_ns);
@@ -327,18 +337,8 @@ impl Simulation {
         }
         let program = &self.setup.programs[process.program];
         let thought_ns = time_ns.saturating_add(program.think_ns);
-        thought_ns.max(paced_ns(program, process.read_bytes))
+        thought_ns.max(program.paced_ns(process.read_bytes))
     }
-}
-
-/// When a program that keeps a rate has had `bytes` at that rate.
-pub(super) fn paced_ns(program: &ProgramSetup, bytes: u64) -> u64 {
-    if program.rate_bytes_per_s == 0 {
-        return 0;
-    }
-    let ns = u128::from(bytes) * 1_000_000_000 / u128::from(program.rate_bytes_per_s);
-    let ns = u64::try_from(ns).unwrap_or(u64::MAX);
-    program.start_ns.saturating_add(ns)
 }
 
 pub(super) fn pages_of(request: &Request) -> Range<u64> {

@@ -137,6 +137,8 @@ pub struct ProgramSetup {
     pub think_ns: u64,
     /// CPU time of each page.
     pub cpu_per_page_ns: u64,
+    /// CPU time of each page that is read from a disk for it, used or not.
+    pub cpu_per_fetched_page_ns: u64,
     /// CPU time of each call.
     pub cpu_per_call_ns: u64,
     /// Each thread reads no faster than this; 0 for as fast as it can.
@@ -162,10 +164,22 @@ impl ProgramSetup {
             start_ns: 0,
             think_ns: 0,
             cpu_per_page_ns: 0,
+            cpu_per_fetched_page_ns: 0,
             cpu_per_call_ns: 0,
             rate_bytes_per_s: 0,
             seed: 1,
         }
+    }
+
+    /// When a thread of it that keeps a rate has had so many bytes; 0 where there is no rate.
+    #[must_use]
+    pub fn paced_ns(&self, bytes: u64) -> u64 {
+        if self.rate_bytes_per_s == 0 {
+            return 0;
+        }
+        let ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate_bytes_per_s);
+        let ns = u64::try_from(ns).unwrap_or(u64::MAX);
+        self.start_ns.saturating_add(ns)
     }
 
     /// The size of one of the files that it reads, of those of the setup; 0 when it has none so.

@@ -250,6 +250,7 @@ impl ProgramGroup {
             start_ns: self.start_ns.saturating_add(step_ns),
             think_ns: self.think_ns,
             cpu_per_page_ns: self.cpu_per_page_ns,
+            cpu_per_fetched_page_ns: self.cpu_per_fetched_page_ns,
             cpu_per_call_ns: self.cpu_per_call_ns,
             rate_bytes_per_s: self.rate_bytes_per_s,
             seed: self.seed.wrapping_add(number),

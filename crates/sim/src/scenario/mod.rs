@@ -79,6 +79,7 @@ struct ProgramGroup {
     start_step_ns: u64,
     think_ns: u64,
     cpu_per_page_ns: u64,
+    cpu_per_fetched_page_ns: u64,
     cpu_per_call_ns: u64,
     rate_bytes_per_s: u64,
     seed: u64,

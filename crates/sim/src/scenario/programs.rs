@@ -18,7 +18,7 @@ const READ_FILES_MAX: u64 = 10_000_000;
 const THREADS_MAX: u64 = 4096;
 
 /// The fields of a program that don't belong to a phase.
-const FIELDS: [&str; 19] = [
+const FIELDS: [&str; 20] = [
     "name",
     "count",
     "victim",
@@ -35,6 +35,7 @@ const FIELDS: [&str; 19] = [
     "start_step",
     "think",
     "cpu_per_page",
+    "cpu_per_fetched_page",
     "cpu_per_call",
     "rate",
     "seed",
@@ -87,6 +88,7 @@ fn program(section: &Section<'_>, groups: &[FileGroup]) -> Result<ProgramGroup> 
         start_step_ns: section.time("start_step")?.unwrap_or(0),
         think_ns: section.time("think")?.unwrap_or(0),
         cpu_per_page_ns: section.time("cpu_per_page")?.unwrap_or(0),
+        cpu_per_fetched_page_ns: section.time("cpu_per_fetched_page")?.unwrap_or(0),
         cpu_per_call_ns: section.time("cpu_per_call")?.unwrap_or(0),
         rate_bytes_per_s: section.size("rate")?.unwrap_or(0),
         seed: section.count("seed")?.unwrap_or(1),

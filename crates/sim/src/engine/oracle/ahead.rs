@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::engine::pattern::{Request, Requests};
-use crate::engine::program::{paced_ns, pages_of};
+use crate::engine::program::pages_of;
 use crate::engine::setup::{FileSetup, ProgramSetup};
 use crate::path::PAGE_BYTES;
 
@@ -53,7 +53,7 @@ impl Clock {
         self.next_ns = begins_ns
             .saturating_add(cpu_ns)
             .saturating_add(program.think_ns)
-            .max(paced_ns(program, self.read_bytes));
+            .max(program.paced_ns(self.read_bytes));
         begins_ns
     }
 }
