@@ -68,6 +68,11 @@ cat /mnt/data/file >/dev/null
 ./foreread kernel status --json >/tmp/status.json || wrong "no document"
 pages=$(sed -n 's/.*"fetched_pages": *\([0-9]*\).*/\1/p' /tmp/status.json | sort -n | tail -n 1)
 [ "${pages:-0}" -gt 1000 ] || wrong "a read of 16,384 pages was not read ahead of: $(cat /tmp/status.json)"
+# `stat` has the same counts.
+./foreread stat --module --device "$name" --json >/tmp/stat.json || wrong "stat --module fails"
+counted=$(sed -n 's/.*"since_load":{"fetched_pages":\([0-9]*\),.*/\1/p' /tmp/stat.json)
+[ "$counted" = "$pages" ] || wrong "stat --module has other counts: $(cat /tmp/stat.json)"
+./foreread stat --module
 ./foreread kernel status
 ends_with 0 set /mnt/data --policy leap --window-max 256K --read-by issue
 folder=/sys/kernel/foreread/devices/$(mountpoint -d /mnt/data)

@@ -214,6 +214,10 @@ fn all() -> Vec<(&'static str, Value)> {
             schema_of::<crate::sim::json::SimReport<'static>>(),
         ),
         (
+            "foreread.stat.module/1",
+            schema_of::<crate::stat::of_module::ModuleReport>(),
+        ),
+        (
             "foreread.stat/1",
             schema_of::<crate::stat::json::StatReport<'static>>(),
         ),

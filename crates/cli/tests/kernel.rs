@@ -113,6 +113,23 @@ impl System {
         self.write("root/sys/module/foreread/version", &format!("{VERSION}\n"));
     }
 
+    /// Where a report may be written.
+    fn path_of_report(&self) -> String {
+        let path = self.world.path("report");
+        path.to_str().expect("text").to_owned()
+    }
+
+    /// `foreread stat --module` of it.
+    fn stat(&self, words: &[&str]) -> Output {
+        let root = self.root();
+        let root = root.to_str().expect("text");
+        let words = [&["stat", "--module", "--root", root], words].concat();
+        let output = self.world.foreread(&words).output();
+        let output = output.expect("foreread starts");
+        common::schemas::check(&output);
+        output
+    }
+
     fn kernel(&self, words: &[&str]) -> Output {
         let root = self.root();
         let root = root.to_str().expect("text");
@@ -446,4 +463,88 @@ fn set_and_unload_need_a_loaded_module() {
     );
     let output = system.kernel(&["unload"]);
     assert_fails_in_one_line(&output, "in use");
+}
+
+#[test]
+fn stat_shows_what_the_module_counts() {
+    let system = System::new(TESTED);
+    let output = system.stat(&[]);
+    assert_fails_in_one_line(&output, "foreread.ko isn't loaded");
+
+    system.loaded(&["8:16", "default"]);
+    let at = "root/sys/kernel/foreread/devices";
+    let output = system.stat(&[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = stdout(&output);
+    let line = said.lines().find(|line| line.starts_with("8:16"));
+    let words: Vec<&str> = line.expect("a line").split_whitespace().collect();
+    let counts = [
+        "3,072", "2,000", "560", "512", "0", "0", "0", "1.20", "12", "0",
+    ];
+    assert_eq!(words, [&["8:16", "off"], &counts[..]].concat(), "{said}");
+
+    // A device that nobody has asked for, and one on which nothing happened, are left out.
+    system.write(&format!("{at}/default/stat"), "windows 0\n");
+    system.write(&format!("{at}/8:16/policy"), "foreread\n");
+    system.write(&format!("{at}/8:16/watchdog"), "waste: 90 of 100\n");
+    let said = stdout(&system.stat(&[]));
+    assert!(!said.contains("default"), "{said}");
+    assert!(said.contains("8:16: watchdog: waste: 90 of 100"), "{said}");
+}
+
+#[test]
+fn stat_shows_what_the_module_counts_in_each_interval() {
+    let system = System::new(TESTED);
+    system.loaded(&["8:16", "default"]);
+    let lines = |output: &Output| -> Vec<Value> {
+        let said = stdout(output);
+        let documents = said.lines().map(serde_json::from_str);
+        documents.collect::<Result<_, _>>().expect("documents")
+    };
+    let documents = lines(&system.stat(&["--json"]));
+    assert_eq!(documents.len(), 1);
+    let first = &documents[0];
+    assert_eq!(first["schema"], "foreread.stat.module/1");
+    assert_eq!(first["lines"][0]["since_load"]["fetched_pages"], 3072);
+    assert!(first["interval_ns"].is_null() && first["lines"][0]["interval"].is_null());
+
+    let documents = lines(&system.stat(&["--json", "20ms", "3"]));
+    assert_eq!(documents.len(), 3);
+    for document in &documents {
+        assert!(document["interval_ns"].as_u64() > Some(0));
+        assert_eq!(document["lines"][0]["interval"]["fetched_pages"], 0);
+        assert_eq!(document["lines"][0]["since_load"]["windows"], 12);
+        assert_eq!(document["lines"][1]["device"], "default");
+    }
+    // Where nothing is set and nothing happens, there is nothing to show.
+    let said = stdout(&system.stat(&["20ms", "1"]));
+    assert!(said.contains("no device has a policy"), "{said}");
+    let output = system.path_of_report();
+    assert_eq!(
+        system
+            .stat(&["--timestamps", "20ms", "2", "--output", &output])
+            .status
+            .code(),
+        Some(0)
+    );
+    let said = fs::read_to_string(output).expect("a report");
+    assert_eq!(said.matches("no device has a policy").count(), 2, "{said}");
+}
+
+#[test]
+fn stat_of_the_module_says_what_it_cannot_do() {
+    let system = System::new(TESTED);
+    system.loaded(&["8:16", "default"]);
+    for words in [
+        ["--by", "file"],
+        ["--listen", "/run/none"],
+        ["--process", "tar"],
+    ] {
+        let output = system.stat(&words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+    }
+    assert_eq!(system.stat(&["--openmetrics"]).status.code(), Some(2));
+    assert_fails_in_one_line(&system.stat(&["--device", "no-such-disk"]), "no-such-disk");
+    system.write("root/sys/kernel/foreread/devices/8:16/stat", "windows x\n");
+    assert_fails_in_one_line(&system.stat(&[]), "windows");
 }

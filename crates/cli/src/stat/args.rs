@@ -22,6 +22,7 @@ const INTERVAL_NS_MIN: u64 = 10_000_000;
     sudo foreread stat --by process,kind 5s 12   who reads ahead, how, for a minute\n  \
     sudo foreread stat --device sda --by file 2  which files of a disk, every two seconds\n  \
     sudo foreread stat --by file -- make         what make fetched, and what became of it\n  \
+    foreread stat --module 1                     what the kernel module has read, and its use\n  \
     sudo foreread stat --listen /run/foreread.sock 1m   metrics for whoever asks there\n\n\
     Exit status: 0 done, 64 when something could not be followed, 2 when nothing can; with a \
     command, its own where that isn't 0. Nothing is changed.")]
@@ -51,6 +52,20 @@ pub struct StatArguments {
     /// Count only for processes of this cgroup and of those below it.
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
+    /// Show what the kernel module counts of its own windows, by device; needs no BPF. Without
+    /// INTERVAL: once, since it was loaded.
+    #[arg(long, conflicts_with_all = ["by", "process", "cgroup", "columns", "top", "openmetrics",
+        "listen", "measure", "command"])]
+    pub module: bool,
+    /// Root directory of the system whose module it is.
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "/",
+        hide = true,
+        requires = "module"
+    )]
+    pub root: PathBuf,
     /// The columns, such as device,fetched,wasted; an unknown one lists all.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = column)]
     pub columns: Vec<Column>,

@@ -5,6 +5,7 @@ pub mod args;
 mod asked;
 mod columns;
 pub mod json;
+pub mod of_module;
 mod only;
 mod report;
 mod said;
@@ -40,6 +41,9 @@ const ANSWER_EVERY: Duration = Duration::from_millis(50);
 
 /// `foreread stat`.
 pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
+    if arguments.module {
+        return of_module::stat(arguments);
+    }
     let only = Only::of(arguments)?;
     let following = Following {
         by: arguments.by().and(only.by()),

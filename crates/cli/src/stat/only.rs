@@ -55,6 +55,11 @@ impl Only {
         *self == Self::default()
     }
 
+    /// Whether a device counts.
+    pub fn has_device(&self, device: Device) -> bool {
+        self.devices.is_empty() || self.devices.contains(&device)
+    }
+
     /// Whether an account counts.
     pub fn has(&self, subject: &Subject, said: &Said) -> bool {
         if self.is_all() {
