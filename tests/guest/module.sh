@@ -396,3 +396,47 @@ module_mapped() {
     done
     rmmod foreread
 }
+
+# Plays scenarios of `foreread sim` on disks in virtual time, under stock and the policies of each. A line of ./plan:
+# scenario, device, disk, its files, read_ahead_kb, policies. A line of /run/out/live: scenario, device, policy, bytes,
+# ns, requests, sectors, windows, misses of pages that were evicted before their use, KiB for the page cache.
+module_live() {
+    # systemd allows a unit of a small machine fewer threads than it has readers.
+    echo max >"/sys/fs/cgroup$(cut -d : -f 3 /proc/self/cgroup)/pids.max"
+    module_insmod
+    while read -r scenario device disk files ahead policies; do
+        mount=/mnt/$disk
+        if [ ! -d "$mount" ]; then
+            mkdir -p "$mount"
+            mount -o ro "$(disk "$disk")" "$mount"
+            mountpoint -d "$mount" >"$settings/add"
+        fi
+        number=$(mountpoint -d "$mount")
+        folder=$settings/devices/$number
+        # Each is a word.
+        counts() {
+            awk '{ print $1, $3 }' "/sys/dev/block/$number/stat"
+            awk '$1 == "windows" || $1 == "thrashed" { print $2 }' "$folder/stat"
+        }
+        echo "$ahead" >"/sys/dev/block/$number/queue/read_ahead_kb"
+        paths=$(seq -f "$mount/large-%.0f" 0 $((files - 1)))
+        for policy in off $policies; do
+            echo "$policy" >"$folder/policy"
+            drop_caches
+            # Metadata comes from the disk once.
+            for path in $paths; do stat "$path" >/dev/null; done
+            cache_kib=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo)
+            before=$(counts)
+            # shellcheck disable=SC2086
+            ./reader reader --out /run/read play "./scenario-$scenario" $paths || continue
+            bytes=$(sed 's/.*"bytes":\([0-9]*\).*/\1/' /run/read)
+            took_ns=$(sed 's/.*"elapsed_ns":\([0-9]*\).*/\1/' /run/read)
+            # shellcheck disable=SC2046,SC2086
+            echo "$scenario $device $policy $bytes $took_ns $cache_kib" $before $(counts) \
+                | awk '{ print $1, $2, $3 == "off" ? "stock" : $3, $4, $5, $11 - $7, $12 - $8, $13 - $9, $14 - $10, $6 }' \
+                | tee -a /run/out/live
+        done
+        echo off >"$folder/policy"
+    done <./plan
+    rmmod foreread
+}

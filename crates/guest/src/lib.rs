@@ -50,4 +50,4 @@ pub use disk::{Bus, Disk, large_image, tree_image};
 pub use error::GuestError;
 pub use guest::{Guest, Outcome};
 pub use lab::{Kernel, Lab};
-pub use machine::{Machine, driver_numbers};
+pub use machine::{Machine, disk_bytes, driver_numbers};

@@ -69,10 +69,7 @@ impl Machine {
             .open(&file)
             .map_err(at("open"))?;
         let bytes = opened.metadata().map_err(at("look at"))?.len();
-        // The size of a PCI memory region is a power of two.
-        opened
-            .set_len(bytes.next_power_of_two().max(1 << 20))
-            .map_err(at("extend"))?;
+        opened.set_len(disk_bytes(bytes)).map_err(at("extend"))?;
         self.disks.push(MachineDisk {
             name: name.to_owned(),
             file,
@@ -149,6 +146,12 @@ impl Machine {
             .collect();
         disks.join(";")
     }
+}
+
+/// Size of the disk with an image of so many bytes: that of a PCI memory region, a power of two.
+#[must_use]
+pub fn disk_bytes(image_bytes: u64) -> u64 {
+    image_bytes.next_power_of_two().max(1 << 20)
 }
 
 /// The parameters in the order of `struct fr_disk_parameters` of the driver, separated by commas.

@@ -4,6 +4,7 @@
 mod calls;
 mod mapped;
 pub mod order;
+mod played;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -91,6 +92,11 @@ enum How {
         bytes_per_s: u64,
         files: Vec<PathBuf>,
     },
+    /// What the programs of a scenario of `foreread sim` read, with a file for each of its files.
+    Play {
+        scenario: PathBuf,
+        files: Vec<PathBuf>,
+    },
 }
 
 /// Bytes that a program wanted, and its time.
@@ -137,6 +143,7 @@ fn done(how: &How) -> Result<Done, MeasureError> {
             other,
         } => calls::mostly_cached(cached, other, *reads),
         How::Checkpoint { bytes_per_s, files } => mapped::checkpoint(files, *bytes_per_s),
+        How::Play { scenario, files } => played::play(scenario, files),
     }
 }
 

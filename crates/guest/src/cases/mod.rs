@@ -22,6 +22,7 @@ mod layers;
 mod module;
 mod module_accounts;
 mod module_cost;
+mod module_live;
 mod module_mapped;
 mod module_readers;
 mod package;
@@ -62,7 +63,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 27] = [
+pub const CASES: [&Case; 28] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -87,6 +88,7 @@ pub const CASES: [&Case; 27] = [
     &module_accounts::CASE,
     &module_cost::CASE,
     &module_mapped::CASE,
+    &module_live::CASE,
     &module_readers::CASE,
     &kernel::CASE,
     &check_kernel::CASE,

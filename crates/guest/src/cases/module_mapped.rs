@@ -115,7 +115,7 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
 }
 
 /// The program that reads: that of the bench, as it was built with this one.
-fn reader(context: &Context<'_>) -> Result<std::path::PathBuf, GuestError> {
+pub(super) fn reader(context: &Context<'_>) -> Result<std::path::PathBuf, GuestError> {
     let beside = std::env::current_exe().map_err(|source| GuestError::System {
         what: "find this program".to_owned(),
         source,

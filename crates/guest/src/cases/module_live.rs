@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The historic benchmarks, in virtual time: stock beside the policies of the module, and beside
+//! what the simulator says of the same scenario.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use foreread_core::grouped;
+use foreread_core::policy::{Kernel, Policy};
+use foreread_guest::{Guest, GuestError, Lab, Machine, disk_bytes, large_image};
+use foreread_model::DiskParameters;
+use foreread_sim::Scenario;
+use foreread_sim::engine::{Keep, Outcome as Simulated, Setup, Simulation};
+use foreread_sim::scenario::{Combination, Overrides};
+
+use super::module::module_of;
+use super::module_mapped::reader;
+use super::{Beside, Case};
+use crate::context::{Context, GUEST_SCRIPTS, Row};
+
+pub const CASE: Case = Case {
+    name: "module-live",
+    about: "`foreread.ko`: the historic benchmarks, stock beside each policy and beside the simulator",
+    beside: Beside::Anything,
+    run,
+};
+
+/// The scenarios, and the names of their files.
+const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/scenarios/live");
+const NAMES: [&str; 8] = [
+    "sequential",
+    "interleaved",
+    "reordered",
+    "sparse",
+    "random",
+    "early-stops",
+    "parallel",
+    "thrashing",
+];
+const TIME_LIMIT: Duration = Duration::from_secs(3600);
+/// Programs that readahead can only slow down may take so much longer than with stock, and read so
+/// much more.
+const RANDOM_MORE_PERCENT: u64 = 2;
+/// Of so many windows in a hundred, pages may be evicted before their use.
+const THRASHED_PERCENT_MAX: f64 = 1.0;
+/// The simulator may be so far off.
+const OFF_PERCENT_MAX: f64 = 10.0;
+/// A guest has enough for a scenario that has so much.
+const MUCH_MEMORY_PAGES: u64 = 1 << 18;
+/// A guest that is to have little for its page cache needs so much besides.
+const BESIDES_MIB: u32 = 110;
+
+/// A scenario on one of its devices, and what it takes to play it.
+struct Play {
+    name: &'static str,
+    scenario: Scenario,
+    device: String,
+    parameters: DiskParameters,
+    /// Size of its disk; 0 until that is made.
+    disk_bytes: u64,
+    files: u32,
+    file_mib: u32,
+    read_ahead_kib: u32,
+    /// Of the guest that it needs for itself, if that has little; `None` where it has enough.
+    memory_mib: Option<u32>,
+}
+
+impl Play {
+    /// One for each device of a scenario.
+    fn of(name: &'static str, kernel: Kernel) -> Result<Vec<Self>, GuestError> {
+        let path = format!("{SCENARIOS}/{name}.toml");
+        let wrong = |why: String| GuestError::Unexpected(format!("{path}: {why}"));
+        let text = fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+        let parsed = Scenario::parse(&path, &text);
+        let mut scenario = parsed.map_err(|error| wrong(error.to_string()))?;
+        let overrides = Overrides {
+            kernel: Some(kernel),
+            ..Overrides::default()
+        };
+        let set = scenario.set(&overrides);
+        set.map_err(|error| wrong(error.to_string()))?;
+        let mut combinations = scenario.combinations();
+        combinations.dedup_by_key(|one| one.device.name.clone());
+        let play = |one: &Combination| {
+            let setup = scenario.setup(one);
+            let bytes = setup.files.first().map_or(0, |file| file.bytes);
+            let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+            Self {
+                name,
+                scenario: scenario.clone(),
+                device: one.device.name.clone(),
+                parameters: one.device.parameters.clone(),
+                disk_bytes: 0,
+                files: count(setup.files.len() as u64),
+                file_mib: count(bytes >> 20),
+                read_ahead_kib: one.read_ahead_pages * 4,
+                memory_mib: match one.memory_pages {
+                    MUCH_MEMORY_PAGES.. => None,
+                    pages => Some(count(pages >> 8).saturating_add(BESIDES_MIB)),
+                },
+            }
+        };
+        Ok(combinations.iter().map(play).collect())
+    }
+
+    /// The disk that it needs.
+    fn disk(&self) -> String {
+        format!("{}-{}-{}", self.device, self.files, self.file_mib)
+    }
+
+    /// The line that tells the guest.
+    fn line(&self) -> String {
+        let Self {
+            name,
+            device,
+            files,
+            read_ahead_kib,
+            ..
+        } = self;
+        let policies = self.scenario.policies.iter().map(|one| one.name());
+        let policies: Vec<&str> = policies.collect();
+        let disk = self.disk();
+        format!(
+            "{name} {device} {disk} {files} {read_ahead_kib} {}",
+            policies.join(" ")
+        )
+    }
+
+    /// What the simulator says of it under this policy, with the page cache that was measured.
+    fn simulated(&self, policy: &str, kernel: Kernel, cache_kib: u64) -> Option<Simulated> {
+        let combinations = self.scenario.combinations().into_iter();
+        let mut same = combinations
+            .filter(|one| one.device.name == self.device && one.policy.name() == policy);
+        let mut setup: Setup = self.scenario.setup(&same.next()?);
+        setup.limits.folio_order_max = folio_order_max(kernel);
+        // How far a head moves depends on the size of the disk.
+        if self.disk_bytes > 0 {
+            setup.disk.capacity_bytes = self.disk_bytes;
+        }
+        if self.memory_mib.is_some() {
+            setup.memory_pages = Some(cache_kib / 4);
+        }
+        Some(Simulation::new(setup, Keep::default()).run())
+    }
+}
+
+/// ext4 has large folios since 6.16.
+fn folio_order_max(kernel: Kernel) -> u8 {
+    match kernel.policy {
+        Policy::Linux61 | Policy::Linux612 => 0,
+        _ => 9,
+    }
+}
+
+/// What came of one scenario on one device under one policy.
+struct Played {
+    name: String,
+    device: String,
+    /// `stock` is the kernel without a policy of the module.
+    policy: String,
+    bytes: u64,
+    took_ns: u64,
+    requests: u64,
+    sectors: u64,
+    windows: u64,
+    thrashed: u64,
+    /// Memory for the page cache, before.
+    cache_kib: u64,
+}
+
+impl Played {
+    fn of(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let mut word = || words.next().map(str::to_owned);
+        let (name, device, policy) = (word()?, word()?, word()?);
+        let mut number = || words.next()?.parse::<u64>().ok();
+        Some(Self {
+            name,
+            device,
+            policy,
+            bytes: number()?,
+            took_ns: number()?,
+            requests: number()?,
+            sectors: number()?,
+            windows: number()?,
+            thrashed: number()?,
+            cache_kib: number()?,
+        })
+    }
+
+    fn is_of(&self, play: &Play, policy: &str) -> bool {
+        self.name == play.name && self.device == play.device && self.policy == policy
+    }
+
+    fn mb_per_s(&self) -> f64 {
+        self.bytes as f64 * 1e3 / self.took_ns.max(1) as f64
+    }
+
+    /// Windows of which pages were evicted before their use, of a hundred.
+    fn thrashed_percent(&self) -> f64 {
+        self.thrashed as f64 * 100.0 / self.windows.max(1) as f64
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "{:.1} MB/s, {} requests, {:.1} MiB",
+            self.mb_per_s(),
+            grouped(self.requests),
+            self.sectors as f64 / 2048.0
+        )
+    }
+
+    /// The same, beside what the simulator says; and how far that is off, in percent.
+    fn beside(&self, simulated: &Simulated) -> (String, f64) {
+        let off = (simulated.bytes_per_s() / 1e6 / self.mb_per_s() - 1.0) * 100.0;
+        let text = format!(
+            "{}; simulated {:.1} MB/s ({off:+.0} %), {} requests, {:.1} MiB",
+            self.text(),
+            simulated.bytes_per_s() / 1e6,
+            grouped(simulated.total.requests),
+            simulated.total.request_bytes as f64 / f64::from(1 << 20)
+        );
+        (text, off)
+    }
+}
+
+fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
+    let (modelled, _) = Kernel::of_release(kernel);
+    let mut plays = Vec::new();
+    for name in NAMES {
+        plays.extend(Play::of(name, modelled)?);
+    }
+    let lab = Lab::build_virtual()?;
+    for play in &mut plays {
+        let image = large_image(&lab, play.files, play.file_mib)?;
+        let metadata = fs::metadata(&image).map_err(GuestError::at("look at", &image))?;
+        play.disk_bytes = disk_bytes(metadata.len());
+    }
+    let (little, much): (Vec<&Play>, Vec<&Play>) =
+        plays.iter().partition(|play| play.memory_mib.is_some());
+    let mut played = play(context, kernel, &lab, &much)?;
+    played.extend(play(context, kernel, &lab, &little)?);
+    let mut rows = Vec::new();
+    let (mut near, mut compared) = (0, 0);
+    for play in &plays {
+        let find = |policy: &str| {
+            let found = played.iter().find(|played| played.is_of(play, policy));
+            found.ok_or_else(|| {
+                let (name, device) = (play.name, &play.device);
+                GuestError::Unexpected(format!("{name} on {device} under {policy} has no line"))
+            })
+        };
+        rows.extend(judge(play, find("stock")?, find("foreread")?));
+        let policies = play.scenario.policies.iter().map(|one| one.name());
+        for policy in ["stock"].into_iter().chain(policies) {
+            let found = find(policy)?;
+            let decided = match policy {
+                "stock" => "linux",
+                policy => policy,
+            };
+            let Some(simulated) = play.simulated(decided, modelled, found.cache_kib) else {
+                continue;
+            };
+            let (text, off) = found.beside(&simulated);
+            compared += 1;
+            near += u32::from(off.abs() <= OFF_PERCENT_MAX);
+            let name = format!("{} on {}: {policy}", play.name, play.device);
+            rows.push(Row::told(name, text));
+        }
+    }
+    rows.push(Row::asserted(
+        "simulated beside measured",
+        format!("within {OFF_PERCENT_MAX} %"),
+        format!("{near} of {compared}"),
+        near == compared,
+    ));
+    Ok(rows)
+}
+
+/// What a scenario asks of the policy `foreread`.
+fn judge(play: &Play, stock: &Played, own: &Played) -> Option<Row> {
+    let at = format!("{} on {}: foreread", play.name, play.device);
+    if play.scenario.is_random {
+        let most = |stock: u64| stock * (100 + RANDOM_MORE_PERCENT) / 100;
+        let text = format!("{}; stock {}", own.text(), stock.text());
+        return Some(Row::asserted(
+            format!("{at}, at most {RANDOM_MORE_PERCENT} % over stock"),
+            "time and bytes",
+            text,
+            own.took_ns <= most(stock.took_ns) && own.sectors <= most(stock.sectors),
+        ));
+    }
+    if play.memory_mib.is_some() {
+        let text = format!(
+            "{:.1} % of {} windows",
+            own.thrashed_percent(),
+            grouped(own.windows)
+        );
+        return Some(Row::asserted(
+            format!("{at}, windows evicted before their use"),
+            format!("under {THRASHED_PERCENT_MAX} %"),
+            text,
+            own.windows > 0 && own.thrashed_percent() < THRASHED_PERCENT_MAX,
+        ));
+    }
+    None
+}
+
+/// Plays all of them in one guest, with the memory of the first.
+fn play(
+    context: &Context<'_>,
+    kernel: &str,
+    lab: &Lab,
+    plays: &[&Play],
+) -> Result<Vec<Played>, GuestError> {
+    let module = module_of(&Lab::build_module()?, kernel)?;
+    let mut machine = Machine::of(lab.image(), DiskParameters::instant())?;
+    let mut added = BTreeSet::new();
+    for play in plays.iter().filter(|play| added.insert(play.disk())) {
+        let image = large_image(lab, play.files, play.file_mib)?;
+        machine.add_disk(&play.disk(), &image, play.parameters.clone())?;
+    }
+    let plan = tempfile::NamedTempFile::new()
+        .map_err(|error| GuestError::Unexpected(format!("no temporary file: {error}")))?;
+    let mut text = String::new();
+    for play in plays {
+        // A string takes all that is written.
+        let _ = writeln!(text, "{}", play.line());
+    }
+    let at = |path: &Path, error| GuestError::Unexpected(format!("{}: {error}", path.display()));
+    fs::write(plan.path(), text).map_err(|error| at(plan.path(), error))?;
+    let mut guest = Guest::new(lab, kernel)?
+        .machine(&machine)
+        .file(module, "foreread.ko")
+        .file(reader(context)?, "reader")
+        .file(plan.path(), "plan")
+        .file(format!("{GUEST_SCRIPTS}/module.sh"), "module.sh")
+        .time_limit(TIME_LIMIT)
+        .script("set -u\n. ./module.sh\nmodule_live\n");
+    if let Some(size_mib) = plays.first().and_then(|play| play.memory_mib) {
+        guest = guest.memory_mib(size_mib);
+    }
+    for name in NAMES {
+        guest = guest.file(
+            format!("{SCENARIOS}/{name}.toml"),
+            &format!("scenario-{name}"),
+        );
+    }
+    let text = guest.run()?.file("live")?;
+    Ok(text.lines().filter_map(Played::of).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::Verdict;
+
+    const KERNEL: Kernel = Kernel::ALL[1];
+
+    fn played(line: &str) -> Played {
+        Played::of(line).unwrap()
+    }
+
+    #[test]
+    fn each_scenario_can_be_played() {
+        for name in NAMES {
+            let plays = Play::of(name, KERNEL).unwrap();
+            assert!(!plays.is_empty());
+            for play in plays {
+                let mib = u64::from(play.file_mib);
+                let setup = play.scenario.setup(&play.scenario.combinations()[0]);
+                // One image has files of one size.
+                assert!(setup.files.iter().all(|file| file.bytes == mib << 20));
+                assert!(play.line().ends_with("foreread"), "{}", play.line());
+            }
+        }
+        let line = Play::of("thrashing", KERNEL).unwrap()[0].line();
+        assert!(
+            line.starts_with("thrashing nvme nvme-300-4 300 1024 linux "),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn random_reads_are_held_to_stock_and_little_memory_to_its_windows() {
+        let random = &Play::of("random", KERNEL).unwrap()[0];
+        let stock = played("random hdd stock 100 1000 10 100 0 0 9");
+        let verdict = |play: &Play, line: &str| {
+            let row = judge(play, &stock, &played(line)).unwrap();
+            row.verdict
+        };
+        let good = "random hdd foreread 100 1020 10 102 5 0 9";
+        assert_eq!(verdict(random, good), Verdict::Reached);
+        let slow = "random hdd foreread 100 1021 10 100 5 0 9";
+        assert_eq!(verdict(random, slow), Verdict::Missed);
+        let wide = "random hdd foreread 100 1000 10 103 5 0 9";
+        assert_eq!(verdict(random, wide), Verdict::Missed);
+        let little = &Play::of("thrashing", KERNEL).unwrap()[0];
+        let good = "thrashing nvme foreread 100 1000 10 100 1000 9 9";
+        assert_eq!(verdict(little, good), Verdict::Reached);
+        let bad = "thrashing nvme foreread 100 1000 10 100 1000 10 9";
+        assert_eq!(verdict(little, bad), Verdict::Missed);
+        assert!(judge(&Play::of("sparse", KERNEL).unwrap()[0], &stock, &stock).is_none());
+    }
+
+    #[test]
+    fn a_simulation_is_set_beside_what_was_measured() {
+        let play = &Play::of("sequential", KERNEL).unwrap()[0];
+        let simulated = play.simulated("linux", KERNEL, 9).unwrap();
+        let ns = simulated.elapsed_ns;
+        let line = format!("sequential hdd linux {} {ns} 512 131072 0 0 9", 64 << 20);
+        let (text, off) = played(&line).beside(&simulated);
+        assert!(off.abs() < 0.1, "{off}");
+        assert!(text.contains("64.0 MiB; simulated 120.0 MB/s ("), "{text}");
+        assert!(play.simulated("nothing", KERNEL, 9).is_none());
+    }
+}
