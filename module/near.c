@@ -149,6 +149,32 @@ void fm_near_fill(struct address_space *mapping, u64 index, const struct fr_want
 }
 
 /**
+ * fm_near_left_out() - the longest run of pages that a reader has left out
+ * @mapping: to look at
+ * @end: page behind the last one that is looked at
+ * @most: pages to look at
+ *
+ * Return: pages in a row that are cached and were not read, the longest such run.
+ */
+u64 fm_near_left_out(struct address_space *mapping, u64 end, u64 most)
+{
+	u64 longest = 0, run = 0, page = fr_sub(end, most);
+	struct folio *folio;
+
+	for (; page < end; page++) {
+		folio = fm_get_folio(mapping, page);
+		if (!folio || folio_test_referenced(folio) || folio_test_active(folio))
+			run = 0;
+		else
+			run++;
+		if (folio)
+			folio_put(folio);
+		longest = max(longest, run);
+	}
+	return longest;
+}
+
+/**
  * fm_near_was_evicted() - whether a page was cached, and reclaim took it
  * @mapping: of the page
  * @index: of a page that is not cached
