@@ -398,13 +398,17 @@ module_mapped() {
 }
 
 # Plays scenarios of `foreread sim` on disks in virtual time, under stock and the policies of each. A line of ./plan:
-# scenario, device, disk, its files, read_ahead_kb, policies. A line of /run/out/live: scenario, device, policy, bytes,
-# ns, requests, sectors, windows, misses of pages that were evicted before their use, KiB for the page cache.
+# scenario, device, disk, its files, read_ahead_kb, the limit of a cgroup in KiB or 0 for none, policies. A line of
+# /run/out/live: scenario, device, policy, that limit, bytes, ns, requests, sectors, windows, misses of pages that were
+# evicted before their use, KiB for the page cache.
 module_live() {
+    group=/sys/fs/cgroup/little
+    echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+    mkdir -p "$group"
     # systemd allows a unit of a small machine fewer threads than it has readers.
     echo max >"/sys/fs/cgroup$(cut -d : -f 3 /proc/self/cgroup)/pids.max"
     module_insmod
-    while read -r scenario device disk files ahead policies; do
+    while read -r scenario device disk files ahead limit_kib policies; do
         mount=/mnt/$disk
         if [ ! -d "$mount" ]; then
             mkdir -p "$mount"
@@ -427,13 +431,19 @@ module_live() {
             for path in $paths; do stat "$path" >/dev/null; done
             cache_kib=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo)
             before=$(counts)
+            set -- ./reader reader --out /run/read play "./scenario-$scenario"
+            if [ "$limit_kib" != 0 ]; then
+                echo "${limit_kib}K" >"$group/memory.max"
+                set -- sh -c "echo \$\$ >$group/cgroup.procs; exec \"\$@\"" sh "$@"
+            fi
             # shellcheck disable=SC2086
-            ./reader reader --out /run/read play "./scenario-$scenario" $paths || continue
+            "$@" $paths || continue
             bytes=$(sed 's/.*"bytes":\([0-9]*\).*/\1/' /run/read)
             took_ns=$(sed 's/.*"elapsed_ns":\([0-9]*\).*/\1/' /run/read)
             # shellcheck disable=SC2046,SC2086
-            echo "$scenario $device $policy $bytes $took_ns $cache_kib" $before $(counts) \
-                | awk '{ print $1, $2, $3 == "off" ? "stock" : $3, $4, $5, $11 - $7, $12 - $8, $13 - $9, $14 - $10, $6 }' \
+            echo "$scenario $device $policy $limit_kib $bytes $took_ns $cache_kib" $before $(counts) \
+                | awk '{ print $1, $2, $3 == "off" ? "stock" : $3, $4, $5, $6,
+                    $12 - $8, $13 - $9, $14 - $10, $15 - $11, $7 }' \
                 | tee -a /run/out/live
         done
         echo off >"$folder/policy"
