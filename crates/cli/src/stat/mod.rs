@@ -12,6 +12,7 @@ mod said;
 
 use std::fs::File;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -78,12 +79,7 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
             missing.loss, missing.reason
         ));
     }
-    let output = match &arguments.output {
-        Some(path) => {
-            Some(save::create(path).with_context(|| format!("cannot write {}", path.display()))?)
-        }
-        None => None,
-    };
+    let output = output_file(arguments)?;
     let mut session = Session {
         arguments,
         output,
@@ -123,6 +119,14 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
         true => ExitCode::from(crate::EXIT_PARTLY),
         false => ExitCode::SUCCESS,
     })
+}
+
+/// The file that was asked for, if any.
+fn output_file(arguments: &StatArguments) -> Result<Option<File>> {
+    let create = |path: &PathBuf| {
+        save::create(path).with_context(|| format!("cannot write {}", path.display()))
+    };
+    arguments.output.as_ref().map(create).transpose()
 }
 
 /// Whether each table takes the place of the last one, where that is a terminal.

@@ -16,12 +16,11 @@ use foreread_linux_module::{DeviceSettings, Of, Settings};
 use foreread_sys::block_device;
 use foreread_sys::clock::now_unix_s;
 use foreread_sys::interrupt::Interrupt;
-use foreread_sys::save;
 use serde::Serialize;
 
 use super::args::StatArguments;
-use super::is_redrawn;
 use super::only::Only;
+use super::{is_redrawn, output_file};
 use crate::live::Live;
 use crate::table::{finished, table};
 use crate::text::{self, timestamp};
@@ -160,12 +159,7 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode> {
              --policy NAME` loads it, and `sudo foreread stat` counts without it"
         );
     };
-    let output = match &arguments.output {
-        Some(path) => {
-            Some(save::create(path).with_context(|| format!("cannot write {}", path.display()))?)
-        }
-        None => None,
-    };
+    let output = output_file(arguments)?;
     let mut telling = Telling {
         arguments,
         only,
