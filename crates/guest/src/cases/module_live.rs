@@ -16,7 +16,7 @@ use foreread_sim::Scenario;
 use foreread_sim::engine::{Keep, Outcome as Simulated, Setup, Simulation};
 use foreread_sim::scenario::{Combination, Overrides};
 
-use super::module::module_of;
+use super::module::{module_of, of, results};
 use super::module_mapped::reader;
 use super::{Beside, Case};
 use crate::context::{Context, GUEST_SCRIPTS, Row};
@@ -286,9 +286,11 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     }
     let (little, much): (Vec<&Play>, Vec<&Play>) =
         (plays.iter()).partition(|play| matches!(play.memory, Memory::Machine { .. }));
-    let mut played = play(context, kernel, &lab, &much)?;
-    played.extend(play(context, kernel, &lab, &little)?);
-    let mut rows = Vec::new();
+    let (mut played, mut complaints) = play(context, kernel, &lab, &much)?;
+    let (more, and_more) = play(context, kernel, &lab, &little)?;
+    played.extend(more);
+    complaints.add(and_more);
+    let mut rows = vec![complaints.row()];
     let mut agreements = [Agreement::default(), Agreement::default()];
     for play in &plays {
         let find = |policy: &str| {
@@ -326,6 +328,42 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
         accesses.text(),
     ));
     Ok(rows)
+}
+
+/// What the kernel said that it should not say, and caches that an unloaded module left.
+#[derive(Clone, Copy, Default)]
+struct Complaints {
+    said: u64,
+    left: u64,
+}
+
+impl Complaints {
+    fn of(text: &str) -> Result<Self, GuestError> {
+        let results = results(text);
+        let number = |name: &str| {
+            let number = of(&results, name).first().copied();
+            number.ok_or_else(|| GuestError::Unexpected(format!("{name} was not counted")))
+        };
+        Ok(Self {
+            said: number("complaints")?,
+            left: number("left")?,
+        })
+    }
+
+    fn add(&mut self, other: Self) {
+        self.said += other.said;
+        self.left += other.left;
+    }
+
+    fn row(self) -> Row {
+        let Self { said, left } = self;
+        Row::asserted(
+            "complaints of the kernel, caches left",
+            "0, 0",
+            format!("{said}, {left}"),
+            said == 0 && left == 0,
+        )
+    }
 }
 
 /// How often the simulator was near what was measured.
@@ -396,9 +434,9 @@ fn play(
     kernel: &str,
     lab: &Lab,
     plays: &[&Play],
-) -> Result<Vec<Played>, GuestError> {
+) -> Result<(Vec<Played>, Complaints), GuestError> {
     if plays.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Default::default());
     }
     let module = module_of(&Lab::build_module()?, kernel)?;
     let mut machine = Machine::of(lab.image(), DiskParameters::instant())?;
@@ -423,7 +461,7 @@ fn play(
         .file(plan.path(), "plan")
         .file(format!("{GUEST_SCRIPTS}/module.sh"), "module.sh")
         .time_limit(TIME_LIMIT)
-        .script("set -u\n. ./module.sh\nmodule_live\n");
+        .script("set -u\n. ./module.sh\nmodule_live\nmodule_log\n");
     if let Some(Memory::Machine { size_mib }) = plays.first().map(|play| play.memory) {
         guest = guest.memory_mib(size_mib);
     }
@@ -433,8 +471,10 @@ fn play(
             &format!("scenario-{name}"),
         );
     }
-    let text = guest.run()?.file("live")?;
-    Ok(text.lines().filter_map(Played::of).collect())
+    let outcome = guest.run()?;
+    let lines = outcome.file("live")?;
+    let played = lines.lines().filter_map(Played::of).collect();
+    Ok((played, Complaints::of(&outcome.file("results")?)?))
 }
 
 #[cfg(test)]
@@ -492,6 +532,15 @@ mod tests {
         let bad = "thrashing nvme foreread 0 100 1000 10 100 1000 10 9";
         let row = "thrashing in a cgroup on nvme: foreread, windows evicted before their use";
         assert_eq!(missed(little, bad), [row]);
+    }
+
+    #[test]
+    fn complaints_of_all_guests_count() {
+        let mut complaints = Complaints::of("complaints 0\nleft 0\n").unwrap();
+        assert_eq!(complaints.row().verdict, Verdict::Reached);
+        complaints.add(Complaints::of("complaints 0\nleft 1\n").unwrap());
+        assert_eq!(complaints.row().verdict, Verdict::Missed);
+        assert!(Complaints::of("left 0\n").is_err());
     }
 
     #[test]
