@@ -109,9 +109,15 @@ static u64 fm_cached_in(struct address_space *mapping, u64 from, u64 pages)
 }
 
 /*
- * Whether a page is cached and was read. The first read of a page marks it as referenced, and the
- * next ones make it active.
+ * Whether a page of a folio was read. The first read of a page marks it as referenced, and the next
+ * ones make it active.
  */
+static bool fm_folio_was_read(struct folio *folio)
+{
+	return folio_test_referenced(folio) || folio_test_active(folio);
+}
+
+/* Whether a page is cached and was read. */
 static bool fm_was_read(struct address_space *mapping, u64 index)
 {
 	struct folio *folio = fm_get_folio(mapping, index);
@@ -119,7 +125,7 @@ static bool fm_was_read(struct address_space *mapping, u64 index)
 
 	if (!folio)
 		return false;
-	was_read = folio_test_referenced(folio) || folio_test_active(folio);
+	was_read = fm_folio_was_read(folio);
 	folio_put(folio);
 	return was_read;
 }
@@ -163,7 +169,7 @@ u64 fm_near_left_out(struct address_space *mapping, u64 end, u64 most)
 
 	for (; page < end; page++) {
 		folio = fm_get_folio(mapping, page);
-		if (!folio || folio_test_referenced(folio) || folio_test_active(folio))
+		if (!folio || fm_folio_was_read(folio))
 			run = 0;
 		else
 			run++;
