@@ -20,7 +20,7 @@ use foreread_sim::engine::{ProgramSetup, Request, Requests, Setup, Through};
 use foreread_testbed::mapped::MappedFile;
 use rustix::fs::{Advice, fadvise};
 
-use super::{Done, PAGE_BYTES, opening, panicked};
+use super::{Done, opening, panicked};
 
 /// Plays the first combination of a scenario. `files` are those of the scenario, in its order.
 pub fn play(scenario: &Path, files: &[PathBuf]) -> Result<Done, MeasureError> {
@@ -33,19 +33,17 @@ pub fn play(scenario: &Path, files: &[PathBuf]) -> Result<Done, MeasureError> {
     let setup = scenario.setup(&combination);
     check(&setup, files)?;
     let began = Instant::now();
-    let sizes: Vec<u64> = setup.files.iter().map(|file| file.bytes).collect();
     let opened: Vec<_> = setup.programs.iter().map(|_| Opened::default()).collect();
     let done = thread::scope(|scope| {
         let mut threads = Vec::new();
         for (program, opened) in setup.programs.iter().zip(&opened) {
             for number in 0..program.threads {
                 let player = Player {
+                    setup: &setup,
                     program,
                     opened,
                     files,
-                    sizes: &sizes,
                     began,
-                    until_ns: setup.until_ns.unwrap_or(u64::MAX),
                 };
                 let thread = thread::Builder::new();
                 let thread = thread.spawn_scoped(scope, move || player.play(number));
@@ -125,13 +123,11 @@ struct Opened(Mutex<HashMap<(usize, u64), Arc<Open>>>);
 
 /// Plays threads of a program.
 struct Player<'a> {
+    setup: &'a Setup,
     program: &'a ProgramSetup,
     opened: &'a Opened,
     files: &'a [PathBuf],
-    /// Sizes of the scenario's files.
-    sizes: &'a [u64],
     began: Instant,
-    until_ns: u64,
 }
 
 impl Player<'_> {
@@ -139,17 +135,11 @@ impl Player<'_> {
     fn play(&self, thread: u64) -> Result<u64, MeasureError> {
         self.wait_until(self.program.start_ns);
         let mut requests = Requests::new(self.program.seed, thread);
-        let size = |at: usize| {
-            let file = self
-                .program
-                .files
-                .get(at)
-                .and_then(|at| self.sizes.get(*at));
-            file.copied().unwrap_or(0)
-        };
+        let size = |at: usize| self.program.file_bytes(&self.setup.files, at);
+        let until_ns = self.setup.until_ns.unwrap_or(u64::MAX);
         let (mut at, mut buffer, mut bytes) = (None, Vec::new(), 0);
         while let Some(request) = requests.next(self.program, size) {
-            if self.now_ns() >= self.until_ns {
+            if self.now_ns() >= until_ns {
                 break;
             }
             let open = match at.take().filter(|_| !request.opens) {
@@ -164,7 +154,7 @@ impl Player<'_> {
                 think_ns => self.now_ns().saturating_add(think_ns),
             };
             let next_ns = thought_ns.max(self.program.paced_ns(bytes));
-            self.wait_until(next_ns.min(self.until_ns));
+            self.wait_until(next_ns.min(until_ns));
         }
         Ok(bytes)
     }
@@ -196,7 +186,6 @@ impl Player<'_> {
 }
 
 fn read(open: &Open, request: &Request, buffer: &mut Vec<u8>) -> Result<(), MeasureError> {
-    let end = request.offset_bytes.saturating_add(request.bytes);
     match open {
         Open::Read(file) => {
             buffer.resize(usize::try_from(request.bytes).unwrap_or(usize::MAX), 0);
@@ -205,7 +194,7 @@ fn read(open: &Open, request: &Request, buffer: &mut Vec<u8>) -> Result<(), Meas
             black_box(buffer);
         }
         Open::Mapped(mapped) => {
-            for page in request.offset_bytes / PAGE_BYTES..end.div_ceil(PAGE_BYTES) {
+            for page in request.pages() {
                 black_box(mapped.touch(page));
             }
         }

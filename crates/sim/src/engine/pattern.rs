@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The requests of a thread of a program, one after the other, without a list of them.
 
+use std::ops::Range;
+
 use super::setup::{Pattern, Phase, ProgramSetup};
 use super::share::Share;
+use crate::path::PAGE_BYTES;
 use crate::random::Random;
 
 /// One request.
@@ -18,6 +21,15 @@ pub struct Request {
     pub bytes: u64,
     /// Whether it is the first one of a pass through the file.
     pub opens: bool,
+}
+
+impl Request {
+    /// The pages that it touches.
+    #[must_use]
+    pub fn pages(&self) -> Range<u64> {
+        let end = self.offset_bytes.saturating_add(self.bytes);
+        self.offset_bytes / PAGE_BYTES..end.div_ceil(PAGE_BYTES)
+    }
 }
 
 /// A place in a file and a length, in bytes.

@@ -98,7 +98,7 @@ impl Process {
 
     /// The pages of its call that it did not come to yet.
     pub fn rest(&self) -> Option<Range<u64>> {
-        let end = pages_of(self.request.as_ref()?).end;
+        let end = self.request.as_ref()?.pages().end;
         Some(self.index()?..end)
     }
 
@@ -213,7 +213,7 @@ impl Simulation {
             }
             Through::Mapping(flags) => {
                 let mapping = Mapping::new(0..open.limits.file_pages, flags);
-                Running::Fault(FaultCall::new(open, pages_of(&request), mapping))
+                Running::Fault(FaultCall::new(open, request.pages(), mapping))
             }
         };
         process.start_call(running, request, self.calls, time_ns, 0);
@@ -339,9 +339,4 @@ impl Simulation {
         let thought_ns = time_ns.saturating_add(program.think_ns);
         thought_ns.max(program.paced_ns(process.read_bytes))
     }
-}
-
-pub(super) fn pages_of(request: &Request) -> Range<u64> {
-    let end = request.offset_bytes.saturating_add(request.bytes);
-    request.offset_bytes / PAGE_BYTES..end.div_ceil(PAGE_BYTES)
 }

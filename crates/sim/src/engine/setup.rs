@@ -183,7 +183,8 @@ impl ProgramSetup {
     }
 
     /// The size of one of the files that it reads, of those of the setup; 0 when it has none so.
-    pub(super) fn file_bytes(&self, files: &[FileSetup], at: usize) -> u64 {
+    #[must_use]
+    pub fn file_bytes(&self, files: &[FileSetup], at: usize) -> u64 {
         self.files.get(at).map_or(0, |file| files[*file].bytes)
     }
 }

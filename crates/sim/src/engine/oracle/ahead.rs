@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::engine::pattern::{Request, Requests};
-use crate::engine::program::pages_of;
 use crate::engine::setup::{FileSetup, ProgramSetup};
 use crate::path::PAGE_BYTES;
 
@@ -44,7 +43,7 @@ impl Clock {
     /// When this request begins, had nothing before it been waited for.
     fn begin(&mut self, program: &ProgramSetup, request: &Request) -> u64 {
         let begins_ns = self.next_ns;
-        let pages = pages_of(request);
+        let pages = request.pages();
         let cpu_ns = program
             .cpu_per_page_ns
             .saturating_mul(pages.end - pages.start)
@@ -112,7 +111,7 @@ impl Ahead {
                 all = all.saturating_add(cost.min(whole(file)));
                 cost = 0;
             }
-            let pages = pages_of(&request);
+            let pages = request.pages();
             let goes_on = |(file, before): &(usize, Range<u64>)| {
                 *file == request.file
                     && pages.start <= before.end.saturating_add(jump_pages)
@@ -137,7 +136,7 @@ impl Ahead {
     pub fn begins(&mut self, program: &ProgramSetup, request: &Request, time_ns: u64) {
         let unhindered_ns = self.done.begin(program, request);
         self.late_ns = time_ns.saturating_sub(unhindered_ns);
-        let pages = pages_of(request);
+        let pages = request.pages();
         self.begins_some(pages.end - pages.start);
     }
 
@@ -205,7 +204,7 @@ impl Ahead {
                 return false;
             };
             let unhindered_ns = self.looked.begin(program, &request);
-            let pages = pages_of(&request);
+            let pages = request.pages();
             self.looked_pages += pages.end - pages.start;
             self.coming = Some(Coming {
                 number: self.looked_at,
