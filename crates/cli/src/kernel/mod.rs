@@ -20,7 +20,9 @@ use args::{KernelArguments, KernelVerb};
 use crate::machine_state;
 
 /// The policy of a device that the kernel reads ahead of.
-const OFF: &str = "off";
+pub const OFF: &str = "off";
+/// The watchdog's verdict on a policy that stays.
+pub const OK: &str = "ok";
 /// It is not loaded, or not installed.
 const EXIT_NOT_THERE: u8 = 1;
 
@@ -45,12 +47,21 @@ pub fn taken(root: &Path) -> Result<Option<Vec<(String, String)>>> {
     let taken = devices.filter(|device| device.policy != OFF);
     let named = taken.map(|device| {
         let name = match device.of {
-            Of::Device(number) => block_device::node_name(number),
-            Of::Default => Some("all others".to_owned()),
+            Of::Device(_) => node_name(device.of).unwrap_or_else(|| device.of.to_string()),
+            Of::Default => "all others".to_owned(),
         };
-        (name.unwrap_or_else(|| device.of.to_string()), device.policy)
+        (name, device.policy)
     });
     Ok(Some(named.collect()))
+}
+
+/// The name of the device that settings hold for; `None` if it has none, or they are those of all
+/// others.
+pub fn node_name(of: Of) -> Option<String> {
+    match of {
+        Of::Device(number) => block_device::node_name(number),
+        Of::Default => None,
+    }
 }
 
 /// Only root changes this system. Another root directory is changed by whoever may write there.

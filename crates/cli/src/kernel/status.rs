@@ -8,14 +8,13 @@ use std::process::ExitCode;
 use anyhow::Result;
 use foreread_core::grouped;
 use foreread_linux_module::{
-    DeviceSettings, Kernel, Of, Settings, Sources, VERSION, loaded_version, tested_names,
+    DeviceSettings, Kernel, Settings, Sources, VERSION, loaded_version, tested_names,
 };
-use foreread_sys::block_device;
 use serde::Serialize;
 
 use super::args::StatusArguments;
 use super::journal::{Builder, Installed};
-use super::{EXIT_NOT_THERE, state_path};
+use super::{EXIT_NOT_THERE, OK, node_name, state_path};
 use crate::table::{finished, table};
 use crate::text::{self, escaped_path};
 
@@ -28,8 +27,6 @@ const SHOWN: [(&str, &str); 4] = [
 ];
 /// Names of policies that fit into a line of 80 columns.
 const POLICIES_A_LINE: usize = 4;
-/// The watchdog's verdict on a policy that stays.
-const OK: &str = "ok";
 
 /// `foreread.kernel.status/1`.
 #[derive(Serialize)]
@@ -120,10 +117,7 @@ fn gather(root: &Path) -> Result<StatusJson> {
 fn document_of(device: DeviceSettings) -> DeviceJson {
     DeviceJson {
         device: device.of.to_string(),
-        name: match device.of {
-            Of::Device(number) => block_device::node_name(number),
-            Of::Default => None,
-        },
+        name: node_name(device.of),
         policy: device.policy,
         read_by: device.act,
         window_max_pages: device.window_max_pages,

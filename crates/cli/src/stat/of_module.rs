@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use foreread_core::grouped;
 use foreread_linux_module::{DeviceSettings, Of, Settings};
-use foreread_sys::block_device;
 use foreread_sys::clock::now_unix_s;
 use foreread_sys::interrupt::Interrupt;
 use serde::Serialize;
@@ -21,6 +20,7 @@ use serde::Serialize;
 use super::args::StatArguments;
 use super::only::Only;
 use super::{is_redrawn, output_file};
+use crate::kernel::{OFF, OK, node_name};
 use crate::live::Live;
 use crate::table::{finished, table};
 use crate::text::{self, timestamp};
@@ -223,10 +223,7 @@ impl Telling<'_> {
             let before = self.last.insert(device.of, counts);
             lines.push(LineReport {
                 device: device.of.to_string(),
-                name: match device.of {
-                    Of::Device(number) => block_device::node_name(number),
-                    Of::Default => None,
-                },
+                name: node_name(device.of),
                 policy: device.policy.clone(),
                 watchdog: device.watchdog.clone(),
                 since_load: counts.since(&Counts::default()),
@@ -278,7 +275,7 @@ fn human(report: &ModuleReport) -> String {
     let mut table = table(&HEADS);
     let is_shown = |line: &&LineReport| {
         let change = line.interval.unwrap_or(line.since_load);
-        line.policy != "off" || !change.is_nothing()
+        line.policy != OFF || !change.is_nothing()
     };
     let mut notes = String::new();
     for line in report.lines.iter().filter(is_shown) {
@@ -305,7 +302,7 @@ fn human(report: &ModuleReport) -> String {
             grouped(change.windows),
             grouped(change.waits),
         ]);
-        if line.watchdog != "ok" {
+        if line.watchdog != OK {
             let verdict = text::printable(&line.watchdog);
             notes += &format!("{device}: watchdog: {verdict}\n");
         }
