@@ -10,6 +10,7 @@ use foreread_guest::{Disk, Guest, GuestError, Lab, tree_image};
 use foreread_model::DiskParameters;
 use serde_json::Value;
 
+use crate::beside_this_program;
 use crate::verifier::Baseline;
 
 /// The environment of a case.
@@ -45,6 +46,23 @@ pub struct Context<'lab> {
 }
 
 impl Context<'_> {
+    /// A stripped copy of the bench's program, which reads: as it was built with this one.
+    ///
+    /// # Errors
+    /// When it was not built.
+    pub fn reader(&self) -> Result<PathBuf, GuestError> {
+        let beside = beside_this_program("foreread-bench")?;
+        if !beside.exists() {
+            return Err(GuestError::Unexpected(format!(
+                "{} is missing: build it with `cargo build --release -p foreread-bench`",
+                beside.display()
+            )));
+        }
+        let to = self.foreread.with_file_name("reader");
+        strip(&beside, &to)?;
+        Ok(to)
+    }
+
     /// A guest with foreread beside its script.
     pub fn guest(&self, kernel: &str) -> Result<Guest<'_>, GuestError> {
         Ok(Guest::new(self.lab, kernel)?.file(&self.foreread, "foreread"))

@@ -184,12 +184,10 @@ fn replayed(outcome: &Outcome, results: &Results) -> Result<Row, GuestError> {
 }
 
 fn loads_and_log(outcome: &Outcome, results: &Results) -> Result<Vec<Row>, GuestError> {
-    let first = |name: &str| of(results, name).first().copied();
     let (done, asked) = match of(results, "loads") {
         [done, asked] => (*done, *asked),
         _ => (0, 1),
     };
-    let complaints = first("complaints");
     let refused = of(results, "refused");
     let log = outcome.file("dmesg")?;
     let said: Vec<&str> = log
@@ -209,24 +207,65 @@ fn loads_and_log(outcome: &Outcome, results: &Results) -> Result<Vec<Row>, Guest
             format!("{refused:?}"),
             refused == [7, 1],
         ),
-        Row::asserted(
-            "complaints of the kernel, caches left",
-            "0, 0",
-            format!(
-                "{}, {}",
-                complaints.map_or_else(|| "?".to_owned(), grouped),
-                first("left").map_or_else(|| "?".to_owned(), grouped)
-            ),
-            complaints == Some(0) && first("left") == Some(0),
-        )
-        .detail(said.join("; ")),
+        Complaints::of(results)?
+            .row("complaints of the kernel, caches left")
+            .detail(said.join("; ")),
     ])
+}
+
+/// What the kernel said that it should not say, and caches that an unloaded module left.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Complaints {
+    said: u64,
+    left: u64,
+}
+
+impl Complaints {
+    /// # Errors
+    /// When one of them was not counted.
+    pub(super) fn of(results: &Results) -> Result<Self, GuestError> {
+        let number = |name: &str| {
+            let number = of(results, name).first().copied();
+            number.ok_or_else(|| GuestError::Unexpected(format!("{name} was not counted")))
+        };
+        Ok(Self {
+            said: number("complaints")?,
+            left: number("left")?,
+        })
+    }
+
+    /// Those of another guest, too.
+    pub(super) fn add(&mut self, other: Self) {
+        self.said += other.said;
+        self.left += other.left;
+    }
+
+    /// None may be counted.
+    pub(super) fn row(self, name: &str) -> Row {
+        let Self { said, left } = self;
+        Row::asserted(
+            name,
+            "0, 0",
+            format!("{}, {}", grouped(said), grouped(left)),
+            said == 0 && left == 0,
+        )
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::context::Verdict;
+
+    #[test]
+    fn complaints_of_all_guests_count() {
+        let complaints = |text: &str| Complaints::of(&results(text));
+        let mut all = complaints("complaints 0\nleft 0\n").unwrap();
+        assert_eq!(all.row("").verdict, Verdict::Reached);
+        all.add(complaints("complaints 0\nleft 1\n").unwrap());
+        assert_eq!(all.row("").verdict, Verdict::Missed);
+        assert!(complaints("left 0\n").is_err());
+    }
 
     #[test]
     fn a_program_with_other_requests_is_a_miss() {

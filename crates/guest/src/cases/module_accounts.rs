@@ -6,7 +6,7 @@ use std::time::Duration;
 use foreread_core::grouped;
 use foreread_guest::{Disk, Guest, GuestError, Lab, Outcome};
 
-use super::module::{Results, module_of, of, results};
+use super::module::{Complaints, Results, module_of, of, results};
 use super::{Beside, Case};
 use crate::context::{Context, GUEST_SCRIPTS, Row};
 
@@ -63,12 +63,13 @@ module_log
         .script(script)
         .run()?;
     let results = results(&outcome.file("results")?);
-    Ok(vec![
+    let mut rows = vec![
         accounts(&outcome, &results)?,
         pressure(&results),
         watchdog(&outcome, &results)?,
-        log(&results),
-    ])
+    ];
+    rows.extend(log(&results)?);
+    Ok(rows)
 }
 
 /// Programs whose pages were accounted for as what they read and what lay in memory demand.
@@ -150,20 +151,18 @@ fn watchdog(outcome: &Outcome, results: &Results) -> Result<Row, GuestError> {
 }
 
 /// The module was unloaded while pages were held.
-fn log(results: &Results) -> Row {
-    let first = |name: &str| of(results, name).first().copied();
-    let (held, complaints, left) = (first("unloaded-held"), first("complaints"), first("left"));
-    Row::asserted(
-        "unloaded while pages are held: complaints of the kernel, caches left",
-        "0, 0",
-        format!(
-            "{}, {}",
-            complaints.map_or_else(|| "?".to_owned(), grouped),
-            left.map_or_else(|| "?".to_owned(), grouped)
+fn log(results: &Results) -> Result<[Row; 2], GuestError> {
+    let held = of(results, "unloaded-held").first().copied().unwrap_or(0);
+    Ok([
+        Row::asserted(
+            "unloaded while pages are held: pages held",
+            "some",
+            grouped(held),
+            held > 0,
         ),
-        complaints == Some(0) && left == Some(0) && held.is_some_and(|pages| pages > 0),
-    )
-    .detail(format!("{} pages held", held.unwrap_or(0)))
+        Complaints::of(results)?
+            .row("unloaded while pages are held: complaints of the kernel, caches left"),
+    ])
 }
 
 #[cfg(test)]

@@ -16,8 +16,7 @@ use foreread_sim::Scenario;
 use foreread_sim::engine::{Keep, Outcome as Simulated, Setup, Simulation};
 use foreread_sim::scenario::{Combination, Overrides};
 
-use super::module::{module_of, of, results};
-use super::module_mapped::reader;
+use super::module::{Complaints, module_of, results};
 use super::{Beside, Case};
 use crate::context::{Context, GUEST_SCRIPTS, Row};
 
@@ -290,7 +289,7 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     let (more, and_more) = play(context, kernel, &lab, &little)?;
     played.extend(more);
     complaints.add(and_more);
-    let mut rows = vec![complaints.row()];
+    let mut rows = vec![complaints.row("complaints of the kernel, caches left")];
     let mut agreements = [Agreement::default(), Agreement::default()];
     for play in &plays {
         let find = |policy: &str| {
@@ -328,42 +327,6 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
         accesses.text(),
     ));
     Ok(rows)
-}
-
-/// What the kernel said that it should not say, and caches that an unloaded module left.
-#[derive(Clone, Copy, Default)]
-struct Complaints {
-    said: u64,
-    left: u64,
-}
-
-impl Complaints {
-    fn of(text: &str) -> Result<Self, GuestError> {
-        let results = results(text);
-        let number = |name: &str| {
-            let number = of(&results, name).first().copied();
-            number.ok_or_else(|| GuestError::Unexpected(format!("{name} was not counted")))
-        };
-        Ok(Self {
-            said: number("complaints")?,
-            left: number("left")?,
-        })
-    }
-
-    fn add(&mut self, other: Self) {
-        self.said += other.said;
-        self.left += other.left;
-    }
-
-    fn row(self) -> Row {
-        let Self { said, left } = self;
-        Row::asserted(
-            "complaints of the kernel, caches left",
-            "0, 0",
-            format!("{said}, {left}"),
-            said == 0 && left == 0,
-        )
-    }
 }
 
 /// How often the simulator was near what was measured.
@@ -457,7 +420,7 @@ fn play(
     let mut guest = Guest::new(lab, kernel)?
         .machine(&machine)
         .file(module, "foreread.ko")
-        .file(reader(context)?, "reader")
+        .file(context.reader()?, "reader")
         .file(plan.path(), "plan")
         .file(format!("{GUEST_SCRIPTS}/module.sh"), "module.sh")
         .time_limit(TIME_LIMIT)
@@ -474,7 +437,7 @@ fn play(
     let outcome = guest.run()?;
     let lines = outcome.file("live")?;
     let played = lines.lines().filter_map(Played::of).collect();
-    Ok((played, Complaints::of(&outcome.file("results")?)?))
+    Ok((played, Complaints::of(&results(&outcome.file("results")?))?))
 }
 
 #[cfg(test)]
@@ -532,15 +495,6 @@ mod tests {
         let bad = "thrashing nvme foreread 0 100 1000 10 100 1000 10 9";
         let row = "thrashing in a cgroup on nvme: foreread, windows evicted before their use";
         assert_eq!(missed(little, bad), [row]);
-    }
-
-    #[test]
-    fn complaints_of_all_guests_count() {
-        let mut complaints = Complaints::of("complaints 0\nleft 0\n").unwrap();
-        assert_eq!(complaints.row().verdict, Verdict::Reached);
-        complaints.add(Complaints::of("complaints 0\nleft 1\n").unwrap());
-        assert_eq!(complaints.row().verdict, Verdict::Missed);
-        assert!(Complaints::of("left 0\n").is_err());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use foreread_model::DiskParameters;
 
 use super::module::module_of;
 use super::{Beside, Case};
-use crate::context::{Context, GUEST_SCRIPTS, Row, strip};
+use crate::context::{Context, GUEST_SCRIPTS, Row};
 
 pub const CASE: Case = Case {
     name: "module-mapped",
@@ -82,7 +82,7 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     let outcome = Guest::new(&lab, kernel)?
         .machine(&machine)
         .file(module, "foreread.ko")
-        .file(reader(context)?, "reader")
+        .file(context.reader()?, "reader")
         .file(format!("{GUEST_SCRIPTS}/module.sh"), "module.sh")
         .time_limit(TIME_LIMIT)
         .script("set -u\n. ./module.sh\nmodule_mapped\n")
@@ -112,24 +112,6 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
         }));
     }
     Ok(rows)
-}
-
-/// The program that reads: that of the bench, as it was built with this one.
-pub(super) fn reader(context: &Context<'_>) -> Result<std::path::PathBuf, GuestError> {
-    let beside = std::env::current_exe().map_err(|source| GuestError::System {
-        what: "find this program".to_owned(),
-        source,
-    })?;
-    let program = beside.with_file_name("foreread-bench");
-    if !program.exists() {
-        return Err(GuestError::Unexpected(format!(
-            "{} is missing: build it with `cargo build --release -p foreread-bench`",
-            program.display()
-        )));
-    }
-    let to = context.foreread.with_file_name("reader");
-    strip(&program, &to)?;
-    Ok(to)
 }
 
 /// Programs that read all of what they map are held to the best; those that read at random, to
