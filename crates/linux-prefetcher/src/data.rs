@@ -10,7 +10,9 @@ use foreread_prefetch::order::{Piece, Queue, Service, Windows};
 use foreread_prefetch::pace::READ_BYTES_MAX;
 use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::{NodeId, PAGE_BYTES, PagesOf};
-use foreread_sys::cache::{has_cachestat, missing_by_map, missing_ranges};
+use foreread_sys::cache::{
+    WHOLE_PAGES_MAX, has_cachestat, is_missing, missing_by_map, missing_ranges,
+};
 use foreread_sys::paths::Opener;
 use foreread_sys::uring::Finished;
 use rustix::fs::{Advice, FileType, fadvise, fstat};
@@ -59,6 +61,10 @@ impl Ask {
     ) {
         match self {
             Self::Stat => missing_ranges(fd, start_page, pages, missing),
+            // A program that was here has read the first page, most often.
+            Self::Map if pages <= WHOLE_PAGES_MAX && is_missing(fd, start_page) => {
+                missing.push((start_page, pages));
+            }
             Self::Map if own && missing_by_map(fd, start_page, pages, missing).is_ok() => {}
             Self::Map => {
                 missing.clear();
