@@ -3,9 +3,10 @@
 //! whether the device has a head.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
@@ -14,7 +15,7 @@ use foreread_prefetch::order::Service;
 use foreread_prefetch::pace::READ_BYTES_MAX;
 use foreread_profile::PAGE_BYTES;
 use foreread_sys::block_device::BlockDevice;
-use foreread_sys::cache::{cached_pages, missing_ranges};
+use foreread_sys::cache::{cached_pages, is_missing};
 use foreread_sys::uring::Finished;
 use rustix::fs::{Advice, fadvise};
 
@@ -83,6 +84,16 @@ pub(super) fn read_first_page(device: &BlockDevice, extents: &[Extent]) {
         // An error is met again when the page is needed.
         let _ = device.file().read_at(&mut [0; 512], first.offset_bytes);
     }
+}
+
+/// The first page of an extent that is not cached. Before Linux 6.5 each page is asked about.
+fn first_missing(device: &File, extent: &Extent) -> Option<u64> {
+    let start_page = extent.offset_bytes / PAGE_BYTES;
+    let end_page = extent.end_bytes().div_ceil(PAGE_BYTES);
+    let pages = end_page - start_page;
+    let is_cached = cached_pages(device, start_page, pages).is_ok_and(|cached| cached == pages);
+    let mut pages = start_page..end_page;
+    pages.find(|page| !is_cached && is_missing(device, *page))
 }
 
 /// With wider gaps read through, where that isn't too much.
@@ -228,22 +239,11 @@ impl<'a> Fetcher<'a> {
         if self.quick_reads >= QUICK_READS && !self.always_places_head {
             return Ok(());
         }
-        let mut missing = Vec::new();
-        let is_missing = |extent: &&Extent| {
-            let start_page = extent.offset_bytes / PAGE_BYTES;
-            let pages = extent.end_bytes().div_ceil(PAGE_BYTES) - start_page;
-            missing.clear();
-            missing_ranges(self.device.file().as_fd(), start_page, pages, &mut missing);
-            !missing.is_empty()
-        };
-        if extents.iter().find(is_missing).is_none() {
-            return Ok(());
-        }
-        // Short ranges are missing as a whole when any page of them is.
         let device = self.device.file();
-        let mut pages = missing[0].0..missing[0].0 + missing[0].1;
-        let page = pages.find(|page| cached_pages(device, *page, 1).is_ok_and(|n| n == 0));
-        let offset_bytes = page.unwrap_or(missing[0].0) * PAGE_BYTES;
+        let Some(page) = extents.iter().find_map(|one| first_missing(device, one)) else {
+            return Ok(());
+        };
+        let offset_bytes = page * PAGE_BYTES;
         let fd = device.as_raw_fd();
         let piece = Extent {
             offset_bytes,
