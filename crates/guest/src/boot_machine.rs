@@ -127,6 +127,21 @@ pub struct Booted {
     pub outcome: Outcome,
 }
 
+impl Booted {
+    /// When it was up, and what was asked of its root disk until then.
+    pub fn told(&self) -> String {
+        format!(
+            "up after {:.2} s; {} requests, {} MiB, {} seeks, {} first touches, {:.2} s busy",
+            self.up_s,
+            self.disk.requests,
+            self.disk.bytes >> 20,
+            self.disk.seeks,
+            self.disk.first_touches,
+            self.disk.busy_ns as f64 / 1e9
+        )
+    }
+}
+
 /// Several boots of one kind.
 pub struct Boots(pub Vec<Booted>);
 
@@ -159,6 +174,9 @@ pub struct BootMachine<'lab> {
     lab: &'lab Lab,
     foreread: PathBuf,
     kernel: String,
+    begin: Begin,
+    /// The name of the root disk's speed.
+    disk: String,
     machine: Machine,
     is_traced: bool,
     memory_mib: Option<u32>,
@@ -182,6 +200,8 @@ impl<'lab> BootMachine<'lab> {
             lab,
             foreread: foreread.to_owned(),
             kernel: kernel.to_owned(),
+            begin: setup.begin,
+            disk: disk.to_owned(),
             machine: Machine::of(image, preset(disk)?)?,
             is_traced: false,
             memory_mib: None,
@@ -196,6 +216,8 @@ impl<'lab> BootMachine<'lab> {
             lab: self.lab,
             foreread: self.foreread.clone(),
             kernel: self.kernel.clone(),
+            begin: self.begin,
+            disk: self.disk.clone(),
             machine: self.machine.copy()?,
             is_traced: self.is_traced,
             memory_mib: self.memory_mib,
@@ -270,6 +292,7 @@ impl<'lab> BootMachine<'lab> {
     /// From now on the root disk has this speed.
     pub fn set_disk(&mut self, disk: &str) -> Result<(), GuestError> {
         self.machine.set_speed(&preset(disk)?);
+        disk.clone_into(&mut self.disk);
         Ok(())
     }
 
@@ -283,10 +306,17 @@ impl<'lab> BootMachine<'lab> {
         self.memory_mib = Some(size_mib);
     }
 
-    /// Boots it so often, see [`BootMachine::boot`].
+    /// Boots it so often, see [`BootMachine::boot`]. Prints a line for each: those of a case take
+    /// an hour or more, and may be interrupted.
     pub fn boots(&self, word: &str, boots: u32) -> Result<Boots, GuestError> {
-        let boots = (0..boots).map(|_| self.boot(word));
-        boots.collect::<Result<Vec<_>, _>>().map(Boots)
+        let (kernel, begin, disk) = (&self.kernel, self.begin.name(), &self.disk);
+        let boot = |number| {
+            let booted = self.boot(word)?;
+            let told = booted.told();
+            println!("{kernel} {begin}, {disk}, {word} {number}: {told}");
+            Ok(booted)
+        };
+        (0..boots).map(boot).collect::<Result<_, _>>().map(Boots)
     }
 
     /// Boots it; `word` is the value of `foreread.boot` on the kernel's command line, or `usual`

@@ -86,16 +86,7 @@ pub fn boots(arguments: &BootsArguments) -> Result<ExitCode, GuestError> {
         let (word, disk) = word.split_once('/').unwrap_or((word, disk.as_str()));
         machine.set_disk(disk)?;
         let boot = machine.boot(word)?;
-        println!(
-            "{number} {word} {disk}: up after {:.2} s; {} requests, {} MiB, {} seeks, {} first \
-             touches, {:.2} s busy",
-            boot.up_s,
-            boot.disk.requests,
-            boot.disk.bytes >> 20,
-            boot.disk.seeks,
-            boot.disk.first_touches,
-            boot.disk.busy_ns as f64 / 1e9
-        );
+        println!("{number} {word} {disk}: {}", boot.told());
         if let Some(folder) = &arguments.out {
             let folder = folder.join(format!("{number}-{word}-{disk}"));
             copy_files(boot.outcome.files(), &folder).map_err(|error| {
