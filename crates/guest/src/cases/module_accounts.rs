@@ -6,7 +6,7 @@ use std::time::Duration;
 use foreread_core::grouped;
 use foreread_guest::{Disk, Guest, GuestError, Lab, Outcome};
 
-use super::module::{Complaints, Results, module_of, of, results};
+use super::module::{Results, complaints_row, module_of, of, results};
 use super::{Beside, Case};
 use crate::context::{Context, GUEST_SCRIPTS, Row};
 
@@ -63,13 +63,16 @@ module_log
         .script(script)
         .run()?;
     let results = results(&outcome.file("results")?);
-    let mut rows = vec![
+    Ok(vec![
         accounts(&outcome, &results)?,
         pressure(&results),
         watchdog(&outcome, &results)?,
-    ];
-    rows.extend(log(&results)?);
-    Ok(rows)
+        held(&results),
+        complaints_row(
+            &results,
+            "unloaded while pages are held: complaints of the kernel, caches left",
+        ),
+    ])
 }
 
 /// Programs whose pages were accounted for as what they read and what lay in memory demand.
@@ -150,19 +153,15 @@ fn watchdog(outcome: &Outcome, results: &Results) -> Result<Row, GuestError> {
     )))
 }
 
-/// The module was unloaded while pages were held.
-fn log(results: &Results) -> Result<[Row; 2], GuestError> {
+/// Pages that the module held when it was unloaded.
+fn held(results: &Results) -> Row {
     let held = of(results, "unloaded-held").first().copied().unwrap_or(0);
-    Ok([
-        Row::asserted(
-            "unloaded while pages are held: pages held",
-            "some",
-            grouped(held),
-            held > 0,
-        ),
-        Complaints::of(results)?
-            .row("unloaded while pages are held: complaints of the kernel, caches left"),
-    ])
+    Row::asserted(
+        "unloaded while pages are held: pages held",
+        "some",
+        grouped(held),
+        held > 0,
+    )
 }
 
 #[cfg(test)]
