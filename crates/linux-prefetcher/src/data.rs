@@ -61,7 +61,7 @@ impl Ask {
     ) {
         match self {
             Self::Stat => missing_ranges(fd, start_page, pages, missing),
-            // A program that was here has read the first page, most often.
+            // A program that has read some of the range has read its first page, most often.
             Self::Map if pages <= WHOLE_PAGES_MAX && is_missing(fd, start_page) => {
                 missing.push((start_page, pages));
             }

@@ -91,9 +91,10 @@ fn first_missing(device: &File, extent: &Extent) -> Option<u64> {
     let start_page = extent.offset_bytes / PAGE_BYTES;
     let end_page = extent.end_bytes().div_ceil(PAGE_BYTES);
     let pages = end_page - start_page;
-    let is_cached = cached_pages(device, start_page, pages).is_ok_and(|cached| cached == pages);
-    let mut pages = start_page..end_page;
-    pages.find(|page| !is_cached && is_missing(device, *page))
+    if cached_pages(device, start_page, pages).is_ok_and(|cached| cached == pages) {
+        return None;
+    }
+    (start_page..end_page).find(|page| is_missing(device, *page))
 }
 
 /// With wider gaps read through, where that isn't too much.

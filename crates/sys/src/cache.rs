@@ -94,8 +94,8 @@ pub fn is_cached(file: impl AsFd, page: u64) -> bool {
     read_cached_byte(file, page) == Ok(1)
 }
 
-/// Whether one page of a file is known not to be cached. That is one short call; a mapping takes
-/// three, of which those that make and end it cost ten times as much.
+/// Whether one page of a file is known not to be cached. A page that others are reading counts as
+/// missing. `false` where the file system refuses `RWF_NOWAIT`.
 #[must_use]
 pub fn is_missing(file: impl AsFd, page: u64) -> bool {
     read_cached_byte(file, page) == Err(Errno::AGAIN)
