@@ -13,15 +13,14 @@ use foreread_guest::{Guest, GuestError, Lab, Machine, Outcome};
 use foreread_model::{Counters, DiskParameters};
 use serde_json::Value;
 
-use crate::context::{document, finished, printed};
+use crate::context::{document, finished, on_image};
+use crate::whole_files::WholeFiles;
 
 /// Installs foreread on a machine and enables its boot.
 const PREPARE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../tests/guest/boot-machine.sh"
 );
-/// Runs a command on the root disk.
-const ON_IMAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/guest/on-image.sh");
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
 /// Takes along the processor time of `foreread` and the reads of the disks until the machine was
@@ -320,13 +319,27 @@ impl<'lab> BootMachine<'lab> {
     }
 
     /// Boots it; `word` is the value of `foreread.boot` on the kernel's command line, or `usual`
-    /// for none. After `+layout`, the files of the boot are moved when it is over.
+    /// for none. After `+layout`, the files of the boot are moved when it is over. After the name
+    /// of a way, such as `+blocks`, the initramfs reads the files of the profile in that way.
     pub fn boot(&self, word: &str) -> Result<Booted, GuestError> {
-        let (word, moves) = match word.strip_suffix("+layout") {
-            Some(word) => (word, MOVE),
-            None => (word, ""),
-        };
-        let guest = self.guest(&self.command_line(word))?;
+        let (word, addition) = word.split_once('+').unwrap_or((word, ""));
+        let mut command_line = self.command_line(word);
+        let mut moves = "";
+        match (addition, WholeFiles::of_name(addition)) {
+            ("", _) => {}
+            ("layout", _) => moves = MOVE,
+            (_, Some(way)) if self.begin == Begin::Initramfs => {
+                way.list(self.machine.root_image())?;
+                command_line += &format!(" guest.whole_files={}", way.name());
+            }
+            _ => {
+                return Err(GuestError::Unexpected(format!(
+                    "a boot that begins in the {} has no +{addition}",
+                    self.begin.name()
+                )));
+            }
+        }
+        let guest = self.guest(&command_line)?;
         let outcome = guest.script(format!("{SCRIPT}{moves}{END}")).run()?;
         let status = document(&outcome, "status.json")?;
         let boots = status["boots"].as_array();
@@ -362,9 +375,7 @@ impl BootMachine<'_> {
     /// Runs a command of the shell in the root directory of its root disk, while no guest has it.
     /// Returns what it printed.
     pub fn change(&self, command: &str, arguments: &[&OsStr]) -> Result<String, GuestError> {
-        let mut on_image = Command::new(ON_IMAGE);
-        on_image.arg(self.machine.root_image()).arg(command);
-        printed(on_image.args(arguments))
+        on_image(self.machine.root_image(), command, arguments)
     }
 
     fn command_line(&self, word: &str) -> String {

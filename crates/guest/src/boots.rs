@@ -38,9 +38,11 @@ pub struct BootsArguments {
     disks: Disks,
     /// What each boot is given: values of `foreread.boot` on the kernel's command line, or `usual`
     /// for none. After `+layout`, `foreread layout apply` moves the files of the boot when it is
-    /// over. After `/MODEL` the root disk has that speed.
+    /// over. After `+blocks` the initramfs reads the files of the boot whole, in block order,
+    /// before systemd starts; after `+needed` in order of use, while the boot goes on. After
+    /// `/MODEL` the root disk has that speed.
     #[arg(
-        value_name = "WORD[+layout][/MODEL]",
+        value_name = "WORD[+layout|+blocks|+needed][/MODEL]",
         default_values = ["record", "plain", "replay", "plain/instant"]
     )]
     words: Vec<String>,

@@ -2,6 +2,7 @@
 //! Everything that each case of the matrix needs: the lab, the program under test, sizes, and rows.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -215,6 +216,13 @@ pub fn strip(program: &Path, to: &Path) -> Result<(), GuestError> {
 /// The folder of the scripts that run in guests.
 pub const GUEST_SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/guest");
 const START_PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/start-pages.sh");
+
+/// Runs a command of the shell in the root directory of the file system in an image, while no guest
+/// has it. Returns what it printed.
+pub fn on_image(image: &Path, command: &str, arguments: &[&OsStr]) -> Result<String, GuestError> {
+    let mut on_image = Command::new(Path::new(GUEST_SCRIPTS).join("on-image.sh"));
+    printed(on_image.arg(image).arg(command).args(arguments))
+}
 
 /// Runs a program to its end.
 pub fn finished(command: &mut Command) -> Result<(), GuestError> {

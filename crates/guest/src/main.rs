@@ -13,6 +13,7 @@ mod matrix;
 mod random;
 mod report;
 mod verifier;
+mod whole_files;
 
 use std::fs;
 use std::path::{Path, PathBuf};

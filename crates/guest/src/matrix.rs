@@ -51,8 +51,8 @@ pub struct MatrixArguments {
     /// Loads and unloads of the kernel module under I/O, in `module`.
     #[arg(long, value_name = "N", default_value_t = 20)]
     loads: u32,
-    /// Boots of each kind in `boot`, `boot-file-systems`, `first-boot` and `small-memory`; their
-    /// medians count.
+    /// Boots of each kind in `boot`, `boot-beside`, `boot-file-systems`, `first-boot` and
+    /// `small-memory`; their medians count.
     #[arg(long, value_name = "N", default_value_t = 5)]
     boots: u32,
     /// Bad boots that `bad-boots` draws. After each comes the machine's next boot.

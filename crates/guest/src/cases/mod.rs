@@ -6,6 +6,7 @@
 mod accounting;
 mod bad_boots;
 mod boot;
+mod boot_beside;
 mod boot_file_systems;
 mod boot_layout;
 pub mod check_kernel;
@@ -63,7 +64,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 28] = [
+pub const CASES: [&Case; 29] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -78,6 +79,7 @@ pub const CASES: [&Case; 28] = [
     &examples::CASE,
     &hung_disk::CASE,
     &boot::CASE,
+    &boot_beside::CASE,
     &boot_file_systems::CASE,
     &boot_layout::CASE,
     &first_boot::CASE,
