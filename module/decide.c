@@ -211,6 +211,29 @@ static u64 fm_hit_pages(const struct fm_call *call)
 }
 
 /*
+ * The kernel tells of a mark by the first page of its folio, whichever page of it the reader has
+ * come to. What was read of a large folio before is no part of this access: a policy would take it
+ * for a reader that goes back. Where the read begins is known if it goes on behind the last read of
+ * the open file, or behind a stream.
+ */
+static void fm_leave_out_read(struct fm_work *work)
+{
+	struct fm_call *call = &work->call;
+	struct fr_access *access = &call->access;
+	u64 end = fr_add(access->index, access->req_pages), from;
+
+	if (!call->folio || access->folio_order == 0)
+		return;
+	from = DIV_ROUND_UP_ULL((u64)READ_ONCE(call->ractl->ra->prev_pos), PAGE_SIZE);
+	if ((from <= access->index || from >= end) && work->streams)
+		from = fm_passed_end_within(work->streams, access);
+	if (from <= access->index || from >= end)
+		return;
+	access->index = from;
+	access->req_pages = end - from;
+}
+
+/*
  * An access as policies see it that are told of each. A read that comes to a mark may go on to
  * pages that are missing: then it has missed.
  */
@@ -218,9 +241,12 @@ static void fm_look(struct fm_work *work)
 {
 	struct fm_call *call = &work->call;
 	struct fr_access *access = &call->access;
-	struct fm_passed passed = fm_passed(work);
-	u64 hits = fm_hit_pages(call);
+	struct fm_passed passed;
+	u64 hits;
 
+	fm_leave_out_read(work);
+	passed = fm_passed(work);
+	hits = fm_hit_pages(call);
 	access->kind = FR_READ_LOOK;
 	if (access->index + hits < min(access->index + access->req_pages, call->limits.file_pages))
 		access->flags |= FR_ACCESS_MISSED;

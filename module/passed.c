@@ -82,3 +82,33 @@ struct fm_passed fm_passed_by_streams(struct fm_streams *streams, const struct f
 	spin_unlock(&streams->lock);
 	return passed;
 }
+
+/**
+ * fm_passed_end_within() - where a stream ends within an access
+ * @streams: of the file
+ * @access: a mark, told by the first page of its folio
+ *
+ * Return: the page behind a stream that goes up, behind the first page of the access and before its
+ * end; 0 where there is none. The stream that the thread has read last comes first.
+ */
+u64 fm_passed_end_within(struct fm_streams *streams, const struct fr_access *access)
+{
+	const struct fr_streams *known = &streams->streams;
+	u64 access_end = fr_add(access->index, access->req_pages), found = 0;
+	u32 own, count, number;
+
+	spin_lock(&streams->lock);
+	count = min_t(u32, known->count, FR_STREAMS);
+	own = fr_stream_of(known, access->thread);
+	for (number = 0; number < count; number++) {
+		const struct fr_stream *stream = &known->stream[number];
+
+		if (stream->course != FR_COURSE_UP || stream->end <= access->index ||
+		    stream->end >= access_end)
+			continue;
+		if (number + 1 == own || found == 0)
+			found = stream->end;
+	}
+	spin_unlock(&streams->lock);
+	return found;
+}

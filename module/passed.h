@@ -21,6 +21,7 @@ struct fm_passed {
 	u64 since_ns;
 };
 
+u64 fm_passed_end_within(struct fm_streams *streams, const struct fr_access *access);
 struct fm_passed fm_passed_by_streams(struct fm_streams *streams, const struct fr_access *access);
 
 #endif /* FM_PASSED_H */

@@ -15,6 +15,10 @@
  *
  * Other windows can't be told. The caller reads them page by page.
  *
+ * The first kind is told in pieces. ext4 and XFS read what they are told of at once by one bio,
+ * which holds many large folios, and the pages of a bio become readable together. A reader of a
+ * window of 6 MiB in one piece waited for all of it, and the disk was idle before the next one.
+ *
  * The policy of this kernel needs none of that: the kernel's function is called as it was. What it
  * comes to is compared with the decision.
  */
@@ -29,31 +33,65 @@
 /* A mark below the first page of the window has a page of its own. */
 #define FM_LAST_MARK 1U
 
-static bool fm_steer_async(const struct fm_call *call, const struct fr_window *window)
+/* The last page before a piece, as the kernel rounds it for the folio with the mark. */
+static pgoff_t fm_mark_before(const struct folio *folio, u64 start)
+{
+	return round_down(start - FM_LAST_MARK, folio_nr_pages(folio));
+}
+
+/* A piece of a window, whose first page gets a mark. */
+static void fm_steer_piece(const struct fm_call *call, u64 start, u32 pages)
 {
 	struct file_ra_state ra = *call->ractl->ra;
 	struct readahead_control ractl = *call->ractl;
 	struct folio *folio = call->folio;
-	pgoff_t index;
 
-	if (!folio || window->start < FM_LAST_MARK)
-		return false;
-	index = round_down(window->start - FM_LAST_MARK, folio_nr_pages(folio));
-	/* Linux 6.1 takes any access to page 0 for the start of a stream. */
-	if (index == 0)
-		return false;
-	ra.start = window->start - window->size;
-	ra.size = window->size;
+	ra.start = start - pages;
+	ra.size = pages;
 	ra.async_size = FM_LAST_MARK;
 	/*
 	 * Since 6.16 ends of windows are rounded to the largest power of two in the maximum, and
 	 * the last size is a lower bound of the next: an odd maximum rounds nothing.
 	 */
-	ra.ra_pages = FM_NEXT_IS_BOUND ? 1 : window->size;
+	ra.ra_pages = FM_NEXT_IS_BOUND ? 1 : pages;
 	ractl.ra = &ra;
-	ractl._index = index;
+	ractl._index = fm_mark_before(folio, start);
+	fm_fetch_reserve(call->fetch, pages);
 	page_cache_async_ra(&ractl, folio, 1);
 	fm_set_ra_order(call->ractl->ra, fm_ra_order(&ra));
+}
+
+/*
+ * The policy is to be asked at the mark of the window only. A folio that was cached before has its
+ * own reason for a mark.
+ */
+static void fm_unmark(struct address_space *mapping, u64 index)
+{
+	struct folio *folio = fm_get_folio(mapping, index);
+
+	if (!folio)
+		return;
+	if (!folio_test_uptodate(folio) && !folio_test_writeback(folio))
+		folio_clear_readahead(folio);
+	folio_put(folio);
+}
+
+static bool fm_steer_async(const struct fm_call *call, const struct fr_window *window,
+			   u32 pieces_pages)
+{
+	u32 done, pages;
+
+	if (!call->folio || window->start < FM_LAST_MARK)
+		return false;
+	/* Linux 6.1 takes any access to page 0 for the start of a stream. */
+	if (fm_mark_before(call->folio, window->start) == 0)
+		return false;
+	for (done = 0; done < window->read_pages; done += pages) {
+		pages = min(window->read_pages - done, pieces_pages);
+		fm_steer_piece(call, window->start + done, pages);
+		if (done != 0)
+			fm_unmark(call->ractl->mapping, window->start + done);
+	}
 	return true;
 }
 
@@ -74,6 +112,7 @@ static bool fm_steer_sync(const struct fm_call *call, const struct fr_window *wi
 	ra.prev_pos = (loff_t)window->start << PAGE_SHIFT;
 	ractl.ra = &ra;
 	ractl._index = window->start;
+	fm_fetch_reserve(call->fetch, window->size);
 	page_cache_sync_ra(&ractl, req);
 	return true;
 }
@@ -83,19 +122,20 @@ static bool fm_steer_sync(const struct fm_call *call, const struct fr_window *wi
  * @call: the decision that it is of
  * @window: to read
  * @lookahead: pages of its tail behind the mark
+ * @pieces_pages: the most that is read at once, positive
  *
  * Return: false where its rules can't come to this window; then nothing was read.
  */
-bool fm_steer(const struct fm_call *call, const struct fr_window *window, u32 lookahead)
+bool fm_steer(const struct fm_call *call, const struct fr_window *window, u32 lookahead,
+	      u32 pieces_pages)
 {
 	/* The kernel cuts windows at the end of the file, and nowhere else. */
 	if (window->read_pages < window->size &&
 	    window->start + window->read_pages < call->limits.file_pages)
 		return false;
-	fm_fetch_reserve(call->fetch, window->size);
 	if (lookahead == window->size)
-		return fm_steer_async(call, window);
-	return fm_steer_sync(call, window, lookahead);
+		return fm_steer_async(call, window, pieces_pages);
+	return window->size <= pieces_pages && fm_steer_sync(call, window, lookahead);
 }
 
 /**
