@@ -115,6 +115,19 @@ pub struct Setup<'a> {
     pub disks: Disks,
 }
 
+impl Setup<'_> {
+    /// A system on one ext4 as the lab has it, without a profile.
+    pub const fn of(system: System, begin: Begin) -> Self {
+        Self {
+            system,
+            begin,
+            profile: None,
+            is_relaid: false,
+            disks: Disks::One,
+        }
+    }
+}
+
 /// One boot.
 pub struct Booted {
     /// Until the machine was up, by its clock.

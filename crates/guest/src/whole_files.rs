@@ -28,7 +28,7 @@ pub enum WholeFiles {
 }
 
 impl WholeFiles {
-    /// What the script finds on the kernel's command line.
+    /// The value of `guest.whole_files` on the kernel's command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::InBlockOrder => "blocks",

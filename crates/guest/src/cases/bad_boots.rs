@@ -12,7 +12,7 @@ use foreread_profile::{Profile, decode, encode};
 use super::{Beside, Case};
 use crate::bad_boot::{Bad, Before, Condition};
 use crate::bad_profiles::Traps;
-use crate::boot_machine::{Begin, BootMachine, Disks, Setup, System};
+use crate::boot_machine::{Begin, BootMachine, Setup, System};
 use crate::context::{Context, GUEST_SCRIPTS, Row};
 use crate::random::Random;
 
@@ -218,11 +218,8 @@ fn machine<'lab>(
     is_relaid: bool,
 ) -> Result<(BootMachine<'lab>, String), GuestError> {
     let setup = Setup {
-        system: System::Small,
-        begin,
-        profile: None,
         is_relaid,
-        disks: Disks::One,
+        ..Setup::of(System::Small, begin)
     };
     let machine = BootMachine::new(context.lab, &context.foreread, kernel, "hdd", setup)?;
     let folder = std::path::Path::new(GUEST_SCRIPTS).join("bad-boots");

@@ -5,7 +5,7 @@
 use foreread_guest::GuestError;
 
 use super::{Beside, Case};
-use crate::boot_machine::{Begin, BootMachine, Booted, Boots, Disks, Setup, System, up_s};
+use crate::boot_machine::{Begin, BootMachine, Booted, Boots, Setup, System, up_s};
 use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
@@ -35,13 +35,7 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
 
 /// Boots of one machine. Its disks keep what they write, so they come in this order.
 fn of_machine(context: &Context<'_>, kernel: &str, begin: Begin) -> Result<Vec<Row>, GuestError> {
-    let setup = Setup {
-        system: System::Services,
-        begin,
-        profile: None,
-        is_relaid: false,
-        disks: Disks::One,
-    };
+    let setup = Setup::of(System::Services, begin);
     let mut machine = BootMachine::new(context.lab, &context.foreread, kernel, "hdd", setup)?;
     let recorded = machine.boots("record", context.boots)?;
     let plain = machine.boots("plain", context.boots)?;

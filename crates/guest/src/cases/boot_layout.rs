@@ -5,7 +5,7 @@
 use foreread_guest::GuestError;
 
 use super::{Beside, Case};
-use crate::boot_machine::{Begin, BootMachine, Booted, Boots, Disks, Setup, System, up_s};
+use crate::boot_machine::{Begin, BootMachine, Booted, Boots, Setup, System, up_s};
 use crate::context::{Context, Row, document};
 
 pub const CASE: Case = Case {
@@ -19,13 +19,7 @@ pub const CASE: Case = Case {
 const GAIN_MIN: f64 = 0.9;
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
-    let setup = Setup {
-        system: System::Services,
-        begin: Begin::Initramfs,
-        profile: None,
-        is_relaid: false,
-        disks: Disks::One,
-    };
+    let setup = Setup::of(System::Services, Begin::Initramfs);
     let mut machine = BootMachine::new(context.lab, &context.foreread, kernel, "hdd", setup)?;
     machine.boot("record")?;
     let plain = machine.boots("plain", context.boots)?;

@@ -6,7 +6,7 @@
 use foreread_guest::GuestError;
 
 use super::{Beside, Case};
-use crate::boot_machine::{Begin, BootMachine, Booted, Boots, Disks, Setup, System, up_s};
+use crate::boot_machine::{Begin, BootMachine, Booted, Boots, Setup, System, up_s};
 use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
@@ -26,13 +26,7 @@ const LAZY_TOUCHES_MAX: f64 = 1.2;
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     let machine = |setup| BootMachine::new(context.lab, &context.foreread, kernel, "hdd", setup);
-    let without = Setup {
-        system: System::Services,
-        begin: Begin::Initramfs,
-        profile: None,
-        is_relaid: false,
-        disks: Disks::One,
-    };
+    let without = Setup::of(System::Services, Begin::Initramfs);
     let recorded = machine(without)?.boot("record")?;
     let profile = recorded.outcome.files().join("portable.profile");
     let relaid = Setup {

@@ -5,7 +5,7 @@
 use foreread_guest::GuestError;
 
 use super::{Beside, Case};
-use crate::boot_machine::{Begin, BootMachine, Boots, Disks, Setup, System, up_s};
+use crate::boot_machine::{Begin, BootMachine, Boots, Setup, System, up_s};
 use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
@@ -21,13 +21,7 @@ const MEMORY_MIB: u32 = 512;
 const BYTES_MAX: f64 = 1.05;
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
-    let setup = Setup {
-        system: System::Services,
-        begin: Begin::Initramfs,
-        profile: None,
-        is_relaid: false,
-        disks: Disks::One,
-    };
+    let setup = Setup::of(System::Services, Begin::Initramfs);
     let mut machine = BootMachine::new(context.lab, &context.foreread, kernel, "hdd", setup)?;
     machine.set_memory_mib(MEMORY_MIB);
     let recorded = machine.boots("record", context.boots)?;
