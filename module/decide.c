@@ -210,27 +210,32 @@ static u64 fm_hit_pages(const struct fm_call *call)
 				   min(access->req_pages, within));
 }
 
+static bool fm_is_inside(const struct fr_access *access, u64 page)
+{
+	return page > access->index && page < fr_add(access->index, access->req_pages);
+}
+
 /*
  * The kernel tells of a mark by the first page of its folio, whichever page of it the reader has
- * come to. What was read of a large folio before is no part of this access: a policy would take it
- * for a reader that goes back. Where the read begins is known if it goes on behind the last read of
- * the open file, or behind a stream.
+ * come to. Pages of a large folio that were read before are left out: with them, a policy would
+ * take the reader for one that goes back. The read begins behind the last read of the open file, or
+ * behind a stream, if either ends inside. Otherwise it is not known where it begins.
  */
 static void fm_leave_out_read(struct fm_work *work)
 {
 	struct fm_call *call = &work->call;
 	struct fr_access *access = &call->access;
-	u64 end = fr_add(access->index, access->req_pages), from;
+	u64 from;
 
 	if (!call->folio || access->folio_order == 0)
 		return;
 	from = DIV_ROUND_UP_ULL((u64)READ_ONCE(call->ractl->ra->prev_pos), PAGE_SIZE);
-	if ((from <= access->index || from >= end) && work->streams)
+	if (!fm_is_inside(access, from) && work->streams)
 		from = fm_passed_end_within(work->streams, access);
-	if (from <= access->index || from >= end)
+	if (!fm_is_inside(access, from))
 		return;
+	access->req_pages -= from - access->index;
 	access->index = from;
-	access->req_pages = end - from;
 }
 
 /*

@@ -81,15 +81,6 @@ static u32 fm_chunk_pages(const struct fm_call *call, const struct fr_window *wi
 	return max(most, FR_CHUNK_PAGES);
 }
 
-/*
- * The most that the kernel is told of at once: the device's largest request. The pages of a request
- * become readable together in any case.
- */
-static u32 fm_piece_pages(const struct fm_call *call)
-{
-	return call->limits.io_pages != 0 ? call->limits.io_pages : FR_CHUNK_PAGES;
-}
-
 /* A window in chunks. The mark is on the page that is @lookahead before its end. */
 static void fm_read_chunks(const struct fm_call *call, const struct fr_window *window,
 			   u32 lookahead)
@@ -113,7 +104,7 @@ static void fm_read_window(const struct fm_call *call, const struct fr_window *w
 	u32 lookahead = fm_lookahead(call, window);
 
 	if (call->is_steered && !(window->flags & FR_WINDOW_CHUNKS) &&
-	    fm_steer(call, window, lookahead, fm_piece_pages(call))) {
+	    fm_steer(call, window, lookahead)) {
 		fm_count(call->device, FM_COUNT_STEERED, 1);
 		return;
 	}

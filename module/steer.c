@@ -33,6 +33,15 @@
 /* A mark below the first page of the window has a page of its own. */
 #define FM_LAST_MARK 1U
 
+/*
+ * The most that the kernel is told of at once: the device's largest request. The pages of a request
+ * become readable together in any case.
+ */
+static u32 fm_piece_pages(const struct fm_call *call)
+{
+	return call->limits.io_pages != 0 ? call->limits.io_pages : FR_CHUNK_PAGES;
+}
+
 /* The last page before a piece, as the kernel rounds it for the folio with the mark. */
 static pgoff_t fm_mark_before(const struct folio *folio, u64 start)
 {
@@ -76,8 +85,7 @@ static void fm_unmark(struct address_space *mapping, u64 index)
 	folio_put(folio);
 }
 
-static bool fm_steer_async(const struct fm_call *call, const struct fr_window *window,
-			   u32 pieces_pages)
+static bool fm_steer_async(const struct fm_call *call, const struct fr_window *window)
 {
 	u32 done, pages;
 
@@ -87,7 +95,7 @@ static bool fm_steer_async(const struct fm_call *call, const struct fr_window *w
 	if (fm_mark_before(call->folio, window->start) == 0)
 		return false;
 	for (done = 0; done < window->read_pages; done += pages) {
-		pages = min(window->read_pages - done, pieces_pages);
+		pages = min(window->read_pages - done, fm_piece_pages(call));
 		fm_steer_piece(call, window->start + done, pages);
 		if (done != 0)
 			fm_unmark(call->ractl->mapping, window->start + done);
@@ -122,20 +130,18 @@ static bool fm_steer_sync(const struct fm_call *call, const struct fr_window *wi
  * @call: the decision that it is of
  * @window: to read
  * @lookahead: pages of its tail behind the mark
- * @pieces_pages: the most that is read at once, positive
  *
  * Return: false where its rules can't come to this window; then nothing was read.
  */
-bool fm_steer(const struct fm_call *call, const struct fr_window *window, u32 lookahead,
-	      u32 pieces_pages)
+bool fm_steer(const struct fm_call *call, const struct fr_window *window, u32 lookahead)
 {
 	/* The kernel cuts windows at the end of the file, and nowhere else. */
 	if (window->read_pages < window->size &&
 	    window->start + window->read_pages < call->limits.file_pages)
 		return false;
 	if (lookahead == window->size)
-		return fm_steer_async(call, window, pieces_pages);
-	return window->size <= pieces_pages && fm_steer_sync(call, window, lookahead);
+		return fm_steer_async(call, window);
+	return window->size <= fm_piece_pages(call) && fm_steer_sync(call, window, lookahead);
 }
 
 /**

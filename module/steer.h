@@ -10,7 +10,6 @@
 struct fm_call;
 
 void fm_steer_own(const struct fm_call *call);
-bool fm_steer(const struct fm_call *call, const struct fr_window *window, u32 lookahead,
-	      u32 pieces_pages);
+bool fm_steer(const struct fm_call *call, const struct fr_window *window, u32 lookahead);
 
 #endif /* FM_STEER_H */
