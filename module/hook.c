@@ -26,7 +26,6 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/delay.h>
-#include <linux/kprobes.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/percpu.h>
@@ -37,6 +36,7 @@
 #include "device.h"
 #include "fault.h"
 #include "hook.h"
+#include "symbol.h"
 
 /**
  * struct fm_hook - a function that is taken over
@@ -171,19 +171,13 @@ static void fm_hook_wait(void)
 	synchronize_rcu_tasks();
 }
 
-/* Where a function lies that isn't exported: kprobes know. */
 static int fm_hook_look_up(struct fm_hook *hook)
 {
-	struct kprobe probe = { .symbol_name = hook->name };
-	int error = register_kprobe(&probe);
+	int error = fm_symbol_find(hook->name, &hook->target);
 
-	if (error) {
+	if (error)
 		pr_err("%s can't be found (%d); is CONFIG_KPROBES off?\n", hook->name, error);
-		return error;
-	}
-	hook->target = (unsigned long)probe.addr;
-	unregister_kprobe(&probe);
-	return 0;
+	return error;
 }
 
 static int fm_hook_filter(void)

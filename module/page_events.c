@@ -28,6 +28,7 @@
 #include "compat.h"
 #include "page_events.h"
 #include "pages.h"
+#include "symbol.h"
 #include "tracepoints.h"
 
 static void fm_on_added(void *data, struct folio *folio)
@@ -129,6 +130,9 @@ static void fm_on_isolate(unsigned long ip, unsigned long parent_ip, struct ftra
 }
 #endif
 
+/* What compilers append to the name of a static function that they give other arguments. */
+static const char *const fm_suffixes[] = { "", ".constprop.0", ".isra.0" };
+
 /* A function that ftrace stops at. */
 struct fm_listener {
 	const char *name;
@@ -142,8 +146,7 @@ static struct fm_listener fm_listeners[] = {
 	  .ops = { .func = fm_on_referenced, .flags = FTRACE_OPS_FL_RECURSION } },
 	{ .name = "deactivate_file_folio",
 	  .ops = { .func = fm_on_deactivate, .flags = FTRACE_OPS_FL_RECURSION } },
-	/* Compilers append to its name. */
-	{ .name = "folio_inc_gen*",
+	{ .name = "folio_inc_gen",
 	  .ops = { .func = fm_on_generation, .flags = FTRACE_OPS_FL_RECURSION },
 	  .is_of_generations = true },
 #if FM_ISOLATION_FORGETS
@@ -165,13 +168,25 @@ static void fm_listeners_remove(void)
 	}
 }
 
+static int fm_listener_find(struct fm_listener *listener)
+{
+	unsigned long address;
+	char name[40];
+	int error = -ENOENT, i;
+
+	for (i = 0; error && i < ARRAY_SIZE(fm_suffixes); i++) {
+		snprintf(name, sizeof(name), "%s%s", listener->name, fm_suffixes[i]);
+		error = fm_symbol_find(name, &address);
+	}
+	if (error)
+		return error;
+	return ftrace_set_filter_ip(&listener->ops, address, 0, 1);
+}
+
 static int fm_listener_add(struct fm_listener *listener)
 {
-	char name[40];
-	int error;
+	int error = fm_listener_find(listener);
 
-	strscpy(name, listener->name, sizeof(name));
-	error = ftrace_set_filter(&listener->ops, (unsigned char *)name, strlen(name), 1);
 	if (!error)
 		error = register_ftrace_function(&listener->ops);
 	if (error && listener->is_of_generations) {

@@ -27,8 +27,8 @@ const SPARE_MIB: u32 = 64;
 /// One run takes 0.3 s, and three times that beside other load.
 const SECONDS_A_PROGRAM: u64 = 8;
 const SECONDS_A_RECORDED_PROGRAM: u64 = 20;
-/// A load with its unload takes 3 to 15 s beside 8 readers, and 20 s on Linux 7.3.
-const SECONDS_A_LOAD: u64 = 60;
+/// A load with its unload takes 4 s beside 8 readers, and three times that beside other load.
+const SECONDS_A_LOAD: u64 = 30;
 /// At most one program in so many may be one whose requests stock doesn't repeat.
 const UNSTEADY_ONE_IN: u64 = 10;
 
