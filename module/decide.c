@@ -19,7 +19,7 @@
  * in arrears of the pages that the reader has passed since (passed.c): those between the end of its
  * last access and this one, if this one is within what was read ahead for it. Those before a read
  * join it. Others are told before, as an access of their own: those that fault-around has mapped,
- * and those of reads that go down.
+ * those of reads that go down, and those before a read a little beyond what was read ahead.
  */
 #include <linux/backing-dev.h>
 #include <linux/math64.h>
@@ -57,6 +57,7 @@ struct fm_work {
 	struct fm_streams *streams;
 	bool is_own; /* the policy of this kernel */
 	bool is_kept; /* has state in file_table.c */
+	bool has_told; /* of passed pages, as an access of their own */
 };
 
 static void fm_fill_limits(struct fm_call *call)
@@ -198,16 +199,26 @@ static struct fm_passed fm_passed(const struct fm_work *work)
 	return passed;
 }
 
-/* Pages of an access from its first one on that are cached. */
-static u64 fm_hit_pages(const struct fm_call *call)
+/*
+ * Pages of an access from its first one on that are cached. The first page of a miss is not, unless
+ * it was read when the policy was told of passed pages.
+ */
+static u64 fm_hit_pages(const struct fm_work *work)
 {
+	const struct fm_call *call = &work->call;
 	const struct fr_access *access = &call->access;
 	u64 within = fr_sub(call->limits.file_pages, access->index);
 
-	if (!call->folio)
+	if (!call->folio && !work->has_told)
 		return 0;
 	return fm_near_cached_from(call->ractl->mapping, access->index,
 				   min(access->req_pages, within));
+}
+
+/* Whether passed pages end where an access begins: a read that goes up has come from there. */
+static bool fm_joins(const struct fm_passed *passed, const struct fr_access *access)
+{
+	return passed->start + passed->pages == access->index;
 }
 
 static bool fm_is_inside(const struct fr_access *access, u64 page)
@@ -251,12 +262,12 @@ static void fm_look(struct fm_work *work)
 
 	fm_leave_out_read(work);
 	passed = fm_passed(work);
-	hits = fm_hit_pages(call);
+	hits = fm_hit_pages(work);
 	access->kind = FR_READ_LOOK;
 	if (access->index + hits < min(access->index + access->req_pages, call->limits.file_pages))
 		access->flags |= FR_ACCESS_MISSED;
-	/* Pages above the access, which a stream that goes down has passed, were told before. */
-	if (passed.pages != 0 && passed.start < access->index) {
+	/* Pages that don't end where the access begins were told before. */
+	if (passed.pages != 0 && fm_joins(&passed, access)) {
 		access->index -= passed.pages;
 		access->req_pages += passed.pages;
 		hits += passed.pages;
@@ -396,7 +407,7 @@ static void fm_prepare(struct fm_work *work)
 
 /*
  * Tells of pages that the reader has passed, as an access of their own, which may have windows: of
- * a fault, or of a read that goes down. Those of a read that goes up join it (fm_look).
+ * a fault, or of a read that they don't join (fm_look).
  */
 static void fm_tell_passed(struct fm_work *work)
 {
@@ -407,7 +418,7 @@ static void fm_tell_passed(struct fm_work *work)
 	if (!fm_is_told_all(work) || fr_policy_looks(call->policy))
 		return;
 	passed = fm_passed(work);
-	if (passed.pages == 0 || (!call->fault && passed.start < access.index))
+	if (passed.pages == 0 || (!call->fault && fm_joins(&passed, &access)))
 		return;
 	call->access.kind = call->fault ? FR_FAULT_HIT : FR_READ_LOOK;
 	call->access.index = passed.start;
@@ -418,6 +429,7 @@ static void fm_tell_passed(struct fm_work *work)
 								   passed.pages + 1);
 	fm_ask_policy(work, 0);
 	fm_act(work);
+	work->has_told = true;
 	work->kept.state = call->after;
 	call->access = access;
 }

@@ -8,6 +8,10 @@
  *
  * The stream that the thread has read last comes first. Otherwise it is the one with the fewest
  * such pages.
+ *
+ * A read may also miss a little beyond what was read ahead. Where reads come out of order, it is
+ * of the stream, and all that was read ahead was passed. Without this, the stream was lost: the
+ * next reads were alone, and looked like a stream that goes down.
  */
 #include <linux/minmax.h>
 #include <linux/spinlock.h>
@@ -24,7 +28,22 @@ static u64 fm_passed_since(const struct fr_stream *stream)
 	return stream->used_ns ? fr_add(stream->used_ns - 1, stream->waited_ns) : 0;
 }
 
-/* Pages between a stream and an access; all bits set where the access is not ahead of it. */
+static bool fm_is_read(const struct fr_access *access)
+{
+	return access->kind == FR_READ_MISS || access->kind == FR_READ_MARK;
+}
+
+/* Whether a read is as near to what was read ahead as the policy looks for a stream. */
+static bool fm_is_near(const struct fr_stream *stream, u64 apart, const struct fr_access *access)
+{
+	return fr_foreread_have(stream) != 0 && fm_is_read(access) &&
+	       apart <= fr_near_pages(access->req_pages);
+}
+
+/*
+ * Pages that were passed between a stream and an access; all bits set where the access is not ahead
+ * of it.
+ */
 static u64 fm_passed_of(const struct fr_stream *stream, const struct fr_access *access,
 			struct fm_passed *passed)
 {
@@ -32,16 +51,19 @@ static u64 fm_passed_of(const struct fr_stream *stream, const struct fr_access *
 
 	switch (stream->course) {
 	case FR_COURSE_UP:
-		if (access->index < stream->end || access->index > stream->ahead)
+		if (access->index < stream->end ||
+		    (access->index > stream->ahead &&
+		     !fm_is_near(stream, access->index - stream->ahead, access)))
 			return U64_MAX;
 		passed->start = stream->end;
-		passed->pages = access->index - stream->end;
+		passed->pages = fr_sub(min(access->index, stream->ahead), stream->end);
 		break;
 	case FR_COURSE_DOWN:
-		if (end > stream->end || end < stream->ahead)
+		if (end > stream->end ||
+		    (end < stream->ahead && !fm_is_near(stream, stream->ahead - end, access)))
 			return U64_MAX;
-		passed->start = end;
-		passed->pages = stream->end - end;
+		passed->start = max(end, stream->ahead);
+		passed->pages = fr_sub(stream->end, passed->start);
 		break;
 	default:
 		/* What lies between the pieces of a stream that steps was not passed. */
