@@ -46,6 +46,10 @@
 #define FR_FOREREAD_SILENT_PAGES 8192U
 /* A stream of at most this many requests may still change its direction. */
 #define FR_FOREREAD_TURN_REQUESTS 4U
+/* How far a stream's accesses went back is forgotten by 1/64 at each access. */
+#define FR_FOREREAD_BACK_SHIFT 6U
+/* Reads that ended for each that was followed by another, before two in a row may be chance. */
+#define FR_FOREREAD_CHANCE 16U
 /* Runs that must be known before a run inside a file is read ahead of from its first page on. */
 #define FR_FOREREAD_RUNS_MIN 8U
 
@@ -66,6 +70,24 @@ FR_INLINE fr_u64 fr_foreread_whole(fr_u64 pages, fr_u32 piece_pages)
 	return whole != 0 ? whole : pages;
 }
 
+/*
+ * Whether the reads of a stream may be near each other by chance: they are two, and hardly any read
+ * of their size inside this file was followed by another one. 500 random reads of 16,384 pages come
+ * to 13 such pairs.
+ */
+FR_ONCE fr_u32 fr_foreread_may_be_chance(const struct fr_streams *streams,
+					 const struct fr_stream *stream)
+{
+	fr_u32 octave;
+
+	if (!streams || !stream || (stream->flags & FR_STREAM_START) ||
+	    stream->run_pages >= stream->piece_pages * 3ULL)
+		return 0;
+	octave = fr_runs_octave(stream->piece_pages) & (FR_RUNS_OCTAVES - 1);
+	return streams->runs.ended[octave] >=
+	       fr_max(streams->runs.passed[octave], 1) * FR_FOREREAD_CHANCE;
+}
+
 /* Pages ahead of a stream that are worth reading, by the length of its run so far. */
 FR_INLINE fr_u64 fr_foreread_worth(const struct fr_call *call, const struct fr_stream *stream,
 				   fr_u32 even)
@@ -76,7 +98,8 @@ FR_INLINE fr_u64 fr_foreread_worth(const struct fr_call *call, const struct fr_s
 	fr_u64 worth;
 
 	/* A stream with holes is worth reading through while enough of its pages are wanted. */
-	if (touched * fr_min(even, 16) < fr_mul(span, 2))
+	if (touched * fr_min(even, 16) < fr_mul(span, 2) ||
+	    fr_foreread_may_be_chance(call->streams, stream))
 		return 0;
 	if ((stream->flags & FR_STREAM_START) && call->device)
 		runs = &call->device->starts;
@@ -156,6 +179,8 @@ FR_INLINE fr_u64 fr_foreread_distance(const struct fr_call *call, struct fr_stre
 	pages += request;
 	if (!fr_device_crowded(call->device, stream->thread))
 		pages *= 2;
+	/* Accesses that come out of order jump ahead as far as they go back. */
+	pages += stream->back_pages;
 	return fr_foreread_memory(call, stream, fr_min(pages, worth));
 }
 
@@ -404,6 +429,20 @@ FR_INLINE void fr_foreread_turn(struct fr_stream *stream, fr_u64 index, fr_u64 p
 	stream->ahead = stream->end;
 }
 
+/* How far back an access of a stream goes, or how far earlier ones went, which fades. */
+FR_ONCE fr_u32 fr_foreread_back(const struct fr_stream *stream, fr_u64 index, fr_u64 end)
+{
+	fr_u64 back, fades;
+
+	if (!stream)
+		return 0;
+	back = stream->course == FR_COURSE_DOWN ? fr_sub(end, stream->end) :
+						  fr_sub(stream->end, index);
+	fades = fr_add(stream->back_pages, (1U << FR_FOREREAD_BACK_SHIFT) - 1) >>
+		FR_FOREREAD_BACK_SHIFT;
+	return fr_u32_of(fr_max(fr_sub(stream->back_pages, fades), back));
+}
+
 /*
  * An access moves its stream on; @slack is the number of pages that fault-around may have left out.
  */
@@ -417,6 +456,9 @@ FR_INLINE void fr_foreread_move(const struct fr_call *call, struct fr_stream *st
 	fr_u32 passed;
 
 	fr_foreread_turn(stream, index, pages);
+	/* Threads that fault in one mapping may be far apart, each of them in order. */
+	if (slack == 0)
+		stream->back_pages = fr_foreread_back(stream, index, end);
 	passed = stream->course == FR_COURSE_UP && index < stream->end;
 	if (stream->course == FR_COURSE_DOWN) {
 		hole = fr_sub(stream->end, end);
@@ -528,7 +570,7 @@ FR_INLINE fr_u32 fr_foreread_begin(const struct fr_call *call, fr_u64 first, fr_
 	stream->distance_pages = 0;
 	stream->ask_pages = FR_U32_MAX;
 	stream->last_pages = 0;
-	stream->reserved = 0;
+	stream->back_pages = 0;
 	stream->ceiling_pages = 0;
 	stream->consume_ns = consume_ns;
 	stream->boost_pages = 0;

@@ -73,7 +73,7 @@ enum fr_course {
  * @distance_pages: the distance ahead that was decided last
  * @ask_pages: with more pages ahead than this, nothing is requested yet
  * @last_pages: pages requested last, without those that are requested too late for it
- * @reserved: 0
+ * @back_pages: how far back its accesses went lately, where they come out of order
  * @ceiling_pages: no further, since pages were evicted unread; 0 means no such bound
  * @consume_ns: time that its reader takes for a page, waits apart
  * @boost_pages: pages read since its requests last grew
@@ -104,7 +104,7 @@ struct fr_stream {
 	fr_u32 distance_pages;
 	fr_u32 ask_pages;
 	fr_u32 last_pages;
-	fr_u32 reserved;
+	fr_u32 back_pages;
 	fr_u32 ceiling_pages;
 	fr_u32 consume_ns;
 	fr_u32 boost_pages;

@@ -247,6 +247,23 @@ fn readings() -> Vec<Reading> {
                 }
             }
         }),
+        // Another order in each block of eight, as from the threads of an NFS server.
+        ("reordered-in-eights", file(100_000), |p| {
+            for n in 0..24 {
+                (0..8).for_each(|m| p.read(1, 5000 + (n * 8 + (m * 5 + n * 3) % 8) * 4, 4, 2000));
+            }
+        }),
+        // Two are near each other now and then, and no more than two.
+        ("pairs", file(1_000_000), |p| {
+            for (n, at) in scattered(200).enumerate() {
+                p.read(1, at, 2, 2000);
+                if n >= 100 && n % 40 == 0 {
+                    p.read(1, at + 2, 2, 2000);
+                    p.read(1, at + 5000, 2, 2000);
+                    p.read(1, at + 5006, 2, 2000);
+                }
+            }
+        }),
         ("holes", file(100_000), |p| {
             (0..40).for_each(|n| p.read(1, 5000 + n * 6, 4, 2000));
         }),
@@ -301,13 +318,19 @@ fn sequences_come_to_what_stands_in_their_files() {
     }
 }
 
-/// Whether a sequence of `foreread` has a decision with these words.
-fn says(name: &str, words: &str) -> bool {
+/// The lines of a sequence of `foreread`.
+fn lines(name: &str) -> impl Iterator<Item = String> {
     let text = sequence::read(Policy::Foreread);
     let mut parts = text.split("\nsequence ");
     let part = parts.find(|part| part.starts_with(&format!("{name} ")));
     let part = part.expect("the sequence");
-    part.lines().any(|line| line.contains(words))
+    let lines: Vec<String> = part.lines().map(str::to_owned).collect();
+    lines.into_iter()
+}
+
+/// Whether a sequence of `foreread` has a decision with these words.
+fn says(name: &str, words: &str) -> bool {
+    lines(name).any(|line| line.contains(words))
 }
 
 #[test]
@@ -323,6 +346,7 @@ fn foreread_knows_what_each_sequence_is() {
         ("stride-to-the-end", "more by +100"),
         ("stride-downward", "more by -100"),
         ("reordered", "=> stream"),
+        ("reordered-in-eights", "=> stream"),
         ("holes", "=> stream"),
         ("mmap-two-threads", "=> stream"),
         ("mmap-two-threads", "=> around"),
@@ -331,5 +355,15 @@ fn foreread_knows_what_each_sequence_is() {
     ] {
         assert!(says(name, words), "{name}: {words}");
     }
-    assert!(!says("random", "=> stream") && !says("random", "=> stride"));
+    for name in ["random", "pairs"] {
+        for words in ["=> stream", "=> reverse", "=> stride"] {
+            assert!(!says(name, words), "{name}: {words}");
+        }
+    }
+    // Once it is known how far the reads go back, none is too early.
+    let missed = lines("reordered-in-eights")
+        .filter(|line| line.starts_with("look"))
+        .skip(8)
+        .filter(|line| line.contains(" missed "));
+    assert_eq!(missed.count(), 0);
 }
