@@ -33,10 +33,18 @@ static bool fm_is_read(const struct fr_access *access)
 	return access->kind == FR_READ_MISS || access->kind == FR_READ_MARK;
 }
 
-/* Whether a read is as near to what was read ahead as the policy looks for a stream. */
+/*
+ * Whether a read is as near to what was read ahead as the policy looks for a stream.
+ *
+ * The stream must have read as many pages as it would have passed. After a guess from two random
+ * reads, a third one near its end would pass for a reader of all of it. 500 random reads then
+ * fetched 27.6 MiB.
+ */
 static bool fm_is_near(const struct fr_stream *stream, u64 apart, const struct fr_access *access)
 {
-	return fr_foreread_have(stream) != 0 && fm_is_read(access) &&
+	u64 have = fr_foreread_have(stream);
+
+	return have != 0 && have <= stream->run_pages && fm_is_read(access) &&
 	       apart <= fr_near_pages(access->req_pages);
 }
 
