@@ -130,7 +130,7 @@ static void fm_on_isolate(unsigned long ip, unsigned long parent_ip, struct ftra
 }
 #endif
 
-/* What compilers append to the name of a static function that they give other arguments. */
+/* A compiler that changes the arguments of a static function appends one of these to its name. */
 static const char *const fm_suffixes[] = { "", ".constprop.0", ".isra.0" };
 
 /* A function that ftrace stops at. */

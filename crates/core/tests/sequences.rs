@@ -318,19 +318,17 @@ fn sequences_come_to_what_stands_in_their_files() {
     }
 }
 
-/// The lines of a sequence of `foreread`.
-fn lines(name: &str) -> impl Iterator<Item = String> {
+/// The text of a sequence of `foreread`.
+fn part(name: &str) -> String {
     let text = sequence::read(Policy::Foreread);
     let mut parts = text.split("\nsequence ");
     let part = parts.find(|part| part.starts_with(&format!("{name} ")));
-    let part = part.expect("the sequence");
-    let lines: Vec<String> = part.lines().map(str::to_owned).collect();
-    lines.into_iter()
+    part.expect("the sequence").to_owned()
 }
 
 /// Whether a sequence of `foreread` has a decision with these words.
 fn says(name: &str, words: &str) -> bool {
-    lines(name).any(|line| line.contains(words))
+    part(name).lines().any(|line| line.contains(words))
 }
 
 #[test]
@@ -361,7 +359,9 @@ fn foreread_knows_what_each_sequence_is() {
         }
     }
     // Once it is known how far the reads go back, none is too early.
-    let missed = lines("reordered-in-eights")
+    let reordered = part("reordered-in-eights");
+    let missed = reordered
+        .lines()
         .filter(|line| line.starts_with("look"))
         .skip(8)
         .filter(|line| line.contains(" missed "));

@@ -12,12 +12,8 @@ use foreread_sim::engine::{Keep, Outcome, Simulation};
 use foreread_sim::scenario::Overrides;
 
 fn run(workload: &str, device: &str, policy: Policy) -> Outcome {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/scenarios");
-    let in_folder = match workload.split_once('/') {
-        Some(_) => workload.to_owned(),
-        None => format!("workloads/{workload}"),
-    };
-    let path = folder.join(format!("{in_folder}.toml"));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/scenarios/workloads");
+    let path = folder.join(format!("{workload}.toml"));
     let text = fs::read_to_string(&path).expect("the workload");
     let mut scenario = Scenario::parse(workload, &text).expect("a scenario");
     let values = Overrides {
@@ -74,7 +70,7 @@ fn what_stops_early_is_learned() {
 #[test]
 fn two_reads_that_are_near_each_other_by_chance_are_no_stream() {
     for device in ["hdd", "cloud", "nfs"] {
-        let fetched = |policy| run("live/random", device, policy).total.pages.fetched;
+        let fetched = |policy| run("../live/random", device, policy).total.pages.fetched;
         let (ours, theirs) = (fetched(Policy::Foreread), fetched(Policy::Linux));
         assert!(ours * 100 <= theirs * 120, "{device}: {ours} and {theirs}");
     }
