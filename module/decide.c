@@ -257,16 +257,20 @@ static void fm_look(struct fm_work *work)
 {
 	struct fm_call *call = &work->call;
 	struct fr_access *access = &call->access;
-	struct fm_passed passed;
+	struct fm_passed passed = { 0, 0, 0 };
 	u64 hits;
 
 	fm_leave_out_read(work);
-	passed = fm_passed(work);
+	/*
+	 * Telling may have read ahead of this access. The pages up to it are still unread then: the
+	 * read has only just jumped over them.
+	 */
+	if (!work->has_told)
+		passed = fm_passed(work);
 	hits = fm_hit_pages(work);
 	access->kind = FR_READ_LOOK;
 	if (access->index + hits < min(access->index + access->req_pages, call->limits.file_pages))
 		access->flags |= FR_ACCESS_MISSED;
-	/* Pages that don't end where the access begins were told before. */
 	if (passed.pages != 0 && fm_joins(&passed, access)) {
 		access->index -= passed.pages;
 		access->req_pages += passed.pages;
