@@ -3,16 +3,17 @@
 #
 # Builds what guests are made of, from Debian's packages: QEMU, kernels, and a root file system.
 #
-#   lab.sh build                      builds what is missing; without network when all is there
-#   lab.sh update                     the same, and takes newer package versions where there are any
-#   lab.sh virtual                    builds what guests in virtual time need besides: the driver of their disks,
+#   lab.sh build [KERNEL...]          builds what is missing; without network when all is there
+#   lab.sh update [KERNEL...]         the same, and takes newer package versions where there are any
+#   lab.sh virtual [KERNEL...]        builds what guests in virtual time need besides: the driver of their disks,
 #                                     and the system with many services
-#   lab.sh module                     builds what is missing, and the kernel module (module/) for each kernel
+#   lab.sh module [KERNEL...]         builds what is missing, and the kernel module (module/) for each kernel
 #   lab.sh image FILE                 writes the image of the root disk to FILE, to compare it
 #   lab.sh ext4 FOLDER FILE MIB       writes an ext4 file system with what FOLDER holds to FILE
 #
 # build, update, virtual and module print the folder of the lab; module also prints KEY of its modules, on a
-# second line. `foreread-guests run` boots what was built.
+# second line. `foreread-guests run` boots what was built. Some kernels of kernels.list belong to a lab only once
+# a call has named them.
 #
 # Everything lies in $FOREREAD_GUESTS (default ~/.cache/foreread-guests), cached by package version:
 #
@@ -42,6 +43,7 @@ epoch=1700000000
 uuid=7ad1cd9c-1a2b-4c3d-8e4f-5a6b7c8d9e0f
 work=""
 action=${1-}
+asked=${*:2}
 virtual_key=""
 
 say() { printf 'guests: %s\n' "$*" >&2; }
@@ -62,6 +64,16 @@ need() {
 
 # Lines of a list without comments.
 lines() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$1"; }
+
+# The lines of the kernels of this lab.
+kernels() {
+    local name flavour when rest
+    while read -r name flavour when rest; do
+        if [ "$when" = always ] || [ -e "$lab/kernels/$name/done" ] || [[ " $asked " == *" $name "* ]]; then
+            echo "$name $flavour $when $rest"
+        fi
+    done < <(lines "$here/kernels.list")
+}
 
 # Sets $apt to the options for the apt directory named $1, whose sources are the rest: PATH SUITE pairs.
 # The machine's own sources and lists are left alone.
@@ -158,12 +170,12 @@ extract_vmlinux() {
 
 # One kernel of the list: packages, modules as files that busybox can load, BTF, initrd.
 build_kernel() {
-    local name=$1 path=$2 suite=$3 pattern=$4 kinds=$5 to=$lab/kernels/$1 version tree package list
+    local name=$1 flavour=$2 path=$3 suite=$4 pattern=$5 kinds=$6 to=$lab/kernels/$1 version tree package list
     if [ -e "$to/done" ] && [ -z "${refresh-}" ]; then return 0; fi
     apt_directory "$suite" /dev/null "$path" "$suite"
     version=$(apt-cache "${apt[@]}" pkgnames linux-image- \
-        | sed -n -E "s/^linux-image-($pattern-cloud-amd64)\$/\1/p" | sort -V | tail -n 1)
-    [ -n "$version" ] || fail "no linux-image-$pattern-cloud-amd64 in $suite"
+        | sed -n -E "s/^linux-image-($pattern-$flavour-amd64)\$/\1/p" | sort -V | tail -n 1)
+    [ -n "$version" ] || fail "no linux-image-$pattern-$flavour-amd64 in $suite"
     if [ -e "$to/done" ] && [ "$(cat "$to/done")" = "$version" ]; then return 0; fi
     say "kernel $name is $version of $suite"
     rm -rf "$to" "$to.new"
@@ -279,7 +291,7 @@ write_image() {
     tree=$work/root
     mkdir "$tree"
     tar xpf "$lab/$kind-$root.tar" -C "$tree" --exclude='./dev/*' --numeric-owner
-    for name in $(lines "$here/kernels.list" | awk '{ print $1 }'); do
+    for name in $(kernels | awk '{ print $1 }'); do
         version=$(cat "$lab/kernels/$name/version")
         mkdir -p "$tree/usr/lib/modules"
         cp -a "$lab/kernels/$name/modules/lib/modules/$version" "$tree/usr/lib/modules/"
@@ -355,7 +367,7 @@ build_compiler() {
         mv "$to.new" "$to"
         touch "$to/done"
     fi
-    while read -r name path suite _; do
+    while read -r name _ _ path suite _; do
         version=$(cat "$lab/kernels/$name/version")
         [ ! -e "$to/headers-$version" ] || continue
         apt_directory "$suite" /dev/null "$path" "$suite"
@@ -369,7 +381,7 @@ build_compiler() {
                 | tar -x -C "$to" --keep-directory-symlink
         done
         touch "$to/headers-$version"
-    done < <(lines "$here/kernels.list")
+    done < <(kernels)
 }
 
 # Compiles the modules in folder $2 for kernel version $1; they are left in folder $3.
@@ -391,7 +403,7 @@ compile_modules() {
 build_virtual() {
     local name version key to base
     key=$(cat "$here/disk"/* "$here/init" "$here/lab.sh" | sha256sum | cut -c 1-12)
-    for name in $(lines "$here/kernels.list" | awk '{ print $1 }'); do
+    for name in $(kernels | awk '{ print $1 }'); do
         to=$lab/kernels/$name/virtual-$key
         [ ! -e "$to" ] || continue
         build_compiler
@@ -416,7 +428,7 @@ build_virtual() {
 build_module() {
     local top=$here/../.. name version to
     module_key=$(cat "$top"/module/* "$top"/core/foreread/* "$here/lab.sh" | sha256sum | cut -c 1-12)
-    for name in $(lines "$here/kernels.list" | awk '{ print $1 }'); do
+    for name in $(kernels | awk '{ print $1 }'); do
         to=$lab/kernels/$name/module-$module_key
         [ ! -e "$to" ] || continue
         build_compiler
@@ -449,17 +461,21 @@ build() {
     [ "$(uname -m)" = x86_64 ] || fail "guests are x86_64 machines; this one is $(uname -m)"
     mkdir -p "$lab"
     if [ "$(id -u)" -ne 0 ] && command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
-        exec sudo -n env "FOREREAD_GUESTS=$lab" "$here/lab.sh" "$action"
+        # shellcheck disable=SC2086
+        exec sudo -n env "FOREREAD_GUESTS=$lab" "$here/lab.sh" "$action" $asked
     fi
     exec 9>"$lab/lock"
     flock 9
     build_qemu
     build_busybox
-    local name path suite pattern kinds
-    while read -r name path suite pattern kinds; do
-        build_kernel "$name" "$path" "$suite" "$pattern" "$kinds" </dev/null
+    local name flavour when path suite pattern kinds
+    for name in $asked; do
+        lines "$here/kernels.list" | grep -q "^$name " || fail "kernels.list has no kernel $name"
+    done
+    while read -r name flavour when path suite pattern kinds; do
+        build_kernel "$name" "$flavour" "$path" "$suite" "$pattern" "$kinds" </dev/null
         build_initrd "$name" </dev/null
-    done < <(lines "$here/kernels.list")
+    done < <(kernels)
     local services=""
     if [ "$action" = virtual ]; then
         build_virtual
@@ -472,9 +488,9 @@ build() {
         echo "qemu $qemu"
         echo "image ${image##*/}"
         [ -z "$services" ] || echo "services $services"
-        while read -r name _; do
-            echo "kernel $name $(cat "$lab/kernels/$name/version")"
-        done < <(lines "$here/kernels.list")
+        while read -r name _ when _; do
+            echo "kernel $name $(cat "$lab/kernels/$name/version") $when"
+        done < <(kernels)
         [ -z "$virtual_key" ] || echo "virtual $virtual_key"
     } >"$lab/lab.new"
     mv "$lab/lab.new" "$lab/lab"
@@ -502,5 +518,5 @@ ext4)
     [ $# -eq 4 ] || fail "usage: lab.sh ext4 FOLDER FILE MIB"
     make_ext4 "$2" "$3" "$4"
     ;;
-*) fail "usage: lab.sh build|update|virtual|module|image FILE|ext4 FOLDER FILE MIB" ;;
+*) fail "usage: lab.sh build|update|virtual|module [KERNEL...] or image FILE or ext4 FOLDER FILE MIB" ;;
 esac

@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::slice;
 
 use foreread_guest::{GuestError, Lab};
 
@@ -63,7 +64,7 @@ pub struct BootsArguments {
 
 /// Runs the boots, one after the other.
 pub fn boots(arguments: &BootsArguments) -> Result<ExitCode, GuestError> {
-    let lab = Lab::build_virtual()?;
+    let lab = Lab::build_virtual(slice::from_ref(&arguments.kernel))?;
     let scratch = tempfile::tempdir()
         .map_err(|error| GuestError::Unexpected(format!("no temporary folder: {error}")))?;
     let foreread = match &arguments.foreread {

@@ -15,6 +15,8 @@ pub struct Kernel {
     pub name: String,
     /// Its release, as `uname -r` prints it.
     pub release: String,
+    /// Whether every lab has it. Others are there once they were asked for by name.
+    pub is_always: bool,
     folder: PathBuf,
     /// Names the folder with the driver of disks in virtual time.
     virtual_key: Option<String>,
@@ -81,12 +83,12 @@ pub struct Lab {
 impl Lab {
     /// Builds the missing parts. If no part is missing, it needs no network. Otherwise it takes up
     /// to three minutes and, for the root file system, needs root or sudo without a password.
+    /// `asked` names kernels that the lab must have, too.
     ///
     /// # Errors
     /// [`GuestError::Lacking`] with the reason in one line, when it can't be built here.
-    pub fn build() -> Result<Self, GuestError> {
-        let folder = script(&["build".as_ref()], None)?;
-        Self::open(Path::new(folder.trim()))
+    pub fn build(asked: &[String]) -> Result<Self, GuestError> {
+        Self::built("build", asked)
     }
 
     /// The same with what guests in virtual time need besides: the driver of their disks. It is
@@ -95,9 +97,14 @@ impl Lab {
     ///
     /// # Errors
     /// As [`Lab::build`].
-    pub fn build_virtual() -> Result<Self, GuestError> {
-        let folder = script(&["virtual".as_ref()], None)?;
-        Self::open(Path::new(folder.trim()))
+    pub fn build_virtual(asked: &[String]) -> Result<Self, GuestError> {
+        Self::built("virtual", asked)
+    }
+
+    fn built(action: &str, asked: &[String]) -> Result<Self, GuestError> {
+        let mut arguments: Vec<&OsStr> = vec![action.as_ref()];
+        arguments.extend(asked.iter().map(OsStr::new));
+        Self::open(Path::new(script(&arguments, None)?.trim()))
     }
 
     /// As [`Lab::build`], with the kernel module of the source tree, compiled for each kernel.
@@ -137,9 +144,10 @@ impl Lab {
                 ["qemu", command] => qemu = Some(PathBuf::from(command)),
                 ["image", path] => image = Some(folder.join(path)),
                 ["services", path] => services = Some(folder.join(path)),
-                ["kernel", name, release] => kernels.push(Kernel {
+                ["kernel", name, release, when] => kernels.push(Kernel {
                     name: name.to_owned(),
                     release: release.to_owned(),
+                    is_always: when == "always",
                     folder: folder.join("kernels").join(name),
                     virtual_key: None,
                     module_key: None,
@@ -281,11 +289,14 @@ mod tests {
 
     #[test]
     fn the_description_names_image_qemu_and_kernels() {
-        let text = "qemu qemu/run\nimage root-1.ext4\nkernel 6.1 6.1.0-56\nkernel 7.3 7.3.4\n";
+        let text = "qemu qemu/run\nimage root-1.ext4\nkernel 6.1 6.1.0-56 always\n\
+                    kernel 7.3 7.3.4 asked\n";
         let lab = Lab::parse(Path::new("/lab"), text).unwrap();
         assert_eq!(lab.image(), Path::new("/lab/root-1.ext4"));
         assert_eq!(lab.qemu(), Path::new("/lab/qemu/run"));
         assert_eq!(lab.kernel("7.3").unwrap().release, "7.3.4");
+        assert!(!lab.kernel("7.3").unwrap().is_always);
+        assert!(lab.kernel("6.1").unwrap().is_always);
         assert_eq!(
             lab.kernel("6.1").unwrap().vmlinuz(),
             Path::new("/lab/kernels/6.1/vmlinuz")

@@ -10,7 +10,7 @@
 //! use foreread_guest::{Disk, Guest, Lab};
 //!
 //! # fn main() -> Result<(), foreread_guest::GuestError> {
-//! let lab = Lab::build()?;
+//! let lab = Lab::build(&[])?;
 //! let outcome = Guest::new(&lab, "6.1")?
 //!     .file("target/release/foreread", "foreread")
 //!     .disk(Disk::blank("data", 64))

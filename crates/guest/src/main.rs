@@ -18,6 +18,7 @@ mod whole_files;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::slice;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -95,7 +96,7 @@ fn main() -> ExitCode {
 }
 
 fn build() -> Result<ExitCode, GuestError> {
-    let lab = Lab::build()?;
+    let lab = Lab::build(&[])?;
     println!("image\t{}", lab.image().display());
     for kernel in lab.kernels() {
         println!(
@@ -110,7 +111,7 @@ fn build() -> Result<ExitCode, GuestError> {
 }
 
 fn run(arguments: &RunArguments) -> Result<ExitCode, GuestError> {
-    let lab = Lab::build()?;
+    let lab = Lab::build(slice::from_ref(&arguments.kernel))?;
     let path = &arguments.script;
     let script = if path == Path::new("-") {
         std::io::read_to_string(std::io::stdin())

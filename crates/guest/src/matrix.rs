@@ -28,7 +28,7 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernels.md")
 /// Arguments of `matrix`.
 #[derive(Debug, clap::Args)]
 pub struct MatrixArguments {
-    /// Only these kernels; all of tests/guest/kernels.list by default.
+    /// Only these kernels; by default all of tests/guest/kernels.list that every lab has.
     #[arg(long = "kernel", value_name = "KERNEL", value_delimiter = ',')]
     kernels: Vec<String>,
     /// Only these cases.
@@ -48,7 +48,7 @@ pub struct MatrixArguments {
     /// Random programs that `module` records under every policy, on each file system.
     #[arg(long, value_name = "N", default_value_t = 10)]
     recorded: u32,
-    /// Loads and unloads of the kernel module under I/O, in `module`.
+    /// Loads and unloads of the kernel module under I/O, in `module-loads`.
     #[arg(long, value_name = "N", default_value_t = 20)]
     loads: u32,
     /// Boots of each kind in `boot`, `boot-beside`, `boot-file-systems`, `first-boot` and
@@ -80,7 +80,7 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
     let cases = chosen_cases(&arguments.cases)?;
     let known = Known::parse(KNOWN)?;
     let started = Instant::now();
-    let lab = Lab::build_virtual()?;
+    let lab = Lab::build_virtual(&arguments.kernels)?;
     let kernels = chosen_kernels(&lab, &arguments.kernels)?;
     let scratch = tempfile::tempdir()
         .map_err(|error| GuestError::Unexpected(format!("no temporary folder: {error}")))?;
@@ -218,6 +218,7 @@ fn chosen_kernels(lab: &Lab, names: &[String]) -> Result<Vec<String>, GuestError
         return Ok(lab
             .kernels()
             .iter()
+            .filter(|kernel| kernel.is_always)
             .map(|kernel| kernel.name.clone())
             .collect());
     }

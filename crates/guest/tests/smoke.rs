@@ -18,7 +18,7 @@ const FILES: usize = 700;
 const FEWER: u64 = 2;
 
 fn lab() -> Option<Lab> {
-    match Lab::build() {
+    match Lab::build(&[]) {
         Ok(lab) => Some(lab),
         Err(GuestError::Lacking(reason)) => {
             println!("skipped: {reason}");

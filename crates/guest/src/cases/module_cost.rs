@@ -65,7 +65,7 @@ impl Cost {
 
 fn run(_: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     let module = module_of(&Lab::build_module()?, kernel)?;
-    let lab = Lab::build_virtual()?;
+    let lab = Lab::build_virtual(&[])?;
     let nvme = DiskParameters::preset("nvme")
         .ok_or_else(|| GuestError::Unexpected("the model has no nvme".to_owned()))?;
     let mut machine = Machine::of(lab.image(), nvme.clone())?;

@@ -277,7 +277,7 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     for name in NAMES {
         plays.extend(Play::of(name, modelled)?);
     }
-    let lab = Lab::build_virtual()?;
+    let lab = Lab::build_virtual(&[])?;
     for play in &mut plays {
         let image = large_image(&lab, play.files, play.file_mib)?;
         let metadata = fs::metadata(&image).map_err(GuestError::at("look at", &image))?;

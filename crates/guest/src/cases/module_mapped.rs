@@ -73,7 +73,7 @@ type Speeds = BTreeMap<String, Speed>;
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     let module = module_of(&Lab::build_module()?, kernel)?;
-    let lab = Lab::build_virtual()?;
+    let lab = Lab::build_virtual(&[])?;
     let nfs = DiskParameters::preset("nfs")
         .ok_or_else(|| GuestError::Unexpected("the model has no nfs".to_owned()))?;
     let instant = DiskParameters::instant();
