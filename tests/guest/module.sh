@@ -46,9 +46,13 @@ module_count() {
     sed -n "s/^$2 //p" "$settings/devices/$(mountpoint -d "/mnt/$1")/stat"
 }
 
+# How often a program is run again without the module, if the module made another number of requests.
+more_runs=20
+
 # Runs $1 random programs of seed $2 on both file systems: twice without the module, with it and `linux`,
-# and without it again. Results: programs that asked the disk for the same with the module, programs in which
-# stock did not repeat its own number of requests (for the same sectors), and all programs.
+# and without it again. The disk must be asked for the same sectors each time. Not even stock always repeats its own
+# number of requests; so programs in which the module's differs are run again without it. Results: programs in which the
+# module makes as many requests as stock in one of three runs, in one of more runs, and all programs.
 module_same() {
     for when in stock again; do
         for kind in $kinds; do
@@ -68,12 +72,23 @@ module_same() {
         # Each line has four times number, requests, sectors: stock, again, after, module.
         paste -d ' ' "/run/out/stock-$kind" "/run/out/again-$kind" "/run/out/after-$kind" "/run/out/module-$kind" \
             | awk '
-                $3 == $6 && $6 == $9 && $9 == $12 {
-                    if ($11 == $2 || $11 == $5 || $11 == $8) same++
-                    else if ($2 != $5 || $5 != $8) unsteady++
-                }
-                END { print same + 0, unsteady + 0, NR }' >/run/counts
-        result "same-$kind" "$(cat /run/counts)"
+                { is_same = $3 == $6 && $6 == $9 && $9 == $12 }
+                is_same && ($11 == $2 || $11 == $5 || $11 == $8) { print $1, "same"; next }
+                is_same { print $1, "other"; next }
+                { print $1, "sectors" }' >"/run/out/same-$kind"
+        others=$(sed -n 's/ other$//p' "/run/out/same-$kind")
+        run=0
+        while [ -n "$others" ] && [ "$run" -lt "$more_runs" ]; do
+            # shellcheck disable=SC2086
+            python3 ./readers.py "/mnt/$kind" "$2" "$1" 0 $others >>"/run/out/more-$kind"
+            run=$((run + 1))
+        done
+        # Those whose line of the module came again.
+        found=0
+        for number in $others; do
+            ! grep -q -F -x "$(grep "^$number " "/run/out/module-$kind")" "/run/out/more-$kind" || found=$((found + 1))
+        done
+        result "same-$kind" "$(grep -c ' same$' "/run/out/same-$kind")" "$found" "$(grep -c . "/run/out/same-$kind")"
     done
 }
 
@@ -116,33 +131,101 @@ module_load_disks() {
         done
     done
     (
+        mounts=0
         while [ ! -e /run/stop ]; do
             mount "$(disk spare)" /mnt/spare && ls /mnt/spare >/dev/null
             umount /mnt/spare
-            echo 1 >/proc/sys/vm/drop_caches
+            mounts=$((mounts + 1))
+            [ $((mounts % 10)) -ne 0 ] || echo 1 >/proc/sys/vm/drop_caches
             sleep 0.3
         done
     ) &
 }
 
-# Loads and unloads the module $1 times, with another policy each time, under I/O of 8 processes.
+# All memory but 112 MiB is taken, and 80 MiB of these are taken and given back, until /run/stop is there. The files of
+# the readers have 60 MiB.
+module_press_memory() {
+    mkdir -p /mnt/memory
+    mount -t tmpfs -o size=100% tmpfs /mnt/memory
+    available=$(awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo)
+    head -c "$((available - 112))M" /dev/zero >/mnt/memory/kept
+    (
+        while [ ! -e /run/stop ]; do
+            head -c 80M /dev/zero >/mnt/memory/taken
+            rm /mnt/memory/taken
+            sleep 0.5
+        done
+        umount /mnt/memory
+    ) &
+}
+
+# The second processor goes and comes back, until /run/stop is there. Result: how often.
+module_unplug_processor() {
+    (
+        times=0
+        while [ ! -e /run/stop ]; do
+            echo 0 >/sys/devices/system/cpu/cpu1/online && times=$((times + 1))
+            sleep 0.2
+            echo 1 >/sys/devices/system/cpu/cpu1/online
+            sleep 3
+        done
+        result unplugged "$times"
+    ) &
+}
+
+# Pages that reclaim has taken so far.
+module_reclaimed() { awk '/^pgsteal_(kswapd|direct) / { pages += $2 } END { print pages }' /proc/vmstat; }
+
+# Caches whose pages are not used are given back first. Prints for each slab cache its name and objects,
+# then what else the kernel allocates, in KiB.
+module_kernel_memory() {
+    sync
+    echo 3 >/proc/sys/vm/drop_caches
+    for cache in /sys/kernel/slab/*/shrink; do echo 1 >"$cache"; done 2>/dev/null
+    awk 'NR > 2 { print $1, $2 }' /proc/slabinfo
+    awk '/^(Percpu|VmallocUsed):/ { print $1, $2 }' /proc/meminfo
+}
+
+# Loads the module, with the policy $1, and unloads it after $2 s.
+module_load_once() {
+    insmod ./foreread.ko || return 1
+    echo "$1" >"$settings/devices/default/policy"
+    sleep "$2"
+    rmmod foreread
+}
+
+# Loads and unloads the module $1 times, with another policy each time and after another time, under I/O of 8
+# processes, memory pressure, and a processor that goes and comes back. Results: loads, and how many were
+# asked for; pages that reclaim took; file systems that could be unmounted then, of all; names of slab
+# caches that have an object more for each load, and by how many KiB Percpu and VmallocUsed have grown.
 module_loads() {
     rm -f /run/stop
+    module_load_once foreread 1
+    module_kernel_memory >/run/memory-before
+    reclaimed=$(module_reclaimed)
     module_load_disks
+    module_press_memory
+    [ ! -e /sys/devices/system/cpu/cpu1/online ] || module_unplug_processor
     loads=0
     while [ "$loads" -lt "$1" ]; do
         for policy in $policies; do
             [ "$loads" -lt "$1" ] || break
-            insmod ./foreread.ko || break 2
-            echo "$policy" >"$settings/devices/default/policy"
-            sleep 0.1
-            rmmod foreread || break 2
+            module_load_once "$policy" "0.$((loads % 4))" || break 2
             loads=$((loads + 1))
         done
     done
     touch /run/stop
     wait
     result loads "$loads" "$1"
+    result reclaimed "$(($(module_reclaimed) - reclaimed))"
+    module_kernel_memory >/run/memory-after
+    awk -v loads="$1" '
+        NR == FNR { before[$1] = $2; next }
+        $1 ~ /:$/ { print "grown-kib", $1, $2 - before[$1]; next }
+        $2 - before[$1] >= loads { print "grown", $1, $2 - before[$1] }' /run/memory-before /run/memory-after >/run/out/grown
+    unmounted=0
+    for kind in $kinds; do umount "/mnt/$kind" && unmounted=$((unmounted + 1)); done
+    result unmounted "$unmounted" "$(echo "$kinds" | wc -w)"
 }
 
 # What must be refused: a second user of the same functions (the module under another name), and wrong input

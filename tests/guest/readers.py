@@ -3,12 +3,13 @@
 #
 # Random programs of reads, the same for the same seed, and what each of them asked of the disk.
 #
-#   readers.py DIRECTORY SEED PROGRAMS [PAUSE_MS]
+#   readers.py DIRECTORY SEED PROGRAMS [PAUSE_MS [NUMBER...]]
 #
 # Makes files in DIRECTORY where there are none yet. A program is some 10 to 60 reads of one file:
 # in order, in steps, downward, several streams in turns, at random, or all of that; by one or
 # several descriptors, with and without advice, by read(2) and through a mapping. Before each program
-# the file's pages are dropped, and the reader sleeps for PAUSE_MS. A line for each program: its number, the disk's reads and sectors.
+# the file's pages are dropped, and the reader sleeps for PAUSE_MS. With NUMBERs only these programs are run. A line
+# for each program: its number, the disk's reads and sectors.
 import mmap
 import os
 import random
@@ -135,6 +136,7 @@ def run(chance, path):
 def main():
     directory, seed, programs = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     pause_ms = int(sys.argv[4]) if len(sys.argv) > 4 else 0
+    numbers = [int(number) for number in sys.argv[5:]] or range(programs)
     make_files(directory)
     disk = Disk(directory)
     # Metadata comes from the disk once.
@@ -144,7 +146,7 @@ def main():
         for page in (0, pages // 2, pages - 1):
             os.pread(file, 1, page * PAGE)
         os.close(file)
-    for number in range(programs):
+    for number in numbers:
         chance = random.Random(seed * 1000003 + number)
         path = f"{directory}/reads-{chance.randrange(len(SIZES))}"
         drop(path)

@@ -59,6 +59,7 @@ fn the_module_asks_for_what_stock_does_decides_as_the_core_and_can_be_unloaded()
         "accounts 12 12",
         "refused 7 1",
         "loads 1 1",
+        "unmounted 1 1",
         "complaints 0",
         "left 0",
     ] {

@@ -24,6 +24,7 @@ mod module;
 mod module_accounts;
 mod module_cost;
 mod module_live;
+mod module_loads;
 mod module_mapped;
 mod module_readers;
 mod package;
@@ -64,7 +65,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 29] = [
+pub const CASES: [&Case; 30] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -87,6 +88,7 @@ pub const CASES: [&Case; 29] = [
     &bad_boots::CASE,
     &cold_start::CASE,
     &module::CASE,
+    &module_loads::CASE,
     &module_accounts::CASE,
     &module_cost::CASE,
     &module_mapped::CASE,
