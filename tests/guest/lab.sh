@@ -318,7 +318,8 @@ UNIT
     for name in apt-daily.timer apt-daily-upgrade.timer fstrim.timer dpkg-db-backup.timer e2scrub_all.timer \
         e2scrub_reap.service serial-getty@.service getty@.service getty.target systemd-update-utmp.service \
         systemd-hwdb-update.service mdmonitor.service mdcheck_start.timer mdcheck_continue.timer \
-        mdmonitor-oneshot.timer systemd-timesyncd.service xfs_scrub_all.timer; do
+        mdmonitor-oneshot.timer systemd-timesyncd.service xfs_scrub_all.timer nfs-server.service nfs-client.target \
+        nfs-blkmap.service rpc-statd-notify.service rpcbind.service rpcbind.socket; do
         ln -sf /dev/null "$unit/$name"
     done
     printf '[Journal]\nStorage=volatile\n' >"$tree/etc/systemd/journald.conf.d/guest.conf"

@@ -533,3 +533,64 @@ module_live() {
     done <./plan
     rmmod foreread
 }
+
+# Mounts the disk `data` by NFS over loopback, at /mnt/nfs. A round trip takes 1 ms, as between machines. Mounting needs
+# no answer yet, so the delay comes last.
+nfs_mount() {
+    modprobe -a nfsd nfs sch_netem
+    ip link set lo up
+    mkdir -p /mnt/exported /mnt/nfs
+    mount -o ro "$(disk data)" /mnt/exported
+    mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
+    exportfs -o ro,fsid=0,no_root_squash,insecure,no_subtree_check 127.0.0.1:/mnt/exported
+    rpc.mountd --no-nfs-version 3 2>/dev/null
+    rpc.nfsd --no-nfs-version 3 8 2>/dev/null
+    mount -t nfs4 -o ro 127.0.0.1:/ /mnt/nfs || return 1
+    tc qdisc add dev lo root netem delay 500us limit 100000
+}
+
+nfs_unmount() {
+    tc qdisc del dev lo root
+    umount /mnt/nfs
+    exportfs -ua
+    rpc.nfsd 0 2>/dev/null
+    umount /mnt/exported
+}
+
+# Calls of /mnt/nfs that read, and bytes that they brought. NFS 4.2 may read by READ_PLUS.
+nfs_counts() {
+    awk '
+        /^device / { is_it = ($5 == "/mnt/nfs") }
+        is_it && ($1 == "READ:" || $1 == "READ_PLUS:") { calls += $2; bytes += $6 }
+        END { print calls + 0, bytes + 0 }' /proc/self/mountstats
+}
+
+# Plays the scenarios $* on the one file of /mnt/nfs, under stock and every policy that reads ahead. A line of
+# /run/out/nfs: scenario, policy, bytes that the program read, ns, calls that read, bytes that they brought. Results: whether
+# NFS could be mounted, and unmounted after the module was unloaded.
+module_nfs() {
+    if ! nfs_mount; then
+        result mounted 0
+        return
+    fi
+    result mounted 1
+    number=$(mountpoint -d /mnt/nfs)
+    module_insmod
+    echo "$number" >"$settings/add"
+    for scenario; do
+        for policy in off $policies; do
+            [ "$policy" != none ] && [ "$policy" != whole-file ] || continue
+            echo "$policy" >"$settings/devices/$number/policy"
+            drop_caches
+            before=$(nfs_counts)
+            ./reader reader --out /run/read play "./scenario-$scenario" /mnt/nfs/large-0 || continue
+            # shellcheck disable=SC2046,SC2086
+            echo "$scenario" "$policy" $(sed 's/.*"bytes":\([0-9]*\).*/\1/' /run/read) \
+                $(sed 's/.*"elapsed_ns":\([0-9]*\).*/\1/' /run/read) $before $(nfs_counts) \
+                | awk '{ print $1, $2, $3, $4, $7 - $5, $8 - $6 }' | tee -a /run/out/nfs
+        done
+    done
+    cat "$settings/devices/$number/stat" >/run/out/nfs-stat
+    rmmod foreread
+    nfs_unmount && result unmounted 1
+}

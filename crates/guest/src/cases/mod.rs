@@ -26,6 +26,7 @@ mod module_cost;
 mod module_live;
 mod module_loads;
 mod module_mapped;
+mod module_nfs;
 mod module_readers;
 mod package;
 mod packaged;
@@ -65,7 +66,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 30] = [
+pub const CASES: [&Case; 31] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -93,6 +94,7 @@ pub const CASES: [&Case; 30] = [
     &module_cost::CASE,
     &module_mapped::CASE,
     &module_live::CASE,
+    &module_nfs::CASE,
     &module_readers::CASE,
     &kernel::CASE,
     &check_kernel::CASE,

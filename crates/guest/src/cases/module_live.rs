@@ -28,7 +28,8 @@ pub const CASE: Case = Case {
 };
 
 /// The scenarios, and the names of their files.
-const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/scenarios/live");
+pub(super) const SCENARIOS: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/scenarios/live");
 const NAMES: [&str; 8] = [
     "sequential",
     "interleaved",
