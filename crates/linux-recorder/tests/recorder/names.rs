@@ -9,6 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use foreread_profile::{NodeKind, Uses};
+use foreread_testbed::race;
 
 use crate::setting::{Place, Recorded, make, or_skip, record};
 
@@ -336,14 +337,17 @@ fn links_of_proc_are_not_followed() {
 
 #[test]
 fn a_hot_loop_of_lookups_loses_nothing() {
-    let place = or_skip!(Place::new());
-    make_tree(&place);
-    let recorded = probe(
-        &place,
-        &[
-            "times", "300000", "stat", "@/a/file", "times", "100000", "access", "@/a/none",
-        ],
-    );
-    assert_looked_up(&recorded, &place, NodeKind::Absent, &["a/none"]);
-    assert_eq!(recorded.recording.counts.lost(), 0);
+    // On busy processors the recorder may not get its turn before its buffer is full.
+    race(|| {
+        let place = or_skip!(Place::new());
+        make_tree(&place);
+        let recorded = probe(
+            &place,
+            &[
+                "times", "300000", "stat", "@/a/file", "times", "100000", "access", "@/a/none",
+            ],
+        );
+        assert_looked_up(&recorded, &place, NodeKind::Absent, &["a/none"]);
+        assert_eq!(recorded.recording.counts.lost(), 0);
+    });
 }
