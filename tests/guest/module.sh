@@ -49,7 +49,10 @@ module_count() {
     sed -n "s/^$2 //p" "$settings/devices/$(mountpoint -d "/mnt/$1")/stat"
 }
 
-# How often a program is run again without the module, if the module made another number of requests.
+# The number $1 of what `reader` wrote to /run/read.
+reader_said() { sed "s/.*\"$1\":\([0-9]*\).*/\1/" /run/read; }
+
+# How often a program is run again without the module, if the module made other requests.
 more_runs=20
 
 # Runs $1 random programs of seed $2 on both file systems: twice without the module, with it and `linux`,
@@ -461,8 +464,8 @@ module_mapped() {
         drop_caches
         before=$(awk '{ print $1, $3 }' "$stat")
         ./reader reader --out /run/read "$@" /mnt/data/large-0
-        pages=$(($(sed 's/.*"bytes":\([0-9]*\).*/\1/' /run/read) / 4096))
-        took_ns=$(sed 's/.*"elapsed_ns":\([0-9]*\).*/\1/' /run/read)
+        pages=$(($(reader_said bytes) / 4096))
+        took_ns=$(reader_said elapsed_ns)
         echo "$order $policy $pages $took_ns $before $(awk '{ print $1, $3 }' "$stat")" \
             | awk '{ print $1, $2, $3, $4, $7 - $5, $8 - $6 }' >>/run/out/mapped
     }
@@ -524,8 +527,8 @@ module_live() {
             fi
             # shellcheck disable=SC2086
             "$@" $paths || continue
-            bytes=$(sed 's/.*"bytes":\([0-9]*\).*/\1/' /run/read)
-            took_ns=$(sed 's/.*"elapsed_ns":\([0-9]*\).*/\1/' /run/read)
+            bytes=$(reader_said bytes)
+            took_ns=$(reader_said elapsed_ns)
             # shellcheck disable=SC2046,SC2086
             echo "$scenario $device $policy $limit_kib $bytes $took_ns $cache_kib" $before $(counts) \
                 | awk '{ print $1, $2, $3 == "off" ? "stock" : $3, $4, $5, $6,
@@ -587,13 +590,10 @@ module_nfs() {
             drop_caches
             before=$(nfs_counts)
             ./reader reader --out /run/read play "./scenario-$scenario" /mnt/nfs/large-0 || continue
-            # shellcheck disable=SC2046,SC2086
-            echo "$scenario" "$policy" $(sed 's/.*"bytes":\([0-9]*\).*/\1/' /run/read) \
-                $(sed 's/.*"elapsed_ns":\([0-9]*\).*/\1/' /run/read) $before $(nfs_counts) \
+            echo "$scenario $policy $(reader_said bytes) $(reader_said elapsed_ns) $before $(nfs_counts)" \
                 | awk '{ print $1, $2, $3, $4, $7 - $5, $8 - $6 }' | tee -a /run/out/nfs
         done
     done
-    cat "$settings/devices/$number/stat" >/run/out/nfs-stat
     rmmod foreread
     nfs_unmount && result unmounted 1
 }

@@ -21,8 +21,8 @@ pub const CASE: Case = Case {
 
 const FILE_SYSTEMS: [&str; 2] = ["ext4", "xfs"];
 /// Sizes of the disks in MiB. 300 MiB is the least for XFS.
-pub(super) const DISK_MIB: u32 = 320;
-pub(super) const SPARE_MIB: u32 = 64;
+const DISK_MIB: u32 = 320;
+const SPARE_MIB: u32 = 64;
 /// A program runs four times on each of two file systems, and a recorded one under ten policies.
 /// One run takes 0.3 s, and three times that beside other load.
 const SECONDS_A_PROGRAM: u64 = 8;
@@ -35,8 +35,7 @@ pub type Results = HashMap<String, Vec<u64>>;
 
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     let lab = Lab::build_module()?;
-    let (programs, recorded) = (context.programs, context.recorded);
-    let seed = context.seed;
+    let (programs, recorded, seed) = (context.programs, context.recorded, context.seed);
     let seconds =
         u64::from(programs) * SECONDS_A_PROGRAM + u64::from(recorded) * SECONDS_A_RECORDED_PROGRAM;
     let script = format!(
@@ -49,13 +48,7 @@ module_refusals
 module_log
 "
     );
-    let outcome = Guest::new(&lab, kernel)?
-        .file(module_of(&lab, kernel)?, "foreread.ko")
-        .file(format!("{GUEST_SCRIPTS}/module.sh"), "module.sh")
-        .file(format!("{GUEST_SCRIPTS}/readers.py"), "readers.py")
-        .disk(Disk::blank("ext4", DISK_MIB))
-        .disk(Disk::blank("xfs", DISK_MIB))
-        .disk(Disk::blank("spare", SPARE_MIB))
+    let outcome = guest_of_readers(&lab, kernel)?
         .time_limit(Duration::from_secs(300 + seconds))
         .script(script)
         .run()?;
@@ -75,6 +68,29 @@ module_log
     ));
     rows.push(log_row(&outcome, &results)?);
     Ok(rows)
+}
+
+/// A guest with the module, the random programs of reads, and the disks that `module_prepare` of
+/// its script makes file systems on.
+pub(super) fn guest_of_readers<'lab>(
+    lab: &'lab Lab,
+    kernel: &str,
+) -> Result<Guest<'lab>, GuestError> {
+    Ok(Guest::new(lab, kernel)?
+        .file(module_of(lab, kernel)?, "foreread.ko")
+        .file(format!("{GUEST_SCRIPTS}/module.sh"), "module.sh")
+        .file(format!("{GUEST_SCRIPTS}/readers.py"), "readers.py")
+        .disk(Disk::blank("ext4", DISK_MIB))
+        .disk(Disk::blank("xfs", DISK_MIB))
+        .disk(Disk::blank("spare", SPARE_MIB)))
+}
+
+/// The name of a policy in a table. Scripts write `off` for the kernel without one.
+pub(super) fn policy_name(policy: &str) -> &str {
+    match policy {
+        "off" => "stock",
+        policy => policy,
+    }
 }
 
 /// The module for a kernel.
@@ -100,7 +116,7 @@ pub fn of<'results>(results: &'results Results, name: &str) -> &'results [u64] {
 }
 
 /// Programs that asked the disk for what stock asked for. In a few, stock does not repeat its own
-/// number of requests, for the same sectors. There it must make the module's in further runs.
+/// requests. One of its further runs must have those of the module.
 fn same_requests(results: &Results, kind: &str) -> Row {
     let calls: u64 = of(results, &format!("calls-{kind}")).iter().sum();
     let (value, all) = match of(results, &format!("same-{kind}")) {

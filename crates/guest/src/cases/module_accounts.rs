@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use foreread_core::grouped;
-use foreread_guest::{Disk, Guest, GuestError, Lab, Outcome};
+use foreread_guest::{GuestError, Lab, Outcome};
 
-use super::module::{Results, complaints_row, module_of, of, results};
+use super::module::{Results, complaints_row, guest_of_readers, of, results};
 use super::{Beside, Case};
 use crate::context::{Context, GUEST_SCRIPTS, Row};
 
@@ -17,8 +17,6 @@ pub const CASE: Case = Case {
     run,
 };
 
-const DISK_MIB: u32 = 320;
-const SPARE_MIB: u32 = 64;
 /// A program runs under ten policies on two file systems, each time in two ways.
 const SECONDS_A_PROGRAM: u64 = 40;
 /// Policies that read files in little memory.
@@ -49,14 +47,8 @@ module_watchdog
 module_log
 "
     );
-    let outcome = Guest::new(&lab, kernel)?
-        .file(module_of(&lab, kernel)?, "foreread.ko")
-        .file(format!("{GUEST_SCRIPTS}/module.sh"), "module.sh")
-        .file(format!("{GUEST_SCRIPTS}/readers.py"), "readers.py")
+    let outcome = guest_of_readers(&lab, kernel)?
         .file(format!("{GUEST_SCRIPTS}/accounts.py"), "accounts.py")
-        .disk(Disk::blank("ext4", DISK_MIB))
-        .disk(Disk::blank("xfs", DISK_MIB))
-        .disk(Disk::blank("spare", SPARE_MIB))
         .time_limit(Duration::from_secs(
             600 + u64::from(programs) * SECONDS_A_PROGRAM,
         ))

@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use foreread_core::grouped;
-use foreread_guest::{Disk, Guest, GuestError, Lab, Outcome};
+use foreread_guest::{GuestError, Lab, Outcome};
 
-use super::module::{DISK_MIB, Results, SPARE_MIB, log_row, module_of, of, results};
+use super::module::{Results, guest_of_readers, log_row, of, results};
 use super::{Beside, Case};
-use crate::context::{Context, GUEST_SCRIPTS, Row};
+use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
     name: "module-loads",
@@ -30,13 +30,7 @@ const PERCPU_KIB_A_LOAD: i64 = 1;
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     let lab = Lab::build_module()?;
     let loads = context.loads;
-    let outcome = Guest::new(&lab, kernel)?
-        .file(module_of(&lab, kernel)?, "foreread.ko")
-        .file(format!("{GUEST_SCRIPTS}/module.sh"), "module.sh")
-        .file(format!("{GUEST_SCRIPTS}/readers.py"), "readers.py")
-        .disk(Disk::blank("ext4", DISK_MIB))
-        .disk(Disk::blank("xfs", DISK_MIB))
-        .disk(Disk::blank("spare", SPARE_MIB))
+    let outcome = guest_of_readers(&lab, kernel)?
         .time_limit(Duration::from_secs(300 + u64::from(loads) * SECONDS_A_LOAD))
         .script(format!(
             "set -u\n. ./module.sh\nmodule_prepare\nmodule_loads {loads}\nmodule_log\n"
@@ -75,7 +69,7 @@ fn rows(outcome: &Outcome, results: &Results) -> Result<Vec<Row>, GuestError> {
     ])
 }
 
-/// What was done, and what was asked for.
+/// The two numbers of a result: how many were done, and how many were asked for.
 fn pair(results: &Results, name: &str) -> (u64, u64) {
     match of(results, name) {
         [done, asked] => (*done, *asked),
@@ -83,7 +77,7 @@ fn pair(results: &Results, name: &str) -> (u64, u64) {
     }
 }
 
-/// What the loads left behind.
+/// Growth of the kernel's memory over all loads.
 #[derive(Default)]
 struct Grown {
     /// Names of slab caches that have an object more for each load, with the number of objects.
@@ -110,12 +104,6 @@ impl Grown {
 
     fn row(&self, loads: u64) -> Row {
         let name = "slab caches with an object more for each load; KiB of Percpu, VmallocUsed";
-        let value = format!(
-            "{}; {:+}, {:+}",
-            self.caches.len(),
-            self.percpu_kib,
-            self.vmalloc_kib
-        );
         if loads < LOADS_TO_JUDGE {
             return Row::told(name, format!("{loads} loads are too few to tell"));
         }
@@ -123,6 +111,12 @@ impl Grown {
         let is_none = self.caches.is_empty()
             && self.percpu_kib < bound(PERCPU_KIB_A_LOAD)
             && self.vmalloc_kib < bound(VMALLOC_KIB_A_LOAD);
+        let value = format!(
+            "{}; {:+}, {:+}",
+            self.caches.len(),
+            self.percpu_kib,
+            self.vmalloc_kib
+        );
         Row::asserted(name, "0; less than 1 and 2 KiB a load", value, is_none)
             .detail(self.caches.join(", "))
     }

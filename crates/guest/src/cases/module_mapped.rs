@@ -9,7 +9,7 @@ use foreread_core::grouped;
 use foreread_guest::{Guest, GuestError, Lab, Machine, large_image};
 use foreread_model::DiskParameters;
 
-use super::module::module_of;
+use super::module::{module_of, policy_name};
 use super::{Beside, Case};
 use crate::context::{Context, GUEST_SCRIPTS, Row};
 
@@ -104,10 +104,7 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     for (order, speeds) in &orders {
         rows.push(judge(order, speeds, &best)?);
         rows.extend(speeds.values().map(|speed| {
-            let name = match speed.policy.as_str() {
-                "off" => "stock",
-                policy => policy,
-            };
+            let name = policy_name(&speed.policy);
             Row::told(format!("mapped, {order}: {name}"), speed.text())
         }));
     }

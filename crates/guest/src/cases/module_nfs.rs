@@ -11,7 +11,7 @@ use foreread_core::grouped;
 use foreread_guest::{Guest, GuestError, Lab, Machine, large_image};
 use foreread_model::DiskParameters;
 
-use super::module::{complaints_row, module_of, of, results};
+use super::module::{complaints_row, module_of, of, policy_name, results};
 use super::module_live::SCENARIOS;
 use super::{Beside, Case};
 use crate::context::{Context, GUEST_SCRIPTS, Row};
@@ -30,7 +30,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(3600);
 /// A program may take so much longer than with stock.
 const MORE_PERCENT_MAX: u64 = 2;
 
-/// What one scenario came to under one policy.
+/// A run of one scenario under one policy.
 #[derive(Debug, PartialEq, Eq)]
 struct Played {
     scenario: String,
@@ -98,12 +98,13 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     }
     let text = outcome.file("nfs")?;
     let played: Vec<Played> = text.lines().filter_map(Played::of).collect();
+    let is_unmounted = of(&results, "unmounted") == [1];
     let mut rows = vec![
         Row::asserted(
             "NFS can be unmounted after it",
             "yes",
-            of(&results, "unmounted").len(),
-            of(&results, "unmounted") == [1],
+            if is_unmounted { "yes" } else { "no" },
+            is_unmounted,
         ),
         complaints_row(&results, "complaints of the kernel, caches left"),
     ];
@@ -132,10 +133,7 @@ fn judge(name: &str, played: &[Played]) -> Result<Vec<Row>, GuestError> {
         own.took_ns <= stock.took_ns * (100 + MORE_PERCENT_MAX) / 100,
     )];
     rows.extend(all().map(|played| {
-        let policy = match played.policy.as_str() {
-            "off" => "stock",
-            policy => policy,
-        };
+        let policy = policy_name(&played.policy);
         Row::told(format!("{name} by NFS: {policy}"), played.text())
     }));
     Ok(rows)

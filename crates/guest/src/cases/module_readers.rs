@@ -7,7 +7,7 @@ use foreread_core::grouped;
 use foreread_guest::{Disk, Guest, GuestError, Lab, large_image};
 use foreread_model::DiskParameters;
 
-use super::module::module_of;
+use super::module::{module_of, policy_name};
 use super::{Beside, Case};
 use crate::context::{Context, GUEST_SCRIPTS, Row};
 
@@ -89,10 +89,7 @@ fn run(_: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
         own.requests * FEWER <= stock.requests,
     )];
     rows.extend(readings.iter().map(|reading| {
-        let name = match reading.policy.as_str() {
-            "off" => "stock",
-            policy => policy,
-        };
+        let name = policy_name(&reading.policy);
         Row::told(format!("16 readers on hdd: {name}"), reading.text())
     }));
     Ok(rows)
