@@ -48,8 +48,10 @@
 #define FR_FOREREAD_TURN_REQUESTS 4U
 /* How far a stream's accesses went back is forgotten by 1/64 at each access. */
 #define FR_FOREREAD_BACK_SHIFT 6U
-/* Reads that ended for each that was followed by another, before two in a row may be chance. */
+/* Reads that ended for each that was followed by another, before a few in a row may be chance. */
 #define FR_FOREREAD_CHANCE 16U
+/* As many reads in a row are no chance. */
+#define FR_FOREREAD_CHANCE_READS 4U
 /* Runs that must be known before a run inside a file is read ahead of from its first page on. */
 #define FR_FOREREAD_RUNS_MIN 8U
 
@@ -71,21 +73,22 @@ FR_INLINE fr_u64 fr_foreread_whole(fr_u64 pages, fr_u32 piece_pages)
 }
 
 /*
- * Whether the reads of a stream may be near each other by chance: they are two, and hardly any read
- * of their size inside this file was followed by another one. 500 random reads of 16,384 pages come
- * to 13 such pairs.
+ * Whether the reads of a stream may be near each other by chance: they are few, and hardly any read
+ * inside this file was followed by another one. 500 random reads of 16,384 pages come to 13 such
+ * pairs, and 2 of these are followed by a third one. Reads of which it isn't known yet count as
+ * ended: else the first pairs of a random reader would all be read ahead of.
  */
 FR_ONCE fr_u32 fr_foreread_may_be_chance(const struct fr_streams *streams,
 					 const struct fr_stream *stream)
 {
-	fr_u32 octave;
+	fr_u32 octave, ended;
 
 	if (!streams || !stream || (stream->flags & FR_STREAM_START) ||
-	    stream->run_pages >= stream->piece_pages * 3ULL)
+	    stream->run_pages >= (fr_u64)stream->piece_pages * FR_FOREREAD_CHANCE_READS)
 		return 0;
 	octave = fr_runs_octave(stream->piece_pages) & (FR_RUNS_OCTAVES - 1);
-	return streams->runs.ended[octave] >=
-	       fr_max(streams->runs.passed[octave], 1) * FR_FOREREAD_CHANCE;
+	ended = (fr_u32)fr_min(streams->lone_at, FR_STREAMS_LONE) + streams->runs.ended[octave];
+	return ended >= fr_max(streams->runs.passed[octave], 1) * FR_FOREREAD_CHANCE;
 }
 
 /* Pages ahead of a stream that are worth reading, by the length of its run so far. */
