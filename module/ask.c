@@ -26,23 +26,25 @@ static struct fr_budget fm_budget;
 static DEFINE_RAW_SPINLOCK(fm_budget_lock);
 
 /*
- * Answers what the policy wants to know of the page cache. Returns when it began, in ns. Never
- * under a raw lock: the last reference to a folio may be given back here, and freeing a folio may
- * sleep on the real-time flavour.
+ * Answers what the policy wants to know of the page cache. Never under a raw lock: the last
+ * reference to a folio may be given back here, and freeing a folio may sleep on the real-time
+ * flavour.
  */
-static u64 fm_look_near(struct fm_call *call)
+static void fm_look_near(struct fm_call *call)
 {
 	u64 begin_ns = ktime_get_mono_fast_ns();
 	struct fr_wants wants;
 
 	fr_wants(call->policy, &call->before, &call->access, &call->limits, &wants);
 	fm_near_fill(call->ractl->mapping, call->access.index, &wants, &call->near);
-	return begin_ns;
+	call->core_ns = ktime_get_mono_fast_ns() - begin_ns;
 }
 
+/* Adds the time that it takes to that of the look at the page cache; waits for locks are apart. */
 static noinline void fm_decide_with(struct fm_call *call, struct fr_streams *streams,
 				    struct fr_device *costs, struct fr_budget *budget)
 {
+	u64 begin_ns = ktime_get_mono_fast_ns();
 	struct fr_call core = {
 		.state = &call->after,
 		.access = &call->access,
@@ -55,6 +57,7 @@ static noinline void fm_decide_with(struct fm_call *call, struct fr_streams *str
 
 	call->after = call->before;
 	fr_decide(call->policy, &core, &call->made);
+	call->core_ns += ktime_get_mono_fast_ns() - begin_ns;
 }
 
 static void fm_tell_events(struct fm_call *call, u32 events)
@@ -72,12 +75,10 @@ static void fm_tell_events(struct fm_call *call, u32 events)
  */
 void fm_ask(struct fm_call *call, u32 events)
 {
-	u64 begin_ns;
-
 	fm_tell_events(call, events);
-	begin_ns = fm_look_near(call);
+	fm_look_near(call);
 	fm_decide_with(call, NULL, NULL, NULL);
-	fm_device_count_call(call->device, ktime_get_mono_fast_ns() - begin_ns);
+	fm_device_count_call(call->device, call->core_ns);
 }
 
 static void fm_ask_costs(struct fm_call *call, struct fm_streams *streams)
@@ -132,7 +133,6 @@ static struct fm_ahead fm_ahead_of(const struct fr_streams *streams, u32 thread)
 void fm_ask_streams(struct fm_call *call, struct fm_streams *streams, u32 events)
 {
 	unsigned long irq;
-	u64 begin_ns;
 
 	spin_lock(&streams->lock);
 	if (streams->events == 0)
@@ -140,7 +140,7 @@ void fm_ask_streams(struct fm_call *call, struct fm_streams *streams, u32 events
 	fm_join_state(call, &streams->state);
 	call->streams_id = streams->id;
 	fm_tell_events(call, events);
-	begin_ns = fm_look_near(call);
+	fm_look_near(call);
 	if (call->policy == FR_FOREREAD) {
 		raw_spin_lock_irqsave(&call->device->lock, irq);
 		fm_ask_costs(call, streams);
@@ -149,7 +149,7 @@ void fm_ask_streams(struct fm_call *call, struct fm_streams *streams, u32 events
 	} else {
 		fm_decide_with(call, &streams->streams, NULL, NULL);
 	}
-	fm_device_count_call(call->device, ktime_get_mono_fast_ns() - begin_ns);
+	fm_device_count_call(call->device, call->core_ns);
 	streams->state = call->after;
 	call->event = ++streams->events;
 	spin_unlock(&streams->lock);

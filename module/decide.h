@@ -46,6 +46,7 @@ struct fm_ahead {
  * @ahead: what of the thread's stream is ahead of it after the decision, where it is known
  * @streams_id: the file's streams (fm_streams.id), or 0
  * @event: fm_streams.events after the decision, or 0
+ * @core_ns: time that the core took, and the answers to what it wanted to know
  * @costs: what the policy knew of the disk before the decision
  * @budget: what it knew of memory before the decision
  * @knows_costs: whether @costs was given to the policy
@@ -70,6 +71,7 @@ struct fm_call {
 	struct fm_ahead ahead;
 	u64 streams_id;
 	u64 event;
+	u64 core_ns;
 	struct fr_device costs;
 	struct fr_budget budget;
 	bool knows_costs;
