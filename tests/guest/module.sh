@@ -180,13 +180,21 @@ module_unplug_processor() {
 # Pages that reclaim has taken so far.
 module_reclaimed() { awk '/^pgsteal_(kswapd|direct) / { pages += $2 } END { print pages }' /proc/vmstat; }
 
-# Caches whose pages are not used are given back first. Prints for each slab cache its name and objects,
-# then what else the kernel allocates, in KiB.
+# Prints for each slab cache its name and objects, then what else the kernel allocates, in KiB. SLUB counts all free
+# places of a processor's slabs as objects, until the cache is shrunk. Objects come and go meanwhile, so it is the
+# least of three counts.
 module_kernel_memory() {
     sync
     echo 3 >/proc/sys/vm/drop_caches
-    for cache in /sys/kernel/slab/*/shrink; do echo 1 >"$cache"; done 2>/dev/null
-    awk 'NR > 2 { print $1, $2 }' /proc/slabinfo
+    for cache in /sys/kernel/slab/*; do
+        least=""
+        for try in 1 2 3; do
+            echo 1 >"$cache/shrink"
+            read -r objects rest <"$cache/objects"
+            [ -n "$least" ] && [ "$least" -le "$objects" ] || least=$objects
+        done
+        echo "${cache##*/} $least"
+    done
     awk '/^(Percpu|VmallocUsed):/ { print $1, $2 }' /proc/meminfo
 }
 
@@ -198,18 +206,34 @@ module_load_once() {
     rmmod foreread
 }
 
-# Loads and unloads the module $1 times, with another policy each time and after another time, under I/O of 8
-# processes, memory pressure, and a processor that goes and comes back. Results: loads, and how many were
-# asked for; pages that reclaim took; file systems that could be unmounted then, of all; names of slab
-# caches that have an object more for each load, and by how many KiB Percpu and VmallocUsed have grown.
-module_loads() {
+# I/O of 8 processes, memory pressure, and a processor that goes and comes back, all until /run/stop is there.
+module_load_begin() {
     rm -f /run/stop
-    module_load_once foreread 1
-    module_kernel_memory >/run/memory-before
-    reclaimed=$(module_reclaimed)
     module_load_disks
     module_press_memory
     [ ! -e /sys/devices/system/cpu/cpu1/online ] || module_unplug_processor
+}
+
+module_load_end() {
+    touch /run/stop
+    wait
+}
+
+# Loads and unloads the module $1 times, with another policy each time and after another time, under load. Before
+# that, the same load runs for a second for each of them without the module. Results: loads, and how many were asked
+# for; how often the processor went away; pages that reclaim took; file systems that could be unmounted then, of all.
+# Growth of the kernel's memory goes to the file "grown": a name, what it grew by with the module, and by how much it
+# would have grown in the same time as without it. Of slab caches that is in objects, and of the rest in KiB.
+module_loads() {
+    module_load_once foreread 1
+    module_kernel_memory >/run/memory-0
+    module_load_begin
+    sleep "$1"
+    module_load_end
+    module_kernel_memory >/run/memory-1
+    reclaimed=$(module_reclaimed)
+    began=$(cut -d. -f1 /proc/uptime)
+    module_load_begin
     loads=0
     while [ "$loads" -lt "$1" ]; do
         for policy in $policies; do
@@ -218,17 +242,17 @@ module_loads() {
             loads=$((loads + 1))
         done
     done
-    touch /run/stop
-    wait
+    module_load_end
+    took=$(($(cut -d. -f1 /proc/uptime) - began))
     result loads "$loads" "$1"
     result reclaimed "$(($(module_reclaimed) - reclaimed))"
-    module_kernel_memory >/run/memory-after
-    awk -v loads="$1" '
-        NR == FNR { before[$1] = $2; next }
-        $1 ~ /:$/ { print "grown-kib", $1, $2 - before[$1]; next }
-        # Addresses for DMA, which the driver of the disks keeps for each processor.
-        $1 == "iommu_iova" { next }
-        $2 - before[$1] >= loads { print "grown", $1, $2 - before[$1] }' /run/memory-before /run/memory-after >/run/out/grown
+    module_kernel_memory >/run/memory-2
+    awk -v times="$took" -v without="$1" '
+        FNR == 1 { file++ }
+        { size[file, $1] = $2 }
+        file == 3 {
+            print $1, $2 - size[2, $1], int((size[2, $1] - size[1, $1]) * times / without)
+        }' /run/memory-0 /run/memory-1 /run/memory-2 >/run/out/grown
     unmounted=0
     for kind in $kinds; do umount "/mnt/$kind" && unmounted=$((unmounted + 1)); done
     result unmounted "$unmounted" "$(echo "$kinds" | wc -w)"

@@ -30,6 +30,8 @@ pub struct Context<'lab> {
     pub recorded: u32,
     /// Loads of the kernel module under I/O.
     pub loads: u32,
+    /// The scenarios of the kernel module's benchmarks to play; none means all.
+    pub scenarios: Vec<String>,
     /// Boots of each kind in the cases of whole boots.
     pub boots: u32,
     /// The bad boots to run, by their numbers.

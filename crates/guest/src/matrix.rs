@@ -11,6 +11,7 @@ use foreread_guest::{GuestError, Lab};
 
 use crate::beside_this_program;
 use crate::cases::check_kernel::WAYS;
+use crate::cases::module_live::SCENARIO_NAMES;
 use crate::cases::{Beside, CASES, Case};
 use crate::context::{Context, installed, strip};
 use crate::report::{Cells, Known, Report};
@@ -51,6 +52,9 @@ pub struct MatrixArguments {
     /// Loads and unloads of the kernel module under I/O, in `module-loads`.
     #[arg(long, value_name = "N", default_value_t = 20)]
     loads: u32,
+    /// Only these scenarios in `module-live`.
+    #[arg(long = "scenario", value_name = "NAME", value_delimiter = ',', value_parser = SCENARIO_NAMES)]
+    scenarios: Vec<String>,
     /// Boots of each kind in `boot`, `boot-beside`, `boot-file-systems`, `first-boot` and
     /// `small-memory`; their medians count.
     #[arg(long, value_name = "N", default_value_t = 5)]
@@ -96,6 +100,7 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
         ways: arguments.ways.clone(),
         recorded: arguments.recorded,
         loads: arguments.loads,
+        scenarios: arguments.scenarios.clone(),
         boots: arguments.boots.max(1),
         bad_boots: arguments.bad_boots_from..arguments.bad_boots,
         package: package()?,

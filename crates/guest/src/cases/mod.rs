@@ -23,7 +23,7 @@ mod layers;
 mod module;
 mod module_accounts;
 mod module_cost;
-mod module_live;
+pub mod module_live;
 mod module_loads;
 mod module_mapped;
 mod module_nfs;
