@@ -7,61 +7,15 @@
 #
 #   tests/deb/dkms.sh [SUITE...]      by default bookworm and trixie
 #
-# MIRROR and CACHE as in install.sh.
+# MIRROR and CACHE as in root.sh.
 #
 # Exit status: 0 all held, or skipped with the reason; 1 something did not, each with a line.
 
 set -eu
 
-PATH="$PATH:/usr/sbin:/sbin"
-export PATH
 cd -- "$(dirname -- "$0")/../.."
-
-target=${CARGO_TARGET_DIR:-target}
-cache=${CACHE:-$target/deb-roots}
-mirror=${MIRROR:-http://deb.debian.org/debian}
-failed=""
-
-skip() {
-    printf 'skipped: %s\n' "$*"
-    exit 0
-}
-
-wrong() {
-    printf 'dkms: %s: %s\n' "$suite" "$*"
-    failed=yes
-}
-
-package=$(ls "$target"/deb/foreread_*.deb 2>/dev/null | head -n 1)
-[ -n "$package" ] || skip "no package in $target/deb; run make deb"
-[ "$(id -u)" -eq 0 ] || skip "roots of other systems need root"
-command -v mmdebstrap >/dev/null 2>&1 || skip "no mmdebstrap here"
-
-# What was mounted below $work goes with this namespace.
-if [ -z "${FOREREAD_TEST_DKMS-}" ]; then
-    FOREREAD_TEST_DKMS=inside unshare --mount "$0" "$@" && exit 0 || exit $?
-fi
-work=$(mktemp -d)
-trap 'umount -R "$work/root" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
-trap 'exit 1' INT TERM
-
-inside() {
-    chroot "$work/root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
-        DEBIAN_FRONTEND=noninteractive LC_ALL=C "$@"
-}
-
-# Runs a command inside; $1 says what it is.
-does() {
-    what=$1
-    shift
-    inside "$@" >"$work/log" 2>&1 || { cat "$work/log"; wrong "$what failed"; }
-}
-
-install() {
-    cp "$1" "$work/root/tmp/foreread.deb"
-    does "$2" apt-get -qq -y install --no-install-recommends /tmp/foreread.deb
-    rm "$work/root/tmp/foreread.deb"
-}
+name=dkms
+. tests/deb/root.sh
 
 # The module of kernel $1 that modprobe would load; nothing if there is none.
 module() {
@@ -85,21 +39,7 @@ add_kernel() {
 }
 
 try_suite() {
-    suite=$1
-    mkdir -p "$cache"
-    if [ ! -e "$cache/$suite-dkms.tar" ]; then
-        mmdebstrap --quiet --variant=minbase --include=systemd,udev,dkms,linux-headers-amd64 "$suite" \
-            "$cache/$suite-dkms.tar.new" "deb $mirror $suite main" --format=tar \
-            || { printf 'skipped: %s: mmdebstrap could not make a root\n' "$suite"; return 0; }
-        mv "$cache/$suite-dkms.tar.new" "$cache/$suite-dkms.tar"
-    fi
-    mkdir "$work/root"
-    mount -t tmpfs none "$work/root"
-    tar xpf "$cache/$suite-dkms.tar" -C "$work/root" --numeric-owner --exclude='./dev/*'
-    mknod -m 666 "$work/root/dev/null" c 1 3
-    ln -s /proc/self/fd "$work/root/dev/fd"
-    mount -t proc none "$work/root/proc"
-    cp /etc/resolv.conf "$work/root/etc/" 2>/dev/null || true
+    open_root systemd,udev,dkms,linux-headers-amd64 || return 0
     release=$(basename "$(dirname "$(ls -d "$work"/root/lib/modules/*/build | head -n 1)")")
     series=$(echo "$release" | cut -d. -f1,2)
 
@@ -143,18 +83,8 @@ try_suite() {
     does "purging" dpkg --purge foreread
     [ ! -e "$work/root/var/lib/foreread" ] || wrong "a purge leaves /var/lib/foreread"
     printf 'dkms: %s: %s built for %s and %s\n' "$suite" "$version" "$release" "$series.999-later"
-    umount -R "$work/root"
-    rmdir "$work/root"
+    close_root
 }
 
-# The same package with a higher version.
-dpkg-deb -R "$package" "$work/next"
-sed -i 's/^Version: .*/&+1/' "$work/next/DEBIAN/control"
-dpkg-deb -b "$work/next" "$work/next.deb" >/dev/null
-
-[ $# -gt 0 ] || set -- bookworm trixie
-for suite in "$@"; do
-    try_suite "$suite"
-done
-[ -z "$failed" ] || exit 1
-echo "dkms: passed"
+next_version
+try_suites "$@"
