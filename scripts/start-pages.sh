@@ -89,8 +89,19 @@ done
 command="$(realpath "$program") package start-pages $copy $work/until_command
 cat $work/files/tree/*"
 
+# Waits until no process executes the copy: what a run still does when its command has ended is done in the background.
+until_ended() {
+    tries=200
+    while readlink /proc/[0-9]*/exe 2>/dev/null | grep -qxF "$copy"; do
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] || fail "$program does not end"
+        sleep 0.1
+    done
+}
+
 # Nothing of $work/$1, which lies on the device $2, is cached any more.
 make_cold() {
+    until_ended
     umount "$work/$1"
     mount "$2" "$work/$1"
 }
@@ -102,8 +113,7 @@ for run in 1 2 3 4; do
     FOREREAD_STATE_DIR=$work/state "$copy" run --quiet -- sh -c "$command" >/dev/null \
         || fail "$program run does not work"
     [ $run -gt 1 ] || mv "$work/until_command" "$work/without_profile"
-    # What it still does when the command has ended is done in the background.
-    sleep 0.2
+    until_ended
     "$program" package start-pages "$copy" "$work/at_all"
 done
 
