@@ -41,7 +41,7 @@ try_suite() {
     enabled=$(find "$work/root/etc/systemd" -name 'foreread*')
     [ -z "$enabled" ] || wrong "enabled by itself: $enabled"
     [ ! -e "$work/root/etc/udev/rules.d/59-foreread-read-ahead.rules" ] || wrong "a udev rule by itself"
-    # It has 10.9 MiB with boot, layout and the laboratory. More is to be noticed.
+    # It has 10.7 MiB with boot, layout and the laboratory. More is to be noticed.
     size_kib=$(dpkg-deb -f "$package" Installed-Size)
     [ "$size_kib" -lt 12288 ] || wrong "$size_kib KiB installed, not under 12 MiB"
 
