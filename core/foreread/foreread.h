@@ -75,8 +75,8 @@ FR_INLINE fr_u64 fr_foreread_whole(fr_u64 pages, fr_u32 piece_pages)
 /*
  * Whether the reads of a stream may be near each other by chance: they are few, and hardly any read
  * inside this file was followed by another one. 500 random reads of 16,384 pages come to 13 such
- * pairs, and 2 of these are followed by a third one. Reads of which it isn't known yet count as
- * ended: else the first pairs of a random reader would all be read ahead of.
+ * pairs, and 2 of these are followed by a third one. Remembered single reads count as ended, though
+ * they may still be followed: else the first pairs of a random reader would all be read ahead of.
  */
 FR_ONCE fr_u32 fr_foreread_may_be_chance(const struct fr_streams *streams,
 					 const struct fr_stream *stream)
@@ -87,7 +87,7 @@ FR_ONCE fr_u32 fr_foreread_may_be_chance(const struct fr_streams *streams,
 	    stream->run_pages >= (fr_u64)stream->piece_pages * FR_FOREREAD_CHANCE_READS)
 		return 0;
 	octave = fr_runs_octave(stream->piece_pages) & (FR_RUNS_OCTAVES - 1);
-	ended = (fr_u32)fr_min(streams->lone_at, FR_STREAMS_LONE) + streams->runs.ended[octave];
+	ended = fr_streams_lones(streams) + streams->runs.ended[octave];
 	return ended >= fr_max(streams->runs.passed[octave], 1) * FR_FOREREAD_CHANCE;
 }
 

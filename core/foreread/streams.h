@@ -264,6 +264,12 @@ FR_INLINE fr_u32 fr_stream_abuts(const struct fr_stream *stream, fr_u64 index, f
 	return stream->course == FR_COURSE_DOWN && fr_add(index, pages) == stream->end;
 }
 
+/* Single accesses that are remembered. */
+FR_INLINE fr_u32 fr_streams_lones(const struct fr_streams *streams)
+{
+	return (fr_u32)fr_min(streams->lone_at, FR_STREAMS_LONE);
+}
+
 /* Where a stream's next access is expected. */
 FR_INLINE void fr_stream_expect(struct fr_streams *streams, fr_u32 number, fr_u64 key)
 {
@@ -356,7 +362,7 @@ FR_ONCE fr_u64 fr_streams_next_to(const struct fr_streams *streams, fr_u64 index
 
 	if (!streams || !kin)
 		return best;
-	known = (fr_u32)fr_min(streams->lone_at, FR_STREAMS_LONE);
+	known = fr_streams_lones(streams);
 	for (back = 1; back <= FR_STREAMS_LONE; back++) {
 		const struct fr_lone *lone;
 		fr_u64 apart, down;
