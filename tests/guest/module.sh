@@ -122,7 +122,7 @@ module_record() {
 
 # Eight readers, file systems that come and go, and caches that are dropped, until /run/stop is there. Readers
 # sleep between programs, so that an emulated processor has time for the loads.
-module_load_disks() {
+module_read_disks() {
     for reader in 1 2 3 4; do
         for kind in $kinds; do
             (
@@ -206,17 +206,20 @@ module_load_once() {
     rmmod foreread
 }
 
-# I/O of 8 processes, memory pressure, and a processor that goes and comes back, all until /run/stop is there.
-module_load_begin() {
+# I/O of 8 processes, memory pressure, and a processor that goes and comes back, until `module_stress_end`.
+module_stress_begin() {
+    stress_began=$(cut -d. -f1 /proc/uptime)
     rm -f /run/stop
-    module_load_disks
+    module_read_disks
     module_press_memory
     [ ! -e /sys/devices/system/cpu/cpu1/online ] || module_unplug_processor
 }
 
-module_load_end() {
+# Sets $stress_seconds: how long it went on.
+module_stress_end() {
     touch /run/stop
     wait
+    stress_seconds=$(($(cut -d. -f1 /proc/uptime) - stress_began))
 }
 
 # Loads and unloads the module $1 times, with another policy each time and after another time, under load. Before
@@ -227,13 +230,13 @@ module_load_end() {
 module_loads() {
     module_load_once foreread 1
     module_kernel_memory >/run/memory-0
-    module_load_begin
+    module_stress_begin
     sleep "$1"
-    module_load_end
+    module_stress_end
+    without=$stress_seconds
     module_kernel_memory >/run/memory-1
     reclaimed=$(module_reclaimed)
-    began=$(cut -d. -f1 /proc/uptime)
-    module_load_begin
+    module_stress_begin
     loads=0
     while [ "$loads" -lt "$1" ]; do
         for policy in $policies; do
@@ -242,16 +245,15 @@ module_loads() {
             loads=$((loads + 1))
         done
     done
-    module_load_end
-    took=$(($(cut -d. -f1 /proc/uptime) - began))
+    module_stress_end
     result loads "$loads" "$1"
     result reclaimed "$(($(module_reclaimed) - reclaimed))"
     module_kernel_memory >/run/memory-2
-    awk -v times="$took" -v without="$1" '
+    awk -v with="$stress_seconds" -v without="$without" '
         FNR == 1 { file++ }
         { size[file, $1] = $2 }
         file == 3 {
-            print $1, $2 - size[2, $1], int((size[2, $1] - size[1, $1]) * times / without)
+            print $1, $2 - size[2, $1], int((size[2, $1] - size[1, $1]) * with / without)
         }' /run/memory-0 /run/memory-1 /run/memory-2 >/run/out/grown
     unmounted=0
     for kind in $kinds; do umount "/mnt/$kind" && unmounted=$((unmounted + 1)); done

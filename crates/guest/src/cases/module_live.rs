@@ -27,10 +27,10 @@ pub const CASE: Case = Case {
     run,
 };
 
-/// The scenarios, and the names of their files.
+/// The folder of the scenarios.
 pub(super) const SCENARIOS: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/scenarios/live");
-/// The names of the scenarios.
+/// The names of the scenarios, and of their files.
 pub const SCENARIO_NAMES: [&str; 8] = [
     "sequential",
     "interleaved",

@@ -20,8 +20,8 @@ pub const CASE: Case = Case {
 
 /// A load with its unload takes 4 s beside 8 readers, and three times that beside other load.
 const SECONDS_A_LOAD: u64 = 30;
-/// With fewer loads, a cache that has one object more for each can't be told from one that grew by
-/// itself in another way than before.
+/// Caches grow by dozens of objects by themselves. With fewer loads, one object more for each can't
+/// be told from that.
 const LOADS_TO_JUDGE: u64 = 100;
 /// A load that leaves its code behind leaves 150 KiB. Both sums also grow by themselves.
 const VMALLOC_KIB_A_LOAD: i64 = 2;
