@@ -101,7 +101,6 @@ until_ended() {
 
 # Nothing of $work/$1, which lies on the device $2, is cached any more.
 make_cold() {
-    until_ended
     umount "$work/$1"
     mount "$2" "$work/$1"
 }
