@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::played_boot::{BYTES, Boot, bed, make_earlier, read_all};
 use common::service::until;
 use common::watched::{make_cold, text};
-use common::{World, assert_fails_in_one_line, stderr, stdout};
+use common::{World, assert_fails_in_one_line, browser, stderr, stdout};
 use foreread_sys::clock::since_kernel_start;
 use foreread_testbed::race;
 use serde_json::{Value, json};
@@ -125,6 +125,71 @@ fn drawings_are_printed_or_written() {
     let page = fs::read_to_string(&html).expect("a page");
     assert!(page.starts_with("<!doctype html>"), "{page}");
     assert_eq!(page.matches("plain boot, Linux 6.1").count(), 6, "{page}");
+}
+
+/// A trace with as many units, disks and long names as a desktop has.
+fn large_trace(boot: &str) -> Value {
+    let mut trace = trace(boot);
+    let names = [
+        "a.service",
+        "systemd-tmpfiles-setup-dev-early.service",
+        "dev-disk-by\\x2duuid-7d3c1f0e\\x2d2b7a\\x2d4c58.device",
+    ];
+    let units = (0..60_u64).map(|unit| {
+        let name = format!("{unit}-{}", names[unit as usize % names.len()]);
+        let started_ns = unit * 100_000_000;
+        json!({ "name": name, "started_ns": started_ns, "active_ns": started_ns + 500_000_000 })
+    });
+    trace["units"] = units.collect();
+    trace["disks"] = json!([
+        { "name": "nvme0n1", "bytes": 1_u64 << 40 },
+        { "name": "sda", "bytes": 1_u64 << 30 },
+    ]);
+    let reads = (0..2000_u64).map(|read| {
+        let by = match read % 3 {
+            0 => json!("replay"),
+            _ => json!({ "unit": read % 60 }),
+        };
+        json!({ "at_ns": read * 4_000_000, "took_ns": 5_000_000, "disk": read % 2,
+                "sector": read * 977 % 2_000_000, "bytes": 65_536, "by": by, "process": "a" })
+    });
+    trace["reads"] = reads.collect();
+    trace
+}
+
+#[test]
+fn a_browser_lays_the_page_out_at_400_and_at_1600_px() {
+    let Some(browser) = browser::find() else {
+        return;
+    };
+    let world = World::new();
+    keep_trace(&world, "0a", &large_trace("0a"));
+    keep_trace(&world, "1b", &large_trace("1b"));
+    let html = world.path("boot.html");
+    let written = world.output(&["boot", "chart", "0a", "1b", "--output", text(&html)]);
+    assert_eq!(written.status.code(), Some(0), "{}", stderr(&written));
+    let page = fs::read_to_string(&html).expect("a page");
+    // The page isn't wider than the window: a chart that is scrolls by itself. Each name lies in
+    // the drawing, none on another, and none is tiny.
+    let script = "(() => { \
+        const root = document.documentElement; \
+        const svg = document.querySelector('svg'); \
+        const frame = svg.getBoundingClientRect(); \
+        const boxes = [...svg.querySelectorAll('text')].map(text => text.getBoundingClientRect()); \
+        const inside = boxes.every(box => box.left >= frame.left && box.right <= frame.right \
+            && box.top >= frame.top && box.bottom <= frame.bottom); \
+        const meet = (a, b) => a.left < b.right && b.left < a.right \
+            && a.top + 3 < b.bottom && b.top + 3 < a.bottom; \
+        const apart = boxes.every((a, i) => boxes.slice(i + 1).every(b => !meet(a, b))); \
+        const least = Math.min(...boxes.map(box => box.height)); \
+        return `wide ${root.scrollWidth <= root.clientWidth} names ${boxes.length >= 120} \
+            inside ${inside} apart ${apart} readable ${least >= 9}`; })()";
+    for width in [400, 1600] {
+        let found = browser::measured(browser, &world, &page, width, script);
+        let words: Vec<&str> = found.split_whitespace().collect();
+        let right = "wide true names true inside true apart true readable true";
+        assert_eq!(words.join(" "), right, "{width}");
+    }
 }
 
 #[test]
