@@ -326,12 +326,14 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
         }
     }
     let [marks, accesses] = agreements;
-    rows.push(Row::asserted(
-        "simulated beside measured, policies of misses and marks",
-        format!("within {OFF_PERCENT_MAX} %"),
-        marks.text(),
-        marks.near == marks.all,
-    ));
+    let name = "simulated beside measured, policies of misses and marks";
+    // The list of known misses speaks of all scenarios. A few of them may agree where all do not.
+    rows.push(if context.scenarios.is_empty() {
+        let within = format!("within {OFF_PERCENT_MAX} %");
+        Row::asserted(name, within, marks.text(), marks.near == marks.all)
+    } else {
+        Row::told(name, marks.text())
+    });
     rows.push(Row::told(
         "simulated beside measured, policies of each access",
         accesses.text(),
