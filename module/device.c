@@ -42,12 +42,12 @@ static unsigned int fm_devices_count;
 static bool fm_any_is_measured;
 
 /*
- * Measured costs of a disk that doesn't turn make one reader faster, and eight threads on one file
- * slower: docs/kernel-module.md has the figures.
+ * Off, it takes a request of a disk that does not turn to cost 1 ms: docs/kernel-module.md has what
+ * that is worth.
  */
-static bool measure_all;
+static bool measure_all = true;
 module_param(measure_all, bool, 0444);
-MODULE_PARM_DESC(measure_all, "measure disks that do not turn, too");
+MODULE_PARM_DESC(measure_all, "measure disks that do not turn, too (on)");
 
 static struct block_device *fm_block_device(const struct inode *inode)
 {
