@@ -97,17 +97,17 @@ for name in "${names[@]}"; do
 done
 wait
 
+# The first line is this shell's own time, the second that of all targets. In a pipe, `times` would be run by
+# another shell, which had none.
+times >"$logs/times"
+spent="processor time $(sed -n '2s/ / user, /p' "$logs/times") system"
 crashed=("$logs"/*.crashed)
 if [ -e "${crashed[0]}" ]; then
     for log in "${crashed[@]%.crashed}"; do
         echo "fuzz: ${log##*/}:"
         grep -E -m 8 -A 3 'panicked at|^==.*ERROR|Test unit written' "$log" | sed 's/^/  /'
     done
-    echo "fuzz: ${#crashed[@]} of ${#names[@]} targets crashed; inputs are in fuzz/artifacts" >&2
+    echo "fuzz: ${#crashed[@]} of ${#names[@]} targets crashed; inputs are in fuzz/artifacts; $spent" >&2
     exit 1
 fi
-# The first line is this shell's own time, the second that of all targets. In a pipe, `times` would be run by
-# another shell, which had none.
-times >"$logs/times"
-echo "fuzz: no crash in ${#names[@]} targets of $seconds s;" \
-    "processor time $(sed -n '2s/ / user, /p' "$logs/times") system"
+echo "fuzz: no crash in ${#names[@]} targets of $seconds s; $spent"
