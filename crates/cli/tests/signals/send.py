@@ -11,6 +11,7 @@ Prints a line of JSON: what the shell was told of the job, and which signals the
 """
 
 import fcntl
+import glob
 import json
 import os
 import pty
@@ -30,8 +31,28 @@ def until(what, condition):
     end = time.monotonic() + LIMIT_S
     while not condition():
         if time.monotonic() > end:
-            raise SystemExit(f"{what}: nothing within {LIMIT_S} s")
+            raise SystemExit(f"{what}: nothing within {LIMIT_S} s\n{where_descendants_are()}")
         time.sleep(0.002)
+
+
+def where_descendants_are():
+    """The name, state and kernel stack of each thread below this process."""
+
+    def text(path):
+        try:
+            with open(path) as file:
+                return file.read().strip()
+        except OSError as error:
+            return error.strerror
+
+    lines, below = [], [str(os.getpid())]
+    while below:
+        process = below.pop()
+        for thread in glob.glob(f"/proc/{process}/task/*"):
+            below += text(f"{thread}/children").split()
+            name, state = text(f"{thread}/comm"), text(f"{thread}/stat").rsplit(")", 1)[-1][:3]
+            lines.append(f"{os.path.basename(thread)} {name},{state}: {text(f'{thread}/stack')}")
+    return "\n".join(lines)
 
 
 class Job:
