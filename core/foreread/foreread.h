@@ -30,7 +30,7 @@
 #define FR_FOREREAD_BOOST_MIN 0U
 /* No request keeps a device busy for longer: others wait behind it. */
 #define FR_FOREREAD_REQUEST_NS 100000000U
-/* Requests of a stream that are ahead of it, where a busy device makes small ones cheap. */
+/* Least request where a busy device makes small ones cheap: the distance divided by this. */
 #define FR_FOREREAD_AHEAD_REQUESTS 4U
 /* A stream that has not waited for this many distances may read in smaller requests. */
 #define FR_FOREREAD_HOLD_OFF 8U
@@ -257,8 +257,8 @@ FR_INLINE fr_u64 fr_foreread_in_time(const struct fr_call *call, const struct fr
 
 /*
  * Pages of a request where a busy device makes small ones cheap. Each still costs processor time,
- * and a share of what is read ahead anyway is there as soon. Without this bound, eight threads on a
- * mapped file on a disk with a latency of 1 ms made requests of 43 pages (docs/kernel-module.md).
+ * and a quarter of the distance at once arrives in time, too. Without this bound, eight threads on
+ * a mapped file on a disk with a latency of 1 ms made requests of 43 pages (docs/kernel-module.md).
  */
 FR_INLINE fr_u64 fr_foreread_few(fr_u64 request, fr_u64 distance, fr_u32 even)
 {
