@@ -42,8 +42,8 @@ static unsigned int fm_devices_count;
 static bool fm_any_is_measured;
 
 /*
- * Off, it takes a request of a disk that does not turn to cost 1 ms: docs/kernel-module.md has what
- * that is worth.
+ * Without it, `foreread` takes a request of a disk that does not turn to cost 1 ms.
+ * docs/kernel-module.md compares the two.
  */
 static bool measure_all = true;
 module_param(measure_all, bool, 0444);

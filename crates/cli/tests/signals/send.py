@@ -36,14 +36,15 @@ def until(what, condition):
 
 
 def where_descendants_are():
-    """The name, state and kernel stack of each thread below this process."""
+    """The name, state and kernel stack of each thread of this process and of those below it."""
 
     def text(path):
+        """What stands in a file, or nothing once its thread has ended."""
         try:
             with open(path) as file:
                 return file.read().strip()
-        except OSError as error:
-            return error.strerror
+        except OSError:
+            return ""
 
     lines, below = [], [str(os.getpid())]
     while below:
