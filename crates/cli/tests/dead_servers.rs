@@ -6,112 +6,18 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use foreread_testbed::hanging_server::{HangingServer, Operation};
 use rustix::fs::{Advice, fadvise};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
+use common::served::{LIMIT, Running, reader, script, server};
 use common::service::{Service, until};
 use common::watched::can_watch;
-use common::{World, is_root, profile_of, write};
-
-/// Far more than any of it takes on an idle machine; what hangs takes for ever.
-const LIMIT: Duration = Duration::from_secs(30);
-
-/// A server with a place for its mount; `None` where that can't be had, and says so.
-fn server(world: &World) -> Option<HangingServer> {
-    if !is_root() {
-        return None;
-    }
-    match HangingServer::start(&world.path("")) {
-        Ok(server) => Some(server),
-        Err(error) => {
-            println!("skipped: {error}");
-            None
-        }
-    }
-}
-
-/// The end of a command.
-#[derive(Debug)]
-struct End {
-    code: Option<i32>,
-    took: Duration,
-    stderr: String,
-}
-
-/// A running command, which is killed when it is forgotten.
-struct Running {
-    child: Child,
-    began: Instant,
-    stderr: PathBuf,
-}
-
-impl Running {
-    fn start(world: &World, name: &str, mut command: Command) -> Self {
-        let stderr = world.path(&format!("stderr-{name}"));
-        let file = fs::File::create(&stderr).expect("a file");
-        let child = command.stdout(Stdio::null()).stderr(file).spawn();
-        Self {
-            child: child.expect("it starts"),
-            began: Instant::now(),
-            stderr,
-        }
-    }
-
-    /// Its end, as its parent sees it: one that can't be reaped has none.
-    fn end(mut self, what: &str) -> End {
-        let began = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait().expect("a child") {
-                break status;
-            }
-            assert!(began.elapsed() < LIMIT, "{what}: it did not end");
-            thread::sleep(Duration::from_millis(5));
-        };
-        let end = End {
-            code: status.code(),
-            took: began.elapsed(),
-            stderr: fs::read_to_string(&self.stderr).unwrap_or_default(),
-        };
-        println!(
-            "{what}: {} ms, {}",
-            end.took.as_millis(),
-            end.stderr.trim_end()
-        );
-        end
-    }
-
-    fn id(&self) -> u32 {
-        self.child.id()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.began;
-        // Not waited for: it may hang.
-    }
-}
-
-/// A command that reads everything of the server when `BUSY` is set, and a large file. Then it
-/// waits for the file `go`, and ends with 7.
-fn script(server: &HangingServer, large: &Path, world: &World) -> String {
-    let (point, large) = (server.point().display(), large.display());
-    let (ready, go) = (world.path("ready"), world.path("go"));
-    format!(
-        "test -z \"$BUSY\" || {{ cat {point}/[0-9] {point}/directory/inner {large} {point}/link; \
-         ls -l {point} {point}/directory; }} > /dev/null; : > {}; \
-         while test ! -e {}; do sleep 0.02; done; exit 7",
-        ready.display(),
-        go.display()
-    )
-}
+use common::{World, profile_of, write};
 
 /// A file of 32 MiB.
 fn large(world: &World) -> PathBuf {
@@ -160,7 +66,7 @@ fn a_command_is_replayed_though_a_server_hangs() {
     }
     each_operation(|world, server, operation| {
         let large = large(world);
-        let script = script(server, &large, world);
+        let script = script(server.point(), &large, world);
         let run = |busy: bool| {
             forget(world);
             let mut command = world.foreread(&["run", "--", "sh", "-c", &script]);
@@ -197,7 +103,7 @@ fn a_recorded_command_ends_though_a_server_hangs_meanwhile() {
     }
     each_operation(|world, server, operation| {
         let large = large(world);
-        let script = script(server, &large, world);
+        let script = script(server.point(), &large, world);
         let output = world.path("output.frp");
         let output = output.to_str().expect("a text");
         let verbs: [(&str, &[&str]); 4] = [
@@ -320,26 +226,12 @@ fn a_helper_ends_with_the_one_that_it_works_for() {
     };
     let running = hanging_replay(&world, &server);
     assert_eq!(helpers(), 1);
-    let id = i32::try_from(running.id()).ok().and_then(Pid::from_raw);
-    kill_process(id.expect("a number"), Signal::KILL).expect("it is killed");
+    running.signal(Signal::KILL);
     let end = running.end("killed");
     assert_eq!(end.code, None, "{end:?}");
     // What hangs in the server ends when that does.
     server.die();
     until("the helper has ended", || helpers() == 0);
-}
-
-/// Reads the files of a server one after the other, by one process, with a pause after each.
-fn reader(server: &HangingServer) -> Command {
-    let mut command = Command::new("sh");
-    let files = HangingServer::FILES - 1;
-    let script = format!(
-        "cat $(seq -f '{}/%g' 0 {files}) 2> /dev/null | \
-         while [ $(head -c 65536 | wc -c) -gt 0 ]; do sleep 0.01; done",
-        server.point().display()
-    );
-    command.args(["-c", &script]);
-    command
 }
 
 #[test]
@@ -358,7 +250,7 @@ fn a_service_that_walks_through_a_hanging_server_can_be_stopped_and_started() {
             return;
         }
         let service = Service::start(&world, &[]);
-        let mut reader = reader(&server).spawn().expect("it starts");
+        let mut reader = reader(server.point()).spawn().expect("it starts");
         until("some files are read", || {
             server.bytes_read() > 40 * 16 * 4096
         });
@@ -393,7 +285,7 @@ fn a_service_names_a_server_that_hangs_and_goes_on() {
     let mut service = Service::start(&world, &[]);
     // Only the service lists the directory.
     server.hang(&[Operation::Opendir, Operation::Readdir]);
-    let mut reader = reader(&server).spawn().expect("it starts");
+    let mut reader = reader(server.point()).spawn().expect("it starts");
     let point = server.point().to_str().expect("a text");
     let named = format!("{point} (fuse.hanging) does not answer");
     until("it is named", || service.stderr().contains(&named));

@@ -6,6 +6,7 @@ pub mod browser;
 pub mod machine;
 pub mod played_boot;
 pub mod schemas;
+pub mod served;
 pub mod service;
 pub mod watched;
 

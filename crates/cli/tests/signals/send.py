@@ -21,22 +21,32 @@ import sys
 import termios
 import time
 
-LIMIT_S = 60
+# How often a thing is looked for, and the pause between two looks: a minute at least. Looks are counted,
+# since a virtual machine may stand still for a minute, which no command is to blame for.
+LOOKS_MAX = 30_000
+PAUSE_S = 0.002
 # A second copy of a signal comes this much later at most, on a machine that isn't overloaded.
 LATE_S = 0.08
 KEYS = {"INT": b"\x03", "QUIT": b"\x1c", "STOP-CONT": b"\x1a"}
 
 
 def until(what, condition):
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        if time.monotonic() > end:
-            raise SystemExit(f"{what}: nothing within {LIMIT_S} s\n{where_descendants_are()}")
-        time.sleep(0.002)
+    began = last = time.monotonic()
+    longest_s = 0
+    for _ in range(LOOKS_MAX):
+        if condition():
+            return
+        time.sleep(PAUSE_S)
+        now = time.monotonic()
+        longest_s, last = max(longest_s, now - last), now
+    waited = f"nothing within {last - began:.0f} s, {longest_s:.2f} s between two looks at most"
+    raise SystemExit(f"{what}: {waited}\n{where_they_wait()}")
 
 
-def where_descendants_are():
-    """The name, state and kernel stack of each thread of this process and of those below it."""
+def where_they_wait():
+    """Name, state and kernel stack of each thread of this process and of those below it, and of each
+    thread of the machine whose wait no signal interrupts: one of these may hold a lock that they need.
+    """
 
     def text(path):
         """What stands in a file, or nothing once its thread has ended."""
@@ -46,13 +56,18 @@ def where_descendants_are():
         except OSError:
             return ""
 
+    def line(thread):
+        name, stat = text(f"{thread}/comm"), text(f"{thread}/stat").rsplit(")", 1)[-1]
+        return f"{os.path.basename(thread)} {name}, {stat[1:2]}: {text(f'{thread}/stack')}"
+
     lines, below = [], [str(os.getpid())]
     while below:
         process = below.pop()
         for thread in glob.glob(f"/proc/{process}/task/*"):
             below += text(f"{thread}/children").split()
-            name, state = text(f"{thread}/comm"), text(f"{thread}/stat").rsplit(")", 1)[-1][:3]
-            lines.append(f"{os.path.basename(thread)} {name},{state}: {text(f'{thread}/stack')}")
+            lines.append(line(thread))
+    uninterruptible = (line(thread) for thread in glob.glob("/proc/[0-9]*/task/*"))
+    lines += (one for one in uninterruptible if ", D:" in one and one not in lines)
     return "\n".join(lines)
 
 
