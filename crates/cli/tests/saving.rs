@@ -10,6 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::{World, can_record, is_root, read, stderr};
+use foreread_testbed::FileSystem;
 
 #[test]
 fn runs_at_once_all_work_and_save_a_whole_profile() {
@@ -116,6 +117,12 @@ fn a_store_that_cannot_be_written_costs_a_line_and_no_more() {
         return;
     }
     let mount = |options: &str| format!("mount -t tmpfs -o mode=700,{options} none state");
+    // Of a subvolume: that binds root, too.
+    let with_quota = "mkdir top; truncate -s 300M image; mkfs.btrfs -q image >/dev/null; \
+                      mount -o loop image top; btrfs quota enable top; \
+                      btrfs -q subvolume create top/state; mount --bind top/state state; chmod 700 state";
+    // An empty subvolume takes so much.
+    let not_a_byte_more = "sync -f state; btrfs qgroup limit 16K top/state; sync -f state";
     let before = "\"$0\" run -q -- sh -c 'echo done; exit 7' >/dev/null || true";
     // What the command does to the store before the run; what is run around it.
     let cases = [
@@ -127,10 +134,17 @@ fn a_store_that_cannot_be_written_costs_a_line_and_no_more() {
         ),
         // Its lock, its profile, and no third.
         ("no inodes", mount("size=1m,nr_inodes=3"), ":", ":"),
-        // As a quota of a user does: the first byte is one too many.
+        ("quota", with_quota.to_owned(), not_a_byte_more, ":"),
+        // The first byte is one too many.
         ("limit of file sizes", mount("size=1m"), ":", "ulimit -f 0"),
     ];
     for (what, mount, then, limit) in cases {
+        if what == "quota"
+            && let Err(lacking) = FileSystem::Btrfs.available()
+        {
+            println!("skipped: {lacking}");
+            continue;
+        }
         let world = World::new();
         let script = format!(
             "set -e; {mount}; {before}; {then}
