@@ -412,6 +412,22 @@ fn what_a_boot_reads_is_in_memory_in_the_next_one() {
             Some(pages.sum()),
             "{shown}"
         );
+        let root = tree.parent().and_then(Path::to_str);
+        let devices = shown["devices"].as_array().expect("a list");
+        let of_the_tree = |device: &&Value| device["mount_point"].as_str() == root;
+        let device = devices.iter().find(of_the_tree).expect("its metadata");
+        assert!(
+            device["pages"].as_u64() >= device["ranges"].as_u64(),
+            "{device}"
+        );
+        assert!(
+            device["first_need_ns"].as_u64() <= device["last_need_ns"].as_u64(),
+            "{device}"
+        );
+        assert_eq!(device["whole_disk"], false);
+        let said = stdout(&world.output(&["boot", "show"]));
+        let line = format!("that of {}", root.expect("text"));
+        assert!(said.contains(&line), "{said}");
         // Without systemd all may be in one group.
         let unit = units
             .iter()

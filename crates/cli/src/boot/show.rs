@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use foreread_boot::{FileNeed, UnitNeeds, file_needs, unit_needs};
-use foreread_profile::Profile;
+use foreread_profile::{DevicePages, Profile};
 use serde::Serialize;
 
 use super::args::ShowArguments;
@@ -26,6 +26,8 @@ pub struct ShowJson {
     phases: Vec<PhaseJson>,
     /// Units that needed something.
     units: Vec<UnitJson>,
+    /// Block devices of which pages were needed: metadata, labels, partition tables.
+    devices: Vec<DeviceJson>,
     /// With `--unit`: the files that it needed first.
     #[serde(skip_serializing_if = "Option::is_none")]
     files: Option<Vec<FileJson>>,
@@ -54,6 +56,36 @@ struct UnitJson {
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
+struct DeviceJson {
+    /// Where a file system on it is mounted.
+    mount_point: String,
+    /// Whether it is the whole disk, and the file system is on a partition of it.
+    whole_disk: bool,
+    /// Null where none was needed, as are the other times.
+    first_need_ns: Option<u64>,
+    last_need_ns: Option<u64>,
+    /// Of 4 KiB each.
+    pages: u64,
+    /// Runs of pages that lie together and were needed at about the same time.
+    ranges: u64,
+}
+
+impl DeviceJson {
+    fn of(device: &DevicePages) -> Self {
+        let needs = || device.ranges.iter().map(|range| range.need_ns);
+        Self {
+            mount_point: escaped(&device.mount_point),
+            whole_disk: device.is_whole_disk,
+            first_need_ns: needs().min(),
+            last_need_ns: needs().max(),
+            pages: device.ranges.iter().map(|range| range.pages).sum(),
+            ranges: device.ranges.len() as u64,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FileJson {
     /// Where it is.
     path: String,
@@ -77,7 +109,7 @@ pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
     } else {
         text::print(&match &files {
             Some(files) => human_files(&profile, files),
-            None => human_units(&units),
+            None => human_units(&units) + &human_devices(&profile),
         })?;
     }
     Ok(ExitCode::SUCCESS)
@@ -129,6 +161,7 @@ fn document(profile: &Profile, units: &[UnitNeeds], files: Option<&[FileNeed]>) 
                 paths: needs.paths,
             })
             .collect(),
+        devices: profile.devices.iter().map(DeviceJson::of).collect(),
         files: files.map(|files| files.iter().map(file).collect()),
     }
 }
@@ -149,6 +182,28 @@ fn human_units(units: &[UnitNeeds]) -> String {
         ]);
     }
     finished(rows, &[5]) + "\nEach file and page is listed for the unit that needed it first.\n"
+}
+
+/// Nothing if no page of a block device was needed.
+fn human_devices(profile: &Profile) -> String {
+    if profile.devices.is_empty() {
+        return String::new();
+    }
+    let mut rows = table(&["Needed from", "To", "Data", "Ranges", "Block device"]);
+    let time = |need_ns: Option<u64>| need_ns.map_or_else(String::new, output::time);
+    for device in profile.devices.iter().map(DeviceJson::of) {
+        rows.add_row(vec![
+            time(device.first_need_ns),
+            time(device.last_need_ns),
+            output::pages(device.pages),
+            device.ranges.to_string(),
+            match device.whole_disk {
+                true => format!("the disk below {}", device.mount_point),
+                false => format!("that of {}", device.mount_point),
+            },
+        ]);
+    }
+    format!("\n{}", finished(rows, &[4]))
 }
 
 fn human_files(profile: &Profile, files: &[FileNeed]) -> String {
