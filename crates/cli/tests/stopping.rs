@@ -2,10 +2,10 @@
 //! SIGTERM ends `foreread` within a second, whatever it does at that moment and whatever does not
 //! answer it.
 //!
-//! A state is a verb, an obstacle and a moment. By default a fixed sample of all states is played, and
-//! only has to end; with `FOREREAD_STOPS=all` in the environment, all are, each within a second on
-//! processors that aren't busy, and a table is printed. `FOREREAD_STOPS='Replay, Hangs(Read)'` selects by
-//! the words of a state.
+//! A state is a verb, an obstacle and a moment. By default a fixed sample of all states is played,
+//! and only has to end. With `FOREREAD_STOPS=all` in the environment all are played. Each then has
+//! to end within a second on processors that aren't busy. `FOREREAD_STOPS='Replay, Hangs(Read)'`
+//! selects by the words of a state.
 
 mod common;
 
@@ -30,8 +30,8 @@ use common::{World, profile_of, write};
 
 /// Promised in docs/SECURITY.md and docs/faults.md.
 const STOP_MAX: Duration = Duration::from_secs(1);
-/// Every so many states are in the sample: none of the numbers of verbs, obstacles and moments divides
-/// it, so the sample has some of each.
+/// Every so many states are in the sample. This and the numbers of verbs, obstacles and moments have
+/// no common divisor, so the sample has some of each.
 const SAMPLE_STEP: usize = 13;
 /// A disk that takes this long for each read: longer than any that works.
 const SLOW_READ: &str = "400ms";
@@ -39,7 +39,7 @@ const SLOW_READ: &str = "400ms";
 const MIDDLE: Duration = Duration::from_millis(300);
 /// At the beginning it is stopped so long after its start, evenly spread over the states.
 const BEGINNING_MS: u64 = 80;
-/// Files that a profile has. More of them than fit into a second on the slow disk.
+/// Files that a profile has: they keep the slow disk busy beyond the middle.
 const FILES: u64 = 100;
 const FILE_BYTES: u64 = HangingServer::FILE_PAGES * 4096;
 

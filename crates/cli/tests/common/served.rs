@@ -99,8 +99,8 @@ impl Drop for Running {
     }
 }
 
-/// A command that reads files of a server mounted at `point`, and a large file, if `BUSY` is set. Then
-/// it waits for the file `go`, and ends with 7.
+/// A command that reads files of a server mounted at `point`, and a large file, if `BUSY` is set.
+/// Then it waits for the file `go`, and ends with 7.
 pub fn script(point: &Path, large: &Path, world: &World) -> String {
     let (point, large) = (point.display(), large.display());
     let (ready, go) = (world.path("ready"), world.path("go"));
@@ -113,8 +113,8 @@ pub fn script(point: &Path, large: &Path, world: &World) -> String {
     )
 }
 
-/// Reads the files of a server mounted at `point` one after the other, by one process, with a pause
-/// after each.
+/// Reads the files of a server mounted at `point` one after the other, by one process, with a
+/// pause after each.
 pub fn reader(point: &Path) -> Command {
     let mut command = Command::new("sh");
     let files = HangingServer::FILES - 1;
