@@ -30,8 +30,8 @@ use common::{World, profile_of, write};
 
 /// Promised in docs/SECURITY.md and docs/faults.md.
 const STOP_MAX: Duration = Duration::from_secs(1);
-/// Every so many states are in the sample. This and the numbers of verbs, obstacles and moments have
-/// no common divisor, so the sample has some of each.
+/// Every so many states are in the sample. This and the numbers of verbs, obstacles and moments
+/// have no common divisor, so the sample has some of each.
 const SAMPLE_STEP: usize = 13;
 /// A disk that takes this long for each read: longer than any that works.
 const SLOW_READ: &str = "400ms";

@@ -7,10 +7,13 @@ mod common;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
+use common::service::until;
 use common::watched::{cold_tree, disk, make_cold, text};
 use common::{World, can_record, is_root, stderr, stdout};
 use foreread_model::DiskParameters;
@@ -245,7 +248,7 @@ fn saved_at_end_of_output(testbed: &Testbed, store: &Path, mut run: Command) -> 
     let was_saved = is_saved();
     child.wait().expect("it ends");
     testbed.set_parameters(quick).expect("it is set");
-    common::service::until("the profile is saved", is_saved);
+    until("the profile is saved", is_saved);
     (was_saved, said)
 }
 
@@ -329,4 +332,52 @@ os.execvp(sys.argv[1], sys.argv[1:])";
         .expect("it starts");
     let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
     assert_eq!(signal, Some(Signal::ALARM.as_raw()), "{}", stderr(&output));
+}
+
+/// While somebody sets one of the limits of a disk, no other can be read, and the kernel first
+/// waits for all requests of that disk.
+#[test]
+fn a_command_does_not_wait_for_a_disk_that_cannot_be_asked() {
+    race(|| {
+        let world = World::new();
+        let Some((testbed, root)) = disk(&world, "instant", 64 << 20) else {
+            return;
+        };
+        let file = root.join("file");
+        fs::write(&file, vec![b'x'; 1 << 20]).expect("a file");
+        make_cold(&testbed);
+        let name = testbed.device().file_name().expect("a name");
+        let sys = Path::new("/sys/block").join(name);
+        let mut slow = DiskParameters::preset("cloud").expect("a disk");
+        slow.set_assignment("latency_ns=5s").expect("slow");
+        testbed.set_parameters(slow).expect("it is set");
+        thread::scope(|scope| {
+            let read = || {
+                testbed.enter().expect("its mounts");
+                fs::File::open(&file).and_then(|file| file.read_at(&mut [0; 1], 0))
+            };
+            scope.spawn(read);
+            let reads = || fs::read_to_string(sys.join("inflight")).expect("two numbers");
+            until("a read is under way", || {
+                !reads().trim_start().starts_with('0')
+            });
+            let set = scope.spawn(|| fs::write(sys.join("queue/rotational"), "1"));
+            thread::sleep(Duration::from_millis(200));
+            let cannot_be_asked = !set.is_finished();
+            let script = format!(": > {}", world.path("started").display());
+            let command = ["watch", "--", "sh", "-c", &script];
+            let mut child = world.foreread(&command).spawn().expect("it starts");
+            until("the command has started", || world.path("started").exists());
+            let has_waited = set.is_finished();
+            let quick = DiskParameters::preset("instant").expect("a disk");
+            testbed.set_parameters(quick).expect("it is set");
+            // Its thread that asks the disk can't end before.
+            assert_eq!(child.wait().expect("it ends").code(), Some(0));
+            if cannot_be_asked {
+                assert!(!has_waited, "it started when the disk had answered");
+            } else {
+                println!("skipped: this kernel sets attributes of a disk at once");
+            }
+        });
+    });
 }

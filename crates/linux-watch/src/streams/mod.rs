@@ -6,6 +6,7 @@
 
 mod abi;
 pub(super) mod fetching;
+mod heads;
 mod load;
 mod seeing;
 pub mod telling;

@@ -13,7 +13,6 @@ use foreread_bpf::skeletons::streams::types::stream_file;
 use foreread_bpf::skeletons::streams::{OpenStreamsSkel, StreamsSkel, StreamsSkelBuilder};
 use foreread_bpf::{BpfError, MissingHook, Served, likes, needs, refused};
 use foreread_core::policy::Streams;
-use foreread_sys::block_device::heads;
 use foreread_sys::kernel::{kernel_release, kernel_version};
 use foreread_watch::log::stream_call::Call;
 use foreread_watch::stream::FileKey;
@@ -21,6 +20,7 @@ use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, RingBuffer, RingBufferBuilder};
 
 use super::abi::{Told, call_from_bytes, key_bytes, key_from_bytes, number};
+use super::heads::Heads;
 use super::load::Load;
 use crate::Whom;
 
@@ -40,6 +40,7 @@ pub(super) struct Seeing {
     skel: StreamsSkel<'static>,
     served: Served,
     load: Arc<Load>,
+    heads: Heads,
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Vec<Told>>>,
     calls: Rc<RefCell<Vec<Call>>>,
@@ -137,10 +138,13 @@ impl Seeing {
         let misses = served.attach(skel.object(), &["missed", "marked", "read_ahead"])?;
         let load =
             Load::of(&skel.maps.fr_str_disks).map_err(refused("reaching the map of disks"))?;
+        let heads = Heads::of(&skel.maps.fr_str_headless)
+            .map_err(refused("reaching the map of disks without a head"))?;
         let mut seeing = Self {
             _misses: misses,
             hits: Vec::new(),
             load: Arc::new(load),
+            heads,
             skel,
             served,
             ring,
@@ -148,23 +152,8 @@ impl Seeing {
             calls,
         };
         seeing.set_room(room);
-        seeing.tell_heads();
+        seeing.heads.tell();
         Ok(seeing)
-    }
-
-    /// Lists disks for the BPF programs that claim falsely to be rotational. The claim of a disk
-    /// that appears later counts until the next call.
-    fn tell_heads(&self) {
-        for (disk, has_head) in heads() {
-            let number = (u64::from(disk.major) << 32 | u64::from(disk.minor)).to_ne_bytes();
-            let headless = &self.skel.maps.fr_str_headless;
-            // If the map is full, the claim counts. An entry may be left from another disk with
-            // this number.
-            let _ = match has_head {
-                true => headless.delete(&number),
-                false => headless.update(&number, &1u32.to_ne_bytes(), MapFlags::ANY),
-            };
-        }
     }
 
     /// Hooks that this kernel lacks, and why.
@@ -216,7 +205,7 @@ impl Seeing {
         if self.sees_hits() {
             return Ok(());
         }
-        self.tell_heads();
+        self.heads.tell();
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.episode += 1;
         }
