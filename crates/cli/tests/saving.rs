@@ -120,7 +120,8 @@ fn a_store_that_cannot_be_written_costs_a_line_and_no_more() {
     // Of a subvolume: that binds root, too.
     let with_quota = "mkdir top; truncate -s 300M image; mkfs.btrfs -q image >/dev/null; \
                       mount -o loop image top; btrfs quota enable top; \
-                      btrfs -q subvolume create top/state; mount --bind top/state state; chmod 700 state";
+                      btrfs -q subvolume create top/state; mount --bind top/state state; \
+                      chmod 700 state";
     // An empty subvolume takes so much.
     let not_a_byte_more = "sync -f state; btrfs qgroup limit 16K top/state; sync -f state";
     let before = "\"$0\" run -q -- sh -c 'echo done; exit 7' >/dev/null || true";

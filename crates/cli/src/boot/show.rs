@@ -61,7 +61,7 @@ struct DeviceJson {
     mount_point: String,
     /// Whether it is the whole disk, and the file system is on a partition of it.
     whole_disk: bool,
-    /// Null where none was needed, as are the other times.
+    /// Null where no page was needed.
     first_need_ns: Option<u64>,
     last_need_ns: Option<u64>,
     /// Of 4 KiB each.

@@ -2,10 +2,10 @@
 //! Lists disks for the BPF programs that claim falsely to be rotational.
 //!
 //! In: the disks of `/sys`. Out: their numbers in a map of the programs. Whoever asks for it waits
-//! for [`WAIT_MAX`] at most. For while somebody sets one of the limits of a disk, such as
-//! `rotational` or `max_sectors_kb`, no other can be read, and the kernel first waits for all
-//! requests of that disk (`queue_limits_commit_update_frozen()` of Linux 6.18). So a disk that does
-//! not answer would hold up the start of a command.
+//! for [`WAIT_MAX`] at most. While somebody sets one of the limits of a disk, such as `rotational`
+//! or `max_sectors_kb`, no other can be read, and the kernel first waits for all requests of that
+//! disk (`queue_limits_commit_update_frozen()` of Linux 6.18). So a disk that does not answer would
+//! hold up the start of a command.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,8 +34,8 @@ impl Heads {
         })
     }
 
-    /// Reads the claims of all disks. That of a disk that appears later counts until the next call,
-    /// as does that of a disk that can't be asked now.
+    /// Reads the claims of all disks. That of a disk that appears later counts until the next call.
+    /// While one disk can't be asked, nothing new is told of any.
     pub fn tell(&self) {
         if self.is_reading.swap(true, Ordering::Acquire) {
             return;
