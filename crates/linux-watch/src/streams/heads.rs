@@ -2,14 +2,14 @@
 //! Lists disks for the BPF programs that claim falsely to be rotational.
 //!
 //! In: the disks of `/sys`. Out: their numbers in a map of the programs. Whoever asks for it waits
-//! for [`WAIT_MAX`] at most. While somebody sets one of the limits of a disk, such as `rotational`
-//! or `max_sectors_kb`, no other can be read, and the kernel first waits for all requests of that
-//! disk (`queue_limits_commit_update_frozen()` of Linux 6.18). So a disk that does not answer would
-//! hold up the start of a command.
+//! for [`WAIT_MAX`] at most.
+//!
+//! A disk that does not answer would hold up the start of a command otherwise. Setting one of its
+//! limits, such as `rotational` or `max_sectors_kb`, waits for all of its requests, and meanwhile
+//! no other limit can be read (`queue_limits_commit_update_frozen()` of Linux 6.18).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -22,39 +22,37 @@ const WAIT_MAX: Duration = Duration::from_millis(20);
 /// The map of disks that claim it falsely.
 pub(super) struct Heads {
     headless: Arc<MapHandle>,
-    /// Whether a thread reads claims.
-    is_reading: Arc<AtomicBool>,
+    /// Tells the end of the thread that read claims last, and nothing else.
+    last: Option<Receiver<()>>,
 }
 
 impl Heads {
     pub fn of(headless: &MapMut<'_>) -> libbpf_rs::Result<Self> {
         Ok(Self {
             headless: Arc::new(MapHandle::try_from(headless)?),
-            is_reading: Arc::default(),
+            last: None,
         })
     }
 
     /// Reads the claims of all disks. That of a disk that appears later counts until the next call.
     /// While one disk can't be asked, nothing new is told of any.
-    pub fn tell(&self) {
-        if self.is_reading.swap(true, Ordering::Acquire) {
+    pub fn tell(&mut self) {
+        let is_reading = |end: &Receiver<()>| end.try_recv() == Err(TryRecvError::Empty);
+        if self.last.as_ref().is_some_and(is_reading) {
             return;
         }
-        let (headless, is_reading) = (Arc::clone(&self.headless), Arc::clone(&self.is_reading));
-        let (told, is_told) = channel::<()>();
+        let headless = Arc::clone(&self.headless);
+        let (reads, end) = channel();
         let read = move || {
             tell_all(&headless);
-            is_reading.store(false, Ordering::Release);
-            drop(told);
+            drop(reads);
         };
-        match thread::Builder::new()
+        // If no thread can be made, `reads` is dropped at once, and the claims count.
+        let _ = thread::Builder::new()
             .name("watch-heads".into())
-            .spawn(read)
-        {
-            // Nothing is sent: it ends, or takes too long.
-            Ok(_) => drop(is_told.recv_timeout(WAIT_MAX)),
-            Err(_) => self.is_reading.store(false, Ordering::Release),
-        }
+            .spawn(read);
+        let _ = end.recv_timeout(WAIT_MAX);
+        self.last = Some(end);
     }
 }
 
