@@ -51,11 +51,6 @@ bins=()
 for name in "${names[@]}"; do bins+=(--bin "$name"); done
 cargo build --manifest-path fuzz/Cargo.toml --target "$host" --target-dir "$target" --release \
     --locked "${bins[@]}"
-logs=$(mktemp -d)
-trap 'rm -rf "$logs"' EXIT
-# The first line is this shell's own time, the second that of all it has waited for. In a pipe, `times`
-# would be run by another shell, which had none.
-times >"$logs/times.built"
 
 # The directories with inputs of a target that are kept in the repository.
 seeds_of() {
@@ -79,6 +74,9 @@ bytes_max_of() {
     esac
 }
 
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+
 run() {
     local name=$1 status=0 corpus=fuzz/corpus/$1 seeds
     read -r -a seeds <<<"$(seeds_of "$name" | tr '\n' ' ')"
@@ -93,22 +91,18 @@ run() {
     [ "$status" -eq 0 ] || : >"$logs/$name.crashed"
 }
 
-for name in "${names[@]}"; do
-    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || :; done
-    run "$name" &
-done
-wait
-
-# Of the targets alone: what the build took is no fuzzing. A time is written as 12m34.567s.
-times >"$logs/times.all"
-spent="processor time $(awk '
-    FNR == 2 {
-        for (i = 1; i <= 2; i++) {
-            split($i, part, "[ms]")
-            sum += (NR == FNR ? -1 : 1) * (part[1] * 60 + part[2])
-        }
-    }
-    END { printf "%.0f s", sum }' "$logs/times.built" "$logs/times.all")"
+# A shell of its own, whose time is that of the targets alone: what the build took is no fuzzing.
+(
+    for name in "${names[@]}"; do
+        while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || :; done
+        run "$name" &
+    done
+    wait
+    # The first line is this shell's own, the second that of all that it has waited for. In a pipe,
+    # `times` would be run by another shell, which had none.
+    times >"$logs/times"
+)
+spent="processor time $(sed -n '2s/ / user, /p' "$logs/times") system"
 crashed=("$logs"/*.crashed)
 if [ -e "${crashed[0]}" ]; then
     for log in "${crashed[@]%.crashed}"; do
