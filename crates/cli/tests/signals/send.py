@@ -21,8 +21,8 @@ import sys
 import termios
 import time
 
-# How often a thing is looked for, and the pause between two looks: a minute at least. Looks are counted,
-# since a virtual machine may stand still for a minute, which no command is to blame for.
+# How often a thing is looked for, and the pause between two looks: a minute at least. Looks are
+# counted, since a virtual machine may stand still for a minute. No command is to blame for that.
 LOOKS_MAX = 30_000
 PAUSE_S = 0.002
 # A second copy of a signal comes this much later at most, on a machine that isn't overloaded.
@@ -44,8 +44,8 @@ def until(what, condition):
 
 
 def where_they_wait():
-    """Name, state and kernel stack of each thread of this process and of those below it, and of each
-    thread of the machine whose wait no signal interrupts: one of these may hold a lock that they need.
+    """Name, state and kernel stack of threads: those of this process and of those below it, and those
+    of the machine whose wait no signal interrupts. One of these may hold a lock that ours need.
     """
 
     def text(path):
