@@ -11,37 +11,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use foreread_testbed::hanging_server::{HangingServer, Operation};
-use rustix::fs::{Advice, fadvise};
 use rustix::process::Signal;
 
-use common::served::{LIMIT, Running, reader, script, server};
+use common::served::{LIMIT, Running, forget, let_go, reader, script, server};
 use common::service::{Service, until};
 use common::watched::can_watch;
-use common::{World, profile_of, write};
+use common::{World, drop_pages, profile_of, write};
 
 /// A file of 32 MiB.
 fn large(world: &World) -> PathBuf {
     let path = world.path("large");
     fs::write(&path, vec![1; 32 << 20]).expect("a file");
     path
-}
-
-/// Has its pages dropped, so that a replay has something to do.
-fn make_cold(path: &Path) {
-    let file = fs::File::open(path).expect("the file");
-    file.sync_all().expect("it is written");
-    fadvise(&file, 0, None, Advice::DontNeed).expect("its pages go");
-}
-
-fn let_go(world: &World) {
-    until("the command is ready", || world.path("ready").exists());
-    fs::write(world.path("go"), "").expect("a file");
-}
-
-fn forget(world: &World) {
-    for name in ["ready", "go"] {
-        let _ = fs::remove_file(world.path(name));
-    }
 }
 
 /// Runs `work` for each call that a server can leave without an answer, all at the same time.
@@ -79,7 +60,7 @@ fn a_command_is_replayed_though_a_server_hangs() {
         let_go(world);
         let first = first.end("recorded");
         assert_eq!(first.code, Some(7), "{first:?}");
-        make_cold(&large);
+        drop_pages(&large);
         server.hang(&[operation]);
         let began = Instant::now();
         let second = run(false);

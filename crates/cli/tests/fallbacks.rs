@@ -4,15 +4,14 @@
 
 mod common;
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{World, is_root, read, stderr};
+use common::{World, drop_pages, is_root, read, stderr};
 use foreread_profile::benefit::{is_cold, wall_without_ns};
 use foreread_testbed::race;
-use rustix::fs::{Advice, fadvise};
 use serde_json::{Value, json};
 
 const FILES: usize = 300;
@@ -39,9 +38,7 @@ fn evict(top: &Path) {
             evict(&entry.path());
             continue;
         }
-        let file = File::open(entry.path()).expect("a file");
-        file.sync_all().expect("it is on the disk");
-        fadvise(&file, 0, None, Advice::DontNeed).expect("it leaves memory");
+        drop_pages(&entry.path());
     }
 }
 

@@ -11,15 +11,14 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
-use std::fs::{self, File};
+use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use common::{World, can_record, is_root, stderr, stdout};
-use rustix::fs::{Advice, fadvise};
+use common::{World, can_record, drop_pages, is_root, stderr, stdout};
 
 const ERRORS: [&str; 7] = [
     "ENOSYS", "EPERM", "EMFILE", "ENOMEM", "EIO", "EINTR", "ENOSPC",
@@ -150,9 +149,7 @@ impl Place {
     }
 
     fn evict(&self) {
-        let data = File::open(self.world.path("data")).expect("a file");
-        data.sync_all().expect("it is on the disk");
-        fadvise(&data, 0, None, Advice::DontNeed).expect("it leaves memory");
+        drop_pages(&self.world.path("data"));
     }
 
     /// Runs the command under strace.

@@ -14,8 +14,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::thread;
 
-use common::{World, can_record, is_root, read, stderr, stdout};
-use rustix::fs::{Advice, fadvise};
+use common::{World, can_record, drop_pages, is_root, read, stderr, stdout};
 use serde_json::Value;
 
 /// So large that a run without it in memory is replayed.
@@ -173,9 +172,7 @@ impl Place {
     }
 
     fn evict(&self) {
-        let data = File::open(self.world.path("data")).expect("a file");
-        data.sync_all().expect("it is on the disk");
-        fadvise(&data, 0, None, Advice::DontNeed).expect("it leaves memory");
+        drop_pages(&self.world.path("data"));
     }
 
     fn command(&self) -> Vec<String> {

@@ -10,23 +10,22 @@
 mod common;
 
 use std::fmt::Debug;
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use foreread_model::DiskParameters;
+use foreread_measure::sample::Sample;
 use foreread_testbed::hanging_server::{HangingServer, Operation};
 use foreread_testbed::{Testbed, race};
-use rustix::fs::{Advice, fadvise};
 use rustix::process::Signal;
 
-use common::served::{Running, reader, script, server};
+use common::served::{Running, forget, let_go, reader, script, server};
 use common::service::until;
-use common::watched::{can_watch, disk};
-use common::{World, profile_of, write};
+use common::watched::{can_watch, disk, slow_down, speed_up};
+use common::{World, drop_pages, profile_of, write};
 
 /// Promised in docs/SECURITY.md and docs/faults.md.
 const STOP_MAX: Duration = Duration::from_secs(1);
@@ -175,11 +174,7 @@ impl Files {
         match (self, obstacle) {
             (Self::Served(server), Obstacle::Hangs(operation)) => server.hang(&[operation]),
             (Self::Served(server), Obstacle::Died) => server.die(),
-            (Self::OnDisk(testbed, _), _) => {
-                let mut slow = DiskParameters::preset("cloud").expect("a disk");
-                slow.set("latency_ns", SLOW_READ).expect("a latency");
-                testbed.set_parameters(slow).expect("it is slow");
-            }
+            (Self::OnDisk(testbed, _), _) => slow_down(testbed, SLOW_READ),
             (Self::Served(_), _) => {}
         }
     }
@@ -188,10 +183,7 @@ impl Files {
     fn free(&self) {
         match self {
             Self::Served(server) => server.die(),
-            Self::OnDisk(testbed, _) => {
-                let instant = DiskParameters::preset("instant").expect("a disk");
-                testbed.set_parameters(instant).expect("it is fast");
-            }
+            Self::OnDisk(testbed, _) => speed_up(testbed),
         }
     }
 }
@@ -244,12 +236,9 @@ impl<'a> Played<'a> {
     /// Records a run, for a later one to replay.
     fn learn(&self) {
         let run = Running::start(self.world, "learned", self.command(true));
-        until("the command is ready", || self.is_ready());
-        fs::write(self.world.path("go"), "").expect("a file");
+        let_go(self.world);
         assert_eq!(run.end("learned").code, Some(7));
-        for name in ["ready", "go"] {
-            fs::remove_file(self.world.path(name)).expect("it was there");
-        }
+        forget(self.world);
     }
 
     fn is_ready(&self) -> bool {
@@ -260,9 +249,7 @@ impl<'a> Played<'a> {
     fn make_cold(&self) {
         let names = (0..FILES).map(|at| self.at(&at.to_string()));
         for name in names.chain([self.large.clone()]) {
-            let file = File::open(name).expect("a file");
-            file.sync_all().expect("it is written");
-            fadvise(&file, 0, None, Advice::DontNeed).expect("its pages go");
+            drop_pages(&name);
         }
         if let Files::OnDisk(testbed, _) = self.files {
             testbed.drop_caches().expect("a cold cache");
@@ -343,20 +330,14 @@ fn play(state: State) -> Option<Duration> {
     thread::scope(|scope| scope.spawn(play).join().expect("its state is played"))
 }
 
-/// The median and the longest of these, in milliseconds.
-fn median_and_longest_ms(mut took: Vec<Duration>) -> Option<(u128, u128)> {
-    took.sort();
-    let longest = took.last()?.as_millis();
-    Some((took[took.len() / 2].as_millis(), longest))
-}
-
 fn print(stops: &[(State, Duration)], what: &str, is_it: impl Fn(&State) -> bool) {
     let took = stops.iter().filter(|(state, _)| is_it(state));
-    let took: Vec<Duration> = took.map(|&(_, took)| took).collect();
-    let count = took.len();
-    if let Some((median, longest)) = median_and_longest_ms(took) {
-        println!("| {what} | {count} | {median} | {longest} |");
-    }
+    let took_ms = Sample::new(took.map(|(_, took)| took.as_secs_f64() * 1e3));
+    let (median, longest) = (took_ms.median(), took_ms.quantile(1.0));
+    println!(
+        "| {what} | {} | {median:.0} | {longest:.0} |",
+        took_ms.len()
+    );
 }
 
 fn kinds<T: Copy + Debug + PartialEq>(stops: &[(State, Duration)], of: impl Fn(&State) -> T) {
@@ -389,6 +370,8 @@ fn it_stops_in_each_state() {
         // Whoever can't have a processor can't end.
         let stopped = std::cell::Cell::new(None);
         let stop = || {
+            // If it fails, an earlier try says nothing.
+            stopped.set(None);
             stopped.set(play(state));
             let took = stopped.get().unwrap_or_default();
             assert!(wanted.is_err() || took <= STOP_MAX, "{took:?}");

@@ -14,9 +14,8 @@ use std::thread;
 use std::time::Duration;
 
 use common::service::until;
-use common::watched::{cold_tree, disk, make_cold, text};
+use common::watched::{cold_tree, disk, make_cold, slow_down, speed_up, text};
 use common::{World, can_record, is_root, stderr, stdout};
-use foreread_model::DiskParameters;
 use foreread_testbed::{Testbed, race};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -237,17 +236,14 @@ fn saved_at_end_of_output(testbed: &Testbed, store: &Path, mut run: Command) -> 
     // To look into the directory would be to wait for who saves there.
     let is_saved = || profile.metadata().expect("it is open").nlink() == 0;
     // Each write takes long, so that it isn't saved when the run has ended.
-    let mut slow = DiskParameters::preset("cloud").expect("a disk");
-    slow.set_assignment("latency_ns=2s").expect("slow");
-    let quick = DiskParameters::preset("instant").expect("a disk");
-    testbed.set_parameters(slow).expect("it is set");
+    slow_down(testbed, "2s");
     let mut child = run.stderr(Stdio::piped()).spawn().expect("it starts");
     let mut said = String::new();
     let mut pipe = child.stderr.take().expect("a pipe");
     pipe.read_to_string(&mut said).expect("its end");
     let was_saved = is_saved();
     child.wait().expect("it ends");
-    testbed.set_parameters(quick).expect("it is set");
+    speed_up(testbed);
     until("the profile is saved", is_saved);
     (was_saved, said)
 }
@@ -348,9 +344,7 @@ fn a_command_does_not_wait_for_a_disk_that_cannot_be_asked() {
         make_cold(&testbed);
         let name = testbed.device().file_name().expect("a name");
         let sys = Path::new("/sys/block").join(name);
-        let mut slow = DiskParameters::preset("cloud").expect("a disk");
-        slow.set_assignment("latency_ns=5s").expect("slow");
-        testbed.set_parameters(slow).expect("it is set");
+        slow_down(&testbed, "5s");
         thread::scope(|scope| {
             let read = || {
                 testbed.enter().expect("its mounts");
@@ -369,8 +363,7 @@ fn a_command_does_not_wait_for_a_disk_that_cannot_be_asked() {
             let mut child = world.foreread(&command).spawn().expect("it starts");
             until("the command has started", || world.path("started").exists());
             let has_waited = set.is_finished();
-            let quick = DiskParameters::preset("instant").expect("a disk");
-            testbed.set_parameters(quick).expect("it is set");
+            speed_up(&testbed);
             // Its thread that asks the disk can't end before.
             assert_eq!(child.wait().expect("it ends").code(), Some(0));
             if cannot_be_asked {

@@ -246,9 +246,7 @@ fn a_run_that_ends_before_its_recorder_says_so() {
     };
     assert_eq!(run()["mode"], "recorded");
     for file in walk(Path::new(tree)) {
-        let file = fs::File::open(file).expect("a file");
-        file.sync_all().expect("on the disk");
-        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advice");
+        common::drop_pages(&file);
     }
     let report = run();
     if report["mode"] == "replayed" && report["recorder"].is_null() {

@@ -10,7 +10,7 @@ pub mod served;
 pub mod service;
 pub mod watched;
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -18,6 +18,7 @@ use std::process::{Command, Output, Stdio};
 use foreread_profile::{
     Identity, NodeKind, Profile, ProfileBuilder, Program, Run, Source, Uses, decode, encode,
 };
+use rustix::fs::{Advice, fadvise};
 
 /// A directory of profiles and a directory to play in, both removed at the end.
 pub struct World {
@@ -92,6 +93,13 @@ impl World {
         }
         top
     }
+}
+
+/// Has the pages of a file leave memory.
+pub fn drop_pages(path: &Path) {
+    let file = File::open(path).expect("a file");
+    file.sync_all().expect("it is on the disk");
+    fadvise(&file, 0, None, Advice::DontNeed).expect("it leaves memory");
 }
 
 pub fn stderr(output: &Output) -> String {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use foreread_testbed::hanging_server::HangingServer;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::service::until;
 use super::{World, is_root};
 
 /// Far more than any of it takes on an idle machine; what hangs takes for ever.
@@ -60,8 +61,7 @@ impl Running {
     }
 
     pub fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw);
-        kill_process(pid.expect("a number"), signal).expect("it is told");
+        kill_process(Pid::from_child(&self.child), signal).expect("it is told");
     }
 
     /// Its end, as its parent sees it: one that can't be reaped has none.
@@ -86,10 +86,6 @@ impl Running {
         );
         end
     }
-
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
 }
 
 impl Drop for Running {
@@ -111,6 +107,19 @@ pub fn script(point: &Path, large: &Path, world: &World) -> String {
         ready.display(),
         go.display()
     )
+}
+
+/// Has that command end by itself, once it waits.
+pub fn let_go(world: &World) {
+    until("the command is ready", || world.path("ready").exists());
+    fs::write(world.path("go"), "").expect("a file");
+}
+
+/// Makes the directory ready for the next such command.
+pub fn forget(world: &World) {
+    for name in ["ready", "go"] {
+        let _ = fs::remove_file(world.path(name));
+    }
 }
 
 /// Reads the files of a server mounted at `point` one after the other, by one process, with a

@@ -46,6 +46,19 @@ pub fn disk(world: &World, preset: &str, bytes: u64) -> Option<(Testbed, PathBuf
     Some((testbed, root))
 }
 
+/// From now on each request of the disk takes so long, such as `2s`.
+pub fn slow_down(testbed: &Testbed, latency: &str) {
+    let mut slow = DiskParameters::preset("cloud").expect("a disk");
+    slow.set("latency_ns", latency).expect("a latency");
+    testbed.set_parameters(slow).expect("it is set");
+}
+
+/// From now on no request of the disk takes any time.
+pub fn speed_up(testbed: &Testbed) {
+    let instant = DiskParameters::preset("instant").expect("a disk");
+    testbed.set_parameters(instant).expect("it is set");
+}
+
 /// Mounts the file system again, which drops its pages and inodes from memory. Fails while a
 /// process has a file of it open.
 pub fn mount_again(testbed: &Testbed) {
