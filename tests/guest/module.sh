@@ -120,15 +120,16 @@ module_record() {
     rmmod foreread
 }
 
-# Eight readers, file systems that come and go, and caches that are dropped, until /run/stop is there. Readers
-# sleep between programs, so that an emulated processor has time for the loads.
+# Eight readers, file systems that come and go, and caches that are dropped, until /run/stop is there. So that an
+# emulated processor has time for the loads, readers sleep between programs, and others go before them: a reader is
+# then preempted wherever it is. Python's start takes as long as dozens of programs.
 module_read_disks() {
     for reader in 1 2 3 4; do
         for kind in $kinds; do
             (
                 seed=$reader
                 while [ ! -e /run/stop ]; do
-                    python3 ./readers.py "/mnt/$kind" "$seed" 20 50 >/dev/null
+                    nice -n 19 python3 ./readers.py "/mnt/$kind" "$seed" 100 50 >/dev/null
                     seed=$((seed + 4))
                 done
             ) &
@@ -155,7 +156,7 @@ module_press_memory() {
     head -c "$((available - 112))M" /dev/zero >/mnt/memory/kept
     (
         while [ ! -e /run/stop ]; do
-            head -c 80M /dev/zero >/mnt/memory/taken
+            nice -n 19 head -c 80M /dev/zero >/mnt/memory/taken
             rm /mnt/memory/taken
             sleep 0.5
         done
@@ -198,12 +199,23 @@ module_kernel_memory() {
     awk '/^(Percpu|VmallocUsed):/ { print $1, $2 }' /proc/meminfo
 }
 
-# Loads the module, with the policy $1, and unloads it after $2 s.
+# Hundredths of a second since the boot, without a process.
+uptime_cs() {
+    read -r uptime rest </proc/uptime
+    echo "${uptime%.*}${uptime#*.}"
+}
+
+# Loads the module, with the policy $1, and unloads it after $2 s. A line of /run/out/loads has how long the load and the
+# unload took, in hundredths of a second.
 module_load_once() {
+    begin=$(uptime_cs)
     insmod ./foreread.ko || return 1
+    loaded=$(uptime_cs)
     echo "$1" >"$settings/devices/default/policy"
     sleep "$2"
-    rmmod foreread
+    unload=$(uptime_cs)
+    rmmod foreread || return 1
+    echo "$((loaded - begin)) $(($(uptime_cs) - unload))" >>/run/out/loads
 }
 
 # I/O of 8 processes, memory pressure, and a processor that goes and comes back, until `module_stress_end`.
@@ -223,15 +235,15 @@ module_stress_end() {
 }
 
 # Loads and unloads the module $1 times, with another policy each time and after another time, under load. Before
-# that, the same load runs for a second for each of them without the module. Results: loads, and how many were asked
-# for; how often the processor went away; pages that reclaim took; file systems that could be unmounted then, of all.
+# that, the same load runs without the module, for a second for each of them or 100 s. Results: loads, and how many were
+# asked for; how often the processor went away; pages that reclaim took; file systems that could be unmounted then, of all.
 # Growth of the kernel's memory goes to the file "grown": a name, what it grew by with the module, and by how much it
 # would have grown in the same time as without it. Of slab caches that is in objects, and of the rest in KiB.
 module_loads() {
     module_load_once foreread 1
     module_kernel_memory >/run/memory-0
     module_stress_begin
-    sleep "$1"
+    sleep "$(($1 < 100 ? $1 : 100))"
     module_stress_end
     without=$stress_seconds
     module_kernel_memory >/run/memory-1

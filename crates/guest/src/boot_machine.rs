@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use foreread_guest::{Guest, GuestError, Lab, Machine, Outcome};
+use foreread_measure::sample::Sample;
 use foreread_model::{Counters, DiskParameters};
 use serde_json::Value;
 
@@ -159,9 +160,7 @@ pub struct Boots(pub Vec<Booted>);
 
 impl Boots {
     pub fn median(&self, value: fn(&Booted) -> f64) -> f64 {
-        let mut values: Vec<f64> = self.0.iter().map(value).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
+        Sample::new(self.0.iter().map(value)).median()
     }
 
     pub fn times(&self) -> String {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use foreread_boot::portable::portable;
 use foreread_guest::{GuestError, Outcome};
+use foreread_measure::sample::Sample;
 use foreread_profile::{Profile, decode, encode};
 
 use super::{Beside, Case};
@@ -432,9 +433,8 @@ fn ended(machine: &BootMachine<'_>, line: &str, bad: Option<&Bad>) -> Result<End
     }
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or(0.0)
+fn median(times: Vec<f64>) -> f64 {
+    Sample::new(times).median()
 }
 
 fn seconds(times: &[f64]) -> String {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use foreread_core::grouped;
 use foreread_guest::{GuestError, Lab, Outcome};
+use foreread_measure::sample::Sample;
 
 use super::module::{Results, guest_of_readers, log_row, of, results};
 use super::{Beside, Case};
@@ -66,6 +67,7 @@ fn rows(outcome: &Outcome, results: &Results) -> Result<Vec<Row>, GuestError> {
             format!("{unmounted} of {mounted}"),
             unmounted == mounted,
         ),
+        seconds_row(&outcome.file("loads")?),
         grown_row(&outcome.file("grown")?, done),
         log_row(outcome, results)?,
     ])
@@ -77,6 +79,22 @@ fn pair(results: &Results, name: &str) -> (u64, u64) {
         [done, asked] => (*done, *asked),
         _ => (0, 1),
     }
+}
+
+/// How long loads and unloads took, from lines of two numbers in hundredths of a second.
+fn seconds_row(text: &str) -> Row {
+    let of = |place: usize| {
+        let hundredths = text.lines().filter_map(|line| {
+            let word = line.split_whitespace().nth(place)?;
+            word.parse::<f64>().ok()
+        });
+        let seconds = Sample::new(hundredths.map(|hundredths| hundredths / 100.0));
+        format!("{:.2} ({:.2})", seconds.median(), seconds.quantile(1.0))
+    };
+    Row::told(
+        "s for a load, an unload: median (longest)",
+        format!("{}, {}", of(0), of(1)),
+    )
 }
 
 /// Growth of the kernel's memory, beyond that of the same load without the module.
@@ -139,6 +157,12 @@ fn grown_row(text: &str, loads: u64) -> Row {
 mod tests {
     use super::*;
     use crate::context::Verdict;
+
+    #[test]
+    fn times_of_loads_are_told_in_seconds() {
+        let row = seconds_row("120 300\n100 260\n450 280\n");
+        assert_eq!(row.value, "1.20 (4.50), 2.80 (3.00)");
+    }
 
     #[test]
     fn what_grows_with_the_loads_is_a_miss() {
