@@ -52,9 +52,6 @@ struct fm_hook {
 	bool (*is_taken)(unsigned long argument);
 };
 
-/* ftrace stops at a function within so many bytes of its start: behind ENDBR, at most. */
-#define FM_ENTRY_BYTES 16
-
 /* Threads that are in a replacement, or sent there: the sum. A single one may be below 0. */
 static DEFINE_PER_CPU(long, fm_inside);
 
@@ -132,7 +129,7 @@ static void notrace fm_enter(unsigned long ip, unsigned long parent_ip, struct f
 	if (within_module(parent_ip, THIS_MODULE))
 		return;
 	for (hook = fm_hooks; hook < fm_hooks + ARRAY_SIZE(fm_hooks); hook++)
-		if (ip - hook->target < FM_ENTRY_BYTES) {
+		if (fm_symbol_has(hook->target, ip)) {
 			if (!hook->is_taken(fm_argument(fregs, 0)))
 				return;
 			this_cpu_inc(fm_inside);

@@ -58,8 +58,7 @@ struct folio *fm_folio_at(unsigned long address)
 }
 
 /* folio_referenced(folio, is_locked, ...): @is_locked where reclaim is about to evict. */
-static void fm_on_referenced(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *ops,
-			     struct ftrace_regs *fregs)
+static void fm_on_referenced(struct ftrace_regs *fregs)
 {
 	struct folio *folio = fm_folio_at(fm_argument(fregs, 0));
 
@@ -69,8 +68,7 @@ static void fm_on_referenced(unsigned long ip, unsigned long parent_ip, struct f
 }
 
 /* deactivate_file_folio(folio) */
-static void fm_on_deactivate(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *ops,
-			     struct ftrace_regs *fregs)
+static void fm_on_deactivate(struct ftrace_regs *fregs)
 {
 	struct folio *folio = fm_folio_at(fm_argument(fregs, 0));
 
@@ -79,8 +77,7 @@ static void fm_on_deactivate(unsigned long ip, unsigned long parent_ip, struct f
 }
 
 /* folio_inc_gen(lruvec, folio, reclaiming) */
-static void fm_on_generation(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *ops,
-			     struct ftrace_regs *fregs)
+static void fm_on_generation(struct ftrace_regs *fregs)
 {
 	struct folio *folio = fm_folio_at(fm_argument(fregs, 0));
 
@@ -106,8 +103,7 @@ static bool fm_may_be_passed(const struct folio *folio)
  * isolate_folios(lruvec, ...), under the lock of @lruvec. It takes BITS_PER_LONG pages, and passes
  * by what it moves on: at most 64 times as many. Twice as many as it takes are looked at.
  */
-static void fm_on_isolate(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *ops,
-			  struct ftrace_regs *fregs)
+static void fm_on_isolate(struct ftrace_regs *fregs)
 {
 	struct lruvec *lruvec = (struct lruvec *)fm_argument(fregs, 0);
 	int zone;
@@ -133,40 +129,50 @@ static void fm_on_isolate(unsigned long ip, unsigned long parent_ip, struct ftra
 /* A compiler that changes the arguments of a static function appends one of these to its name. */
 static const char *const fm_suffixes[] = { "", ".constprop.0", ".isra.0" };
 
-/* A function that ftrace stops at. */
+/**
+ * struct fm_listener - a function that ftrace stops at
+ * @name: its name
+ * @tell: what is called there
+ * @is_of_generations: kernels without a multi-generation LRU don't have it
+ * @address: of the function; 0 where it isn't listened to
+ */
 struct fm_listener {
 	const char *name;
+	void (*tell)(struct ftrace_regs *fregs);
 	bool is_of_generations;
-	bool is_added;
-	struct ftrace_ops ops;
+	unsigned long address;
 };
 
 static struct fm_listener fm_listeners[] = {
-	{ .name = "folio_referenced",
-	  .ops = { .func = fm_on_referenced, .flags = FTRACE_OPS_FL_RECURSION } },
-	{ .name = "deactivate_file_folio",
-	  .ops = { .func = fm_on_deactivate, .flags = FTRACE_OPS_FL_RECURSION } },
-	{ .name = "folio_inc_gen",
-	  .ops = { .func = fm_on_generation, .flags = FTRACE_OPS_FL_RECURSION },
-	  .is_of_generations = true },
+	{ .name = "folio_referenced", .tell = fm_on_referenced },
+	{ .name = "deactivate_file_folio", .tell = fm_on_deactivate },
+	{ .name = "folio_inc_gen", .tell = fm_on_generation, .is_of_generations = true },
 #if FM_ISOLATION_FORGETS
-	{ .name = "isolate_folios",
-	  .ops = { .func = fm_on_isolate, .flags = FTRACE_OPS_FL_RECURSION },
-	  .is_of_generations = true },
+	{ .name = "isolate_folios", .tell = fm_on_isolate, .is_of_generations = true },
 #endif
 };
 
-static void fm_listeners_remove(void)
+static void fm_on_listened(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *ops,
+			   struct ftrace_regs *fregs)
 {
-	int i;
+	const struct fm_listener *listener;
 
-	for (i = 0; i < ARRAY_SIZE(fm_listeners); i++) {
-		if (fm_listeners[i].is_added)
-			unregister_ftrace_function(&fm_listeners[i].ops);
-		fm_listeners[i].is_added = false;
-		ftrace_free_filter(&fm_listeners[i].ops);
-	}
+	for (listener = fm_listeners; listener < fm_listeners + ARRAY_SIZE(fm_listeners);
+	     listener++)
+		if (fm_symbol_has(listener->address, ip)) {
+			listener->tell(fregs);
+			return;
+		}
 }
+
+/*
+ * One for all functions: ftrace waits after each that it removes, until every thread has left its
+ * trampoline.
+ */
+static struct ftrace_ops fm_listener_ops = {
+	.func = fm_on_listened,
+	.flags = FTRACE_OPS_FL_RECURSION,
+};
 
 static int fm_listener_find(struct fm_listener *listener)
 {
@@ -178,17 +184,9 @@ static int fm_listener_find(struct fm_listener *listener)
 		snprintf(name, sizeof(name), "%s%s", listener->name, fm_suffixes[i]);
 		error = fm_symbol_find(name, &address);
 	}
-	if (error)
-		return error;
-	return ftrace_set_filter_ip(&listener->ops, address, 0, 1);
-}
-
-static int fm_listener_add(struct fm_listener *listener)
-{
-	int error = fm_listener_find(listener);
-
 	if (!error)
-		error = register_ftrace_function(&listener->ops);
+		error = ftrace_set_filter_ip(&fm_listener_ops, address, 0, 0);
+	listener->address = error ? 0 : address;
 	if (error && listener->is_of_generations) {
 		if (IS_ENABLED(CONFIG_LRU_GEN))
 			fm_pages_lose_use();
@@ -197,7 +195,23 @@ static int fm_listener_add(struct fm_listener *listener)
 	if (error)
 		pr_err("ftrace can't stop at %s (%d): what becomes of pages can't be known\n",
 		       listener->name, error);
-	listener->is_added = !error;
+	return error;
+}
+
+static int fm_listeners_add(void)
+{
+	int error = 0, i;
+
+	for (i = 0; !error && i < ARRAY_SIZE(fm_listeners); i++)
+		error = fm_listener_find(&fm_listeners[i]);
+	if (!error) {
+		error = register_ftrace_function(&fm_listener_ops);
+		if (error)
+			pr_err("ftrace refuses to listen (%d): what becomes of pages can't be known\n",
+			       error);
+	}
+	if (error)
+		ftrace_free_filter(&fm_listener_ops);
 	return error;
 }
 
@@ -210,25 +224,19 @@ int fm_page_events_add(void)
 {
 	int error = fm_tracepoints_add(fm_page_tracepoints, ARRAY_SIZE(fm_page_tracepoints),
 				       "what becomes of pages can't be known");
-	int i;
 
 	if (error)
 		return error;
-	for (i = 0; i < ARRAY_SIZE(fm_listeners); i++) {
-		error = fm_listener_add(&fm_listeners[i]);
-		if (error)
-			goto remove;
-	}
-	return 0;
-remove:
-	fm_listeners_remove();
-	fm_tracepoints_remove(fm_page_tracepoints, ARRAY_SIZE(fm_page_tracepoints));
+	error = fm_listeners_add();
+	if (error)
+		fm_tracepoints_remove(fm_page_tracepoints, ARRAY_SIZE(fm_page_tracepoints));
 	return error;
 }
 
 /* Ends it. No thread is in a handler behind that. Sleeps. */
 void fm_page_events_remove(void)
 {
-	fm_listeners_remove();
+	unregister_ftrace_function(&fm_listener_ops);
+	ftrace_free_filter(&fm_listener_ops);
 	fm_tracepoints_remove(fm_page_tracepoints, ARRAY_SIZE(fm_page_tracepoints));
 }
