@@ -184,11 +184,24 @@ static bool fm_goes_on(const struct fm_work *work)
 	       index <= work->kept.asked_end;
 }
 
+/*
+ * Whether somebody can have read these pages. A miss before the end of what was read ahead shows
+ * that pages left memory. A reader that was on its way there has only just read the page next to
+ * it. Random faults behind a reader of a whole file, which was dropped since, were taken for its
+ * stream: 22.6 MiB were read for 512 of them, and 6.0 without.
+ */
+static bool fm_may_be_read(const struct fm_call *call, const struct fm_passed *passed)
+{
+	return call->folio || passed->nearest == FM_NO_PAGE ||
+	       fm_near_is_cached(call->ractl->mapping, passed->nearest);
+}
+
 /* The pages that the reader has passed, unseen, on its way to an access. */
 static struct fm_passed fm_passed(const struct fm_work *work)
 {
 	const struct fr_access *access = &work->call.access;
-	struct fm_passed passed = { 0, 0, 0 };
+	const struct fm_passed none = { .nearest = FM_NO_PAGE };
+	struct fm_passed passed = none;
 
 	if (work->streams && work->call.policy == FR_FOREREAD)
 		passed = fm_passed_by_streams(work->streams, access);
@@ -196,7 +209,7 @@ static struct fm_passed fm_passed(const struct fm_work *work)
 		passed.start = work->kept.told_end;
 		passed.pages = access->index - work->kept.told_end;
 	}
-	return passed;
+	return fm_may_be_read(&work->call, &passed) ? passed : none;
 }
 
 /*
@@ -257,7 +270,7 @@ static void fm_look(struct fm_work *work)
 {
 	struct fm_call *call = &work->call;
 	struct fr_access *access = &call->access;
-	struct fm_passed passed = { 0, 0, 0 };
+	struct fm_passed passed = { 0 };
 	u64 hits;
 
 	fm_leave_out_read(work);

@@ -86,6 +86,17 @@ static bool fm_is_cached(struct address_space *mapping, u64 index)
 	return entry && !xa_is_value(entry);
 }
 
+/* Whether a page is cached, read or not. */
+bool fm_near_is_cached(struct address_space *mapping, u64 index)
+{
+	bool is_cached;
+
+	rcu_read_lock();
+	is_cached = fm_is_cached(mapping, index);
+	rcu_read_unlock();
+	return is_cached;
+}
+
 static u64 fm_gap_before(struct address_space *mapping, u64 index, u64 most)
 {
 	u64 count = 0;

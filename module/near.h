@@ -12,6 +12,7 @@ void fm_near_fill(struct address_space *mapping, u64 index, const struct fr_want
 u64 fm_near_cached_to(struct address_space *mapping, u64 end, u64 most);
 u64 fm_near_cached_from(struct address_space *mapping, u64 from, u64 most);
 u64 fm_near_left_out(struct address_space *mapping, u64 end, u64 most);
+bool fm_near_is_cached(struct address_space *mapping, u64 index);
 bool fm_near_was_evicted(struct address_space *mapping, u64 index);
 
 #endif /* FM_NEAR_H */

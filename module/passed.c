@@ -65,6 +65,7 @@ static u64 fm_passed_of(const struct fr_stream *stream, const struct fr_access *
 			return U64_MAX;
 		passed->start = stream->end;
 		passed->pages = fr_sub(min(access->index, stream->ahead), stream->end);
+		passed->nearest = access->index < stream->ahead ? access->index - 1 : FM_NO_PAGE;
 		break;
 	case FR_COURSE_DOWN:
 		if (end > stream->end ||
@@ -72,6 +73,7 @@ static u64 fm_passed_of(const struct fr_stream *stream, const struct fr_access *
 			return U64_MAX;
 		passed->start = max(end, stream->ahead);
 		passed->pages = fr_sub(stream->end, passed->start);
+		passed->nearest = end > stream->ahead ? end : FM_NO_PAGE;
 		break;
 	default:
 		/* What lies between the pieces of a stream that steps was not passed. */
@@ -91,7 +93,7 @@ static u64 fm_passed_of(const struct fr_stream *stream, const struct fr_access *
 struct fm_passed fm_passed_by_streams(struct fm_streams *streams, const struct fr_access *access)
 {
 	const struct fr_streams *known = &streams->streams;
-	struct fm_passed passed = { 0, 0, 0 }, found;
+	struct fm_passed passed = { .nearest = FM_NO_PAGE }, found;
 	u64 least = U64_MAX, pages;
 	u32 own, count, number;
 	bool is_own;
