@@ -28,16 +28,46 @@
 /* Windows of one decision: repetitions are bounded by the policy, this bounds a wrong one. */
 #define FM_WINDOWS_MAX 256U
 
+static u64 fm_window_end(const struct fr_window *window)
+{
+	return fr_add(window->start, window->read_pages);
+}
+
+/* Whether a window lies before the page that its reader is at. */
+static bool fm_is_below(const struct fm_call *call, const struct fr_window *window)
+{
+	return fm_window_end(window) <= call->index;
+}
+
+/**
+ * fm_next_piece() - the next piece of a window, in the order in which its reader comes to them
+ * @call: the decision that it is of
+ * @window: to read
+ * @done: pages of earlier pieces, less than the window has
+ * @most: pages of a piece
+ */
+struct fm_piece fm_next_piece(const struct fm_call *call, const struct fr_window *window, u32 done,
+			      u32 most)
+{
+	struct fm_piece piece = { .pages = min(window->read_pages - done, most) };
+
+	if (fm_is_below(call, window))
+		piece.start = fm_window_end(window) - done - piece.pages;
+	else
+		piece.start = window->start + done;
+	return piece;
+}
+
 /* The mark of a window of a policy that expects to be told of every access. */
 static u32 fm_told_lookahead(const struct fm_call *call, const struct fr_window *window)
 {
 	struct address_space *mapping = call->ractl->mapping;
 	u64 now_end = fr_add(call->index, max(call->req_count, 1UL));
-	u64 end = fr_add(window->start, window->read_pages);
+	u64 end = fm_window_end(window);
 	u64 from = max(window->start, now_end), cached;
 
 	/* Only a page that is added can be marked. */
-	if (end <= call->index && call->made.repeats == 0) {
+	if (fm_is_below(call, window) && call->made.repeats == 0) {
 		cached = fm_near_cached_to(mapping, end, window->read_pages);
 		return cached < window->read_pages ? (u32)cached + 1 : 0;
 	}
@@ -58,13 +88,15 @@ static u32 fm_lookahead(const struct fm_call *call, const struct fr_window *wind
 	return fm_told_lookahead(call, window);
 }
 
-static void fm_read(const struct fm_call *call, u64 start, u32 pages, u32 lookahead)
+/* Reads a piece, with a mark on a page of it if @mark is one. */
+static void fm_read(const struct fm_call *call, const struct fm_piece *piece, u64 mark)
 {
 	struct readahead_control ractl = *call->ractl;
+	u64 end = piece->start + piece->pages;
 
-	ractl._index = start;
-	fm_fetch_reserve(call->fetch, pages);
-	fm_ra_unbounded(&ractl, pages, lookahead);
+	ractl._index = piece->start;
+	fm_fetch_reserve(call->fetch, piece->pages);
+	fm_ra_unbounded(&ractl, piece->pages, mark >= piece->start && mark < end ? end - mark : 0);
 }
 
 /*
@@ -76,26 +108,22 @@ static u32 fm_chunk_pages(const struct fm_call *call, const struct fr_window *wi
 {
 	u32 most = max(call->after.ra_pages, call->limits.io_pages);
 
-	if (window->flags & FR_WINDOW_CHUNKS)
+	if (most == 0 || (window->flags & FR_WINDOW_CHUNKS))
 		return FR_CHUNK_PAGES;
-	return max(most, FR_CHUNK_PAGES);
+	return most;
 }
 
 /* A window in chunks. The mark is on the page that is @lookahead before its end. */
 static void fm_read_chunks(const struct fm_call *call, const struct fr_window *window,
 			   u32 lookahead)
 {
-	u32 chunk = fm_chunk_pages(call, window);
-	u32 done, pages, left;
+	u64 mark = fm_window_end(window) - lookahead;
+	struct fm_piece piece;
+	u32 done;
 
-	for (done = 0; done < window->read_pages; done += pages) {
-		pages = min(window->read_pages - done, chunk);
-		/* Behind this chunk. A mark that lies there is not in it. */
-		left = window->read_pages - done - pages;
-		if (lookahead > left && lookahead - left <= pages)
-			fm_read(call, window->start + done, pages, lookahead - left);
-		else
-			fm_read(call, window->start + done, pages, 0);
+	for (done = 0; done < window->read_pages; done += piece.pages) {
+		piece = fm_next_piece(call, window, done, fm_chunk_pages(call, window));
+		fm_read(call, &piece, mark);
 	}
 }
 

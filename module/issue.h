@@ -5,7 +5,18 @@
 
 #include <linux/types.h>
 
+#include <foreread/types.h>
+
 struct fm_call;
+
+/* Pages of a window that are read at once. */
+struct fm_piece {
+	u64 start;
+	u32 pages;
+};
+
+struct fm_piece fm_next_piece(const struct fm_call *call, const struct fr_window *window, u32 done,
+			      u32 most);
 
 u64 fm_issue(const struct fm_call *call, u64 *asked_end);
 

@@ -34,6 +34,7 @@
 #include "hook.h"
 #include "page_events.h"
 #include "pages.h"
+#include "steer.h"
 #include "stream_table.h"
 #include "sysfs.h"
 #include "version.h"
@@ -73,9 +74,12 @@ static int __init fm_init(void)
 	error = fm_pages_init();
 	if (error)
 		goto streams;
-	error = fm_page_events_add();
+	error = fm_steer_init();
 	if (error)
 		goto pages;
+	error = fm_page_events_add();
+	if (error)
+		goto steer;
 	error = fm_waits_add();
 	if (error)
 		goto events;
@@ -102,6 +106,8 @@ waits:
 	fm_waits_remove();
 events:
 	fm_page_events_remove();
+steer:
+	fm_steer_exit();
 pages:
 	fm_pages_exit();
 streams:
@@ -119,6 +125,7 @@ static void __exit fm_exit(void)
 	fm_costs_remove();
 	fm_waits_remove();
 	fm_page_events_remove();
+	fm_steer_exit();
 	fm_pages_exit();
 	fm_sysfs_exit();
 	fm_streams_exit();

@@ -51,28 +51,39 @@ static u64 fm_left_out(const struct fm_call *call)
 	return fm_near_left_out(call->ractl->mapping, end, FM_LEFT_OUT_MAX);
 }
 
+/*
+ * The pages around a fault at a mark that are passed with it: fault-around maps its block. And the
+ * kernel tries the fault again, and would come to a mark on the same folio.
+ */
+static u64 fm_passed_pages(const struct fm_call *call)
+{
+	return max_t(u64, FM_FAULT_BLOCK, folio_nr_pages(call->folio));
+}
+
 /* Half-way at the latest, after a decision to read nothing yet. */
 static u64 fm_ask_at(const struct fm_call *call)
 {
 	const struct fm_ahead *ahead = &call->ahead;
 	u64 have = ahead->end - ahead->start;
 	u64 before = have - min_t(u64, ahead->ask_pages, have);
-	u64 block = round_down(call->index, FM_FAULT_BLOCK), at;
+	u64 block, at, pages;
 
 	if (before == 0 && call->made.windows == 0)
 		before = have / 2;
 	at = ahead->is_down ? ahead->end - 1 - before : ahead->start + before;
-	/* When a fault comes to a mark, the rest of its block is mapped already. */
 	if (!call->fault || !call->folio)
 		return at;
+	pages = fm_passed_pages(call);
+	block = round_down(call->index, pages);
 	if (ahead->is_down && at >= block)
 		return block != 0 ? block - 1 : 0;
-	if (!ahead->is_down && at < block + FM_FAULT_BLOCK)
-		return block + FM_FAULT_BLOCK;
+	if (!ahead->is_down && at < block + pages)
+		return block + pages;
 	return at;
 }
 
-static void fm_mark(struct address_space *mapping, u64 index)
+/* Marks the folio of a page, if there is one that a mark can be on. */
+void fm_mark(struct address_space *mapping, u64 index)
 {
 	struct folio *folio = fm_get_folio(mapping, index);
 

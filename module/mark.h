@@ -3,8 +3,11 @@
 #ifndef FM_MARK_H
 #define FM_MARK_H
 
+#include <linux/fs.h>
+
 struct fm_call;
 
+void fm_mark(struct address_space *mapping, u64 index);
 void fm_mark_next(const struct fm_call *call);
 
 #endif /* FM_MARK_H */

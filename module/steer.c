@@ -7,73 +7,85 @@
  * made up from which their rules compute the wanted window (w pages from s on, of which l are
  * lookahead):
  *
- * - l = w, and a folio with a mark was reached: page_cache_async_ra() at its own mark reads the
- *   window behind the last one, of the maximum size. So the last window was w pages before s.
- * - w/4 < w - l < w: page_cache_sync_ra() at a miss that continues the last read opens a window at
- *   once. A request of more than a quarter of the maximum gets the maximum, of which the rest is
- *   lookahead. So the maximum is w, and w - l pages are requested.
+ * - at a miss, w/4 < w - l < w: page_cache_sync_ra() at a miss that continues the last read opens a
+ *   window at once. A request of more than a quarter of the maximum gets the maximum, of which the
+ *   rest is lookahead. So the maximum is w, and w - l pages are requested.
+ * - others: page_cache_async_ra() at its own mark reads the window behind the last one, of the
+ *   maximum size. So the last window was w pages before s. The kernel asks the folio with the mark
+ *   whether it is under writeback, and how large it is. Where none was reached, it gets one of this
+ *   module. It marks the first page of a window. That mark is taken back, and the page gets it that
+ *   the policy wants.
  *
- * Other windows can't be told. The caller reads them page by page.
+ * What is read around a fault is left to the caller, who reads page by page: of a large folio it
+ * can't be told how much was of use. So is a window at page 0, any access to which Linux 6.1 takes
+ * for the start of a stream.
  *
- * The first kind is told in pieces. ext4 and XFS read what they are told of at once by one bio,
+ * Windows ahead are told in pieces. ext4 and XFS read what they are told of at once by one bio,
  * which holds many large folios, and the pages of a bio become readable together. A reader of a
  * window of 6 MiB in one piece waited for all of it, and the disk was idle before the next one.
  *
  * The policy of this kernel needs none of that: the kernel's function is called as it was. What it
  * comes to is compared with the decision.
  */
+#include <linux/gfp.h>
 #include <linux/pagemap.h>
 
 #include "compat.h"
 #include "decide.h"
 #include "device.h"
+#include "issue.h"
+#include "mark.h"
 #include "pages.h"
 #include "steer.h"
 
 /* A mark below the first page of the window has a page of its own. */
 #define FM_LAST_MARK 1U
 
+/* What page_cache_async_ra() is shown at a miss. It is in no page cache. */
+static struct folio *fm_own_folio;
+
 /*
  * The most that the kernel is told of at once: the device's largest request. The pages of a request
  * become readable together in any case.
  */
-static u32 fm_piece_pages(const struct fm_call *call)
+static u32 fm_steer_pages(const struct fm_call *call)
 {
 	return call->limits.io_pages != 0 ? call->limits.io_pages : FR_CHUNK_PAGES;
 }
 
-/* The last page before a piece, as the kernel rounds it for the folio with the mark. */
-static pgoff_t fm_mark_before(const struct folio *folio, u64 start)
+static struct folio *fm_marked_folio(const struct fm_call *call)
 {
-	return round_down(start - FM_LAST_MARK, folio_nr_pages(folio));
+	return call->folio && !folio_test_writeback(call->folio) ? call->folio : fm_own_folio;
+}
+
+/* The last page before a piece, as the kernel rounds it for the folio with the mark. */
+static pgoff_t fm_mark_before(const struct fm_call *call, u64 start)
+{
+	return round_down(start - FM_LAST_MARK, folio_nr_pages(fm_marked_folio(call)));
 }
 
 /* A piece of a window, whose first page gets a mark. */
-static void fm_steer_piece(const struct fm_call *call, u64 start, u32 pages)
+static void fm_steer_piece(const struct fm_call *call, const struct fm_piece *piece)
 {
 	struct file_ra_state ra = *call->ractl->ra;
 	struct readahead_control ractl = *call->ractl;
-	struct folio *folio = call->folio;
 
-	ra.start = start - pages;
-	ra.size = pages;
+	ra.start = piece->start - piece->pages;
+	ra.size = piece->pages;
 	ra.async_size = FM_LAST_MARK;
 	/*
 	 * Since 6.16 ends of windows are rounded to the largest power of two in the maximum, and
 	 * the last size is a lower bound of the next: an odd maximum rounds nothing.
 	 */
-	ra.ra_pages = FM_NEXT_IS_BOUND ? 1 : pages;
+	ra.ra_pages = FM_NEXT_IS_BOUND ? 1 : piece->pages;
 	ractl.ra = &ra;
-	ractl._index = fm_mark_before(folio, start);
-	fm_fetch_reserve(call->fetch, pages);
-	page_cache_async_ra(&ractl, folio, 1);
+	ractl._index = fm_mark_before(call, piece->start);
+	fm_fetch_reserve(call->fetch, piece->pages);
+	page_cache_async_ra(&ractl, fm_marked_folio(call), 1);
 	fm_set_ra_order(call->ractl->ra, fm_ra_order(&ra));
 }
 
-/*
- * The policy is to be asked at the mark of the window only. A folio that was cached before has its
- * own reason for a mark.
- */
+/* A folio that was cached before has its own reason for a mark. */
 static void fm_unmark(struct address_space *mapping, u64 index)
 {
 	struct folio *folio = fm_get_folio(mapping, index);
@@ -85,21 +97,26 @@ static void fm_unmark(struct address_space *mapping, u64 index)
 	folio_put(folio);
 }
 
-static bool fm_steer_async(const struct fm_call *call, const struct fr_window *window)
+/* The policy is to be asked at the mark of the window only, wherever its pieces begin. */
+static bool fm_steer_ahead(const struct fm_call *call, const struct fr_window *window,
+			   u32 lookahead)
 {
-	u32 done, pages;
+	u64 end = window->start + window->read_pages, mark = end - lookahead;
+	struct fm_piece piece;
+	u32 done;
 
-	if (!call->folio || window->start < FM_LAST_MARK)
+	if (window->start < FM_LAST_MARK || fm_mark_before(call, window->start) == 0)
 		return false;
-	/* Linux 6.1 takes any access to page 0 for the start of a stream. */
-	if (fm_mark_before(call->folio, window->start) == 0)
+	if (call->made.reason == FR_REASON_AROUND)
 		return false;
-	for (done = 0; done < window->read_pages; done += pages) {
-		pages = min(window->read_pages - done, fm_piece_pages(call));
-		fm_steer_piece(call, window->start + done, pages);
-		if (done != 0)
-			fm_unmark(call->ractl->mapping, window->start + done);
+	for (done = 0; done < window->read_pages; done += piece.pages) {
+		piece = fm_next_piece(call, window, done, fm_steer_pages(call));
+		fm_steer_piece(call, &piece);
+		if (piece.start != mark)
+			fm_unmark(call->ractl->mapping, piece.start);
 	}
+	if (mark >= window->start && mark < end)
+		fm_mark(call->ractl->mapping, mark);
 	return true;
 }
 
@@ -129,19 +146,20 @@ static bool fm_steer_sync(const struct fm_call *call, const struct fr_window *wi
  * fm_steer() - has the kernel read a window
  * @call: the decision that it is of
  * @window: to read
- * @lookahead: pages of its tail behind the mark
+ * @lookahead: pages of its tail behind the mark; 0 for no mark
  *
  * Return: false where its rules can't come to this window; then nothing was read.
  */
 bool fm_steer(const struct fm_call *call, const struct fr_window *window, u32 lookahead)
 {
 	/* The kernel cuts windows at the end of the file, and nowhere else. */
-	if (window->read_pages < window->size &&
-	    window->start + window->read_pages < call->limits.file_pages)
-		return false;
-	if (lookahead == window->size)
-		return fm_steer_async(call, window);
-	return window->size <= fm_piece_pages(call) && fm_steer_sync(call, window, lookahead);
+	bool is_whole = window->read_pages == window->size ||
+			window->start + window->read_pages >= call->limits.file_pages;
+
+	if (!call->folio && is_whole && window->size <= fm_steer_pages(call) &&
+	    fm_steer_sync(call, window, lookahead))
+		return true;
+	return fm_steer_ahead(call, window, lookahead);
 }
 
 /**
@@ -163,4 +181,16 @@ void fm_steer_own(const struct fm_call *call)
 		  ra->async_size == after->async_size && fm_ra_order(ra) == after->order;
 	fm_count(call->device, is_same ? FM_COUNT_AGREED : FM_COUNT_DIFFERED, 1);
 	fm_count(call->device, FM_COUNT_STEERED, call->made.windows);
+}
+
+/* Makes the folio that is shown at misses. Return: 0, or a negative error. */
+int fm_steer_init(void)
+{
+	fm_own_folio = folio_alloc(GFP_KERNEL, 0);
+	return fm_own_folio ? 0 : -ENOMEM;
+}
+
+void fm_steer_exit(void)
+{
+	folio_put(fm_own_folio);
 }

@@ -9,6 +9,8 @@
 
 struct fm_call;
 
+int fm_steer_init(void);
+void fm_steer_exit(void);
 void fm_steer_own(const struct fm_call *call);
 bool fm_steer(const struct fm_call *call, const struct fr_window *window, u32 lookahead);
 
