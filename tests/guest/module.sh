@@ -310,7 +310,9 @@ module_accounts() {
                 module_set "$kind" "$policy" "$act"
                 words=
                 [ "$act" = auto ] || words=exact
-                [ "$policy" != linux-2.6.13 ] || words="$words declines"
+                case $policy in
+                    linux-2.6.13 | adaptive-2006) words="$words declines" ;;
+                esac
                 # shellcheck disable=SC2086
                 python3 ./accounts.py "/mnt/$kind" "$settings/devices/$number/stat" "$2" "$1" $words \
                     | sed "s/^/$kind $policy $act /" >>/run/out/accounts
