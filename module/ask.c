@@ -108,13 +108,17 @@ static void fm_join_state(struct fm_call *call, const struct fr_state *kept)
 	call->before.flags |= fresh.flags & FR_STATE_RANDOM;
 }
 
-/* What is ahead of the stream that the thread has just read. */
+/*
+ * What is ahead of the stream that the thread has read last. It may have left that: a read in a
+ * large folio of which the start isn't known seems to go back, for one. Without a mark, the stream
+ * would not be told of before it misses.
+ */
 static struct fm_ahead fm_ahead_of(const struct fr_streams *streams, u32 thread)
 {
 	u32 own = fr_stream_of(streams, thread);
 	const struct fr_stream *stream;
 
-	if (own == 0 || own > streams->count || fr_stream_left(streams, thread))
+	if (own == 0 || own > streams->count)
 		return (struct fm_ahead){};
 	stream = &streams->stream[(own - 1) & (FR_STREAMS - 1)];
 	if (stream->course == FR_COURSE_UP && stream->ahead > stream->end)

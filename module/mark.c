@@ -75,11 +75,11 @@ static u64 fm_ask_at(const struct fm_call *call)
 		return at;
 	pages = fm_passed_pages(call);
 	block = round_down(call->index, pages);
-	if (ahead->is_down && at >= block)
+	if (at - block >= pages)
+		return at;
+	if (ahead->is_down)
 		return block != 0 ? block - 1 : 0;
-	if (!ahead->is_down && at < block + pages)
-		return block + pages;
-	return at;
+	return block + pages;
 }
 
 /* Marks the folio of a page, if there is one that a mark can be on. */
