@@ -83,6 +83,19 @@ static u64 fm_passed_of(const struct fr_stream *stream, const struct fr_access *
 	return passed->pages;
 }
 
+/*
+ * Whether an access goes back into what its stream has just read, as reads that come out of order
+ * do. Its thread has passed nothing then, whatever other streams there are: one that began at an
+ * earlier such read, and has not been read since, would seem to have been read up to here.
+ */
+static bool fm_goes_back(const struct fr_stream *stream, const struct fr_access *access)
+{
+	u64 near = fr_near_pages(access->req_pages);
+
+	return stream->course == FR_COURSE_UP && access->index < stream->end &&
+	       stream->end - access->index <= near;
+}
+
 /**
  * fm_passed_by_streams() - the pages that a reader has passed on its way to an access
  * @streams: of the file
@@ -96,15 +109,16 @@ struct fm_passed fm_passed_by_streams(struct fm_streams *streams, const struct f
 	struct fm_passed passed = { .nearest = FM_NO_PAGE }, found;
 	u64 least = U64_MAX, pages;
 	u32 own, count, number;
-	bool is_own;
+	bool is_known = false;
 
 	spin_lock(&streams->lock);
 	count = min_t(u32, known->count, FR_STREAMS);
 	own = fr_stream_of(known, access->thread);
-	if (own != 0 && own <= count)
+	if (own != 0 && own <= count) {
 		least = fm_passed_of(&known->stream[own - 1], access, &passed);
-	is_own = least != U64_MAX;
-	for (number = 0; !is_own && number < count; number++) {
+		is_known = least != U64_MAX || fm_goes_back(&known->stream[own - 1], access);
+	}
+	for (number = 0; !is_known && number < count; number++) {
 		pages = fm_passed_of(&known->stream[number], access, &found);
 		if (pages >= least)
 			continue;
