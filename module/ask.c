@@ -109,9 +109,9 @@ static void fm_join_state(struct fm_call *call, const struct fr_state *kept)
 }
 
 /*
- * What is ahead of the stream that the thread has read last. It may have left that: a read in a
- * large folio of which the start isn't known seems to go back, for one. Without a mark, the stream
- * would not be told of before it misses.
+ * The pages ahead of the stream that the thread has read last. The thread may seem to have left
+ * that stream: a read in a large folio seems to go back where its start isn't known. Without a
+ * mark, the stream would not be told of before it misses.
  */
 static struct fm_ahead fm_ahead_of(const struct fr_streams *streams, u32 thread)
 {

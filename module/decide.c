@@ -200,8 +200,7 @@ static bool fm_may_be_read(const struct fm_call *call, const struct fm_passed *p
 static struct fm_passed fm_passed(const struct fm_work *work)
 {
 	const struct fr_access *access = &work->call.access;
-	const struct fm_passed none = { .nearest = FM_NO_PAGE };
-	struct fm_passed passed = none;
+	struct fm_passed passed = { .nearest = FM_NO_PAGE };
 
 	if (work->streams && work->call.policy == FR_FOREREAD)
 		passed = fm_passed_by_streams(work->streams, access);
@@ -209,7 +208,9 @@ static struct fm_passed fm_passed(const struct fm_work *work)
 		passed.start = work->kept.told_end;
 		passed.pages = access->index - work->kept.told_end;
 	}
-	return fm_may_be_read(&work->call, &passed) ? passed : none;
+	if (!fm_may_be_read(&work->call, &passed))
+		passed.pages = 0;
+	return passed;
 }
 
 /*

@@ -28,11 +28,6 @@
 /* Windows of one decision: repetitions are bounded by the policy, this bounds a wrong one. */
 #define FM_WINDOWS_MAX 256U
 
-static u64 fm_window_end(const struct fr_window *window)
-{
-	return fr_add(window->start, window->read_pages);
-}
-
 /* Whether a window lies before the page that its reader is at. */
 static bool fm_is_below(const struct fm_call *call, const struct fr_window *window)
 {

@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-#include <foreread/types.h>
+#include <foreread/policy.h>
 
 struct fm_call;
 
@@ -14,6 +14,12 @@ struct fm_piece {
 	u64 start;
 	u32 pages;
 };
+
+/* The page behind what is read of a window. */
+static inline u64 fm_window_end(const struct fr_window *window)
+{
+	return fr_add(window->start, window->read_pages);
+}
 
 struct fm_piece fm_next_piece(const struct fm_call *call, const struct fr_window *window, u32 done,
 			      u32 most);

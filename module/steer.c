@@ -16,9 +16,9 @@
  *   module. It marks the first page of a window. That mark is taken back, and the page gets it that
  *   the policy wants.
  *
- * What is read around a fault is left to the caller, who reads page by page: of a large folio it
- * can't be told how much was of use. So is a window at page 0, any access to which Linux 6.1 takes
- * for the start of a stream.
+ * The caller reads two kinds of windows itself, page by page. Windows around a fault: of a large
+ * folio it can't be told how much was of use. Windows at page 0: Linux 6.1 takes any access to that
+ * page for the start of a stream.
  *
  * Windows ahead are told in pieces. ext4 and XFS read what they are told of at once by one bio,
  * which holds many large folios, and the pages of a bio become readable together. A reader of a
@@ -41,7 +41,7 @@
 /* A mark below the first page of the window has a page of its own. */
 #define FM_LAST_MARK 1U
 
-/* What page_cache_async_ra() is shown at a miss. It is in no page cache. */
+/* The folio that page_cache_async_ra() gets at a miss. It is in no page cache. */
 static struct folio *fm_own_folio;
 
 /*
@@ -101,7 +101,7 @@ static void fm_unmark(struct address_space *mapping, u64 index)
 static bool fm_steer_ahead(const struct fm_call *call, const struct fr_window *window,
 			   u32 lookahead)
 {
-	u64 end = window->start + window->read_pages, mark = end - lookahead;
+	u64 end = fm_window_end(window), mark = end - lookahead;
 	struct fm_piece piece;
 	u32 done;
 
@@ -154,7 +154,7 @@ bool fm_steer(const struct fm_call *call, const struct fr_window *window, u32 lo
 {
 	/* The kernel cuts windows at the end of the file, and nowhere else. */
 	bool is_whole = window->read_pages == window->size ||
-			window->start + window->read_pages >= call->limits.file_pages;
+			fm_window_end(window) >= call->limits.file_pages;
 
 	if (!call->folio && is_whole && window->size <= fm_steer_pages(call) &&
 	    fm_steer_sync(call, window, lookahead))
@@ -183,7 +183,7 @@ void fm_steer_own(const struct fm_call *call)
 	fm_count(call->device, FM_COUNT_STEERED, call->made.windows);
 }
 
-/* Makes the folio that is shown at misses. Return: 0, or a negative error. */
+/* Makes the folio that page_cache_async_ra() gets at misses. Return: 0, or a negative error. */
 int fm_steer_init(void)
 {
 	fm_own_folio = folio_alloc(GFP_KERNEL, 0);
