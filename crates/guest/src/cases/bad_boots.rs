@@ -261,7 +261,7 @@ impl<'lab> Yard<'lab> {
         for _ in 0..WITHOUT_BOOTS {
             yard.usual_s.extend(boot(WITHOUT)?.up_s);
         }
-        let usual_s = median(yard.usual_s.clone());
+        let usual_s = median(&yard.usual_s);
         yard.without_s.insert(Condition::Usual, usual_s);
         println!(
             "{kernel} bad-boots: {}, without foreread up after {} s; timed only {} s",
@@ -290,7 +290,7 @@ impl<'lab> Yard<'lab> {
                     shortest.prepare(&machine, &self.before, &mut random.clone())?;
                     times.extend(ended(&machine, &line, None)?.up_s);
                 }
-                let up_s = median(times) - shortest.hang_s() as f64;
+                let up_s = median(&times) - shortest.hang_s() as f64;
                 self.without_s.insert(condition, up_s);
                 up_s
             }
@@ -311,7 +311,7 @@ impl<'lab> Yard<'lab> {
         }
         let times = |time: fn(&Tried) -> Option<f64>| {
             let known: Vec<f64> = tried.iter().filter_map(time).collect();
-            (!known.is_empty()).then(|| median(known))
+            (!known.is_empty()).then(|| median(&known))
         };
         let (up_s, next_up_s) = (times(|tried| tried.up_s), times(|tried| tried.next_up_s));
         // The last one is the one that is not only late, if there is one.
@@ -330,7 +330,7 @@ impl<'lab> Yard<'lab> {
 
     /// Holds boots without Foreread to the time of boots without Foreread, by the same rule.
     fn control(&mut self, kernel: &str) -> Result<(), GuestError> {
-        let within_s = median(self.usual_s.clone()) * TIME_MAX;
+        let within_s = median(&self.usual_s) * TIME_MAX;
         for number in 0..CONTROL_BOOTS {
             let mut times = Vec::new();
             for _ in 0..SLOW_BOOTS {
@@ -340,7 +340,7 @@ impl<'lab> Yard<'lab> {
                 }
             }
             let boots = times.len();
-            let up_s = median(times);
+            let up_s = median(&times);
             let is_missed = up_s > within_s;
             self.control_missed += usize::from(is_missed);
             println!(
@@ -433,8 +433,8 @@ fn ended(machine: &BootMachine<'_>, line: &str, bad: Option<&Bad>) -> Result<End
     }
 }
 
-fn median(times: Vec<f64>) -> f64 {
-    Sample::new(times).median()
+fn median(times: &[f64]) -> f64 {
+    Sample::new(times.iter().copied()).median()
 }
 
 fn seconds(times: &[f64]) -> String {
@@ -462,7 +462,7 @@ fn rows(yards: &HashMap<&'static str, Yard<'_>>, tried: &[Tried]) -> Vec<Row> {
     }
     let median_of = |ratio: fn(&Tried) -> Option<f64>| {
         let ratios: Vec<f64> = tried.iter().filter_map(ratio).collect();
-        format!("{:.3}", median(ratios))
+        format!("{:.3}", median(&ratios))
     };
     rows.push(Row::told(
         "median time, of that without foreread: bad boots; next boots",
