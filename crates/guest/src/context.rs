@@ -12,6 +12,7 @@ use foreread_model::DiskParameters;
 use serde_json::Value;
 
 use crate::beside_this_program;
+use crate::boot_machine::Begin;
 use crate::verifier::Baseline;
 
 /// The environment of a case.
@@ -34,6 +35,8 @@ pub struct Context<'lab> {
     pub scenarios: Vec<String>,
     /// Boots of each kind in the cases of whole boots.
     pub boots: u32,
+    /// Where boots of the case `boot` begin.
+    pub begins: Vec<Begin>,
     /// The bad boots to run, by their numbers.
     pub bad_boots: std::ops::Range<u32>,
     /// The Debian package and its file name, if it is built.

@@ -10,6 +10,7 @@ use std::time::Instant;
 use foreread_guest::{GuestError, Lab};
 
 use crate::beside_this_program;
+use crate::boot_machine::Begin;
 use crate::cases::check_kernel::WAYS;
 use crate::cases::module_live::SCENARIO_NAMES;
 use crate::cases::{Beside, CASES, Case};
@@ -59,6 +60,15 @@ pub struct MatrixArguments {
     /// `small-memory`; their medians count.
     #[arg(long, value_name = "N", default_value_t = 5)]
     boots: u32,
+    /// Only boots that begin there, in `boot`.
+    #[arg(
+        long = "begin",
+        value_name = "WHERE",
+        value_enum,
+        value_delimiter = ',',
+        default_values_t = [Begin::Unit, Begin::Initramfs]
+    )]
+    begins: Vec<Begin>,
     /// Bad boots that `bad-boots` draws. After each comes the machine's next boot.
     #[arg(long, value_name = "N", default_value_t = 14)]
     bad_boots: u32,
@@ -102,6 +112,7 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
         loads: arguments.loads,
         scenarios: arguments.scenarios.clone(),
         boots: arguments.boots.max(1),
+        begins: arguments.begins.clone(),
         bad_boots: arguments.bad_boots_from..arguments.bad_boots,
         package: package()?,
         stat_tests: stat_tests(scratch.path())?,
