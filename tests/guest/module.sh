@@ -129,7 +129,7 @@ module_read_disks() {
             (
                 seed=$reader
                 while [ ! -e /run/stop ]; do
-                    nice -n 19 python3 ./readers.py "/mnt/$kind" "$seed" 100 50 >/dev/null
+                    nice -n 19 python3 -u ./readers.py "/mnt/$kind" "$seed" 100 50 >"/run/reader-$reader-$kind"
                     seed=$((seed + 4))
                 done
             ) &
@@ -145,6 +145,16 @@ module_read_disks() {
             sleep 0.3
         done
     ) &
+}
+
+# Waits until each reader has run a program. Before that, memory that it is going to need counts as available: on the
+# real-time flavour, where eight of them take long to start, too little was left, and one was killed for that.
+module_wait_readers() {
+    for reader in 1 2 3 4; do
+        for kind in $kinds; do
+            until [ -s "/run/reader-$reader-$kind" ]; do sleep 0.1; done
+        done
+    done
 }
 
 # All memory but 112 MiB is taken, and 80 MiB of these are taken and given back, until /run/stop is there. The files of
@@ -221,8 +231,9 @@ module_load_once() {
 # I/O of 8 processes, memory pressure, and a processor that goes and comes back, until `module_stress_end`.
 module_stress_begin() {
     stress_began=$(cut -d. -f1 /proc/uptime)
-    rm -f /run/stop
+    rm -f /run/stop /run/reader-*
     module_read_disks
+    module_wait_readers
     module_press_memory
     [ ! -e /sys/devices/system/cpu/cpu1/online ] || module_unplug_processor
 }
