@@ -22,6 +22,10 @@ const WORDS: [&str; 9] = [
     "rd.emergency",
 ];
 
+/// Where one of these exists, systemd boots to `system-update.target`: its
+/// `systemd-system-update-generator`.
+pub const SYSTEM_UPDATES: [&str; 2] = ["system-update", "etc/system-update"];
+
 /// A wish of the person at the boot loader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
@@ -29,6 +33,8 @@ pub enum Wish {
     Usual,
     /// A boot without us; the word that says so.
     Nothing(String),
+    /// The same: systemd installs updates in this boot. No word says so, but [`SYSTEM_UPDATES`].
+    Update,
     /// `foreread.boot=plain`: no replay.
     Plain,
     /// `foreread.boot=record`: no replay, and a recording in full.

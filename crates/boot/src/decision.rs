@@ -34,8 +34,12 @@ pub enum Stored {
 /// Facts about the machine at the start of a boot.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
+    /// The kernel's random name of this boot.
+    pub boot_id: &'a str,
     /// Release of the kernel.
     pub kernel: &'a str,
+    /// Whether the boot had reached its target before we were started.
+    pub is_reached: bool,
     /// The wish on the kernel's command line.
     pub wish: Wish,
     /// The profile.
@@ -55,6 +59,10 @@ pub struct Facts<'a> {
 pub enum Reason {
     /// The kernel's command line says so; the word.
     CommandLine(String),
+    /// systemd installs updates in this boot.
+    SystemUpdate,
+    /// The boot had reached its target already. Somebody has started the unit once more.
+    Over,
     /// There is no profile.
     NoProfile,
     /// The profile can't be used; why.
@@ -86,6 +94,8 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::CommandLine(word) => write!(f, "the kernel's command line says {word}"),
+            Self::SystemUpdate => f.write_str("this boot installs updates of the system"),
+            Self::Over => f.write_str("the boot has reached its target already"),
             Self::NoProfile => f.write_str("there is no profile yet"),
             Self::Unusable(why) => write!(f, "the profile can't be used: {why}"),
             Self::Unconfirmed => {
@@ -156,12 +166,7 @@ pub fn decide(history: &History, facts: &Facts) -> Decision {
 fn untypical(history: &History, facts: &Facts) -> Option<Untypical> {
     let last = history.boots().last();
     let other_kernel = last.is_some_and(|last| last.kernel != facts.kernel);
-    // The profile knows what was there when a boot was recorded last.
-    let recorded = |boot: &&Boot| boot.mode.records() && boot.measured.is_some();
-    let recorded = history.boots().iter().rev().find(recorded);
-    let known = recorded.and_then(|boot| boot.packages.as_deref());
-    let other_packages =
-        matches!((known, facts.packages), (Some(known), Some(now)) if known != now);
+    let other_packages = last.is_some_and(|last| has_other_packages(last, facts));
     let signs = [
         (facts.is_first_boot, Untypical::FirstBoot),
         (facts.relabels, Untypical::Relabelled),
@@ -176,14 +181,35 @@ fn untypical(history: &History, facts: &Facts) -> Option<Untypical> {
         .find_map(|(holds, sign)| holds.then_some(sign))
 }
 
+/// Whether packages were changed since a boot.
+fn has_other_packages(boot: &Boot, facts: &Facts) -> bool {
+    let states = (boot.packages.as_deref(), facts.packages);
+    matches!(states, (Some(then), Some(now)) if then != now)
+}
+
+/// What the profile doesn't know yet: what makes this boot untypical, or a change of packages since
+/// a boot was recorded last. Boots in between may have been typical: those without a replay.
+fn news(history: &History, facts: &Facts, untypical: Option<Untypical>) -> Option<Untypical> {
+    let is_recorded = |boot: &&Boot| boot.mode.records() && boot.measured.is_some();
+    let recorded = history.boots().iter().rev().find(is_recorded);
+    let is_older = recorded.is_some_and(|boot| has_other_packages(boot, facts));
+    untypical.or(is_older.then_some(Untypical::PackagesChanged))
+}
+
 fn mode(history: &History, facts: &Facts, untypical: Option<Untypical>) -> (Mode, Reason) {
+    let boots = history.boots();
+    // Its time is known. Another one would be until now, and what is read now is not for the boot.
+    let is_confirmed = |boot: &Boot| boot.id == facts.boot_id && boot.measured.is_some();
+    if facts.is_reached || boots.iter().any(is_confirmed) {
+        return (Mode::Idle, Reason::Over);
+    }
     match &facts.wish {
         Wish::Nothing(word) => return (Mode::Idle, Reason::CommandLine(word.clone())),
+        Wish::Update => return (Mode::Idle, Reason::SystemUpdate),
         Wish::Plain => return (Mode::Plain, asked_for("plain")),
         Wish::Record => return (Mode::Recorded, asked_for("record")),
         Wish::Replay | Wish::Refresh | Wish::Usual => {}
     }
-    let boots = history.boots();
     // Not even when asked for: the word may stand in a boot loader's settings for good.
     match trial(boots) {
         Trial::Unconfirmed => return (Mode::Plain, Reason::Unconfirmed),
@@ -207,14 +233,21 @@ fn mode(history: &History, facts: &Facts, untypical: Option<Untypical>) -> (Mode
     if facts.profile == Stored::Foreign {
         return (Mode::Refreshed, Reason::Foreign);
     }
+    let news = news(history, facts, untypical);
     if !gains {
-        let plain = boots.iter().rev().take_while(|boot| !boot.mode.replays());
-        return match plain.count() + 1 < RETRY_EVERY {
-            true => (Mode::Plain, Reason::NoGain(worth)),
-            false => (Mode::Replayed, Reason::Retry),
+        // One that is recorded, too, takes longer, and says nothing of the worth.
+        let replayed = |boot: &&Boot| boot.mode == Mode::Replayed;
+        let others = boots.iter().rev().take_while(|boot| !replayed(boot));
+        if others.count() + 1 < RETRY_EVERY {
+            return (Mode::Plain, Reason::NoGain(worth));
+        }
+        // A replay of what is not there any more would gain nothing for that reason.
+        return match news {
+            Some(what) => (Mode::Refreshed, Reason::Changed(what)),
+            None => (Mode::Replayed, Reason::Retry),
         };
     }
-    if let Some(what) = untypical {
+    if let Some(what) = news {
         return (Mode::Refreshed, Reason::Changed(what));
     }
     if is_stale(boots) {

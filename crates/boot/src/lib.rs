@@ -20,7 +20,7 @@ pub mod trace;
 pub mod tracer;
 mod worth;
 
-pub use command_line::{Wish, asks_for_trace, wish};
+pub use command_line::{SYSTEM_UPDATES, Wish, asks_for_trace, wish};
 pub use decision::{Decision, Facts, RETRY_EVERY, Reason, Stored, decide};
 pub use delays::{DELAYING_UNITS, delay};
 pub use history::{

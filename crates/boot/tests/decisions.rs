@@ -43,7 +43,9 @@ impl Machine {
 
     fn facts(&self) -> Facts<'static> {
         Facts {
+            boot_id: "this one",
             kernel: "6.1.0-56-amd64",
+            is_reached: false,
             wish: Wish::Usual,
             profile: match self.has_profile {
                 true => Stored::Own,
@@ -274,6 +276,63 @@ fn what_changes_is_recorded_beside_the_replay_and_its_time_does_not_count() {
 }
 
 #[test]
+fn while_replays_are_off_only_the_first_boot_after_a_change_does_not_count() {
+    let mut machine = Machine::new(10 * SECOND_NS, 10 * SECOND_NS);
+    machine.usual_boots(7);
+    let after = |packages: &'static str, machine: &Machine| Facts {
+        packages: Some(packages),
+        ..machine.facts()
+    };
+    let mut decisions = Vec::new();
+    for _ in 0..RETRY_EVERY + 1 {
+        let facts = after("dpkg 2", &machine);
+        decisions.push(machine.boot(&facts, |_| true));
+    }
+    let changed = Some(Untypical::PackagesChanged);
+    let untypical: Vec<_> = decisions.iter().map(|one| one.untypical).collect();
+    assert_eq!(untypical[0], changed);
+    assert!(untypical[1..].iter().all(Option::is_none), "{untypical:?}");
+    // The profile is of before: it is recorded anew, and then tried.
+    let mut modes = decisions.iter().map(|one| one.mode);
+    assert!(modes.any(|mode| mode == Mode::Refreshed), "{decisions:?}");
+    assert_eq!(modes.next(), Some(Mode::Replayed));
+    // Boots without a replay say how long they take now.
+    machine.cold_ns = 30 * SECOND_NS;
+    machine.warm_ns = 15 * SECOND_NS;
+    for _ in 0..RETRY_EVERY * 8 {
+        let facts = after("dpkg 2", &machine);
+        machine.boot(&facts, |_| true);
+    }
+    assert_eq!(worth(&machine.history).verdict, Verdict::Gains);
+}
+
+#[test]
+fn a_boot_that_is_over_is_left_alone() {
+    let mut machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
+    machine.usual_boots(2);
+    let later = Facts {
+        is_reached: true,
+        ..machine.facts()
+    };
+    let again = Facts {
+        boot_id: "2",
+        ..machine.facts()
+    };
+    for facts in [later, again] {
+        let decision = decide(&machine.history, &facts);
+        assert_eq!((decision.mode, decision.reason), (Mode::Idle, Reason::Over));
+    }
+    // One that was begun and has not reached its target may still do so.
+    let facts = machine.facts();
+    machine.boot(&facts, |_| false);
+    let again = Facts {
+        boot_id: "3",
+        ..machine.facts()
+    };
+    assert_eq!(decide(&machine.history, &again).mode, Mode::Plain);
+}
+
+#[test]
 fn a_profile_that_misses_more_and_more_is_refreshed_once() {
     let mut machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
     machine.usual_boots(7);
@@ -437,7 +496,9 @@ prop_compose! {
 
 fn facts_of(wish: Wish, profile: Stored, packages_changed: bool) -> Facts<'static> {
     Facts {
+        boot_id: "this one",
         kernel: "k",
+        is_reached: false,
         wish,
         profile,
         packages_changed,

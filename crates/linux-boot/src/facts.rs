@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use foreread_boot::{Wish, asks_for_trace, wish};
+use foreread_boot::{SYSTEM_UPDATES, Wish, asks_for_trace, wish};
 use foreread_sys::kernel::kernel_release;
 
 /// See [`foreread_boot::Facts`].
@@ -34,15 +34,26 @@ impl Machine {
         Self {
             boot_id: text("/proc/sys/kernel/random/boot_id").trim().to_owned(),
             kernel: kernel_release(),
-            wish: wish(&command_line, default_target(Path::new("/")).as_deref()),
+            wish: wish_at(Path::new("/"), &command_line),
             asks_for_trace: asks_for_trace(&command_line),
         }
     }
 }
 
+/// What is wished of a boot of the system at `root`, with this command line of the kernel.
+pub fn wish_at(root: &Path, command_line: &str) -> Wish {
+    // The link leads to a directory that may be missing. systemd looks at the link alone.
+    let is_update = |path: &&str| fs::symlink_metadata(root.join(path)).is_ok();
+    match wish(command_line, default_target(root).as_deref()) {
+        Wish::Nothing(word) => Wish::Nothing(word),
+        _ if SYSTEM_UPDATES.iter().any(is_update) => Wish::Update,
+        other => other,
+    }
+}
+
 /// The target that the system at `root` boots to, if nobody asks for another one: what
 /// `default.target` is a link to.
-pub fn default_target(root: &Path) -> Option<String> {
+fn default_target(root: &Path) -> Option<String> {
     let folders = [
         "etc/systemd/system",
         "usr/lib/systemd/system",
@@ -60,6 +71,24 @@ impl Signs {
             is_first_boot: Path::new("/run/systemd/first-boot").exists()
                 || machine_id.trim() == "uninitialized",
             relabels: Path::new("/.autorelabel").exists(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_boot_that_installs_updates_is_left_alone() {
+        for path in SYSTEM_UPDATES {
+            let root = tempfile::tempdir().unwrap();
+            fs::create_dir(root.path().join("etc")).unwrap();
+            assert_eq!(wish_at(root.path(), "quiet"), Wish::Usual);
+            symlink("/var/lib/no-such-folder", root.path().join(path)).unwrap();
+            assert_eq!(wish_at(root.path(), "foreread.boot=replay"), Wish::Update);
+            assert!(matches!(wish_at(root.path(), "rescue"), Wish::Nothing(_)));
         }
     }
 }

@@ -7,9 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use foreread_boot::portable::{is_of_another_file_system, own_key, portable};
-use foreread_boot::{
-    Boot, Decision, Facts, History, Measured, Mode, Reason, Stored, Wish, decide, wish,
-};
+use foreread_boot::{Boot, Decision, Facts, History, Measured, Mode, Reason, Stored, Wish, decide};
 use foreread_bpf::BpfError;
 use foreread_linux_recorder::{AnyRecorder, BpfRecorder, Counts, Watch};
 use foreread_profile::{
@@ -25,7 +23,7 @@ use foreread_sys::service_manager::ServiceManager;
 use thiserror::Error;
 
 use crate::disks::{Quiet, reads_so_far};
-use crate::facts::{Machine, Signs, default_target};
+use crate::facts::{Machine, Signs, wish_at};
 use crate::keeper::{Keeper, Reached, Told};
 use crate::packages::packages;
 use crate::placing::{Placed, ToPlace, place_first, shipped};
@@ -175,10 +173,13 @@ pub fn serve_from_initramfs(
     };
     let root = NewRoot::open(new_root).map_err(failed)?;
     let command_line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
-    let default_target = default_target(new_root);
-    if let Wish::Nothing(word) = wish(&command_line, default_target.as_deref()) {
+    let left_alone = match wish_at(new_root, &command_line) {
+        Wish::Nothing(word) => Some(Reason::CommandLine(word)),
+        Wish::Update => Some(Reason::SystemUpdate),
+        _ => None,
+    };
+    if let Some(reason) = left_alone {
         // The unit may not be started at all.
-        let reason = Reason::CommandLine(word);
         tell(&format!("{}: {reason}", what(Mode::Idle)));
         return Ok(None);
     }
@@ -275,7 +276,9 @@ impl Begun {
         let machine = Machine::look();
         let state = &settings.state;
         let facts = Facts {
+            boot_id: &machine.boot_id,
             kernel: &machine.kernel,
+            is_reached: settings.reached.exists(),
             wish: machine.wish.clone(),
             profile: stored,
             packages_changed: false,

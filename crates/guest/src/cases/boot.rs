@@ -116,7 +116,11 @@ fn of_machine(context: &Context<'_>, kernel: &str, begin: Begin) -> Result<Vec<R
             named("the same from a slow cloud volume, up, s: without; replayed"),
             [&cloud_plain, &cloud_replayed].map(Boots::times).join("; "),
         ),
-        gain("share from a slow cloud volume", &cloud_plain, &cloud_replayed),
+        gain(
+            "share from a slow cloud volume",
+            &cloud_plain,
+            &cloud_replayed,
+        ),
         more("recorded, % slower", &recorded, cold_s, RECORDED_MORE_MAX),
         more(
             "replayed from an instant disk, % slower",
