@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Delays of a boot that no replay makes shorter.
 //!
-//! In: the units of a boot with their times, as systemd tells them at its target. Out: why the time
-//! of this boot says nothing about others.
+//! In: the units of a boot with their times, as systemd tells them. Out: why the time of this boot
+//! says nothing about others, and when somebody logged in.
 
 use crate::history::Untypical;
 use crate::trace::TracedUnit;
@@ -44,6 +44,18 @@ pub fn delay(units: &[TracedUnit], target_ns: u64) -> Option<Untypical> {
     before.any(checked).then_some(Untypical::Checked)
 }
 
+/// When the session of the first login began, in ns since the kernel started. That of a display
+/// manager's greeter is nobody's login: logind numbers it `session-c1.scope`.
+#[must_use]
+pub fn first_session_ns(units: &[TracedUnit]) -> Option<u64> {
+    let is_login = |unit: &&TracedUnit| {
+        let number = unit.name.strip_prefix("session-");
+        number.is_some_and(|number| number.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    let logins = units.iter().filter(is_login);
+    logins.filter_map(|unit| unit.started_ns).min()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +90,16 @@ mod tests {
         );
         assert_eq!(found(unit("e2scrub_reap.service", 3, Some(19))), None);
         assert_eq!(found(unit(check, 21, Some(40))), None, "after the target");
+    }
+
+    #[test]
+    fn a_greeter_is_no_login() {
+        let greeter = unit("session-c1.scope", 8, Some(8));
+        assert_eq!(first_session_ns(std::slice::from_ref(&greeter)), None);
+        let first = unit("session-2.scope", 14, Some(14));
+        let second = unit("session-3.scope", 20, None);
+        let sessions = [greeter, second, first];
+        assert_eq!(first_session_ns(&sessions), Some(14 * SECOND));
     }
 
     #[test]

@@ -39,8 +39,8 @@ pub struct Reached {
     pub from_initramfs: bool,
     /// Sum of the times that processes waited for disks, in ns.
     pub stall_ns: Option<u64>,
-    /// When the recorder began, since the kernel started.
-    pub recorded_from: Option<Duration>,
+    /// For how long it was recorded.
+    pub recorded_for: Option<Duration>,
     /// What disks were read for, of a boot with a replay.
     pub reads: Option<Reads>,
 }
@@ -194,13 +194,10 @@ fn measured(reached: Reached) -> Measured {
         true => reached.served_from,
         false => systemd::init_started().unwrap_or(reached.served_from),
     };
-    let until = |from: Duration| {
-        let passed = reached.at.saturating_sub(from);
-        u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX)
-    };
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     Measured {
-        target_ns: until(from),
-        recorded_ns: reached.recorded_from.map(until),
+        target_ns: nanoseconds(reached.at.saturating_sub(from)),
+        recorded_ns: reached.recorded_for.map(nanoseconds),
         from_initramfs: reached.from_initramfs,
         stall_ns: reached.stall_ns,
         reads: reached.reads,

@@ -7,7 +7,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use foreread_boot::portable::{is_of_another_file_system, own_key, portable};
-use foreread_boot::{Boot, Decision, Facts, History, Measured, Mode, Reason, Stored, Wish, decide};
+use foreread_boot::{
+    Boot, DELAYING_UNITS, Decision, Facts, History, Measured, Mode, Reason, Stored, Wish, decide,
+    delay,
+};
 use foreread_bpf::BpfError;
 use foreread_linux_recorder::{AnyRecorder, BpfRecorder, Counts, Watch};
 use foreread_profile::{
@@ -50,7 +53,8 @@ pub struct Limits {
     pub quiet: Duration,
     /// Most time for replay and recording.
     pub recorded: Duration,
-    /// A target that is not reached by then never is.
+    /// A target that is not reached by then never is, unless somebody is asked for a passphrase, or
+    /// a file system is checked.
     pub reached: Duration,
 }
 
@@ -368,7 +372,9 @@ impl Begun {
             placed: None,
             replay,
             recorder,
+            recording: None,
             tracer,
+            kernel: &machine.kernel,
             reached: None,
             measured: None,
         };
@@ -390,7 +396,7 @@ impl Begun {
                 _ => known,
             });
         session.keep_trace(&machine, &mut served, tell);
-        session.end(&machine.kernel, known, &mut served, tell);
+        session.end(known, &mut served, tell);
         Ok(served)
     }
 }
@@ -407,7 +413,11 @@ struct Session<'a> {
     placing: Option<JoinHandle<Placed>>,
     placed: Option<Profile>,
     recorder: Option<MachineRecorder>,
+    /// Of a recorder that has had its time.
+    recording: Option<Recording>,
     tracer: Option<BootTracer>,
+    /// Release of the kernel.
+    kernel: &'a str,
     /// When it has reached its target, since the kernel started.
     reached: Option<Duration>,
     measured: Option<Measured>,
@@ -419,21 +429,38 @@ struct MachineRecorder {
     begun: Duration,
 }
 
+/// What a recorder has recorded, and from when to when, since the kernel started.
+struct Recording {
+    begun: Duration,
+    ended: Duration,
+    /// Without phases.
+    profile: Profile,
+    counts: Counts,
+}
+
 impl Session<'_> {
     /// Goes on until the boot is over, or we are told to end.
     fn follow(&mut self, interrupt: &Interrupt, tell: &mut dyn FnMut(&str)) {
         let limits = self.settings.limits;
         let mut quiet = Quiet::begin();
+        let mut reached_within = limits.reached;
         loop {
             let is_over = match self.reached {
                 Some(_) => quiet.look() >= limits.quiet || self.has_recorded(),
-                None => self.begun.elapsed() >= limits.reached,
+                None => self.begun.elapsed() >= reached_within,
             };
+            if is_over && self.reached.is_none() && is_delayed() {
+                reached_within += limits.reached;
+                continue;
+            }
             if is_over {
                 return;
             }
             let every = match self.has_recorded() {
-                true => WAIT_EVERY,
+                true => {
+                    self.end_recording();
+                    WAIT_EVERY
+                }
                 false => DRAIN_EVERY,
             };
             // An error is as good as nothing: the loop goes on at its pace.
@@ -490,16 +517,44 @@ impl Session<'_> {
         self.begun.elapsed() >= self.settings.limits.recorded
     }
 
+    /// As systemd tells.
+    fn parts(&self, recorded: Duration) -> Parts {
+        Parts {
+            recorded,
+            init: (self.from_initramfs.then(systemd::init_started)).flatten(),
+            target: systemd::active_since("sysinit.target"),
+            session: systemd::first_session(),
+        }
+    }
+
+    /// Has the recorder end. What is read later is not recorded.
+    fn end_recording(&mut self) {
+        if let Some(recorder) = self.recorder.take() {
+            self.recording = Some(recorder.finish(self.kernel));
+        }
+    }
+
+    /// How long processes have waited for disks so far, in ns, and for how long that was recorded.
+    fn stalled(&self, now: Duration) -> Option<(u64, Duration)> {
+        if let Some(recorder) = &self.recorder {
+            let stall_ns = recorder.recorder.counts().stall_ns;
+            return Some((stall_ns, now.saturating_sub(recorder.begun)));
+        }
+        let recording = self.recording.as_ref()?;
+        let recorded_for = recording.ended.saturating_sub(recording.begun);
+        Some((recording.counts.stall_ns, recorded_for))
+    }
+
     fn reach(&mut self) {
         let at = since_kernel_start();
         self.reached = Some(at);
-        let recorder = self.recorder.as_ref();
+        let stalled = self.stalled(at);
         self.keeper.reached(Reached {
             at,
             served_from: self.served_from,
             from_initramfs: self.from_initramfs,
-            stall_ns: recorder.map(|recorder| recorder.recorder.counts().stall_ns),
-            recorded_from: recorder.map(|recorder| recorder.begun),
+            stall_ns: stalled.map(|(stall_ns, _)| stall_ns),
+            recorded_for: stalled.map(|(_, recorded_for)| recorded_for),
             reads: self.replay.as_ref().and_then(|_| reads_so_far()),
         });
     }
@@ -552,13 +607,7 @@ impl Session<'_> {
         }
     }
 
-    fn end(
-        mut self,
-        kernel: &str,
-        known: Option<Profile>,
-        served: &mut Served,
-        tell: &mut dyn FnMut(&str),
-    ) {
+    fn end(mut self, known: Option<Profile>, served: &mut Served, tell: &mut dyn FnMut(&str)) {
         if let Some(replay) = &self.replay {
             replay.stop();
             let brought = replay.brought();
@@ -571,27 +620,54 @@ impl Session<'_> {
             served.replay = Some(brought);
         }
         // Of a boot that was cut short, what is missing was not needed yet.
-        let recorder = self.recorder.take().filter(|_| self.reached.is_some());
-        if let Some(recorder) = recorder {
-            let phases = phases(recorder.begun, self.reached);
-            let (recorded, counts) = recorder.finish(kernel, phases);
-            if counts.lost() > 0 {
-                tell(&format!("{} events were lost", counts.lost()));
-            }
-            served.counts = Some(counts);
-            let profile = match &known {
-                Some(known) => merge(known, &recorded, Observation::Full),
-                None => recorded,
-            };
-            match self.settings.state.keep_profile(&profile) {
-                Ok(()) => served.kept = Some((profile.nodes.len(), profile.total_pages())),
-                Err(error) => tell(&error.to_string()),
+        if let Some(reached) = self.reached {
+            self.end_recording();
+            let parts = self.recording.as_ref().map(|one| self.parts(one.begun));
+            if let Some((recording, parts)) = self.recording.take().zip(parts) {
+                self.keep(recording, parts, reached, known, served, tell);
             }
         }
         for told in self.keeper.finish() {
             self.hear(told, tell);
         }
         served.measured = self.measured;
+    }
+
+    /// Adds what was recorded to the profile.
+    fn keep(
+        &self,
+        recording: Recording,
+        parts: Parts,
+        reached: Duration,
+        known: Option<Profile>,
+        served: &mut Served,
+        tell: &mut dyn FnMut(&str),
+    ) {
+        let counts = recording.counts;
+        if counts.lost() > 0 {
+            tell(&format!("{} events were lost", counts.lost()));
+        }
+        served.counts = Some(counts);
+        let observation = match recording.ended >= reached {
+            true => Observation::Full,
+            // What the rest of the boot needed was not seen, and does not fade.
+            false => Observation::Refresh {
+                data: false,
+                lookups: false,
+            },
+        };
+        let recorded = Profile {
+            phases: parts.phases(),
+            ..recording.profile
+        };
+        let profile = match &known {
+            Some(known) => merge(known, &recorded, observation),
+            None => recorded,
+        };
+        match self.settings.state.keep_profile(&profile) {
+            Ok(()) => served.kept = Some((profile.nodes.len(), profile.total_pages())),
+            Err(error) => tell(&error.to_string()),
+        }
     }
 }
 
@@ -615,7 +691,8 @@ impl MachineRecorder {
         Ok(Self { recorder, begun })
     }
 
-    fn finish(mut self, kernel: &str, phases: Vec<Phase>) -> (Profile, Counts) {
+    fn finish(mut self, kernel: &str) -> Recording {
+        let ended = since_kernel_start();
         self.recorder.count_own_reads(false);
         let source = Source {
             recorded_unix_s: now_unix_s(),
@@ -628,11 +705,12 @@ impl MachineRecorder {
             ..Program::default()
         };
         let recorded = AnyRecorder::Bpf(Box::new(self.recorder)).finish(program, source, None);
-        let profile = Profile {
-            phases,
-            ..recorded.profile
-        };
-        (profile, recorded.counts)
+        Recording {
+            begun: self.begun,
+            ended,
+            profile: recorded.profile,
+            counts: recorded.counts,
+        }
     }
 }
 
@@ -647,21 +725,45 @@ fn start_tracer(tell: &mut dyn FnMut(&str)) -> Option<BootTracer> {
     BootTracer::start().map_err(tell).ok()
 }
 
-/// The parts of a boot, from the start of the recording.
-fn phases(recorded_from: Duration, reached: Option<Duration>) -> Vec<Phase> {
-    let phase = |kind, at: Duration| {
-        let start = at.saturating_sub(recorded_from);
-        let start_ns = u64::try_from(start.as_nanos()).unwrap_or(u64::MAX);
-        Phase { kind, start_ns }
-    };
-    let mut phases = vec![phase(PhaseKind::Sysinit, recorded_from)];
-    let sysinit = reached.and_then(|_| systemd::active_since("sysinit.target"));
-    phases.extend(sysinit.map(|at| phase(PhaseKind::Target, at)));
-    phases.extend(reached.map(|at| phase(PhaseKind::Session, at)));
-    // Clocks that disagree must not make the profile invalid.
-    phases.sort_by_key(|phase| phase.kind);
-    phases.dedup_by(|later, earlier| later.start_ns < earlier.start_ns);
-    phases
+/// Whether the boot waits for somebody, or for a check of a file system.
+fn is_delayed() -> bool {
+    let now_ns = u64::try_from(since_kernel_start().as_nanos()).unwrap_or(u64::MAX);
+    delay(&systemd::units(&DELAYING_UNITS), now_ns).is_some()
+}
+
+/// When the parts of a boot began, since the kernel started; `None` for one that there was not.
+#[derive(Clone, Copy, Debug, Default)]
+struct Parts {
+    /// The recording.
+    recorded: Duration,
+    /// Init, if the recording began in the initramfs.
+    init: Option<Duration>,
+    /// The units after `sysinit.target`.
+    target: Option<Duration>,
+    /// The session of the first login.
+    session: Option<Duration>,
+}
+
+impl Parts {
+    /// With their starts from that of the recording on.
+    fn phases(self) -> Vec<Phase> {
+        let phase = |kind, at: Duration| {
+            let start = at.saturating_sub(self.recorded);
+            let start_ns = u64::try_from(start.as_nanos()).unwrap_or(u64::MAX);
+            Phase { kind, start_ns }
+        };
+        let first = match self.init {
+            Some(_) => PhaseKind::Initramfs,
+            None => PhaseKind::Sysinit,
+        };
+        let mut phases = vec![phase(first, self.recorded)];
+        phases.extend(self.init.map(|at| phase(PhaseKind::Sysinit, at)));
+        phases.extend(self.target.map(|at| phase(PhaseKind::Target, at)));
+        phases.extend(self.session.map(|at| phase(PhaseKind::Session, at)));
+        // Clocks that disagree must not make the profile invalid.
+        phases.dedup_by(|later, earlier| later.start_ns < earlier.start_ns);
+        phases
+    }
 }
 
 /// Half of the memory that is available: what the boot itself takes must fit beside it.
@@ -689,16 +791,30 @@ mod tests {
 
     #[test]
     fn phases_are_in_their_order_whatever_the_clocks_say() {
-        let seconds = Duration::from_secs;
-        let kinds = |phases: Vec<Phase>| phases.into_iter().map(|p| p.kind).collect::<Vec<_>>();
-        assert_eq!(kinds(phases(seconds(3), None)), [PhaseKind::Sysinit]);
-        let reached = phases(seconds(3), Some(seconds(10)));
-        assert_eq!(reached.last().map(|p| p.start_ns), Some(7_000_000_000));
-        let early = phases(seconds(3), Some(seconds(1)));
-        assert!(
-            early
-                .windows(2)
-                .all(|pair| pair[0].start_ns <= pair[1].start_ns)
-        );
+        use PhaseKind::{Initramfs, Session, Sysinit, Target};
+        let seconds = |at| Some(Duration::from_secs(at));
+        let of = |parts: Parts| {
+            let phases = parts.phases().into_iter();
+            let phases = phases.map(|phase| (phase.kind, phase.start_ns / 1_000_000_000));
+            phases.collect::<Vec<_>>()
+        };
+        let by_unit = Parts {
+            recorded: Duration::from_secs(3),
+            ..Parts::default()
+        };
+        assert_eq!(of(by_unit), [(Sysinit, 0)]);
+        let whole = Parts {
+            init: seconds(4),
+            target: seconds(8),
+            session: seconds(20),
+            ..by_unit
+        };
+        let all = [(Initramfs, 0), (Sysinit, 1), (Target, 5), (Session, 17)];
+        assert_eq!(of(whole), all);
+        let odd = Parts {
+            session: seconds(1),
+            ..whole
+        };
+        assert_eq!(of(odd), all[..3]);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use foreread_boot::first_session_ns;
 use foreread_boot::trace::{TracedUnit, parse_units};
 
 /// After so long without an answer there is none.
@@ -29,6 +30,12 @@ pub fn active_since(unit: &str) -> Option<Duration> {
         "--property=ActiveEnterTimestampMonotonic",
         unit,
     ])?)
+}
+
+/// When the session of the first login began, since the kernel started.
+pub fn first_session() -> Option<Duration> {
+    let sessions = units(&["session-*.scope"]);
+    first_session_ns(&sessions).map(Duration::from_nanos)
 }
 
 /// Whether the system is being shut down, and not in rescue or emergency mode.

@@ -95,9 +95,9 @@ pub enum PhaseKind {
     Initramfs = 0,
     /// Until `sysinit.target`.
     Sysinit = 1,
-    /// Until the default target.
+    /// From then on: the units of the default target.
     Target = 2,
-    /// After the default target: the first login.
+    /// From the first login on.
     Session = 3,
 }
 
