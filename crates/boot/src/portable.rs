@@ -117,6 +117,14 @@ pub fn portable(profile: &Profile) -> Profile {
     })
 }
 
+/// Whether the paths of a profile are yet to be looked up on the system that it is for: nothing of it
+/// has an inode number.
+#[must_use]
+pub fn is_unplaced(profile: &Profile) -> bool {
+    let mut nodes = profile.iter();
+    profile.program.key == FOREIGN_KEY && nodes.all(|(_, node)| node.identity.inode == 0)
+}
+
 /// The part of a profile that fits a system. `look` says what is at each path; paths below one that
 /// is missing are not asked about.
 pub fn placed(profile: &Profile, mut look: impl FnMut(&[u8]) -> Option<Found>) -> (Profile, Fit) {

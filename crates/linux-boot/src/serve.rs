@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use foreread_boot::portable::{is_of_another_file_system, own_key, portable};
+use foreread_boot::portable::{is_of_another_file_system, is_unplaced, own_key, portable};
 use foreread_boot::{
     Boot, DELAYING_UNITS, Decision, Facts, History, Measured, Mode, Reason, Stored, Wish, decide,
     delay,
@@ -230,8 +230,8 @@ struct Begun {
     from_initramfs: bool,
     history: History,
     profile: Option<Profile>,
-    /// The profile that came with the system, where there is no other one, or the own one of
-    /// another system. It isn't placed yet.
+    /// The profile that came with the system, where there is no other one, the own one of another
+    /// system, or one that was imported into an image. It isn't placed yet.
     shipped: Option<Profile>,
     stored: Stored,
 }
@@ -243,9 +243,12 @@ impl Begun {
         let history = state.history(tell);
         let (mut profile, mut stored) = state.profile();
         let file_system = file_system_id(root);
-        let of_another = profile.take_if(|profile| is_of_another_file_system(profile, file_system));
-        let shipped = match of_another {
-            Some(of_another) => Some(portable(&of_another)),
+        // An image that was built with an imported profile has files with other inode numbers.
+        let is_to_place = |profile: &Profile| {
+            is_of_another_file_system(profile, file_system) || is_unplaced(profile)
+        };
+        let shipped = match profile.take_if(|profile| is_to_place(profile)) {
+            Some(to_place) => Some(portable(&to_place)),
             None if stored == Stored::Missing => shipped(root, tell),
             None => None,
         };

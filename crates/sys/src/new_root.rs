@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat, open};
+use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat, open, statat};
 use rustix::process::{chroot, fchdir};
 
 /// The mounted root file system.
@@ -42,9 +42,18 @@ impl NewRoot {
         Ok(fchdir(&self.directory)?)
     }
 
-    /// Whether `/proc`, which is moved last, has been moved there.
+    /// Whether all four have been moved there. Some move `/proc` last, and systemd `/run`.
     #[must_use]
     pub fn is_complete(&self) -> bool {
+        let device = |name: &str| {
+            let found = statat(self.directory.as_fd(), name, AtFlags::empty());
+            found.map(|found| found.st_dev)
+        };
+        // The root file system has a directory of this name, too.
+        let is_run_mounted = match (device("."), device("run")) {
+            (Ok(root), Ok(run)) => root != run,
+            _ => false,
+        };
         let names = ["proc/self", "sys/kernel", "dev/null"];
         let is_there = |name: &str| {
             accessat(
@@ -55,7 +64,7 @@ impl NewRoot {
             )
             .is_ok()
         };
-        names.into_iter().all(is_there)
+        is_run_mounted && names.into_iter().all(is_there)
     }
 
     /// Makes it the root directory of this process, with all its threads.
@@ -72,15 +81,22 @@ impl NewRoot {
 mod tests {
     use super::*;
     use std::fs;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn it_is_complete_with_its_last_mount() {
         let directory = tempfile::tempdir().unwrap();
         let root = NewRoot::open(directory.path()).unwrap();
+        let run = directory.path().join("run");
         for name in ["dev/null", "sys/kernel", "proc/self"] {
             assert!(!root.is_complete(), "{name}");
             fs::create_dir_all(directory.path().join(name)).unwrap();
         }
+        fs::create_dir(&run).unwrap();
+        assert!(!root.is_complete(), "that of the root file system");
+        fs::remove_dir(&run).unwrap();
+        // Another file system is there.
+        symlink("/proc", &run).unwrap();
         assert!(root.is_complete());
         assert!(NewRoot::open(&directory.path().join("none")).is_err());
     }

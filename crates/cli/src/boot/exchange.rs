@@ -2,6 +2,8 @@
 //! `foreread boot export` and `foreread boot import`: the profile of a boot for other systems, and
 //! from them.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -12,6 +14,7 @@ use foreread_core::grouped;
 use foreread_linux_boot::{PROFILE, place};
 use foreread_profile::{PAGE_BYTES, Profile, encode};
 use foreread_sys::save;
+use foreread_sys::start_pages::BOOT_LOCK;
 use serde::Serialize;
 
 use super::args::{ExportArguments, ImportArguments};
@@ -46,7 +49,7 @@ pub struct ImportJson {
     kept: bool,
     /// Files and directories that are the same on this system.
     same: usize,
-    /// Those of another size or time of change, or that are something else.
+    /// Those of another size, or that are something else.
     others: usize,
     /// Paths of the profile that this machine lacks.
     missing: usize,
@@ -122,7 +125,14 @@ pub fn import(arguments: &ImportArguments) -> Result<ExitCode> {
     }
     if !arguments.dry_run {
         may_keep(root)?;
-        state.keep_profile(&fitting)?;
+        // A tree that becomes an image gets other inode numbers there. The first boot looks them up.
+        match is_this_system(root) {
+            true => {
+                check_that_no_boot_goes_on()?;
+                state.keep_profile(&fitting)?;
+            }
+            false => state.keep_profile(&portable(&fitting))?,
+        }
     }
     if arguments.json {
         text::print_json(&ImportJson {
@@ -154,6 +164,23 @@ pub fn import(arguments: &ImportArguments) -> Result<ExitCode> {
         grouped(fit.missing as u64),
     ))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn is_this_system(root: &Path) -> bool {
+    root == Path::new("/")
+}
+
+/// A boot that is being recorded adds that to the profile that it began with, and keeps the result.
+fn check_that_no_boot_goes_on() -> Result<()> {
+    let lock = Path::new(OsStr::from_bytes(BOOT_LOCK.to_bytes()));
+    // To take the lock makes its file.
+    if lock.exists() && matches!(save::try_lock(lock), Ok(None)) {
+        bail!(
+            "foreread-boot.service still records this boot, and would replace what is imported; \
+             try again when it is inactive"
+        );
+    }
+    Ok(())
 }
 
 /// The state directory is made by `enable`, which notes it: what is not noted is not undone.
