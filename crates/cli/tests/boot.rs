@@ -452,6 +452,44 @@ fn what_a_boot_reads_is_in_memory_in_the_next_one() {
 }
 
 #[test]
+fn a_boot_that_takes_long_is_recorded_in_part_and_the_rest_is_not_forgotten() {
+    use foreread_profile::{WEIGHT_MAX, decode};
+    let world = World::new();
+    let Some((testbed, tree)) = bed(&world) else {
+        return;
+    };
+    record(&world, &testbed, &tree);
+    let late = tree.with_file_name("late");
+    fs::write(&late, [7u8; 8192]).expect("a file");
+    make_cold(&testbed);
+    // So this boot is recorded, too.
+    let state = world.state().join("boot");
+    fs::write(state.join("packages-changed"), "").expect("a file");
+    let boot = Boot::start_with(&world, &["--at-most", "1"]);
+    until("the end of the recording", || {
+        boot.serve.stderr().contains("has had its time")
+    });
+    fs::read(&late).expect("a file");
+    let served = boot.end();
+    assert_eq!(served["mode"], "refreshed", "{served}");
+    let profile = fs::read(state.join("boot.frp")).expect("a profile");
+    let profile = decode(&profile).expect("a profile");
+    assert_eq!(profile.find(late.as_os_str().as_encoded_bytes()), None);
+    // None of them was read in this boot.
+    let in_tree = profile.files().filter(|(id, _)| {
+        let path = profile.path(*id);
+        path.starts_with(tree.as_os_str().as_encoded_bytes())
+    });
+    let weights: Vec<u8> = in_tree.map(|(_, node)| node.weight).collect();
+    assert_eq!(weights.len() as u64, FILES);
+    assert!(
+        weights.iter().all(|weight| *weight == WEIGHT_MAX),
+        "{weights:?}"
+    );
+    make_cold(&testbed);
+}
+
+#[test]
 fn a_file_system_that_is_mounted_later_is_replayed_then() {
     let world = World::new();
     let Some((testbed, tree)) = bed(&world) else {

@@ -461,6 +461,9 @@ impl Session<'_> {
             }
             let every = match self.has_recorded() {
                 true => {
+                    if self.recorder.is_some() {
+                        tell("the recording has had its time; the boot is not over");
+                    }
                     self.end_recording();
                     WAIT_EVERY
                 }

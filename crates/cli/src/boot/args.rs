@@ -191,6 +191,9 @@ pub struct ServeArguments {
     /// Seconds without reads of disks after which the boot is over.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub idle: u64,
+    /// Seconds after which replay and recording end, whether the boot is over or not.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    pub at_most: u64,
     /// Print one JSON document at the end.
     #[arg(long)]
     pub json: bool,

@@ -80,6 +80,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         lock: arguments.lock.clone(),
         limits: Limits {
             quiet: Duration::from_secs(arguments.idle),
+            recorded: Duration::from_secs(arguments.at_most),
             ..Limits::default()
         },
     };

@@ -26,11 +26,17 @@ pub struct Boot<'a> {
 impl<'a> Boot<'a> {
     /// Starts it. From then on everything is recorded.
     pub fn start(world: &'a World) -> Self {
+        Self::start_with(world, &[])
+    }
+
+    /// The same with more arguments.
+    pub fn start_with(world: &'a World, more: &[&str]) -> Self {
         let reached = world.path("reached");
         // An earlier boot may have made it.
         let _ = fs::remove_file(&reached);
         let mut serve = world.foreread(&["boot", "serve", "--json", "--idle", "0", "--reached"]);
         serve.arg(&reached).arg("--lock").arg(world.path("lock"));
+        serve.args(more);
         Self {
             world,
             serve: Service::start_as(world, serve),

@@ -37,7 +37,12 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
 
 /// Boots of one machine. Its disks keep what they write, so they come in this order.
 fn of_machine(context: &Context<'_>, kernel: &str, begin: Begin) -> Result<Vec<Row>, GuestError> {
-    let setup = Setup::of(System::Services, begin);
+    let system = match begin {
+        // The other system has initramfs-tools only.
+        Begin::Dracut => System::Small,
+        Begin::Unit | Begin::Initramfs => System::Services,
+    };
+    let setup = Setup::of(system, begin);
     let mut machine = BootMachine::new(context.lab, &context.foreread, kernel, "hdd", setup)?;
     let recorded = machine.boots("record", context.boots)?;
     let plain = machine.boots("plain", context.boots)?;
