@@ -59,9 +59,10 @@ failures() {
     ' "$log"
 }
 
-# Tests that compute for long, or start many short commands, and need no device for themselves. They
-# run beside the others, which mostly wait for devices: on two cores that takes two minutes less.
-beside=(portable smoke module faults_calls faults_signals)
+# Tests that compute for long, start many short commands, or wait for servers that hang, and need no
+# device for themselves. They run beside the others, which mostly wait for devices: on two cores that
+# takes some minutes less.
+beside=(portable smoke module faults_calls faults_signals dead_servers supervising killed)
 
 # Names of all test programs but those.
 others() {

@@ -227,12 +227,13 @@ fn a_browser_lays_the_page_out_within_its_width() {
         return;
     };
     let world = world();
+    let page = page(&world);
     let script = "(() => { const root = document.documentElement; \
                   const charts = [...document.querySelectorAll('figure svg')] \
                   .filter(svg => svg.getBoundingClientRect().height > 50).length; \
                   return `wide ${root.scrollWidth <= root.clientWidth} charts ${charts}`; })()";
     for width in [500, 1200] {
-        let found = browser::measured(browser, &world, &page(&world), width, script);
+        let found = browser::measured(browser, &world, &page, width, script);
         assert_eq!(found, "wide true charts 4", "{width}");
     }
 }
