@@ -277,6 +277,20 @@ fn what_somebody_else_has_made_or_changed_is_left_alone() {
 }
 
 #[test]
+fn help_tells_how_disable_ends_and_how_portable_files_are_known() {
+    let world = World::new();
+    let help = |verb: &str| stdout(&world.output(&["boot", verb, "--help"]));
+    let disable = help("disable");
+    assert!(
+        disable.contains("64 when something\nwas left alone"),
+        "{disable}"
+    );
+    assert!(!disable.contains("2 when a file"), "{disable}");
+    let export = help("export").replace('\n', " ");
+    assert!(!export.contains("time of change"), "{export}");
+}
+
+#[test]
 fn where_there_is_no_such_boot_enable_says_so() {
     let world = World::new();
     let root = world.path("empty");

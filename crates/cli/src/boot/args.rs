@@ -19,7 +19,8 @@ use clap::{Args, Subcommand};
     sudo foreread boot export --portable web.profile    for the first boot of others\n  \
     sudo foreread boot import web.profile    what fits of it is replayed at the next boot\n  \
     sudo foreread boot disable    undo it, to the last file\n\n\
-    Exit status: 0 done, 1 when it is not enabled, 2 usage or failure."
+    Exit status: 0 done, 1 when it is not enabled, 2 usage or failure, 64 when something\n\
+    was left alone."
 )]
 pub struct BootArguments {
     #[command(subcommand)]
@@ -36,7 +37,8 @@ pub enum BootVerb {
     Enable(EnableArguments),
     /// Undo what enable has changed.
     #[command(after_help = "Example:\n  sudo foreread boot disable\n\n\
-        Exit status: 0 done, 1 when it was not enabled, 2 when a file can't be restored.")]
+        Exit status: 0 done, 1 when it was not enabled, 2 when it fails, 64 when something\n\
+        was left alone.")]
     Disable(ChangeArguments),
     /// Show what earlier boots were given, and what that was worth.
     #[command(after_help = "Example:\n  sudo foreread boot status\n\n\
@@ -138,8 +140,8 @@ pub struct ChartArguments {
 
 #[derive(Debug, Args)]
 pub struct ExportArguments {
-    /// For systems with the same packages: files are known by path, size and time of change, and
-    /// those of persons are left out.
+    /// For systems with the same packages: files are known by path and size, and those of persons
+    /// are left out.
     #[arg(long)]
     pub portable: bool,
     /// The root directory of the system.
