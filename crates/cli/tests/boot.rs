@@ -110,6 +110,28 @@ fn what_enable_makes_is_removed_to_the_last_file() {
 }
 
 #[test]
+fn a_relative_root_is_the_same_system_for_every_verb() {
+    let world = World::new();
+    let root = image(&world);
+    let boot = |verb: &str, root: &str, more: &[&str]| {
+        world.output(&[&["boot", verb, "--root", root], more].concat())
+    };
+    let enabled = boot("enable", "image", &[]);
+    assert_eq!(enabled.status.code(), Some(0), "{}", stderr(&enabled));
+    for root in ["image", "./image", "image/usr/..", text(&root)] {
+        let status = boot("status", root, &[]);
+        assert_eq!(status.status.code(), Some(0), "{root}");
+        assert!(stdout(&status).starts_with("Enabled.\n"), "{root}");
+        let traced = boot("chart", root, &["--next"]);
+        assert_eq!(traced.status.code(), Some(0), "{root}");
+    }
+    assert!(root.join("var/lib/foreread/boot/trace-next").exists());
+    fs::remove_file(root.join("var/lib/foreread/boot/trace-next")).expect("it was there");
+    assert_eq!(boot("disable", "image", &[]).status.code(), Some(0));
+    assert!(!root.join("etc").exists());
+}
+
+#[test]
 fn hooks_of_the_initramfs_come_with_it_or_later_and_go_with_it() {
     let world = World::new();
     let root = image(&world);

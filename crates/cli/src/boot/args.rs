@@ -3,7 +3,14 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
+
+/// Reads the value of `--root`, in every verb. Paths below the root begin with it, so a relative one
+/// is made absolute.
+fn root_directory() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(std::path::absolute)
+}
 
 #[derive(Debug, Args)]
 #[command(
@@ -87,7 +94,7 @@ pub struct ChangeArguments {
     #[arg(long)]
     pub dry_run: bool,
     /// The root directory of the system, such as an image that is being built.
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = root_directory())]
     pub root: PathBuf,
     /// Print one JSON document.
     #[arg(long)]
@@ -97,7 +104,7 @@ pub struct ChangeArguments {
 #[derive(Debug, Args)]
 pub struct StatusArguments {
     /// The root directory of the system.
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = root_directory())]
     pub root: PathBuf,
     /// Print one JSON document.
     #[arg(long)]
@@ -110,7 +117,7 @@ pub struct ShowArguments {
     #[arg(long, value_name = "UNIT")]
     pub unit: Option<String>,
     /// The root directory of the system.
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = root_directory())]
     pub root: PathBuf,
     /// Print one JSON document.
     #[arg(long)]
@@ -127,7 +134,7 @@ pub struct ChartArguments {
     #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
     pub output: Option<PathBuf>,
     /// The root directory of the system.
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = root_directory())]
     pub root: PathBuf,
     /// Print one JSON document of sums, and draw nothing.
     #[arg(long)]
@@ -145,7 +152,7 @@ pub struct ExportArguments {
     #[arg(long)]
     pub portable: bool,
     /// The root directory of the system.
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = root_directory())]
     pub root: PathBuf,
     /// Print one JSON document.
     #[arg(long)]
@@ -165,7 +172,7 @@ pub struct ImportArguments {
     #[arg(long)]
     pub replace: bool,
     /// The root directory of the system, such as an image that is being built.
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = root_directory())]
     pub root: PathBuf,
     /// Print one JSON document.
     #[arg(long)]

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::args::{ChangeArguments, EnableArguments};
 use super::installed::{Installed, Item, Standing};
 use super::items::{Builder, from_initramfs, units};
-use super::{EXIT_NOT_ENABLED, state_path};
+use super::{EXIT_NOT_ENABLED, state_below};
 use crate::text::{self, escaped_path};
 use crate::{EXIT_PARTLY, output};
 
@@ -250,14 +250,6 @@ fn described(item: &Item, root: &Path) -> String {
         Item::File { .. } => path,
         Item::Link { target, .. } => format!("{path} -> {}", escaped_path(target)),
     }
-}
-
-/// The state directory, as a path below the root.
-fn state_below(root: &Path) -> Result<PathBuf> {
-    let state = std::path::absolute(state_path(root)).context("no current directory")?;
-    let root = std::path::absolute(root).context("no current directory")?;
-    let below = state.strip_prefix(&root);
-    Ok(below.unwrap_or(&state).to_owned())
 }
 
 /// The program that the unit starts, as the system will see its path.

@@ -14,7 +14,7 @@ pub mod status;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use foreread_boot::{History, Stored};
 use foreread_linux_boot::StateDirectory;
 use foreread_profile::{PhaseKind, Profile};
@@ -45,6 +45,14 @@ fn state_path(root: &Path) -> PathBuf {
     machine_state::directory(root, "boot")
 }
 
+/// The same, as a path below the root.
+fn state_below(root: &Path) -> Result<PathBuf> {
+    let absolute = |path: &Path| std::path::absolute(path).context("no current directory");
+    let (root, state) = (absolute(root)?, absolute(&state_path(root))?);
+    let below = state.strip_prefix(&root);
+    Ok(below.unwrap_or(&state).to_owned())
+}
+
 fn state_of(root: &Path) -> StateDirectory {
     StateDirectory::new(state_path(root))
 }
@@ -60,7 +68,7 @@ pub fn recorded(root: &Path) -> Result<Profile> {
 
 /// Whether boots are replayed on the system with this root, and the history of its boots.
 pub fn standing(root: &Path, note: &mut dyn FnMut(&str)) -> Result<(bool, History)> {
-    let is_enabled = Installed::read(Path::new("/"), &state_path(root))?.is_some();
+    let is_enabled = Installed::read(root, &state_below(root)?)?.is_some();
     Ok((is_enabled, state_of(root).history(note)))
 }
 
