@@ -5,7 +5,7 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -129,6 +129,64 @@ fn a_relative_root_is_the_same_system_for_every_verb() {
     fs::remove_file(root.join("var/lib/foreread/boot/trace-next")).expect("it was there");
     assert_eq!(boot("disable", "image", &[]).status.code(), Some(0));
     assert!(!root.join("etc").exists());
+}
+
+#[test]
+fn absolute_links_of_an_image_lead_into_the_image() {
+    let world = World::new();
+    let root = image(&world);
+    let outside = world.path("outside");
+    for folder in ["systemd", "lib/foreread/boot", "bin"] {
+        fs::create_dir_all(outside.join(folder)).expect("a directory");
+    }
+    fs::write(outside.join("bin/foreread"), "").expect("a file");
+    // A list of the machine that the image is built on.
+    let list = outside.join("lib/foreread/boot/installed.json");
+    fs::write(list, "{").expect("a file");
+    fs::create_dir_all(root.join("etc")).expect("a directory");
+    fs::create_dir_all(root.join("var")).expect("a directory");
+    symlink(outside.join("systemd"), root.join("etc/systemd")).expect("a link");
+    symlink(outside.join("lib"), root.join("var/lib")).expect("a link");
+    fs::remove_file(root.join("usr/bin/foreread")).expect("it was there");
+    symlink(outside.join("bin/foreread"), root.join("usr/bin/foreread")).expect("a link");
+    let before = contents(&outside);
+    let boot = |verb: &str, more: &[&str]| {
+        world.output(&[&["boot", verb, "--root", text(&root)], more].concat())
+    };
+    // In the image these links lead nowhere.
+    for (verb, more) in [
+        ("enable", &[][..]),
+        ("disable", &[]),
+        ("status", &[]),
+        ("show", &[]),
+        ("chart", &["--next"]),
+        ("export", &["file"]),
+    ] {
+        let failed = boot(verb, more);
+        assert_fails_in_one_line(&failed, verb);
+        assert!(stderr(&failed).contains("cannot find "), "{failed:?}");
+    }
+    assert_eq!(contents(&outside), before);
+
+    let inside = root.join(outside.strip_prefix("/").expect("an absolute path"));
+    for folder in ["systemd", "lib", "bin"] {
+        fs::create_dir_all(inside.join(folder)).expect("a directory");
+    }
+    assert_fails_in_one_line(&boot("enable", &[]), "no program in the image");
+    fs::write(inside.join("bin/foreread"), "").expect("a file");
+    let bare = contents(&root);
+    let enabled = boot("enable", &[]);
+    assert_eq!(enabled.status.code(), Some(0), "{}", stderr(&enabled));
+    let unit = inside.join("systemd/system/foreread-boot.service");
+    assert!(unit.exists() && inside.join("lib/foreread/boot").exists());
+    assert_eq!(boot("status", &[]).status.code(), Some(0));
+    assert_eq!(boot("chart", &["--next"]).status.code(), Some(0));
+    let wish = inside.join("lib/foreread/boot/trace-next");
+    fs::remove_file(wish).expect("it was made in the image");
+    assert_eq!(contents(&outside), before);
+    assert_eq!(boot("disable", &[]).status.code(), Some(0));
+    assert_eq!(contents(&root), bare);
+    assert_eq!(contents(&outside), before);
 }
 
 #[test]

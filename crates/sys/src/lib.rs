@@ -42,6 +42,7 @@ mod read_hints;
 mod read_pool;
 pub mod read_whole;
 pub mod rights;
+pub mod root_directory;
 pub mod save;
 pub mod service_manager;
 pub mod signals;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line of `foreread boot`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
@@ -76,6 +76,22 @@ pub enum BootVerb {
     /// Go beside a boot; the unit that enable writes does this.
     #[command(hide = true)]
     Serve(ServeArguments),
+}
+
+impl BootVerb {
+    /// The root directory of the system that it looks at or changes.
+    pub fn root(&self) -> &Path {
+        match self {
+            Self::Enable(arguments) => &arguments.change.root,
+            Self::Disable(arguments) => &arguments.root,
+            Self::Status(arguments) => &arguments.root,
+            Self::Show(arguments) => &arguments.root,
+            Self::Chart(arguments) => &arguments.root,
+            Self::Export(arguments) => &arguments.root,
+            Self::Import(arguments) => &arguments.root,
+            Self::Serve(_) => Path::new("/"),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -214,7 +230,6 @@ mod tests {
     use clap::Parser;
     use std::ffi::CStr;
     use std::os::unix::ffi::OsStrExt;
-    use std::path::Path;
 
     #[derive(Parser)]
     struct Alone {

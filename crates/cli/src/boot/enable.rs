@@ -9,13 +9,14 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail};
 use foreread_linux_boot::{HISTORY, PACKAGES_CHANGED, PROFILE, PROFILE_SET_ASIDE};
 use foreread_sys::mounts::mounts_of_self;
+use foreread_sys::root_directory::RootDirectory;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::args::{ChangeArguments, EnableArguments};
-use super::installed::{Installed, Item, Standing};
+use super::installed::{Installed, Item, Standing, shown};
 use super::items::{Builder, from_initramfs, units};
-use super::{EXIT_NOT_ENABLED, state_below};
+use super::{EXIT_NOT_ENABLED, open_root, state_below};
 use crate::text::{self, escaped_path};
 use crate::{EXIT_PARTLY, output};
 
@@ -45,12 +46,11 @@ struct ItemJson<'a> {
 
 pub fn enable(arguments: &EnableArguments) -> Result<ExitCode> {
     let change = &arguments.change;
-    let root = &change.root;
-    let is_here = root == Path::new("/");
-    if is_here {
+    let root = &open_root(&change.root)?;
+    if root.is_here() {
         check_this_system()?;
-    } else if !root.join("usr/lib/systemd").is_dir() && !root.join("lib/systemd").is_dir() {
-        bail!("{} holds no system with systemd", escaped_path(root));
+    } else if !has_systemd(root) {
+        bail!("{} holds no system with systemd", escaped_path(root.path()));
     }
     let state = state_below(root)?;
     let builder = match arguments.initramfs {
@@ -71,10 +71,10 @@ pub fn enable(arguments: &EnableArguments) -> Result<ExitCode> {
     };
     let changed = !list.items.iter().all(is_there);
     let rebuilds = changed.then(|| builder_in(&list)).flatten();
-    let document = document("foreread.boot.enable/1", change, changed, &list);
+    let document = document("foreread.boot.enable/1", change, root, changed, &list);
     if changed && !change.dry_run {
         list.make(root, &state)?;
-        if is_here {
+        if root.is_here() {
             reload_units();
             if let Some(builder) = rebuilds {
                 rebuild(builder);
@@ -83,14 +83,22 @@ pub fn enable(arguments: &EnableArguments) -> Result<ExitCode> {
     }
     match document {
         Some(document) => text::print_json(&document)?,
-        None if changed => text::print(&said_enabled(change, &list, rebuilds))?,
+        None if changed => text::print(&said_enabled(change, root, &list, rebuilds))?,
         None => text::print("It is enabled already.\n")?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
+fn has_systemd(root: &RootDirectory) -> bool {
+    ["usr/lib/systemd", "lib/systemd"].into_iter().any(|path| {
+        let found = root.metadata(Path::new(path));
+        found.is_ok_and(|found| found.is_dir())
+    })
+}
+
 fn said_enabled(
     arguments: &ChangeArguments,
+    root: &RootDirectory,
     list: &Installed,
     rebuilds: Option<Builder>,
 ) -> String {
@@ -99,7 +107,7 @@ fn said_enabled(
         false => "Made:\n",
     });
     for item in &list.items {
-        said += &format!("  {}\n", described(item, &arguments.root));
+        said += &format!("  {}\n", described(item, root));
     }
     if let Some(builder) = rebuilds {
         said += &about_initramfs(arguments, builder);
@@ -121,14 +129,14 @@ fn about_initramfs(arguments: &ChangeArguments, builder: Builder) -> String {
 }
 
 /// What builds the initramfs, if hooks in it can be of use.
-fn builder_of(root: &Path, state: &Path) -> Result<Builder> {
+fn builder_of(root: &RootDirectory, state: &Path) -> Result<Builder> {
     let Some(builder) = Builder::of(root) else {
         bail!(
             "neither initramfs-tools nor dracut is installed; `foreread boot enable` without \
              --initramfs needs none"
         );
     };
-    if root == Path::new("/") {
+    if root.is_here() {
         let mounts = mounts_of_self().context("cannot read the mounts")?;
         let path = Path::new("/").join(state);
         let at = mounts.mount_of(path.as_os_str().as_bytes());
@@ -158,27 +166,27 @@ fn rebuild(builder: Builder) {
 }
 
 pub fn disable(arguments: &ChangeArguments) -> Result<ExitCode> {
-    let root = &arguments.root;
+    let root = &open_root(&arguments.root)?;
     let state = state_below(root)?;
     let schema = "foreread.boot.disable/1";
     let Some(installed) = Installed::read(root, &state)? else {
         let none = Installed::plan(root, Path::new(""), Vec::new());
-        match document(schema, arguments, false, &none) {
+        match document(schema, arguments, root, false, &none) {
             Some(document) => text::print_json(&document)?,
             None => text::print("It is not enabled.\n")?,
         }
         return Ok(ExitCode::from(EXIT_NOT_ENABLED));
     };
-    let document = document(schema, arguments, true, &installed);
+    let document = document(schema, arguments, root, true, &installed);
     let rebuilds = builder_in(&installed);
     let mut foreign = Vec::new();
     if !arguments.dry_run {
-        if root == Path::new("/") {
+        if root.is_here() {
             systemctl(&["stop", "foreread-boot.service"]);
         }
         let kept = [HISTORY, PROFILE, PROFILE_SET_ASIDE, PACKAGES_CHANGED];
         foreign = installed.remove(root, &state, &kept)?;
-        if root == Path::new("/") {
+        if root.is_here() {
             reload_units();
             if let Some(builder) = rebuilds {
                 rebuild(builder);
@@ -186,7 +194,7 @@ pub fn disable(arguments: &ChangeArguments) -> Result<ExitCode> {
         }
     }
     for item in &foreign {
-        let path = escaped_path(&root.join(item.path()));
+        let path = shown(root, item.path());
         output::note(&format!("{path} was changed by somebody else and stays"));
     }
     if let Some(document) = document {
@@ -218,20 +226,18 @@ pub fn disable(arguments: &ChangeArguments) -> Result<ExitCode> {
 fn document(
     schema: &'static str,
     arguments: &ChangeArguments,
+    root: &RootDirectory,
     changed: bool,
     list: &Installed,
 ) -> Option<Value> {
-    let item = |item| {
-        let root = &arguments.root;
-        ItemJson {
-            path: escaped_path(&root.join(Item::path(item))),
-            item,
-            standing: match item.standing(root) {
-                Ok(Standing::Absent) => "absent",
-                Ok(Standing::Ours) => "ours",
-                Ok(Standing::Foreign) | Err(_) => "foreign",
-            },
-        }
+    let item = |item| ItemJson {
+        path: shown(root, Item::path(item)),
+        item,
+        standing: match item.standing(root) {
+            Ok(Standing::Absent) => "absent",
+            Ok(Standing::Ours) => "ours",
+            Ok(Standing::Foreign) | Err(_) => "foreign",
+        },
     };
     arguments.json.then(|| {
         text::json(&ChangesJson {
@@ -243,8 +249,8 @@ fn document(
     })
 }
 
-fn described(item: &Item, root: &Path) -> String {
-    let path = escaped_path(&root.join(item.path()));
+fn described(item: &Item, root: &RootDirectory) -> String {
+    let path = shown(root, item.path());
     match item {
         Item::Directory { .. } => format!("{path}/"),
         Item::File { .. } => path,
@@ -253,16 +259,20 @@ fn described(item: &Item, root: &Path) -> String {
 }
 
 /// The program that the unit starts, as the system will see its path.
-fn program(root: &Path) -> Result<String> {
-    let path = if root == Path::new("/") {
+fn program(root: &RootDirectory) -> Result<String> {
+    let path = if root.is_here() {
         std::env::current_exe().context("cannot find this program")?
     } else {
         let places = ["usr/local/bin/foreread", "usr/bin/foreread"];
-        let Some(place) = places.iter().find(|place| root.join(place).is_file()) else {
+        let is_file = |place: &&&str| {
+            let found = root.metadata(Path::new(place));
+            found.is_ok_and(|found| found.is_file())
+        };
+        let Some(place) = places.iter().find(is_file) else {
             bail!(
                 "no foreread in {}: install it there first, as /usr/bin/foreread or \
                  /usr/local/bin/foreread",
-                escaped_path(root)
+                escaped_path(root.path())
             );
         };
         Path::new("/").join(place)

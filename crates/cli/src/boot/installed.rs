@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use foreread_sys::root_directory::RootDirectory;
 use foreread_sys::save;
 use serde::{Deserialize, Serialize};
 
@@ -70,8 +71,8 @@ impl Item {
         }
     }
 
-    pub fn standing(&self, root: &Path) -> io::Result<Standing> {
-        let path = root.join(self.path());
+    pub fn standing(&self, root: &RootDirectory) -> io::Result<Standing> {
+        let path = root.entry(self.path())?;
         let metadata = match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Standing::Absent),
             other => other?,
@@ -92,8 +93,8 @@ impl Item {
         })
     }
 
-    fn make(&self, root: &Path) -> io::Result<()> {
-        let path = root.join(self.path());
+    fn make(&self, root: &RootDirectory) -> io::Result<()> {
+        let path = root.entry(self.path())?;
         match self {
             Self::Directory { mode, .. } => DirBuilder::new().mode(*mode).create(path),
             Self::File {
@@ -112,8 +113,8 @@ impl Item {
     }
 
     /// A directory goes only when it is empty.
-    fn remove(&self, root: &Path) -> io::Result<()> {
-        let path = root.join(self.path());
+    fn remove(&self, root: &RootDirectory) -> io::Result<()> {
+        let path = root.entry(self.path())?;
         let removed = match self {
             Self::Directory { .. } => fs::remove_dir(path),
             Self::File { .. } | Self::Link { .. } => fs::remove_file(path),
@@ -137,7 +138,7 @@ pub struct Installed {
 
 impl Installed {
     /// The items, with the directories that they lack.
-    pub fn plan(root: &Path, state: &Path, items: Vec<Item>) -> Self {
+    pub fn plan(root: &RootDirectory, state: &Path, items: Vec<Item>) -> Self {
         let mut made = BTreeSet::new();
         let mut all = Vec::new();
         let parents = items.iter().filter_map(|item| item.path().parent());
@@ -145,7 +146,7 @@ impl Installed {
             let mut above: Vec<&Path> = directory.ancestors().collect();
             above.reverse();
             for path in above {
-                let is_made = path.as_os_str().is_empty() || root.join(path).is_dir();
+                let is_made = root.metadata(path).is_ok_and(|found| found.is_dir());
                 if !is_made && made.insert(path.to_owned()) {
                     // What is kept names files that not everybody may see.
                     let is_private = path == state || state.parent() == Some(path);
@@ -164,7 +165,7 @@ impl Installed {
     }
 
     /// The same with items that it lacks, and their directories. What is in it stays.
-    pub fn with(mut self, root: &Path, items: Vec<Item>) -> Self {
+    pub fn with(mut self, root: &RootDirectory, items: Vec<Item>) -> Self {
         let lacks = |item: &Item| self.items.iter().all(|had| had.path() != item.path());
         let new: Vec<Item> = items.into_iter().filter(lacks).collect();
         if !new.is_empty() {
@@ -179,8 +180,8 @@ impl Installed {
     }
 
     /// What was made on a system; `None` if nothing was.
-    pub fn read(root: &Path, state: &Path) -> Result<Option<Self>> {
-        let path = root.join(state).join(FILE);
+    pub fn read(root: &RootDirectory, state: &Path) -> Result<Option<Self>> {
+        let path = list_path(root, state)?;
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other.with_context(|| format!("cannot read {}", escaped_path(&path)))?,
@@ -205,14 +206,14 @@ impl Installed {
     }
 
     /// Makes what isn't there. Everything is written down before.
-    pub fn make(&self, root: &Path, state: &Path) -> Result<()> {
-        let failed = |item: &Item| format!("cannot make {}", escaped_path(&root.join(item.path())));
+    pub fn make(&self, root: &RootDirectory, state: &Path) -> Result<()> {
+        let failed = |item: &Item| format!("cannot make {}", shown(root, item.path()));
         for item in &self.items {
             let standing = item.standing(root).with_context(|| failed(item))?;
             if standing == Standing::Foreign {
                 bail!(
                     "{} is there already and not ours; nothing was changed",
-                    escaped_path(&root.join(item.path()))
+                    shown(root, item.path())
                 );
             }
         }
@@ -221,7 +222,7 @@ impl Installed {
         for item in before {
             make_absent(item, root).with_context(|| failed(item))?;
         }
-        let list = root.join(state).join(FILE);
+        let list = list_path(root, state)?;
         let json = serde_json::to_string_pretty(self)?;
         save::replace(&list, json.as_bytes())
             .with_context(|| format!("cannot write {}", escaped_path(&list)))?;
@@ -240,8 +241,9 @@ impl Installed {
 
     /// Removes what is as it was made, the last first, with what is kept in the state directory.
     /// Returns the items that somebody has changed, which stay.
-    pub fn remove(&self, root: &Path, state: &Path, kept: &[&str]) -> Result<Vec<&Item>> {
-        let failed = |path: &Path| format!("cannot remove {}", escaped_path(&root.join(path)));
+    pub fn remove(&self, root: &RootDirectory, state: &Path, kept: &[&str]) -> Result<Vec<&Item>> {
+        let failed = |path: &Path| format!("cannot remove {}", shown(root, path));
+        let directory = directory_of(root, state)?;
         let (before, rest) = self.items.split_at(self.before_list(state));
         let mut foreign = Vec::new();
         for item in rest.iter().rev() {
@@ -252,10 +254,9 @@ impl Installed {
             }
         }
         for name in kept.iter().chain([&FILE]) {
-            let path = state.join(name);
-            match fs::remove_file(root.join(&path)) {
+            match fs::remove_file(directory.join(name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(error).with_context(|| failed(&path));
+                    return Err(error).with_context(|| failed(&state.join(name)));
                 }
                 _ => {}
             }
@@ -267,9 +268,24 @@ impl Installed {
     }
 }
 
-fn make_absent(item: &Item, root: &Path) -> io::Result<()> {
+fn make_absent(item: &Item, root: &RootDirectory) -> io::Result<()> {
     match item.standing(root)? {
         Standing::Absent => item.make(root),
         Standing::Ours | Standing::Foreign => Ok(()),
     }
+}
+
+/// Where the state directory of a system is, or would be made.
+pub fn directory_of(root: &RootDirectory, state: &Path) -> Result<PathBuf> {
+    let directory = root.directory(state);
+    directory.with_context(|| format!("cannot find {}", shown(root, state)))
+}
+
+fn list_path(root: &RootDirectory, state: &Path) -> Result<PathBuf> {
+    Ok(directory_of(root, state)?.join(FILE))
+}
+
+/// A path of a system, as it is shown: after that of its root directory.
+pub fn shown(root: &RootDirectory, path: &Path) -> String {
+    escaped_path(&root.path().join(path))
 }

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use foreread_sys::root_directory::RootDirectory;
+
 use super::installed::Item;
 
 /// The program, as the files in `packaging/` name it.
@@ -31,8 +33,8 @@ pub enum Builder {
 
 impl Builder {
     /// The one that a system has. Where both are installed, Debian's own is in use.
-    pub fn of(root: &Path) -> Option<Self> {
-        let has = |path: &str| root.join(path).exists();
+    pub fn of(root: &RootDirectory) -> Option<Self> {
+        let has = |path: &str| root.metadata(Path::new(path)).is_ok();
         if has("usr/sbin/update-initramfs") && has("usr/share/initramfs-tools") {
             Some(Self::InitramfsTools)
         } else if has("usr/lib/dracut/modules.d") {
@@ -118,14 +120,16 @@ mod tests {
 
     #[test]
     fn the_builder_in_use_is_found_and_its_hooks_name_the_program() {
-        let root = tempfile::tempdir().unwrap();
-        assert_eq!(Builder::of(root.path()), None);
-        fs::create_dir_all(root.path().join("usr/lib/dracut/modules.d")).unwrap();
-        assert_eq!(Builder::of(root.path()), Some(Builder::Dracut));
-        fs::create_dir_all(root.path().join("usr/share/initramfs-tools")).unwrap();
-        fs::create_dir_all(root.path().join("usr/sbin")).unwrap();
-        fs::write(root.path().join("usr/sbin/update-initramfs"), "").unwrap();
-        assert_eq!(Builder::of(root.path()), Some(Builder::InitramfsTools));
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path();
+        let root = RootDirectory::open(top).unwrap();
+        assert_eq!(Builder::of(&root), None);
+        fs::create_dir_all(top.join("usr/lib/dracut/modules.d")).unwrap();
+        assert_eq!(Builder::of(&root), Some(Builder::Dracut));
+        fs::create_dir_all(top.join("usr/share/initramfs-tools")).unwrap();
+        fs::create_dir_all(top.join("usr/sbin")).unwrap();
+        fs::write(top.join("usr/sbin/update-initramfs"), "").unwrap();
+        assert_eq!(Builder::of(&root), Some(Builder::InitramfsTools));
         for builder in [Builder::InitramfsTools, Builder::Dracut] {
             let items = builder.items("/opt/foreread");
             assert!(items.iter().all(|item| builder.owns(item)));
