@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreread boot enable` and `disable`.
 
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -16,6 +15,7 @@ use serde_json::Value;
 use super::args::{ChangeArguments, EnableArguments};
 use super::installed::{Installed, Item, Standing, shown};
 use super::items::{Builder, from_initramfs, units};
+use super::this_system::ThisSystem;
 use super::{EXIT_NOT_ENABLED, open_root, state_below};
 use crate::text::{self, escaped_path};
 use crate::{EXIT_PARTLY, output};
@@ -48,7 +48,7 @@ pub fn enable(arguments: &EnableArguments) -> Result<ExitCode> {
     let change = &arguments.change;
     let root = &open_root(&change.root)?;
     if root.is_here() {
-        check_this_system()?;
+        ThisSystem::read()?.check()?;
     } else if !has_systemd(root) {
         bail!("{} holds no system with systemd", escaped_path(root.path()));
     }
@@ -284,38 +284,6 @@ fn program(root: &RootDirectory) -> Result<String> {
         Some(text) => Ok(text.to_owned()),
         None => bail!("no unit can name {}", escaped_path(&path)),
     }
-}
-
-/// Whether this system boots in a way that can be recorded and replayed.
-fn check_this_system() -> Result<()> {
-    if !rustix::process::geteuid().is_root() {
-        bail!("only root can change how the system boots; try sudo");
-    }
-    if let Ok(container) = fs::read_to_string("/run/systemd/container") {
-        bail!(
-            "this is a container ({}): it has no boot of its own. Enable it on the machine below; \
-             `foreread run` works here",
-            container.trim()
-        );
-    }
-    if !Path::new("/run/systemd/system").is_dir() {
-        bail!(
-            "systemd doesn't run here, and boots of others can't be recorded yet; `foreread run` \
-             and `foreread watch` work"
-        );
-    }
-    let mounts = mounts_of_self().context("cannot read the mounts")?;
-    let root = mounts.mount_of(b"/").and_then(|at| mounts.points().get(at));
-    let live: [&[u8]; 4] = [b"squashfs", b"erofs", b"iso9660", b"tmpfs"];
-    if let Some(root) = root
-        && live.contains(&&root.fs_type[..])
-    {
-        bail!(
-            "the root file system is {}, as of a live image: nothing is kept from boot to boot",
-            text::escaped(&root.fs_type)
-        );
-    }
-    Ok(())
 }
 
 /// The units are found at the next boot in any case.

@@ -10,6 +10,7 @@ mod items;
 pub mod serve;
 pub mod show;
 pub mod status;
+mod this_system;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
