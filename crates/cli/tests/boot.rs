@@ -126,7 +126,6 @@ fn a_relative_root_is_the_same_system_for_every_verb() {
         assert_eq!(traced.status.code(), Some(0), "{root}");
     }
     assert!(root.join("var/lib/foreread/boot/trace-next").exists());
-    fs::remove_file(root.join("var/lib/foreread/boot/trace-next")).expect("it was there");
     assert_eq!(boot("disable", "image", &[]).status.code(), Some(0));
     assert!(!root.join("etc").exists());
 }
@@ -181,8 +180,7 @@ fn absolute_links_of_an_image_lead_into_the_image() {
     assert!(unit.exists() && inside.join("lib/foreread/boot").exists());
     assert_eq!(boot("status", &[]).status.code(), Some(0));
     assert_eq!(boot("chart", &["--next"]).status.code(), Some(0));
-    let wish = inside.join("lib/foreread/boot/trace-next");
-    fs::remove_file(wish).expect("it was made in the image");
+    assert!(inside.join("lib/foreread/boot/trace-next").exists());
     assert_eq!(contents(&outside), before);
     assert_eq!(boot("disable", &[]).status.code(), Some(0));
     assert_eq!(contents(&root), bare);
@@ -368,6 +366,108 @@ fn help_tells_how_disable_ends_and_how_portable_files_are_known() {
     assert!(!disable.contains("2 when a file"), "{disable}");
     let export = help("export").replace('\n', " ");
     assert!(!export.contains("time of change"), "{export}");
+}
+
+#[test]
+fn what_boots_have_left_is_removed_and_what_others_have_left_stays() {
+    let world = World::new();
+    let root = image(&world);
+    let before = contents(&root);
+    let boot = |verb: &str, more: &[&str]| {
+        world.output(&[&["boot", verb, "--root", text(&root)], more].concat())
+    };
+    let state = root.join("var/lib/foreread/boot");
+    let units = root.join("etc/systemd/system");
+    let leave = || {
+        assert_eq!(boot("enable", &[]).status.code(), Some(0));
+        assert_eq!(boot("chart", &["--next"]).status.code(), Some(0));
+        fs::create_dir(state.join("traces")).expect("a directory");
+        for name in [
+            "history.json",
+            "boot.frp",
+            "boot.failed",
+            "packages-changed",
+            "traces/0b5e-1.json",
+            // The power was cut while these were saved. This process may have the same number.
+            &format!(".history.json.{}.foreread-tmp", std::process::id()),
+            ".installed.json.99999999.foreread-tmp",
+            "traces/.0b5e-2.json.99999999.foreread-tmp",
+        ] {
+            fs::write(state.join(name), "").expect("a file");
+        }
+        let unit = ".foreread-boot.service.99999999.foreread-tmp";
+        fs::write(units.join(unit), "").expect("a file");
+    };
+    leave();
+    let disabled = boot("disable", &[]);
+    assert_eq!(disabled.status.code(), Some(0), "{}", stderr(&disabled));
+    assert_eq!(contents(&root), before);
+
+    leave();
+    let victim = world.path("victim");
+    fs::write(&victim, "").expect("a file");
+    for name in [
+        "notes",
+        "traces/notes",
+        "notes.frp",
+        ".notes.1.foreread-tmp",
+    ] {
+        fs::write(state.join(name), "").expect("a file");
+    }
+    fs::remove_file(state.join("history.json")).expect("it was there");
+    symlink(&victim, state.join("history.json")).expect("a link");
+    symlink(
+        "/sbin/init",
+        units.join("default.target.wants/other.service"),
+    )
+    .expect("a link");
+    let disabled = boot("disable", &[]);
+    assert_eq!(disabled.status.code(), Some(64), "{}", stderr(&disabled));
+    let said = stderr(&disabled);
+    for line in [
+        format!(
+            "{} holds notes of somebody else and stays\n",
+            text(&state.join("traces"))
+        ),
+        format!(
+            "{} holds other.service of somebody else and stays\n",
+            text(&units.join("default.target.wants"))
+        ),
+    ] {
+        assert!(said.contains(&line), "{said}");
+    }
+    assert!(!stdout(&disabled).contains("default.target.wants/\n"));
+    let left = contents(&state)
+        .into_iter()
+        .map(|(path, _)| text(path.strip_prefix(&state).expect("it is below")).to_owned());
+    assert_eq!(
+        left.collect::<Vec<_>>(),
+        [
+            ".notes.1.foreread-tmp",
+            "history.json",
+            "notes",
+            "notes.frp",
+            "traces",
+            "traces/notes"
+        ]
+    );
+    assert!(victim.exists());
+    assert_eq!(boot("disable", &[]).status.code(), Some(1));
+}
+
+#[test]
+fn profiles_of_other_verbs_stay_without_a_word() {
+    let world = World::new();
+    let root = image(&world);
+    let boot = |verb: &str| world.output(&["boot", verb, "--root", text(&root)]);
+    assert_eq!(boot("enable").status.code(), Some(0));
+    let profile = root.join("var/lib/foreread/make.frp");
+    fs::write(&profile, "").expect("a file");
+    let disabled = boot("disable");
+    assert_eq!(disabled.status.code(), Some(0), "{}", stderr(&disabled));
+    assert_eq!(stderr(&disabled), "");
+    assert!(!stdout(&disabled).contains("/var/lib/foreread/\n"));
+    assert!(profile.exists() && !root.join("var/lib/foreread/boot").exists());
 }
 
 #[test]

@@ -171,8 +171,10 @@ fn remove_leftovers_if(directory: &Path, is_wanted: impl Fn(&[u8]) -> bool) {
     }
 }
 
-/// The name of the file, and the process, that a temporary file is of.
-fn saved_by(name: &[u8]) -> Option<(&[u8], u32)> {
+/// The name of the file that a temporary file was to replace, and the process that wrote it. `None`
+/// if it isn't named as such a file.
+#[must_use]
+pub fn saved_by(name: &[u8]) -> Option<(&[u8], u32)> {
     let stem = name.strip_prefix(b".")?;
     let stem = stem.strip_suffix(TEMPORARY_SUFFIX.as_bytes())?;
     let dot = stem.iter().rposition(|byte| *byte == b'.')?;

@@ -6,14 +6,12 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail};
-use foreread_linux_boot::{HISTORY, PACKAGES_CHANGED, PROFILE, PROFILE_SET_ASIDE};
 use foreread_sys::mounts::mounts_of_self;
 use foreread_sys::root_directory::RootDirectory;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::args::{ChangeArguments, EnableArguments};
-use super::installed::{Installed, Item, Standing, shown};
+use super::installed::{Installed, Item, Removal, Standing, Stays, shown};
 use super::items::{Builder, from_initramfs, units};
 use super::this_system::ThisSystem;
 use super::{EXIT_NOT_ENABLED, open_root, state_below};
@@ -31,6 +29,8 @@ pub struct ChangesJson<'a> {
     changed: bool,
     /// Files, links and directories, in the order in which they are made.
     items: Vec<ItemJson<'a>>,
+    /// What was left alone.
+    stay: Vec<StaysJson>,
 }
 
 #[derive(Serialize)]
@@ -42,6 +42,15 @@ struct ItemJson<'a> {
     item: &'a Item,
     /// `absent`, `ours`, or `foreign`: before it was changed.
     standing: &'static str,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct StaysJson {
+    /// Its path below the root directory.
+    path: String,
+    /// Why, in words.
+    reason: String,
 }
 
 pub fn enable(arguments: &EnableArguments) -> Result<ExitCode> {
@@ -71,7 +80,10 @@ pub fn enable(arguments: &EnableArguments) -> Result<ExitCode> {
     };
     let changed = !list.items.iter().all(is_there);
     let rebuilds = changed.then(|| builder_in(&list)).flatten();
-    let document = document("foreread.boot.enable/1", change, root, changed, &list);
+    let document = ChangesJson {
+        changed,
+        ..document("foreread.boot.enable/1", change, root, &list)
+    };
     if changed && !change.dry_run {
         list.make(root, &state)?;
         if root.is_here() {
@@ -81,10 +93,12 @@ pub fn enable(arguments: &EnableArguments) -> Result<ExitCode> {
             }
         }
     }
-    match document {
-        Some(document) => text::print_json(&document)?,
-        None if changed => text::print(&said_enabled(change, root, &list, rebuilds))?,
-        None => text::print("It is enabled already.\n")?,
+    if change.json {
+        text::print_json(&document)?;
+    } else if changed {
+        text::print(&said_enabled(change, root, &list, rebuilds))?;
+    } else {
+        text::print("It is enabled already.\n")?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -171,67 +185,96 @@ pub fn disable(arguments: &ChangeArguments) -> Result<ExitCode> {
     let schema = "foreread.boot.disable/1";
     let Some(installed) = Installed::read(root, &state)? else {
         let none = Installed::plan(root, Path::new(""), Vec::new());
-        match document(schema, arguments, root, false, &none) {
-            Some(document) => text::print_json(&document)?,
-            None => text::print("It is not enabled.\n")?,
+        match arguments.json {
+            true => text::print_json(&document(schema, arguments, root, &none))?,
+            false => text::print("It is not enabled.\n")?,
         }
         return Ok(ExitCode::from(EXIT_NOT_ENABLED));
     };
-    let document = document(schema, arguments, root, true, &installed);
+    // With the standing of each item before.
+    let mut document = ChangesJson {
+        changed: true,
+        ..document(schema, arguments, root, &installed)
+    };
     let rebuilds = builder_in(&installed);
-    let mut foreign = Vec::new();
-    if !arguments.dry_run {
-        if root.is_here() {
-            systemctl(&["stop", "foreread-boot.service"]);
-        }
-        let kept = [HISTORY, PROFILE, PROFILE_SET_ASIDE, PACKAGES_CHANGED];
-        foreign = installed.remove(root, &state, &kept)?;
-        if root.is_here() {
-            reload_units();
-            if let Some(builder) = rebuilds {
-                rebuild(builder);
-            }
-        }
-    }
-    for item in &foreign {
-        let path = shown(root, item.path());
-        output::note(&format!("{path} was changed by somebody else and stays"));
-    }
-    if let Some(document) = document {
+    let removal = match arguments.dry_run {
+        true => installed.preview(root)?,
+        false => remove(root, &state, &installed, rebuilds)?,
+    };
+    note_those_that_stay(root, &removal.stays);
+    if arguments.json {
+        document.stay = removal.stays.iter().map(|s| stays_json(root, s)).collect();
         text::print_json(&document)?;
     } else {
-        let mut said = String::from(match arguments.dry_run {
-            true => "Would remove, with history and profile:\n",
-            false => "Removed, with history and profile:\n",
-        });
-        for item in installed
-            .items
-            .iter()
-            .filter(|item| !foreign.contains(item))
-        {
-            said += &format!("  {}\n", described(item, root));
-        }
-        if let Some(builder) = rebuilds {
-            said += &about_initramfs(arguments, builder);
-        }
-        text::print(&said)?;
+        text::print(&said_disabled(arguments, root, &removal, rebuilds))?;
     }
-    Ok(match foreign.is_empty() {
+    Ok(match removal.stays.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(EXIT_PARTLY),
     })
 }
 
-/// The document, if one is asked for; with the standing of each item as it is now.
-fn document(
+/// Removes all that is as it was made.
+fn remove<'a>(
+    root: &RootDirectory,
+    state: &Path,
+    installed: &'a Installed,
+    rebuilds: Option<Builder>,
+) -> Result<Removal<'a>> {
+    if root.is_here() {
+        systemctl(&["stop", "foreread-boot.service"]);
+    }
+    let removal = installed.remove(root, state)?;
+    if root.is_here() {
+        reload_units();
+        if let Some(builder) = rebuilds {
+            rebuild(builder);
+        }
+    }
+    Ok(removal)
+}
+
+fn said_disabled(
+    arguments: &ChangeArguments,
+    root: &RootDirectory,
+    removal: &Removal<'_>,
+    rebuilds: Option<Builder>,
+) -> String {
+    let mut said = String::from(match arguments.dry_run {
+        true => "Would remove, with history, profile and traces:\n",
+        false => "Removed, with history, profile and traces:\n",
+    });
+    for item in &removal.removed {
+        said += &format!("  {}\n", described(item, root));
+    }
+    if let Some(builder) = rebuilds {
+        said += &about_initramfs(arguments, builder);
+    }
+    said
+}
+
+fn note_those_that_stay(root: &RootDirectory, stays: &[Stays]) {
+    for Stays { path, reason } in stays {
+        output::note(&format!("{} {reason} and stays", shown(root, path)));
+    }
+}
+
+fn stays_json(root: &RootDirectory, stays: &Stays) -> StaysJson {
+    StaysJson {
+        path: shown(root, &stays.path),
+        reason: stays.reason.clone(),
+    }
+}
+
+/// The document of a list, with the standing of each item as it is now.
+fn document<'a>(
     schema: &'static str,
     arguments: &ChangeArguments,
     root: &RootDirectory,
-    changed: bool,
-    list: &Installed,
-) -> Option<Value> {
-    let item = |item| ItemJson {
-        path: shown(root, Item::path(item)),
+    list: &'a Installed,
+) -> ChangesJson<'a> {
+    let item = |item: &'a Item| ItemJson {
+        path: shown(root, item.path()),
         item,
         standing: match item.standing(root) {
             Ok(Standing::Absent) => "absent",
@@ -239,14 +282,13 @@ fn document(
             Ok(Standing::Foreign) | Err(_) => "foreign",
         },
     };
-    arguments.json.then(|| {
-        text::json(&ChangesJson {
-            schema,
-            dry_run: arguments.dry_run,
-            changed,
-            items: list.items.iter().map(item).collect(),
-        })
-    })
+    ChangesJson {
+        schema,
+        dry_run: arguments.dry_run,
+        changed: false,
+        items: list.items.iter().map(item).collect(),
+        stay: Vec::new(),
+    }
 }
 
 fn described(item: &Item, root: &RootDirectory) -> String {

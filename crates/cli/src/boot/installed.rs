@@ -5,20 +5,32 @@
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use foreread_linux_boot::{HISTORY, PACKAGES_CHANGED, PROFILE, PROFILE_SET_ASIDE, TRACE_NEXT};
 use foreread_sys::root_directory::RootDirectory;
 use foreread_sys::save;
 use serde::{Deserialize, Serialize};
 
-use crate::text::escaped_path;
+use crate::text::{escaped, escaped_path};
 
 /// Name and version of the stored form.
 const SCHEMA: &str = "foreread.boot.installed/1";
 /// Its name in the state directory.
 const FILE: &str = "installed.json";
+/// Files that boots and other verbs make in the state directory.
+const KEPT: [&str; 5] = [
+    HISTORY,
+    PROFILE,
+    PROFILE_SET_ASIDE,
+    PACKAGES_CHANGED,
+    TRACE_NEXT,
+];
+/// Its directory of traces.
+const TRACES: &str = "traces";
 
 /// Something that is made. Paths are below the root of the system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,8 +84,11 @@ impl Item {
     }
 
     pub fn standing(&self, root: &RootDirectory) -> io::Result<Standing> {
-        let path = root.entry(self.path())?;
-        let metadata = match fs::symlink_metadata(&path) {
+        let found = root.entry(self.path()).and_then(|path| {
+            let metadata = fs::symlink_metadata(&path)?;
+            Ok((path, metadata))
+        });
+        let (path, metadata) = match found {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Standing::Absent),
             other => other?,
         };
@@ -112,18 +127,23 @@ impl Item {
         }
     }
 
-    /// A directory goes only when it is empty.
-    fn remove(&self, root: &RootDirectory) -> io::Result<()> {
+    /// Removes it as it was made. A directory goes only when it is empty: else the reason is
+    /// returned for which it stays.
+    fn remove(&self, root: &RootDirectory) -> io::Result<Option<String>> {
         let path = root.entry(self.path())?;
-        let removed = match self {
-            Self::Directory { .. } => fs::remove_dir(path),
-            Self::File { .. } | Self::Link { .. } => fs::remove_file(path),
-        };
-        match removed {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
-            other => other,
+        match self {
+            Self::Directory { .. } => remove_directory(&path),
+            Self::File { .. } | Self::Link { .. } => gone(fs::remove_file(&path)).map(|()| None),
         }
+    }
+
+    /// Removes what processes left that were killed while they made this file.
+    fn remove_temporaries(&self, root: &RootDirectory) -> io::Result<()> {
+        let (Self::File { path, .. }, Some(name)) = (self, self.path().file_name()) else {
+            return Ok(());
+        };
+        let directory = root.directory(path.parent().unwrap_or(path))?;
+        remove_files(&directory, &|_| false, &|saved| saved == name.as_bytes())
     }
 }
 
@@ -239,33 +259,177 @@ impl Installed {
         self.items.iter().take_while(leads_there).count()
     }
 
-    /// Removes what is as it was made, the last first, with what is kept in the state directory.
-    /// Returns the items that somebody has changed, which stay.
-    pub fn remove(&self, root: &RootDirectory, state: &Path, kept: &[&str]) -> Result<Vec<&Item>> {
-        let failed = |path: &Path| format!("cannot remove {}", shown(root, path));
+    /// Removes what is as it was made, the last first, with what boots have left in the state
+    /// directory. What else is found stays.
+    pub fn remove(&self, root: &RootDirectory, state: &Path) -> Result<Removal<'_>> {
         let directory = directory_of(root, state)?;
         let (before, rest) = self.items.split_at(self.before_list(state));
-        let mut foreign = Vec::new();
+        let mut removal = Removal::default();
         for item in rest.iter().rev() {
-            match item.standing(root).with_context(|| failed(item.path()))? {
-                Standing::Foreign => foreign.push(item),
-                Standing::Ours => item.remove(root).with_context(|| failed(item.path()))?,
-                Standing::Absent => {}
-            }
+            removal.remove(item, root, state)?;
         }
-        for name in kept.iter().chain([&FILE]) {
-            match fs::remove_file(directory.join(name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(error).with_context(|| failed(&state.join(name)));
-                }
-                _ => {}
-            }
+        let emptied = remove_kept(&directory)
+            .and_then(|reason| gone(fs::remove_file(directory.join(FILE))).map(|()| reason));
+        if let Some(reason) =
+            emptied.with_context(|| format!("cannot empty {}", shown(root, state)))?
+        {
+            let path = state.join(TRACES);
+            removal.stays.push(Stays { path, reason });
         }
         for item in before.iter().rev() {
-            item.remove(root).with_context(|| failed(item.path()))?;
+            removal.remove(item, root, state)?;
         }
-        Ok(foreign)
+        removal.removed.reverse();
+        Ok(removal)
     }
+
+    /// What [`Installed::remove`] would do. It is not foreseen which directories will be empty.
+    pub fn preview(&self, root: &RootDirectory) -> Result<Removal<'_>> {
+        let mut removal = Removal::default();
+        for item in &self.items {
+            match found(item, root)? {
+                Standing::Absent => {}
+                Standing::Ours => removal.removed.push(item),
+                Standing::Foreign => removal.stays.push(Stays::changed(item)),
+            }
+        }
+        Ok(removal)
+    }
+}
+
+/// What was removed, and what stays.
+#[derive(Default)]
+pub struct Removal<'a> {
+    /// In the order in which it was made.
+    pub removed: Vec<&'a Item>,
+    /// The last first.
+    pub stays: Vec<Stays>,
+}
+
+/// Something that was left alone.
+pub struct Stays {
+    /// Path below the root directory.
+    pub path: PathBuf,
+    /// Why, as the end of a sentence.
+    pub reason: String,
+}
+
+impl Stays {
+    fn changed(item: &Item) -> Self {
+        Self {
+            path: item.path().to_owned(),
+            reason: "was changed by somebody else".to_owned(),
+        }
+    }
+}
+
+impl<'a> Removal<'a> {
+    fn remove(&mut self, item: &'a Item, root: &RootDirectory, state: &Path) -> Result<()> {
+        match found(item, root)? {
+            Standing::Absent => {}
+            Standing::Foreign => self.stays.push(Stays::changed(item)),
+            Standing::Ours => {
+                let removed = item.remove(root);
+                match removed.with_context(|| cannot("remove", item, root))? {
+                    None => self.removed.push(item),
+                    Some(reason) => self.keep(item.path(), reason, state),
+                }
+            }
+        }
+        let cleaned = gone(item.remove_temporaries(root));
+        cleaned.with_context(|| cannot("clean up after", item, root))
+    }
+
+    /// Notes a directory that isn't empty, unless that is known or as it should be.
+    fn keep(&mut self, path: &Path, reason: String, state: &Path) {
+        let holds_another = self.stays.iter().any(|below| below.path.starts_with(path));
+        // Other verbs keep their profiles beside the state directory.
+        let is_shared = state.parent().is_some_and(|store| store.starts_with(path));
+        if !holds_another && !is_shared {
+            let path = path.to_owned();
+            self.stays.push(Stays { path, reason });
+        }
+    }
+}
+
+fn found(item: &Item, root: &RootDirectory) -> Result<Standing> {
+    let standing = item.standing(root);
+    standing.with_context(|| cannot("look at", item, root))
+}
+
+fn cannot(what: &str, item: &Item, root: &RootDirectory) -> String {
+    format!("cannot {what} {}", shown(root, item.path()))
+}
+
+/// Removes what boots and other verbs have made in the state directory. Links and files of other
+/// names stay. Returns why the directory of traces stays.
+fn remove_kept(directory: &Path) -> io::Result<Option<String>> {
+    let is_kept = |name: &[u8]| KEPT.iter().any(|kept| kept.as_bytes() == name);
+    let is_saved = |name: &[u8]| is_kept(name) || name == FILE.as_bytes();
+    remove_files(directory, &is_kept, &is_saved)?;
+    let traces = directory.join(TRACES);
+    if !is_directory(&traces) {
+        return Ok(None);
+    }
+    remove_files(&traces, &is_trace, &is_trace)?;
+    remove_directory(&traces)
+}
+
+/// What isn't there needs no removal.
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Whether it is a directory, and no link to one.
+fn is_directory(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
+}
+
+/// Removes an empty directory. Returns why another one stays.
+fn remove_directory(path: &Path) -> io::Result<Option<String>> {
+    match gone(fs::remove_dir(path)) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+            let entry = fs::read_dir(path)?.next().transpose()?;
+            let name = entry.map(|entry| entry.file_name()).unwrap_or_default();
+            let name = escaped(name.as_bytes());
+            Ok(Some(format!("holds {name} of somebody else")))
+        }
+        other => other.map(|()| None),
+    }
+}
+
+/// Whether a trace of a boot may be called so.
+fn is_trace(name: &[u8]) -> bool {
+    let boot = name.strip_suffix(b".json");
+    boot.is_some_and(|boot| {
+        let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+        boot.iter().all(is_plain)
+    })
+}
+
+/// Removes regular files of a directory that isn't a link: those of these names, and the temporary
+/// files of those that were to be saved under these names. Nobody saves one meanwhile.
+fn remove_files(
+    directory: &Path,
+    is_ours: &dyn Fn(&[u8]) -> bool,
+    is_saved: &dyn Fn(&[u8]) -> bool,
+) -> io::Result<()> {
+    if !is_directory(directory) {
+        return Ok(());
+    }
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.as_bytes();
+        let is_temporary = save::saved_by(name).is_some_and(|(saved, _)| is_saved(saved));
+        if (is_ours(name) || is_temporary) && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn make_absent(item: &Item, root: &RootDirectory) -> io::Result<()> {
@@ -288,4 +452,33 @@ fn list_path(root: &RootDirectory, state: &Path) -> Result<PathBuf> {
 /// A path of a system, as it is shown: after that of its root directory.
 pub fn shown(root: &RootDirectory, path: &Path) -> String {
     escaped_path(&root.path().join(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreread_boot::trace::BootTrace;
+    use foreread_boot::{History, Mode};
+    use foreread_linux_boot::StateDirectory;
+    use foreread_profile::{ProfileBuilder, Program, Source};
+
+    /// Fails when the state directory gets a file that isn't removed.
+    #[test]
+    fn all_that_is_kept_from_boot_to_boot_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("boot");
+        let state = StateDirectory::new(&path);
+        let profile = ProfileBuilder::new(Program::default(), Source::default()).finish();
+        state.keep_history(&History::default()).unwrap();
+        state.keep_profile(&profile).unwrap();
+        state.set_profile_aside().unwrap();
+        state.keep_profile(&profile).unwrap();
+        state.want_trace().unwrap();
+        let trace = BootTrace::new("8c2c-01".into(), "6.1".into(), Mode::Plain);
+        state.keep_trace(&trace).unwrap();
+        fs::write(state.file(PACKAGES_CHANGED), "").unwrap();
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 6);
+        assert_eq!(remove_kept(&path).unwrap(), None);
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+    }
 }
