@@ -471,6 +471,101 @@ fn profiles_of_other_verbs_stay_without_a_word() {
 }
 
 #[test]
+fn enable_updates_what_an_earlier_version_made() {
+    let world = World::new();
+    let root = image(&world);
+    for folder in ["usr/lib/dracut/modules.d", "usr/local/bin"] {
+        fs::create_dir_all(root.join(folder)).expect("a directory");
+    }
+    let before = contents(&root);
+    let boot = |verb: &str, more: &[&str]| {
+        world.output(&[&["boot", verb, "--root", text(&root)], more].concat())
+    };
+    assert_eq!(boot("enable", &["--initramfs"]).status.code(), Some(0));
+    let state = root.join("var/lib/foreread/boot");
+    for name in ["history.json", "boot.frp"] {
+        fs::write(state.join(name), "kept").expect("a file");
+    }
+    let made = contents(&root);
+    // The program has moved.
+    let program = root.join("usr/local/bin/foreread");
+    fs::write(&program, "").expect("a file");
+    let dry = boot("enable", &["--dry-run"]);
+    assert!(stdout(&dry).starts_with("Would update:\n"), "{dry:?}");
+    fs::remove_file(&program).expect("it was there");
+    assert_eq!(contents(&root), made);
+    fs::write(&program, "").expect("a file");
+
+    let updated = boot("enable", &[]);
+    assert_eq!(updated.status.code(), Some(0), "{}", stderr(&updated));
+    let said = stdout(&updated);
+    assert!(!said.contains("Made:"), "{said}");
+    assert!(said.contains("Run `dracut "), "{said}");
+    let names = [
+        "etc/systemd/system/foreread-boot.service",
+        "etc/systemd/system/foreread-boot.service.d/initramfs.conf",
+        "usr/lib/dracut/modules.d/95foreread/module-setup.sh",
+    ];
+    for name in names {
+        assert!(said.contains(&format!("/{name}\n")), "{said}");
+        let text = fs::read_to_string(root.join(name)).expect("a file");
+        assert!(text.contains("/usr/local/bin/foreread"), "{text}");
+    }
+    let mode = |name: &str| fs::metadata(root.join(name)).expect("a file").mode() & 0o777;
+    assert_eq!((mode(names[0]), mode(names[2])), (0o644, 0o755));
+    for name in ["history.json", "boot.frp"] {
+        let kept = fs::read_to_string(state.join(name)).expect("a file");
+        assert_eq!(kept, "kept");
+    }
+    assert_eq!(stdout(&boot("enable", &[])), "It is enabled already.\n");
+    fs::remove_file(&program).expect("it was there");
+    let told = document(&boot("enable", &["--json"]));
+    let items = told["items"].as_array().expect("a list");
+    let outdated = items.iter().filter(|item| item["standing"] == "outdated");
+    assert_eq!(outdated.count(), names.len(), "{told}");
+    assert_eq!(boot("disable", &[]).status.code(), Some(0));
+    assert_eq!(contents(&root), before);
+}
+
+#[test]
+fn enable_leaves_alone_what_somebody_has_changed() {
+    let world = World::new();
+    let root = image(&world);
+    fs::create_dir_all(root.join("usr/local/bin")).expect("a directory");
+    let boot = |verb: &str, more: &[&str]| {
+        world.output(&[&["boot", verb, "--root", text(&root)], more].concat())
+    };
+    assert_eq!(boot("enable", &[]).status.code(), Some(0));
+    let units = root.join("etc/systemd/system");
+    let (serve, reached) = (
+        units.join("foreread-boot.service"),
+        units.join("foreread-boot-reached.service"),
+    );
+    fs::write(&serve, "[Unit]\n# mine\n").expect("a file");
+    fs::remove_file(&reached).expect("it was there");
+    fs::write(root.join("usr/local/bin/foreread"), "").expect("a file");
+    let enabled = boot("enable", &["--json"]);
+    assert_eq!(enabled.status.code(), Some(64), "{}", stderr(&enabled));
+    let said = format!("{} was changed by somebody else and stays\n", text(&serve));
+    assert!(stderr(&enabled).contains(&said), "{}", stderr(&enabled));
+    let told = document(&enabled);
+    assert_eq!(told["changed"], true);
+    assert_eq!(told["stay"][0]["path"], text(&serve), "{told}");
+    assert_eq!(
+        told["stay"][0]["reason"], "was changed by somebody else",
+        "{told}"
+    );
+    assert!(reached.exists());
+    let found = fs::read_to_string(&serve).expect("a file");
+    assert_eq!(found, "[Unit]\n# mine\n");
+    let again = boot("enable", &[]);
+    assert_eq!(again.status.code(), Some(64));
+    assert_eq!(stdout(&again), "It is enabled already.\n");
+    assert_eq!(boot("disable", &[]).status.code(), Some(64));
+    assert!(serve.exists() && !reached.exists());
+}
+
+#[test]
 fn where_there_is_no_such_boot_enable_says_so() {
     let world = World::new();
     let root = world.path("empty");

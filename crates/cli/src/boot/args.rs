@@ -39,7 +39,8 @@ pub enum BootVerb {
     /// Record the next boot, and replay it ahead of later ones.
     #[command(
         after_help = "Example:\n  sudo foreread boot enable --dry-run    what it would change\n\n\
-        Exit status: 0 done, 2 when it can't be done here."
+        Exit status: 0 done, 2 when it can't be done here, 64 when something was left\n\
+        alone."
     )]
     Enable(EnableArguments),
     /// Undo what enable has changed.

@@ -40,7 +40,8 @@ struct ItemJson<'a> {
     path: String,
     /// What is made there.
     item: &'a Item,
-    /// `absent`, `ours`, or `foreign`: before it was changed.
+    /// `absent`, `ours`, `outdated` (as an earlier version made it), or `foreign`: before it was
+    /// changed.
     standing: &'static str,
 }
 
@@ -62,11 +63,12 @@ pub fn enable(arguments: &EnableArguments) -> Result<ExitCode> {
         bail!("{} holds no system with systemd", escaped_path(root.path()));
     }
     let state = state_below(root)?;
+    let had = Installed::read(root, &state)?;
+    // Hooks that are there are kept up to date.
     let builder = match arguments.initramfs {
         true => Some(builder_of(root, &state)?),
-        false => None,
+        false => had.as_ref().and_then(builder_in),
     };
-    let is_there = |item: &Item| matches!(item.standing(root), Ok(Standing::Ours));
     let program = program(root)?;
     let mut items = units(&program);
     if let Some(builder) = builder {
@@ -74,17 +76,18 @@ pub fn enable(arguments: &EnableArguments) -> Result<ExitCode> {
         items.push(from_initramfs(&program));
     }
     // One that lacks something is made whole again: the list has what is to be removed later.
-    let list = match Installed::read(root, &state)? {
-        Some(list) => list.with(root, items),
+    let list = match had.clone() {
+        Some(had) => had.with(root, items),
         None => Installed::plan(root, &state, items),
     };
-    let changed = !list.items.iter().all(is_there);
-    let rebuilds = changed.then(|| builder_in(&list)).flatten();
+    let work = Work::of(&list, had.as_ref(), root)?;
+    let rebuilds = builder.filter(|builder| work.changed().any(|item| builder.owns(item)));
     let document = ChangesJson {
-        changed,
+        changed: work.is_any(),
+        stay: stays_json(root, &work.stays),
         ..document("foreread.boot.enable/1", change, root, &list)
     };
-    if changed && !change.dry_run {
+    if work.is_any() && !change.dry_run {
         list.make(root, &state)?;
         if root.is_here() {
             reload_units();
@@ -93,14 +96,54 @@ pub fn enable(arguments: &EnableArguments) -> Result<ExitCode> {
             }
         }
     }
-    if change.json {
-        text::print_json(&document)?;
-    } else if changed {
-        text::print(&said_enabled(change, root, &list, rebuilds))?;
-    } else {
-        text::print("It is enabled already.\n")?;
+    note_those_that_stay(root, &work.stays);
+    match change.json {
+        true => text::print_json(&document)?,
+        false => text::print(&said_enabled(change, root, &work, rebuilds))?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(exit_code(&work.stays))
+}
+
+/// What `enable` has to do.
+struct Work<'a> {
+    makes: Vec<&'a Item>,
+    updates: Vec<&'a Item>,
+    /// What was made before, and changed by somebody else since.
+    stays: Vec<Stays>,
+}
+
+impl<'a> Work<'a> {
+    /// What a list needs that replaces another one.
+    fn of(list: &'a Installed, had: Option<&Installed>, root: &RootDirectory) -> Result<Self> {
+        let mut work = Self {
+            makes: Vec::new(),
+            updates: Vec::new(),
+            stays: Vec::new(),
+        };
+        for item in &list.items {
+            match list.standing(item, root)? {
+                Standing::Ours => {}
+                Standing::Absent => work.makes.push(item),
+                Standing::Outdated => work.updates.push(item),
+                Standing::Foreign if had.is_some_and(|had| had.has(item.path())) => {
+                    work.stays.push(Stays::changed(item));
+                }
+                Standing::Foreign => bail!(
+                    "{} is there already and not ours; nothing was changed",
+                    shown(root, item.path())
+                ),
+            }
+        }
+        Ok(work)
+    }
+
+    fn changed(&self) -> impl Iterator<Item = &'a Item> {
+        self.makes.iter().chain(&self.updates).copied()
+    }
+
+    fn is_any(&self) -> bool {
+        self.changed().next().is_some()
+    }
 }
 
 fn has_systemd(root: &RootDirectory) -> bool {
@@ -113,21 +156,33 @@ fn has_systemd(root: &RootDirectory) -> bool {
 fn said_enabled(
     arguments: &ChangeArguments,
     root: &RootDirectory,
-    list: &Installed,
+    work: &Work<'_>,
     rebuilds: Option<Builder>,
 ) -> String {
-    let mut said = String::from(match arguments.dry_run {
-        true => "Would make:\n",
-        false => "Made:\n",
-    });
-    for item in &list.items {
-        said += &format!("  {}\n", described(item, root));
+    if !work.is_any() {
+        return "It is enabled already.\n".to_owned();
     }
+    let (made, updated) = match arguments.dry_run {
+        true => ("Would make", "Would update"),
+        false => ("Made", "Updated"),
+    };
+    let mut said = listed(made, &work.makes, root) + &listed(updated, &work.updates, root);
     if let Some(builder) = rebuilds {
         said += &about_initramfs(arguments, builder);
     }
     said + "The next boot is recorded, later ones are replayed. `foreread boot status` tells what \
             that is worth; `foreread boot disable` undoes all of it.\n"
+}
+
+/// A heading with items below it; nothing without items.
+fn listed(heading: &str, items: &[&Item], root: &RootDirectory) -> String {
+    if items.is_empty() {
+        return String::new();
+    }
+    let lines = items
+        .iter()
+        .map(|item| format!("  {}\n", described(item, root)));
+    format!("{heading}:\n{}", lines.collect::<String>())
 }
 
 /// What has happened to the initramfs, or is to be done.
@@ -203,15 +258,19 @@ pub fn disable(arguments: &ChangeArguments) -> Result<ExitCode> {
     };
     note_those_that_stay(root, &removal.stays);
     if arguments.json {
-        document.stay = removal.stays.iter().map(|s| stays_json(root, s)).collect();
+        document.stay = stays_json(root, &removal.stays);
         text::print_json(&document)?;
     } else {
         text::print(&said_disabled(arguments, root, &removal, rebuilds))?;
     }
-    Ok(match removal.stays.is_empty() {
+    Ok(exit_code(&removal.stays))
+}
+
+fn exit_code(stays: &[Stays]) -> ExitCode {
+    match stays.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(EXIT_PARTLY),
-    })
+    }
 }
 
 /// Removes all that is as it was made.
@@ -240,13 +299,11 @@ fn said_disabled(
     removal: &Removal<'_>,
     rebuilds: Option<Builder>,
 ) -> String {
-    let mut said = String::from(match arguments.dry_run {
-        true => "Would remove, with history, profile and traces:\n",
-        false => "Removed, with history, profile and traces:\n",
-    });
-    for item in &removal.removed {
-        said += &format!("  {}\n", described(item, root));
-    }
+    let heading = match arguments.dry_run {
+        true => "Would remove, with history, profile and traces",
+        false => "Removed, with history, profile and traces",
+    };
+    let mut said = listed(heading, &removal.removed, root);
     if let Some(builder) = rebuilds {
         said += &about_initramfs(arguments, builder);
     }
@@ -259,11 +316,12 @@ fn note_those_that_stay(root: &RootDirectory, stays: &[Stays]) {
     }
 }
 
-fn stays_json(root: &RootDirectory, stays: &Stays) -> StaysJson {
-    StaysJson {
+fn stays_json(root: &RootDirectory, stays: &[Stays]) -> Vec<StaysJson> {
+    let json = |stays: &Stays| StaysJson {
         path: shown(root, &stays.path),
         reason: stays.reason.clone(),
-    }
+    };
+    stays.iter().map(json).collect()
 }
 
 /// The document of a list, with the standing of each item as it is now.
@@ -276,9 +334,10 @@ fn document<'a>(
     let item = |item: &'a Item| ItemJson {
         path: shown(root, item.path()),
         item,
-        standing: match item.standing(root) {
+        standing: match list.standing(item, root) {
             Ok(Standing::Absent) => "absent",
             Ok(Standing::Ours) => "ours",
+            Ok(Standing::Outdated) => "outdated",
             Ok(Standing::Foreign) | Err(_) => "foreign",
         },
     };

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::io;
+use std::mem;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -70,6 +71,8 @@ pub enum Standing {
     Absent,
     /// It is as it was made.
     Ours,
+    /// It is as an earlier version made it.
+    Outdated,
     /// Something else is there.
     Foreign,
 }
@@ -83,7 +86,8 @@ impl Item {
         }
     }
 
-    pub fn standing(&self, root: &RootDirectory) -> io::Result<Standing> {
+    /// How it is found: absent, ours or foreign.
+    fn standing(&self, root: &RootDirectory) -> io::Result<Standing> {
         let found = root.entry(self.path()).and_then(|path| {
             let metadata = fs::symlink_metadata(&path)?;
             Ok((path, metadata))
@@ -148,12 +152,15 @@ impl Item {
 }
 
 /// All items, in the order in which they are made.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Installed {
     schema: String,
     /// In the order in which they were made.
     pub items: Vec<Item>,
+    /// What is being replaced, as it was made. Killed meanwhile, we know either as ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    replaced: Vec<Item>,
 }
 
 impl Installed {
@@ -181,13 +188,21 @@ impl Installed {
         Self {
             schema: SCHEMA.to_owned(),
             items: all,
+            replaced: Vec::new(),
         }
     }
 
-    /// The same with items that it lacks, and their directories. What is in it stays.
+    /// The same with these items, and the directories that they lack. They replace those of the same
+    /// path. What else is in it stays.
     pub fn with(mut self, root: &RootDirectory, items: Vec<Item>) -> Self {
-        let lacks = |item: &Item| self.items.iter().all(|had| had.path() != item.path());
-        let new: Vec<Item> = items.into_iter().filter(lacks).collect();
+        let mut new = Vec::new();
+        for item in items {
+            match self.items.iter_mut().find(|had| had.path() == item.path()) {
+                None => new.push(item),
+                Some(had) if *had == item => {}
+                Some(had) => self.replaced.push(mem::replace(had, item)),
+            }
+        }
         if !new.is_empty() {
             // Its state directory is in the list.
             let plan = Self::plan(root, Path::new(""), new);
@@ -225,31 +240,65 @@ impl Installed {
         Ok(Some(installed))
     }
 
-    /// Makes what isn't there. Everything is written down before.
+    /// Whether it has an item of this path.
+    pub fn has(&self, path: &Path) -> bool {
+        self.items.iter().any(|item| item.path() == path)
+    }
+
+    /// How one of its items is found.
+    pub fn standing(&self, item: &Item, root: &RootDirectory) -> Result<Standing> {
+        let mut earlier = self.replaced.iter().filter(|old| old.path() == item.path());
+        let standing = match item.standing(root) {
+            Ok(Standing::Foreign) => earlier.try_fold(Standing::Foreign, |standing, old| match old
+                .standing(
+                root,
+            )? {
+                Standing::Ours => Ok(Standing::Outdated),
+                _ => Ok(standing),
+            }),
+            other => other,
+        };
+        standing.with_context(|| cannot("look at", item, root))
+    }
+
+    /// Makes what isn't there, and replaces what an earlier version made. Everything is written down
+    /// before. What somebody else has made or changed stays.
     pub fn make(&self, root: &RootDirectory, state: &Path) -> Result<()> {
-        let failed = |item: &Item| format!("cannot make {}", shown(root, item.path()));
-        for item in &self.items {
-            let standing = item.standing(root).with_context(|| failed(item))?;
-            if standing == Standing::Foreign {
-                bail!(
-                    "{} is there already and not ours; nothing was changed",
-                    shown(root, item.path())
-                );
-            }
-        }
         // The directory that the list itself is in comes first.
         let (before, rest) = self.items.split_at(self.before_list(state));
         for item in before {
-            make_absent(item, root).with_context(|| failed(item))?;
+            self.make_item(item, root)?;
         }
+        self.write(root, state)?;
+        for item in rest {
+            self.make_item(item, root)?;
+        }
+        let done = Self {
+            replaced: Vec::new(),
+            ..self.clone()
+        };
+        match done == *self {
+            true => Ok(()),
+            false => done.write(root, state),
+        }
+    }
+
+    fn make_item(&self, item: &Item, root: &RootDirectory) -> Result<()> {
+        let made = match self.standing(item, root)? {
+            Standing::Ours | Standing::Foreign => Ok(()),
+            Standing::Absent => item.make(root),
+            // A new file is renamed over the old one.
+            Standing::Outdated if matches!(item, Item::File { .. }) => item.make(root),
+            Standing::Outdated => item.remove(root).and_then(|_| item.make(root)),
+        };
+        made.with_context(|| cannot("make", item, root))
+    }
+
+    fn write(&self, root: &RootDirectory, state: &Path) -> Result<()> {
         let list = list_path(root, state)?;
         let json = serde_json::to_string_pretty(self)?;
         save::replace(&list, json.as_bytes())
-            .with_context(|| format!("cannot write {}", escaped_path(&list)))?;
-        for item in rest {
-            make_absent(item, root).with_context(|| failed(item))?;
-        }
-        Ok(())
+            .with_context(|| format!("cannot write {}", escaped_path(&list)))
     }
 
     /// How many items make the state directory.
@@ -266,7 +315,7 @@ impl Installed {
         let (before, rest) = self.items.split_at(self.before_list(state));
         let mut removal = Removal::default();
         for item in rest.iter().rev() {
-            removal.remove(item, root, state)?;
+            removal.remove(item, self.standing(item, root)?, root, state)?;
         }
         let emptied = remove_kept(&directory)
             .and_then(|reason| gone(fs::remove_file(directory.join(FILE))).map(|()| reason));
@@ -277,7 +326,7 @@ impl Installed {
             removal.stays.push(Stays { path, reason });
         }
         for item in before.iter().rev() {
-            removal.remove(item, root, state)?;
+            removal.remove(item, self.standing(item, root)?, root, state)?;
         }
         removal.removed.reverse();
         Ok(removal)
@@ -287,9 +336,9 @@ impl Installed {
     pub fn preview(&self, root: &RootDirectory) -> Result<Removal<'_>> {
         let mut removal = Removal::default();
         for item in &self.items {
-            match found(item, root)? {
+            match self.standing(item, root)? {
                 Standing::Absent => {}
-                Standing::Ours => removal.removed.push(item),
+                Standing::Ours | Standing::Outdated => removal.removed.push(item),
                 Standing::Foreign => removal.stays.push(Stays::changed(item)),
             }
         }
@@ -315,7 +364,8 @@ pub struct Stays {
 }
 
 impl Stays {
-    fn changed(item: &Item) -> Self {
+    /// An item that isn't as it was made.
+    pub fn changed(item: &Item) -> Self {
         Self {
             path: item.path().to_owned(),
             reason: "was changed by somebody else".to_owned(),
@@ -324,11 +374,17 @@ impl Stays {
 }
 
 impl<'a> Removal<'a> {
-    fn remove(&mut self, item: &'a Item, root: &RootDirectory, state: &Path) -> Result<()> {
-        match found(item, root)? {
+    fn remove(
+        &mut self,
+        item: &'a Item,
+        standing: Standing,
+        root: &RootDirectory,
+        state: &Path,
+    ) -> Result<()> {
+        match standing {
             Standing::Absent => {}
             Standing::Foreign => self.stays.push(Stays::changed(item)),
-            Standing::Ours => {
+            Standing::Ours | Standing::Outdated => {
                 let removed = item.remove(root);
                 match removed.with_context(|| cannot("remove", item, root))? {
                     None => self.removed.push(item),
@@ -350,11 +406,6 @@ impl<'a> Removal<'a> {
             self.stays.push(Stays { path, reason });
         }
     }
-}
-
-fn found(item: &Item, root: &RootDirectory) -> Result<Standing> {
-    let standing = item.standing(root);
-    standing.with_context(|| cannot("look at", item, root))
 }
 
 fn cannot(what: &str, item: &Item, root: &RootDirectory) -> String {
@@ -432,13 +483,6 @@ fn remove_files(
     Ok(())
 }
 
-fn make_absent(item: &Item, root: &RootDirectory) -> io::Result<()> {
-    match item.standing(root)? {
-        Standing::Absent => item.make(root),
-        Standing::Ours | Standing::Foreign => Ok(()),
-    }
-}
-
 /// Where the state directory of a system is, or would be made.
 pub fn directory_of(root: &RootDirectory, state: &Path) -> Result<PathBuf> {
     let directory = root.directory(state);
@@ -480,5 +524,43 @@ mod tests {
         assert_eq!(fs::read_dir(&path).unwrap().count(), 6);
         assert_eq!(remove_kept(&path).unwrap(), None);
         assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+    }
+
+    /// Between the two, the program may have been killed.
+    #[test]
+    fn an_item_that_is_being_replaced_is_ours_before_and_after() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = RootDirectory::open(directory.path()).unwrap();
+        let state = Path::new("state");
+        let unit = |content: &str| Item::File {
+            path: PathBuf::from("unit"),
+            content: content.to_owned(),
+            is_executable: false,
+        };
+        let old = Installed::plan(&root, state, vec![unit("old")]);
+        old.make(&root, state).unwrap();
+        let new = old.with(&root, vec![unit("new")]);
+        new.write(&root, state).unwrap();
+        let read = || Installed::read(&root, state).unwrap().unwrap();
+        for (content, standing) in [
+            ("old", Standing::Outdated),
+            ("new", Standing::Ours),
+            ("mine", Standing::Foreign),
+        ] {
+            fs::write(directory.path().join("unit"), content).unwrap();
+            let list = read().with(&root, vec![unit("new")]);
+            assert_eq!(list, new);
+            assert_eq!(list.standing(&unit("new"), &root).unwrap(), standing);
+            list.make(&root, state).unwrap();
+            let found = fs::read_to_string(directory.path().join("unit")).unwrap();
+            assert_eq!(found == "new", content != "mine", "{content}");
+            assert!(read().replaced.is_empty());
+            new.write(&root, state).unwrap();
+        }
+        fs::write(directory.path().join("unit"), "old").unwrap();
+        let list = read();
+        let removal = list.remove(&root, state).unwrap();
+        assert!(removal.stays.is_empty());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 }
