@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The trace of one boot: its units with their times, and each read of its disks. It is stored as
-//! one JSON document, and `foreread boot chart` draws it. All times are in ns since the kernel's
-//! start.
+//! The trace of one boot: its units with their times and their order, and each read of its disks.
+//! It is stored as one JSON document, and `foreread boot chart` draws it. All times are in ns since
+//! the kernel's start. Traces of earlier versions, which lack the order of units, are read as well.
+
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -16,6 +18,12 @@ pub const READS_MAX: usize = 200_000;
 pub const UNITS_MAX: usize = 4096;
 /// Disks of one trace.
 pub const DISKS_MAX: usize = 64;
+/// Units that are kept for one unit of those that it is ordered after. A service has some 10, the
+/// target of a desktop some 100. Only those that were active shortly before can have delayed it.
+pub const AFTER_MAX: usize = 64;
+/// Units of which systemd is asked again, since others are ordered after them. Debian with 40
+/// services has some 60: ended ones, and other names of devices.
+pub const ASKED_AGAIN_MAX: usize = 128;
 /// No boot takes a day. Later times are damage, and would overflow sums.
 const TIME_NS_MAX: u64 = 86_400_000_000_000;
 
@@ -42,6 +50,12 @@ pub struct BootTrace {
     pub disks: Vec<TracedDisk>,
     /// The units, named by index in [`Reader::Unit`].
     pub units: Vec<TracedUnit>,
+    /// The default target, such as `graphical.target`; `None` in traces of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_target: Option<String>,
+    /// The order in which systemd starts units; empty in traces of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub orders: Vec<TracedOrder>,
     /// The reads, by the time when they were queued.
     pub reads: Vec<TracedRead>,
 }
@@ -68,8 +82,31 @@ pub struct TracedUnit {
     pub active_ns: Option<u64>,
 }
 
+impl TracedUnit {
+    /// When those that are ordered after it could start: it was active, or had ended without ever
+    /// being active, as a unit that runs a program once does.
+    #[must_use]
+    pub fn done_ns(&self, ended_ns: Option<u64>) -> Option<u64> {
+        let started_ns = self.started_ns.unwrap_or(0);
+        self.active_ns.or(ended_ns).filter(|at| *at >= started_ns)
+    }
+}
+
+/// The units that one unit is ordered after (`After=`, and `Before=` of the others).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TracedOrder {
+    /// Index of the unit in [`BootTrace::units`].
+    pub unit: u16,
+    /// Indices of those that it is ordered after and that are in the trace. Those that were done
+    /// last come first; at most [`AFTER_MAX`].
+    pub after: Vec<u16>,
+    /// When the unit had ended; `None` if it runs on, or isn't known.
+    pub ended_ns: Option<u64>,
+}
+
 /// The process that issued a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Reader {
@@ -146,6 +183,8 @@ impl BootTrace {
             lost_reads: 0,
             disks: Vec::new(),
             units: Vec::new(),
+            default_target: None,
+            orders: Vec::new(),
             reads: Vec::new(),
         }
     }
@@ -175,15 +214,26 @@ impl BootTrace {
         if self.reads.len() > READS_MAX
             || self.units.len() > UNITS_MAX
             || self.disks.len() > DISKS_MAX
+            || self.orders.len() > UNITS_MAX
         {
             return Err("it has more reads, units or disks than a trace may have");
         }
         let units = self.units.iter();
         let times = units.flat_map(|unit| [unit.started_ns, unit.active_ns]);
-        let times = times.flatten().chain(self.reached_ns);
+        let ended = self.orders.iter().map(|order| order.ended_ns);
+        let times = times.chain(ended).flatten().chain(self.reached_ns);
         let reads = self.reads.iter().map(TracedRead::end_ns);
         if times.chain(reads).max() > Some(TIME_NS_MAX) {
             return Err("a time is more than a day after the kernel's start");
+        }
+        for order in &self.orders {
+            let mut named = order.after.iter().chain([&order.unit]);
+            if order.after.len() > AFTER_MAX {
+                return Err("a unit is ordered after more units than a trace may have");
+            }
+            if named.any(|unit| usize::from(*unit) >= self.units.len()) {
+                return Err("the order of a unit that is not in it");
+            }
         }
         for read in &self.reads {
             if usize::from(read.disk) >= self.disks.len() {
@@ -213,25 +263,112 @@ pub fn unit_of_group(path: &str) -> Option<&str> {
     parts.find(|part| KINDS.iter().any(|kind| part.ends_with(kind)))
 }
 
+/// A unit as systemd tells of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OrderedUnit {
+    /// Its name and its times.
+    pub unit: TracedUnit,
+    /// When it had ended; `None` if it runs on, or isn't known.
+    pub ended_ns: Option<u64>,
+    /// Names of the units that it is ordered after.
+    pub after: Vec<String>,
+}
+
 /// The units in the output of `systemctl show` with the properties `Id`,
-/// `InactiveExitTimestampMonotonic` and `ActiveEnterTimestampMonotonic`. Those that were never
-/// started are left out.
+/// `InactiveExitTimestampMonotonic`, `ActiveEnterTimestampMonotonic`, and, for their order,
+/// `InactiveEnterTimestampMonotonic` and `After`. Those that were never started are left out.
 #[must_use]
-pub fn parse_units(text: &str) -> Vec<TracedUnit> {
+pub fn parse_ordered_units(text: &str) -> Vec<OrderedUnit> {
     let units = text.split("\n\n").filter_map(|block| {
-        let mut unit = TracedUnit::default();
+        let mut told = OrderedUnit::default();
         for (key, value) in block.lines().filter_map(|line| line.split_once('=')) {
             match key {
-                "Id" => unit.name = value.to_owned(),
-                "InactiveExitTimestampMonotonic" => unit.started_ns = ns_of_micros(value),
-                "ActiveEnterTimestampMonotonic" => unit.active_ns = ns_of_micros(value),
+                "Id" => told.unit.name = value.to_owned(),
+                "InactiveExitTimestampMonotonic" => told.unit.started_ns = ns_of_micros(value),
+                "ActiveEnterTimestampMonotonic" => told.unit.active_ns = ns_of_micros(value),
+                "InactiveEnterTimestampMonotonic" => told.ended_ns = ns_of_micros(value),
+                "After" => told.after = value.split_whitespace().map(unquoted).collect(),
                 _ => {}
             }
         }
-        let has_time = unit.started_ns.is_some() || unit.active_ns.is_some();
-        (has_time && !unit.name.is_empty()).then_some(unit)
+        let has_time = told.unit.started_ns.is_some() || told.unit.active_ns.is_some();
+        (has_time && !told.unit.name.is_empty()).then_some(told)
     });
     units.take(UNITS_MAX).collect()
+}
+
+/// A name in a list. systemd quotes one with a backslash as a shell does; versions before 240 wrote
+/// each backslash as `\x5c`.
+fn unquoted(word: &str) -> String {
+    let quoted = word
+        .strip_prefix('"')
+        .and_then(|word| word.strip_suffix('"'));
+    let Some(quoted) = quoted else {
+        return word.replace("\\x5c", "\\");
+    };
+    let mut name = String::with_capacity(quoted.len());
+    let mut rest = quoted.chars();
+    while let Some(c) = rest.next() {
+        name.push(match c {
+            '\\' => rest.next().unwrap_or(c),
+            c => c,
+        });
+    }
+    name
+}
+
+/// The same without the order of the units.
+#[must_use]
+pub fn parse_units(text: &str) -> Vec<TracedUnit> {
+    let told = parse_ordered_units(text).into_iter();
+    told.map(|told| told.unit).collect()
+}
+
+/// Names of units that others are ordered after and that nothing was told of. systemd tells of a
+/// unit that has ended, and of another name of a device, only if it is asked for by name.
+#[must_use]
+pub fn untold(told: &[OrderedUnit]) -> Vec<&str> {
+    let known: HashSet<&str> = told.iter().map(|told| &*told.unit.name).collect();
+    let mut seen = HashSet::new();
+    let names = told.iter().flat_map(|told| &told.after).map(String::as_str);
+    let names = names.filter(|name| !known.contains(name) && seen.insert(*name));
+    names.take(ASKED_AGAIN_MAX).collect()
+}
+
+/// The order of the units of a trace, as systemd tells it.
+#[must_use]
+pub fn orders(units: &[TracedUnit], told: &[OrderedUnit]) -> Vec<TracedOrder> {
+    let indices: HashMap<&str, u16> = (0..=u16::MAX)
+        .zip(units)
+        .map(|(index, unit)| (&*unit.name, index))
+        .collect();
+    let done: HashMap<&str, Option<u64>> = told
+        .iter()
+        .map(|told| (&*told.unit.name, told.unit.done_ns(told.ended_ns)))
+        .collect();
+    let order = |told: &OrderedUnit| {
+        let unit = *indices.get(&*told.unit.name)?;
+        let mut after: Vec<(Option<u64>, u16)> = told
+            .after
+            .iter()
+            .filter_map(|name| {
+                let (name, index) = indices.get_key_value(&**name)?;
+                Some((done.get(name).copied().flatten(), *index))
+            })
+            .filter(|(_, index)| *index != unit)
+            .collect();
+        after.sort_by_key(|(done_ns, index)| (std::cmp::Reverse(*done_ns), *index));
+        after.dedup();
+        after.truncate(AFTER_MAX);
+        let after: Vec<u16> = after.into_iter().map(|(_, index)| index).collect();
+        let is_told = !after.is_empty() || told.ended_ns.is_some();
+        is_told.then_some(TracedOrder {
+            unit,
+            after,
+            ended_ns: told.ended_ns,
+        })
+    };
+    told.iter().take(UNITS_MAX).filter_map(order).collect()
 }
 
 /// Of microseconds; 0 is unknown.
@@ -257,6 +394,12 @@ mod tests {
             started_ns: Some(1),
             active_ns: None,
         });
+        trace.default_target = Some("graphical.target".into());
+        trace.orders.push(TracedOrder {
+            unit: 0,
+            after: vec![0],
+            ended_ns: Some(9),
+        });
         for by in [Reader::Replay, Reader::Unit(0), Reader::Other] {
             trace.reads.push(TracedRead {
                 at_ns: 5,
@@ -281,6 +424,19 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_of_an_earlier_version_is_read() {
+        let old = r#"{"schema":"foreread.boot.trace/1","boot":"b","stored_unix_s":1,
+            "kernel":"6.1","mode":"plain","traced_from_ns":5,"reached_ns":null,"lost_reads":0,
+            "disks":[{"name":"sda","bytes":512}],
+            "units":[{"name":"a.service","started_ns":1,"active_ns":null}],
+            "reads":[{"at_ns":5,"took_ns":3,"disk":0,"sector":0,"bytes":512,"by":{"unit":0},
+                      "process":"a"}]}"#;
+        let trace = BootTrace::from_json(old.as_bytes()).unwrap();
+        assert_eq!((trace.units.len(), trace.reads.len()), (1, 1));
+        assert_eq!((trace.default_target, trace.orders), (None, Vec::new()));
+    }
+
+    #[test]
     fn damage_is_told() {
         let refused = |change: &dyn Fn(&mut BootTrace)| {
             let mut trace = sample();
@@ -293,6 +449,16 @@ mod tests {
         assert!(refused(&|t| t.reads[0].sector = u64::MAX).contains("beyond the end"));
         assert!(refused(&|t| t.reads[0].took_ns = u64::MAX).contains("more than a day"));
         assert!(refused(&|t| t.reached_ns = Some(u64::MAX)).contains("more than a day"));
+        let order = |unit, after: &[u16]| TracedOrder {
+            unit,
+            after: after.to_vec(),
+            ended_ns: None,
+        };
+        for bad in [order(1, &[0]), order(0, &[1])] {
+            assert!(refused(&|t| t.orders.push(bad.clone())).contains("the order of a unit"));
+        }
+        let many = order(0, &[0; AFTER_MAX + 1]);
+        assert!(refused(&|t| t.orders.push(many.clone())).contains("after more units"));
         assert!(refused(&|t| t.schema = "x/9".into()).contains("of schema x/9"));
         assert!(BootTrace::from_json(b"{").is_err());
     }
@@ -330,5 +496,90 @@ mod tests {
             (Some(1_500_000), None)
         );
         assert_eq!(parse_units(""), []);
+    }
+
+    /// A block of `systemctl show`, with times in ms.
+    fn told(id: &str, started: u64, active: u64, ended: u64, after: &str) -> String {
+        format!(
+            "Id={id}\nAfter={after}\nInactiveExitTimestampMonotonic={started}000\n\
+             ActiveEnterTimestampMonotonic={active}000\n\
+             InactiveEnterTimestampMonotonic={ended}000\n\n"
+        )
+    }
+
+    #[test]
+    fn units_are_ordered_after_those_that_were_done_last() {
+        let device = r"dev-disk-by\x2duuid-1.device";
+        let text = [
+            told("early.service", 1, 2, 0, ""),
+            told(device, 3, 3, 0, ""),
+            told("once.service", 2, 0, 5, "early.service"),
+            told(
+                "late.service",
+                6,
+                7,
+                0,
+                r#"early.service "dev-disk-by\\x2duuid-1.device" once.service late.service gone"#,
+            ),
+        ]
+        .concat();
+        let told = parse_ordered_units(&text);
+        assert_eq!(told[3].after[1], device);
+        assert_eq!(untold(&told), ["gone"]);
+        // They have other places in the trace.
+        let units: Vec<TracedUnit> = told.iter().rev().map(|told| told.unit.clone()).collect();
+        let orders = orders(&units, &told);
+        let of = |unit: u16| orders.iter().find(|order| order.unit == unit);
+        assert_eq!(of(0).map(|order| &order.after[..]), Some(&[1, 2, 3][..]));
+        assert_eq!(of(1).and_then(|order| order.ended_ns), Some(5_000_000));
+        assert_eq!(of(3), None, "nothing is told of it");
+    }
+
+    #[test]
+    fn names_lose_their_quotes() {
+        for (word, name) in [
+            ("ssh.service", "ssh.service"),
+            (r#""a\\x2db.device""#, r"a\x2db.device"),
+            (r"a\x5cx2db.device", r"a\x2db.device"),
+            (r#""""#, ""),
+            (r#"""#, r#"""#),
+        ] {
+            assert_eq!(unquoted(word), name);
+        }
+    }
+
+    #[test]
+    fn orders_and_questions_are_bounded() {
+        let unit = |number: usize| OrderedUnit {
+            unit: TracedUnit {
+                name: format!("{number}.service"),
+                started_ns: Some(1),
+                active_ns: Some(1),
+            },
+            after: (0..400).map(|number| format!("{number}.service")).collect(),
+            ..OrderedUnit::default()
+        };
+        let told: Vec<OrderedUnit> = (0..200).map(unit).collect();
+        assert_eq!(untold(&told).len(), ASKED_AGAIN_MAX);
+        let units: Vec<TracedUnit> = told.iter().map(|told| told.unit.clone()).collect();
+        let mut trace = sample();
+        trace.orders = orders(&units, &told);
+        trace.units = units;
+        assert_eq!(trace.orders.len(), 200);
+        assert!(BootTrace::from_json(&trace.to_json().unwrap()).is_ok());
+    }
+
+    #[test]
+    fn a_unit_is_done_when_it_is_active_or_has_ended() {
+        let unit = |active_ns| TracedUnit {
+            name: String::new(),
+            started_ns: Some(5),
+            active_ns,
+        };
+        assert_eq!(unit(Some(7)).done_ns(Some(9)), Some(7));
+        assert_eq!(unit(None).done_ns(Some(9)), Some(9));
+        // It was started again.
+        assert_eq!(unit(None).done_ns(Some(4)), None);
+        assert_eq!(unit(None).done_ns(None), None);
     }
 }

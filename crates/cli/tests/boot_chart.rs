@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `foreread boot chart`: boots are traced on request, and drawn.
+//! `foreread boot chart`: boots are traced on request, and drawn. `foreread boot show`: what is known
+//! of units and files, with a trace and without.
 
 mod common;
 
@@ -11,6 +12,7 @@ use common::played_boot::{BYTES, Boot, bed, make_earlier, read_all};
 use common::service::until;
 use common::watched::{make_cold, text};
 use common::{World, assert_fails_in_one_line, browser, stderr, stdout};
+use foreread_profile::{Phase, PhaseKind, ProfileBuilder, Program, Source, Uses, encode};
 use foreread_sys::clock::since_kernel_start;
 use foreread_testbed::race;
 use serde_json::{Value, json};
@@ -106,6 +108,126 @@ fn boots_are_traced_when_that_is_asked_for_and_drawn() {
     });
 }
 
+/// A replayed boot of a later version, which tells the order of units: `a` was started after `b`,
+/// and the default target after `a`. A read of `a` waits for the replay, then for `b`.
+fn ordered_trace(boot: &str) -> Value {
+    let ms = |ms: u64| ms * 1_000_000;
+    let mut trace = trace(boot);
+    trace["mode"] = "replayed".into();
+    trace["units"] = json!([
+        { "name": "a<b>.service", "started_ns": ms(2000), "active_ns": ms(4000) },
+        { "name": "b.service", "started_ns": ms(1000), "active_ns": null },
+        { "name": "c.target", "started_ns": ms(4100), "active_ns": ms(4100) },
+        { "name": "d.service", "started_ns": ms(8000), "active_ns": ms(8500) },
+    ]);
+    trace["default_target"] = "c.target".into();
+    trace["orders"] = json!([
+        { "unit": 0, "after": [1], "ended_ns": null },
+        { "unit": 1, "after": [], "ended_ns": ms(1800) },
+        { "unit": 2, "after": [3, 0, 1], "ended_ns": null },
+        { "unit": 3, "after": [2], "ended_ns": null },
+    ]);
+    let read = |at: u64, end: u64, sector: u64, by: Value| {
+        json!({ "at_ns": ms(at), "took_ns": ms(end - at), "disk": 0, "sector": sector,
+                "bytes": 4096, "by": by, "process": "p" })
+    };
+    trace["reads"] = json!([
+        read(2000, 2100, 8000, json!("replay")),
+        read(2000, 2150, 16000, json!({ "unit": 1 })),
+        read(2010, 2160, 24000, json!({ "unit": 0 })),
+    ]);
+    trace
+}
+
+#[test]
+fn the_document_says_what_waited_for_what() {
+    let world = World::new();
+    keep_trace(&world, "0a", &trace("0a"));
+    keep_trace(&world, "1b", &ordered_trace("1b"));
+    let output = world.output(&["boot", "chart", "--json", "0a", "1b"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let chart: Value = serde_json::from_str(&stdout(&output)).expect("a document");
+    let of = |boot: usize, name: &str| {
+        let units = chart["boots"][boot]["units"].as_array().expect("a list");
+        let unit = units.iter().find(|unit| unit["unit"] == name);
+        unit.expect("the unit").clone()
+    };
+    // An earlier version doesn't know.
+    assert_eq!(chart["boots"][0]["critical_chain"], Value::Null);
+    assert_eq!(chart["boots"][0]["default_target"], Value::Null);
+    assert_eq!(of(0, "a<b>.service")["started_after"], Value::Null);
+    assert_eq!(of(0, "a<b>.service")["served_ns"], 8_000_000);
+    let boot = &chart["boots"][1];
+    assert_eq!(boot["default_target"], "c.target");
+    assert_eq!(
+        boot["critical_chain"],
+        json!(["b.service", "a<b>.service", "c.target"])
+    );
+    let a = of(1, "a<b>.service");
+    assert_eq!(
+        a["started_after"],
+        json!({ "unit": "b.service", "gap_ns": 200_000_000 })
+    );
+    let times = [
+        "waited_ns",
+        "served_ns",
+        "behind_replay_ns",
+        "behind_units_ns",
+        "behind_other_ns",
+    ];
+    assert_eq!(
+        times.map(|name| a[name].as_u64()),
+        [150, 10, 90, 50, 0].map(|ms| Some(ms * 1_000_000)),
+        "{a}"
+    );
+    assert_eq!(
+        a["behind"],
+        json!([{ "unit": "b.service", "behind_ns": 50_000_000 }])
+    );
+    // It has ended without being active.
+    assert_eq!(of(1, "b.service")["done_ns"], 1_800_000_000);
+    assert_eq!(of(1, "b.service")["active_ns"], Value::Null);
+    // The target was there before it.
+    assert_eq!(of(1, "d.service")["started_after"]["unit"], "c.target");
+}
+
+#[test]
+fn drawings_show_what_waited_for_what() {
+    let world = World::new();
+    keep_trace(&world, "0a", &trace("0a"));
+    keep_trace(&world, "1b", &ordered_trace("1b"));
+    let chart = |words: &[&str]| {
+        let output = world.output(&[&["boot", "chart"], words].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let drawing = chart(&["1b"]);
+    // One line in the legend, one from b to a and on to the target.
+    assert_eq!(drawing.matches("class=\"chain line-violet\"").count(), 2);
+    for name in ["b.service", "a&lt;b&gt;.service", "c.target"] {
+        assert!(drawing.contains(&format!(">{name}</text>")), "{drawing}");
+    }
+    assert_eq!(drawing.matches("class=\"unit fill-violet\"").count(), 3);
+    assert!(
+        drawing.contains("started 200 ms after b.service, waited for 150 ms in 1 read, 90 ms of"),
+        "{drawing}"
+    );
+    let without = chart(&["0a"]);
+    assert!(!without.contains("line-violet"), "{without}");
+    let page = page_of_two(&world);
+    for words in [
+        "<th>Waited for disk</th><th>Of that behind the replay</th>",
+        "<th>Started after</th>",
+        "<td>a&lt;b&gt;.service</td><td>150 ms</td><td>90 ms</td><td>50 ms</td>",
+        "<td class=\"text\">b.service</td>",
+        "What the default target waited for: replayed boot",
+        "<tr><td>c.target</td><td>100 ms</td><td>4.10 s</td>",
+        "This trace doesn't tell what units were started after",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+}
+
 #[test]
 fn drawings_are_printed_or_written() {
     let world = World::new();
@@ -159,6 +281,10 @@ fn large_trace(boot: &str) -> Value {
                 "sector": read * 977 % 2_000_000, "bytes": 65_536, "by": by, "process": "a" })
     });
     trace["reads"] = reads.collect();
+    // Each is ordered after the one that was active when it was started.
+    trace["default_target"] = trace["units"][59]["name"].clone();
+    let orders = (5..60).map(|unit| json!({ "unit": unit, "after": [unit - 5], "ended_ns": null }));
+    trace["orders"] = orders.collect();
     trace
 }
 
@@ -182,13 +308,17 @@ fn a_browser_lays_the_page_out_at_400_and_at_1600_px() {
             && box.top >= frame.top && box.bottom <= frame.bottom); \
         const meet = (a, b) => a.left < b.right && b.left < a.right \
             && a.top + 3 < b.bottom && b.top + 3 < a.bottom; \
+        const chains = svg.querySelectorAll('path.chain').length; \
+        const tables = document.querySelectorAll('table').length; \
         const apart = boxes.every((a, i) => boxes.slice(i + 1).every(b => !meet(a, b))); \
         const least = Math.min(...boxes.map(box => box.height)); \
         return `wide ${root.scrollWidth <= root.clientWidth} names ${boxes.length >= 120} \
-            inside ${inside} apart ${apart} readable ${least >= 9}`; })()";
+            inside ${inside} apart ${apart} readable ${least >= 9} \
+            chains ${chains} tables ${tables}`; })()";
     for width in [400, 1600] {
         let found = browser::measured(browser, &world, &page, width, script);
-        let right = "wide true names true inside true apart true readable true";
+        // One chain in the legend, and one in each boot.
+        let right = "wide true names true inside true apart true readable true chains 3 tables 4";
         assert_eq!(found, right, "{width}");
     }
 }
@@ -224,6 +354,8 @@ fn what_cannot_be_drawn_is_said_in_a_line() {
     assert_eq!(chart(&["--next", "0a"]).status.code(), Some(2));
     let mut wrong = trace("0a");
     wrong["reads"][0]["disk"] = 9.into();
+    let mut out_of_order = ordered_trace("0a");
+    out_of_order["orders"][0]["after"] = json!([4]);
     for (damaged, why) in [
         (json!("x"), "no trace of a boot"),
         (
@@ -231,10 +363,151 @@ fn what_cannot_be_drawn_is_said_in_a_line() {
             "no trace of a boot",
         ),
         (wrong, "a disk that is not in it"),
+        (out_of_order, "the order of a unit that is not in it"),
     ] {
         keep_trace(&world, "0a", &damaged);
         let output = chart(&["0a"]);
         assert_fails_in_one_line(&output, why);
         assert!(stderr(&output).contains(why), "{why}: {}", stderr(&output));
     }
+}
+
+/// A profile of a boot: `a` and `b` read, `b` first, and a directory and more files than are listed.
+fn keep_profile(world: &World) {
+    let mut builder = ProfileBuilder::new(Program::default(), Source::default());
+    let ms = |ms: u64| ms * 1_000_000;
+    let [b, a] = ["/system.slice/b.service", "/system.slice/a<b>.service"]
+        .map(|path| builder.unit(path.as_bytes()));
+    for (kind, start_ns) in [(PhaseKind::Sysinit, 0), (PhaseKind::Target, ms(1000))] {
+        builder.phase(Phase { kind, start_ns });
+    }
+    let libc = builder.node(b"/lib/libc.so").expect("a path");
+    builder.used_by(libc, Uses::OPENED, ms(5), b);
+    builder.used_by(libc, Uses::MAPPED, ms(6), b);
+    builder.pages_by(libc, 0, 10, ms(6), b);
+    builder.pages_by(libc, 20, 4, ms(3000), a);
+    let program = builder.node(b"/usr/bin/a").expect("a path");
+    builder.used_by(program, Uses::EXECUTED, ms(2000), a);
+    builder.pages_by(program, 0, 2, ms(2000), a);
+    let missing = builder.node(b"/etc/a.conf").expect("a path");
+    builder.used_by(missing, Uses::LOOKED_UP, ms(2500), a);
+    for number in 0..120 {
+        let path = format!("/var/lib/b/{number:03}");
+        let id = builder.node(path.as_bytes()).expect("a path");
+        builder.used_by(id, Uses::READ, ms(4000 + number), b);
+        builder.pages_by(id, 0, 1, ms(4000 + number), b);
+    }
+    let directory = world.state().join("boot");
+    fs::create_dir_all(&directory).expect("a directory");
+    fs::write(directory.join("boot.frp"), encode(&builder.finish())).expect("a profile");
+}
+
+#[test]
+fn units_and_files_are_shown_with_what_is_known_of_them() {
+    let world = World::new();
+    keep_profile(&world);
+    let show = |words: &[&str]| {
+        let output = world.output(&[&["boot", "show"], words].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let document = |words: &[&str]| -> Value {
+        serde_json::from_str(&show(&[&["--json"], words].concat())).expect("a document")
+    };
+    // Without a trace nobody knows how long a unit waited.
+    let without = show(&[]);
+    assert!(without.contains("chart --next"), "{without}");
+    assert!(!without.contains("Behind replay"), "{without}");
+    let shown = document(&[]);
+    assert_eq!(shown["trace"], Value::Null);
+    assert_eq!(shown["units"][0]["waited_ns"], Value::Null);
+
+    let of_unit = document(&["--unit", "a<b>"]);
+    let files = of_unit["files"].as_array().expect("a list");
+    assert_eq!(files.len(), 2, "{of_unit}");
+    let of_libc = json!({
+        "path": "/lib/libc.so", "unit": "/system.slice/a<b>.service", "need_ns": 3_000_000_000_u64,
+        "phase": "target", "pages": 4, "first_unit": "/system.slice/b.service",
+        "first_need_ns": 5_000_000, "uses": ["mapped"], "weight": 255, "recordings": "all",
+    });
+    assert_eq!(files[1], of_libc);
+    assert_eq!(files[0]["uses"], json!(["executed"]));
+    let paths: Vec<_> = of_unit["paths"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .collect();
+    assert!(
+        paths.iter().any(|path| path["path"] == "/etc/a.conf"
+            && path["uses"] == json!(["looked-up"])
+            && path["phase"] == "target"),
+        "{of_unit}"
+    );
+    let text = show(&["--unit", "a<b>"]);
+    for words in [
+        "/system.slice/a<b>.service was the first to need 2 files (24 KiB)",
+        "/system.slice/b.service at 5 ms",
+        "executed",
+        "read no page",
+        "chart --next",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+
+    let files = show(&["--files"]);
+    assert!(files.contains("22 more files with 88 KiB"), "{files}");
+    let first = files.find("/lib/libc.so").expect("the first file");
+    assert!(
+        files.find("/usr/bin/a").is_some_and(|next| first < next),
+        "{files}"
+    );
+    assert!(!files.contains("/var/lib/b/119"), "{files}");
+    let files = document(&["--files"]);
+    assert_eq!(files["files"].as_array().map(Vec::len), Some(122));
+    // Each file is there once, with the pages of all units.
+    assert_eq!(files["files"][0]["pages"], 14);
+    let both = world.output(&["boot", "show", "--files", "--unit", "b"]);
+    assert_eq!(both.status.code(), Some(2));
+}
+
+#[test]
+fn with_a_trace_units_are_shown_with_their_waits() {
+    let world = World::new();
+    keep_profile(&world);
+    let path = keep_trace(&world, "1b", &ordered_trace("1b"));
+    let output = world.output(&["boot", "show", "--json"]);
+    let shown: Value = serde_json::from_str(&stdout(&output)).expect("a document");
+    assert_eq!(shown["trace"]["boot"], "1b");
+    assert_eq!(shown["trace"]["mode"], "replayed");
+    let units = shown["units"].as_array().expect("a list");
+    let of = |name: &str| {
+        let unit = units.iter().find(|unit| unit["unit"] == name);
+        unit.expect("the unit")
+    };
+    let a = of("/system.slice/a<b>.service");
+    assert_eq!(a["waited_ns"], 150_000_000);
+    assert_eq!(a["behind_replay_ns"], 90_000_000);
+    assert_eq!(of("/system.slice/b.service")["waited_ns"], 150_000_000);
+    let text = stdout(&world.output(&["boot", "show"]));
+    assert!(text.contains("Behind replay"), "{text}");
+    assert!(text.contains("replayed boot, Linux 6.1"), "{text}");
+    assert!(!text.contains("--next"), "{text}");
+    let text = stdout(&world.output(&["boot", "show", "--unit", "a<b>"]));
+    let words = "it waited 150 ms for disks, about 90 ms of that behind the replay";
+    assert!(text.contains(words), "{text}");
+
+    // A damaged trace is told of, and does no harm.
+    fs::write(path, "{").expect("a file");
+    let output = world.output(&["boot", "show"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("it is no trace of a boot"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(
+        stdout(&output).contains("can't be read"),
+        "{}",
+        stdout(&output)
+    );
 }

@@ -8,12 +8,12 @@ use std::thread;
 use std::time::Duration;
 
 use foreread_boot::first_session_ns;
-use foreread_boot::trace::{TracedUnit, parse_units};
+use foreread_boot::trace::{OrderedUnit, TracedUnit, parse_ordered_units, parse_units, untold};
 
 /// After so long without an answer there is none.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Of 4,096 units some 600 KB are told.
-const OUTPUT_BYTES_MAX: u64 = 4 << 20;
+/// Of 4,096 units some 600 KB are told, and 2 MB with their order.
+const OUTPUT_BYTES_MAX: u64 = 8 << 20;
 
 /// When the init of the root file system started, since the kernel did.
 pub fn init_started() -> Option<Duration> {
@@ -53,13 +53,45 @@ fn micros(text: &str) -> Option<Duration> {
 /// The units that were started, with their times, of those whose names match a pattern. To tell of
 /// all units keeps systemd busy for a while.
 pub fn units(patterns: &[&str]) -> Vec<TracedUnit> {
-    let show = [
-        "show",
-        "--property=Id,InactiveExitTimestampMonotonic,ActiveEnterTimestampMonotonic",
-        "--",
-    ];
-    let text = systemctl(&[&show, patterns].concat());
+    let text = show(
+        "Id,InactiveExitTimestampMonotonic,ActiveEnterTimestampMonotonic",
+        patterns,
+    );
     text.map(|text| parse_units(&text)).unwrap_or_default()
+}
+
+/// All units that were started, with their times and their order. Those that have ended and others
+/// are ordered after, and such names of devices, are asked for by name. Without an answer to that
+/// they are missing.
+pub fn ordered_units() -> Vec<OrderedUnit> {
+    let tell = |names: &[&str]| {
+        let text = show(
+            "Id,After,InactiveExitTimestampMonotonic,ActiveEnterTimestampMonotonic,\
+             InactiveEnterTimestampMonotonic",
+            names,
+        );
+        text.map(|text| parse_ordered_units(&text))
+            .unwrap_or_default()
+    };
+    let mut units = tell(&["*"]);
+    let names = untold(&units);
+    if !names.is_empty() {
+        let more = tell(&names);
+        units.extend(more);
+    }
+    units
+}
+
+/// The name of the default target, such as `graphical.target`.
+pub fn default_target() -> Option<String> {
+    let text = show("Id", &["default.target"])?;
+    let (_, name) = text.trim().split_once('=')?;
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+fn show(properties: &str, units: &[&str]) -> Option<String> {
+    let properties = format!("--property={properties}");
+    systemctl(&[&["show", &properties, "--"], units].concat())
 }
 
 /// The output of `systemctl`, however it ends. A bus that doesn't answer must not hold us up.

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use foreread_boot::Mode;
-use foreread_boot::trace::{BootTrace, DISKS_MAX, Reader, TracedDisk, TracedRead, unit_of_group};
+use foreread_boot::trace::{
+    BootTrace, DISKS_MAX, Reader, TracedDisk, TracedRead, orders, unit_of_group,
+};
 use foreread_boot::tracer::Tracer;
 use foreread_bpf::BpfError;
 use foreread_linux_blocks::{
@@ -120,13 +122,17 @@ impl BootTracer {
     ) -> BootTrace {
         self.drain();
         self.tracer.lost(self.watcher.lost());
-        let traced = self.tracer.finish(systemd::units(&["*"]));
+        let told = systemd::ordered_units();
+        let times = told.iter().map(|told| told.unit.clone()).collect();
+        let traced = self.tracer.finish(times);
         let mut trace = BootTrace::new(boot, kernel, mode);
         trace.stored_unix_s = now_unix_s();
         trace.traced_from_ns = ns(self.from);
         trace.reached_ns = reached.map(ns);
         trace.lost_reads = traced.lost_reads;
         trace.disks = self.disks;
+        trace.default_target = systemd::default_target();
+        trace.orders = orders(&traced.units, &told);
         trace.units = traced.units;
         trace.reads = traced.reads;
         trace

@@ -133,6 +133,9 @@ pub struct ShowArguments {
     /// Show the files that this unit needed first: `ssh`, `ssh.service`, or its whole path.
     #[arg(long, value_name = "UNIT")]
     pub unit: Option<String>,
+    /// Show the files of all units, those needed first; as text the first 100.
+    #[arg(long, conflicts_with = "unit")]
+    pub files: bool,
     /// The root directory of the system.
     #[arg(long, value_name = "DIR", default_value = "/", value_parser = root_directory())]
     pub root: PathBuf,

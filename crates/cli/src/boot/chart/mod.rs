@@ -107,7 +107,7 @@ fn find<'a>(stored: &'a [StoredTrace], name: &str) -> Result<&'a StoredTrace> {
 }
 
 /// How the boot went, in a line.
-fn headline(trace: &BootTrace) -> String {
+pub fn headline(trace: &BootTrace) -> String {
     let mode = serde_json::to_value(trace.mode).unwrap_or_default();
     let mode = mode.as_str().unwrap_or("unknown").to_owned();
     let reached = match trace.reached_ns {

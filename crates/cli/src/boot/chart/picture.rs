@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Boots as SVG: units over time, and the reads of disks over time and position. Two boots have the
-//! same scales, one below the other.
+//! Boots as SVG: units over time with the chain that the default target waited for, and the reads
+//! of disks over time and position. Two boots have the same scales, one below the other.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use foreread_boot::chart::{Chart, UnitChart, select};
+use foreread_boot::chart::{Chart, StartedAfter, UnitChart, select};
 use foreread_boot::trace::TracedRead;
 use foreread_model::Extent;
 
@@ -29,8 +29,8 @@ const SPAN: Span = Span {
 const ROW_HEIGHT: f64 = 16.0;
 const BAR_HEIGHT: f64 = 10.0;
 const DISK_HEIGHT: f64 = 220.0;
-/// Title and legend of the picture, above the boots.
-const TOP: f64 = 74.0;
+/// The middle of the legend's first row.
+const LEGEND_TOP: f64 = 54.0;
 /// The lines above the plots of a boot.
 const HEAD_HEIGHT: f64 = 58.0;
 /// Between two plots of a boot.
@@ -44,6 +44,7 @@ const MIB: u64 = 1 << 20;
 
 const STYLE: &str = "
 .demand, .ahead { stroke-width: 1.6 } .bar { opacity: 0.55 } .target { stroke-width: 1.5 }
+.chain { stroke-width: 1.2 }
 ";
 
 const BAR: &str = "bar fill-grey";
@@ -52,13 +53,28 @@ const WAIT: &str = "fill-vermilion";
 const DEMAND: &str = "demand line-vermilion";
 const AHEAD: &str = "ahead line-blue";
 const TARGET: &str = "target line-green";
+/// Units that the default target waited for.
+const CHAIN_BAR: &str = "bar fill-violet";
+const CHAIN_INSTANT: &str = "fill-violet";
+const CHAIN_NAME: &str = "unit fill-violet";
+const CHAIN: &str = "chain line-violet";
 
-const LEGEND: [Entry; 5] = [
-    (Mark::Fill, BAR, "unit: from its start until it is active"),
+const LEGEND: [Entry; 6] = [
+    (
+        Mark::Fill,
+        BAR,
+        "unit: from its start until it is active or has ended",
+    ),
     (Mark::Fill, WAIT, "a read of the unit is in flight"),
     (Mark::Line, DEMAND, "read of the boot"),
     (Mark::Line, AHEAD, "read of Foreread, ahead of the boot"),
     (Mark::Line, TARGET, "the boot's target"),
+    // The last one: it is left out where no trace tells of it.
+    (
+        Mark::Line,
+        CHAIN,
+        "the default target waited for this unit: from its end to the next one's start",
+    ),
 ];
 
 /// What all boots of a picture share.
@@ -125,15 +141,21 @@ fn disks(boots: &[Drawn]) -> Vec<(String, Positions)> {
 
 pub fn picture(boots: &[Drawn]) -> String {
     let shared = Shared::of(boots);
-    let height = (TOP + shared.boot_height() * boots.len() as f64).ceil() as u32;
+    let has_chain = boots.iter().any(|boot| !boot.chart.chain.is_empty());
+    let legend = match has_chain {
+        true => &LEGEND[..],
+        false => &LEGEND[..LEGEND.len() - 1],
+    };
+    let head = LEGEND_TOP + frame::legend_height(legend, SPAN.width);
+    let height = (head + shared.boot_height() * boots.len() as f64).ceil() as u32;
     let title = match boots.len() {
         1 => "A boot",
         _ => "Boots",
     };
     let mut svg = frame::titled(WIDTH, height, SPAN.left, title, STYLE);
-    frame::legend(&mut svg, SPAN, 54.0, &LEGEND);
+    frame::legend(&mut svg, SPAN, LEGEND_TOP, legend);
     for (at, boot) in boots.iter().enumerate() {
-        let top = TOP + shared.boot_height() * at as f64;
+        let top = head + shared.boot_height() * at as f64;
         group(&mut svg, 0.0, top);
         draw(&mut svg, &shared, boot);
         svg.end();
@@ -168,11 +190,18 @@ fn units(svg: &mut Svg, shared: &Shared, chart: &Chart) {
     for (row, name) in shared.units.iter().enumerate() {
         let top = 4.0 + row as f64 * ROW_HEIGHT;
         let at = (-8.0, top + ROW_HEIGHT - 4.0);
-        label(svg, at, "end", "unit", &fitted(name, TEXT_PX, LEFT - 16.0));
-        if let Some(unit) = chart.units.iter().find(|unit| unit.name == *name) {
-            bar(svg, shared, unit, top + (ROW_HEIGHT - BAR_HEIGHT) / 2.0);
+        let place = chart.units.iter().position(|unit| unit.name == *name);
+        let class = match place.is_some_and(|place| chart.chain.contains(&place)) {
+            true => CHAIN_NAME,
+            false => "unit",
+        };
+        label(svg, at, "end", class, &fitted(name, TEXT_PX, LEFT - 16.0));
+        if let Some(place) = place {
+            let top = top + (ROW_HEIGHT - BAR_HEIGHT) / 2.0;
+            bar(svg, shared, chart, place, top);
         }
     }
+    chain(svg, shared, chart);
     if shared.left_out > 0 {
         let units = output::counted(shared.left_out as u64, "unit is", "units are");
         let text = format!("{units} left out: they took less time");
@@ -181,25 +210,71 @@ fn units(svg: &mut Svg, shared: &Shared, chart: &Chart) {
     }
 }
 
-/// From its start until it is active, with the times that it waited.
-fn bar(svg: &mut Svg, shared: &Shared, unit: &UnitChart, top: f64) {
-    let times = |name: &str, at: Option<u64>| {
+/// What the default target waited for: lines from where a unit was done to where the next one was
+/// started. After a long gap there is none, since something else was waited for.
+fn chain(svg: &mut Svg, shared: &Shared, chart: &Chart) {
+    let middle = |place: usize| {
+        let name = chart.name(place);
+        let row = shared.units.iter().position(|known| known == name)?;
+        Some(rounded(4.0 + (row as f64 + 0.5) * ROW_HEIGHT))
+    };
+    let line = |place: &usize| {
+        let unit = chart.units.get(*place)?;
+        let after = unit.after.filter(StartedAfter::is_close)?;
+        let done_ns = chart.units.get(after.unit)?.done_ns?;
+        let started_ns = unit.started_ns.filter(|at| *at <= shared.end_ns)?;
+        let (from, to) = (middle(after.unit)?, middle(*place)?);
+        let (left, right) = (rounded(shared.x(done_ns)), rounded(shared.x(started_ns)));
+        Some(format!("M{left} {from}V{to}H{right}"))
+    };
+    let path: String = chart.chain.iter().filter_map(line).collect();
+    if !path.is_empty() {
+        svg.empty("path", &[("class", &CHAIN), ("d", &path)]);
+    }
+}
+
+/// What is known of a unit, for whoever points at its bar.
+fn words(chart: &Chart, unit: &UnitChart) -> String {
+    let time = |name: &str, at: Option<u64>| {
         at.map_or(String::new(), |at| format!(", {name} {}", output::time(at)))
     };
-    let title = format!(
-        "{}{}{}, waited for {} in {}",
+    let after = unit.after.map_or(String::new(), |after| {
+        format!(
+            ", started {} after {}",
+            output::time(after.gap_ns),
+            chart.name(after.unit)
+        )
+    });
+    let behind = match unit.served.replay_ns {
+        0 => String::new(),
+        ns => format!(", {} of that behind the replay", output::time(ns)),
+    };
+    format!(
+        "{}{}{}{after}, waited for {} in {}{behind}",
         unit.name,
-        times("started at", unit.started_ns),
-        times("active at", unit.active_ns),
+        time("started at", unit.started_ns),
+        time("active at", unit.active_ns),
         output::time(unit.waited_ns()),
         output::counted(unit.reads.requests, "read", "reads"),
-    );
-    if let (Some(started), Some(active)) = (unit.started_ns, unit.active_ns)
+    )
+}
+
+/// From its start until it is active or has ended, with the times that it waited.
+fn bar(svg: &mut Svg, shared: &Shared, chart: &Chart, place: usize, top: f64) {
+    let Some(unit) = chart.units.get(place) else {
+        return;
+    };
+    let title = words(chart, unit);
+    let (bar, instant) = match chart.chain.contains(&place) {
+        true => (CHAIN_BAR, CHAIN_INSTANT),
+        false => (BAR, INSTANT),
+    };
+    if let (Some(started), Some(done)) = (unit.started_ns, unit.done_ns)
         && started <= shared.end_ns
     {
-        let width = (shared.x(active) - shared.x(started)).max(1.0);
+        let width = (shared.x(done) - shared.x(started)).max(1.0);
         let (at, size) = ((shared.x(started), top), (width, BAR_HEIGHT));
-        rect(svg, BAR, at, size, Some(&title));
+        rect(svg, bar, at, size, Some(&title));
     } else if let Some(at) = unit
         .started_ns
         .or(unit.active_ns)
@@ -207,7 +282,7 @@ fn bar(svg: &mut Svg, shared: &Shared, unit: &UnitChart, top: f64) {
     {
         rect(
             svg,
-            INSTANT,
+            instant,
             (shared.x(at), top),
             (1.5, BAR_HEIGHT),
             Some(&title),
@@ -303,11 +378,11 @@ pub mod tests {
     use crate::picture::check::{assert_labels_fit, assert_well_formed, texts};
     use foreread_boot::Mode;
     use foreread_boot::chart::chart;
-    use foreread_boot::trace::{BootTrace, Reader, TracedDisk, TracedUnit};
+    use foreread_boot::trace::{BootTrace, Reader, TracedDisk, TracedOrder, TracedUnit};
 
     const S: u64 = 1_000_000_000;
 
-    /// A boot of some units, each of which reads.
+    /// A boot of some units, each of which reads. It has no order.
     pub fn boot(mode: Mode, units: u16) -> Drawn {
         let mut trace = BootTrace::new("0a1b".into(), "6.1".into(), mode);
         trace.reached_ns = Some(20 * S);
@@ -349,7 +424,7 @@ pub mod tests {
         assert_well_formed(&one);
         assert_labels_fit(&one);
         let texts = texts(&one);
-        for (_, _, words) in LEGEND {
+        for (_, _, words) in &LEGEND[..LEGEND.len() - 1] {
             assert!(texts.iter().any(|text| text == words), "{words}");
         }
         for part in [
@@ -365,6 +440,48 @@ pub mod tests {
         assert!(two.contains("20 units are left out"), "{two}");
         assert!(two.contains("replayed boot"), "{two}");
         assert!(!two.contains("<0>"), "names are escaped");
+    }
+
+    /// The same with the last unit as its default target, which waited for two others. The gap
+    /// before it is short, the one before that is not.
+    pub fn ordered_boot(mode: Mode, units: u16) -> Drawn {
+        let Drawn { mut trace, .. } = boot(mode, units);
+        let last = units - 1;
+        for (unit, started, active) in [(0, 0, 1000), (1, 2000, 3000), (last, 3200, 3200)] {
+            let unit = &mut trace.units[usize::from(unit)];
+            (unit.started_ns, unit.active_ns) = (Some(started * S / 1000), Some(active * S / 1000));
+        }
+        trace.default_target = Some(trace.units[usize::from(last)].name.clone());
+        for (unit, after) in [(1, 0), (last, 1)] {
+            trace.orders.push(TracedOrder {
+                unit,
+                after: vec![after],
+                ended_ns: None,
+            });
+        }
+        let chart = chart(&trace);
+        Drawn { trace, chart }
+    }
+
+    #[test]
+    fn the_chain_that_the_target_waited_for_is_drawn() {
+        let drawn = picture(&[ordered_boot(Mode::Replayed, 60)]);
+        assert_well_formed(&drawn);
+        assert_labels_fit(&drawn);
+        let words = LEGEND[LEGEND.len() - 1].2;
+        assert!(texts(&drawn).iter().any(|text| text == words), "{drawn}");
+        // One line besides that of the legend: down, and to the right.
+        let lines: Vec<&str> = drawn
+            .split("<path class=\"chain line-violet\" d=\"")
+            .collect();
+        assert_eq!(lines.len(), 3, "{drawn}");
+        let line = lines[2].split('"').next().unwrap_or_default();
+        assert_eq!(line.matches(['M', 'V', 'H']).count(), 3, "{line}");
+        assert_eq!(drawn.matches("class=\"unit fill-violet\"").count(), 3);
+        assert!(drawn.contains("started 200 ms after unit-with"), "{drawn}");
+        // Where no order is known, nothing is said of it.
+        let without = picture(&[boot(Mode::Replayed, 60)]);
+        assert!(!without.contains("line-violet"), "{without}");
     }
 
     #[test]
