@@ -213,7 +213,10 @@ fn hooks_of_the_initramfs_come_with_it_or_later_and_go_with_it() {
     let added = enable(&["--initramfs"]);
     assert_eq!(added.status.code(), Some(0), "{}", stderr(&added));
     let said = stdout(&added);
-    assert!(said.contains("Run `update-initramfs -u` in that"), "{said}");
+    assert!(
+        said.contains("Run `update-initramfs -u -k all` in that"),
+        "{said}"
+    );
     let mode = fs::metadata(&script).expect("a script").mode();
     assert_eq!(mode & 0o777, 0o755);
     let hook = root.join("etc/initramfs-tools/hooks/foreread");

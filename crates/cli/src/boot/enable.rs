@@ -81,26 +81,34 @@ pub fn enable(arguments: &EnableArguments) -> Result<ExitCode> {
         None => Installed::plan(root, &state, items),
     };
     let work = Work::of(&list, had.as_ref(), root)?;
-    let rebuilds = builder.filter(|builder| work.changed().any(|item| builder.owns(item)));
+    // A build that failed is due still.
+    let was_due = had.as_ref().is_some_and(|had| had.build_due);
+    let owns_any = |builder: &Builder| work.changed().any(|item| builder.owns(item));
+    let rebuilds = builder.filter(|builder| was_due || owns_any(builder));
+    let is_changed = work.is_any() || rebuilds.is_some();
     let document = ChangesJson {
-        changed: work.is_any(),
+        changed: is_changed,
         stay: stays_json(root, &work.stays),
         ..document("foreread.boot.enable/1", change, root, &list)
     };
-    if work.is_any() && !change.dry_run {
-        list.make(root, &state)?;
+    let mut built = Ok(());
+    if is_changed && !change.dry_run {
+        list.make(root, &state, rebuilds.is_some() && root.is_here())?;
         if root.is_here() {
             reload_units();
             if let Some(builder) = rebuilds {
-                rebuild(builder);
+                built = build(builder, &list, root, &state);
             }
         }
     }
     note_those_that_stay(root, &work.stays);
+    let told = rebuilds.filter(|_| built.is_ok());
     match change.json {
         true => text::print_json(&document)?,
-        false => text::print(&said_enabled(change, root, &work, rebuilds))?,
+        false if is_changed => text::print(&said_enabled(change, root, &work, told))?,
+        false => text::print("It is enabled already.\n")?,
     }
+    built?;
     Ok(exit_code(&work.stays))
 }
 
@@ -159,9 +167,6 @@ fn said_enabled(
     work: &Work<'_>,
     rebuilds: Option<Builder>,
 ) -> String {
-    if !work.is_any() {
-        return "It is enabled already.\n".to_owned();
-    }
     let (made, updated) = match arguments.dry_run {
         true => ("Would make", "Would update"),
         false => ("Made", "Updated"),
@@ -229,9 +234,17 @@ fn builder_in(list: &Installed) -> Option<Builder> {
         .find(|builder| list.items.iter().any(|item| builder.owns(item)))
 }
 
-/// Builds the initramfs anew. The old one stays if that fails, and boots as before.
-fn rebuild(builder: Builder) {
-    run(builder.command());
+/// Builds the initramfs anew, of each kernel that is installed: one of them boots next. The old one
+/// stays if that fails, and boots as before.
+fn build(builder: Builder, list: &Installed, root: &RootDirectory, state: &Path) -> Result<()> {
+    if !succeeds(builder.command()) {
+        bail!(
+            "the initramfs could not be built, and stays as it was; see what `{}` says, then run \
+             `foreread boot enable` again",
+            builder.command().join(" ")
+        );
+    }
+    list.built(root, state)
 }
 
 pub fn disable(arguments: &ChangeArguments) -> Result<ExitCode> {
@@ -287,7 +300,13 @@ fn remove<'a>(
     if root.is_here() {
         reload_units();
         if let Some(builder) = rebuilds {
-            rebuild(builder);
+            // Its copy of the hooks finds no profile, and does nothing.
+            if !succeeds(builder.command()) {
+                let command = builder.command().join(" ");
+                output::note(&format!(
+                    "`{command}` failed; the hooks stay in the initramfs until that succeeds"
+                ));
+            }
         }
     }
     Ok(removal)
@@ -393,15 +412,15 @@ fn reload_units() {
 }
 
 fn systemctl(arguments: &[&str]) {
-    run(&[&["systemctl"], arguments].concat());
+    if !succeeds(&[&["systemctl"], arguments].concat()) {
+        output::note(&format!("`systemctl {}` failed", arguments.join(" ")));
+    }
 }
 
-/// Runs a command to its end, and says if it fails.
-fn run(words: &[&str]) {
+/// Runs a command to its end. What it prints is not shown.
+fn succeeds(words: &[&str]) -> bool {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).stdin(Stdio::null());
     let ended = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if !ended.is_ok_and(|status| status.success()) {
-        output::note(&format!("`{}` failed", words.join(" ")));
-    }
+    ended.is_ok_and(|status| status.success())
 }

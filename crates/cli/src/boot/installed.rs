@@ -161,6 +161,9 @@ pub struct Installed {
     /// What is being replaced, as it was made. Killed meanwhile, we know either as ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     replaced: Vec<Item>,
+    /// Whether hooks were changed since an initramfs was built with them.
+    #[serde(default)]
+    pub build_due: bool,
 }
 
 impl Installed {
@@ -189,6 +192,7 @@ impl Installed {
             schema: SCHEMA.to_owned(),
             items: all,
             replaced: Vec::new(),
+            build_due: false,
         }
     }
 
@@ -262,24 +266,41 @@ impl Installed {
     }
 
     /// Makes what isn't there, and replaces what an earlier version made. Everything is written down
-    /// before. What somebody else has made or changed stays.
-    pub fn make(&self, root: &RootDirectory, state: &Path) -> Result<()> {
+    /// before, and whether an initramfs has to be built then. What somebody else has made or changed
+    /// stays.
+    pub fn make(&self, root: &RootDirectory, state: &Path, build_due: bool) -> Result<()> {
         // The directory that the list itself is in comes first.
         let (before, rest) = self.items.split_at(self.before_list(state));
         for item in before {
             self.make_item(item, root)?;
         }
-        self.write(root, state)?;
+        let noted = Self {
+            build_due,
+            ..self.clone()
+        };
+        noted.write(root, state)?;
         for item in rest {
             self.make_item(item, root)?;
         }
-        let done = Self {
+        match noted.replaced.is_empty() {
+            true => Ok(()),
+            false => noted.without_replaced().write(root, state),
+        }
+    }
+
+    /// Notes that an initramfs was built with the hooks as they are.
+    pub fn built(&self, root: &RootDirectory, state: &Path) -> Result<()> {
+        let built = Self {
+            build_due: false,
+            ..self.without_replaced()
+        };
+        built.write(root, state)
+    }
+
+    fn without_replaced(&self) -> Self {
+        Self {
             replaced: Vec::new(),
             ..self.clone()
-        };
-        match done == *self {
-            true => Ok(()),
-            false => done.write(root, state),
         }
     }
 
@@ -526,6 +547,31 @@ mod tests {
         assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
     }
 
+    #[test]
+    fn a_build_is_due_until_one_has_succeeded() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = RootDirectory::open(directory.path()).unwrap();
+        let state = Path::new("state");
+        let hook = Item::File {
+            path: PathBuf::from("hook"),
+            content: "exec".to_owned(),
+            is_executable: true,
+        };
+        let is_due = || Installed::read(&root, state).unwrap().unwrap().build_due;
+        let list = Installed::plan(&root, state, vec![hook]);
+        list.make(&root, state, true).unwrap();
+        assert!(is_due());
+        list.built(&root, state).unwrap();
+        assert!(!is_due());
+        // A list of an earlier version doesn't say.
+        let path = directory.path().join("state").join(FILE);
+        let text = fs::read_to_string(&path).unwrap();
+        let mut list: serde_json::Value = serde_json::from_str(&text).unwrap();
+        list.as_object_mut().unwrap().remove("build_due").unwrap();
+        fs::write(&path, list.to_string()).unwrap();
+        assert!(!is_due());
+    }
+
     /// Between the two, the program may have been killed.
     #[test]
     fn an_item_that_is_being_replaced_is_ours_before_and_after() {
@@ -538,7 +584,7 @@ mod tests {
             is_executable: false,
         };
         let old = Installed::plan(&root, state, vec![unit("old")]);
-        old.make(&root, state).unwrap();
+        old.make(&root, state, false).unwrap();
         let new = old.with(&root, vec![unit("new")]);
         new.write(&root, state).unwrap();
         let read = || Installed::read(&root, state).unwrap().unwrap();
@@ -551,7 +597,7 @@ mod tests {
             let list = read().with(&root, vec![unit("new")]);
             assert_eq!(list, new);
             assert_eq!(list.standing(&unit("new"), &root).unwrap(), standing);
-            list.make(&root, state).unwrap();
+            list.make(&root, state, false).unwrap();
             let found = fs::read_to_string(directory.path().join("unit")).unwrap();
             assert_eq!(found == "new", content != "mine", "{content}");
             assert!(read().replaced.is_empty());

@@ -78,8 +78,8 @@ impl Builder {
     /// The command that builds the initramfs anew.
     pub fn command(self) -> &'static [&'static str] {
         match self {
-            Self::InitramfsTools => &["update-initramfs", "-u"],
-            Self::Dracut => &["dracut", "--force"],
+            Self::InitramfsTools => &["update-initramfs", "-u", "-k", "all"],
+            Self::Dracut => &["dracut", "--regenerate-all", "--force"],
         }
     }
 }
