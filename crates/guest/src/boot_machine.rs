@@ -14,6 +14,7 @@ use foreread_measure::sample::Sample;
 use foreread_model::{Counters, DiskParameters};
 use serde_json::Value;
 
+use crate::begin::Begin;
 use crate::context::{document, finished, on_image};
 use crate::whole_files::WholeFiles;
 
@@ -59,27 +60,6 @@ sync
 const END: &str = "
 mount -o remount,ro / || true
 ";
-
-/// Where foreread begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Begin {
-    /// With a unit of systemd.
-    Unit,
-    /// In an initramfs of initramfs-tools.
-    Initramfs,
-    /// In one of dracut, which the system `small` has.
-    Dracut,
-}
-
-impl Begin {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unit => "unit",
-            Self::Initramfs => "initramfs",
-            Self::Dracut => "dracut",
-        }
-    }
-}
 
 /// The system on the root disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -8,7 +8,8 @@ use std::slice;
 
 use foreread_guest::{GuestError, Lab};
 
-use crate::boot_machine::{Begin, BootMachine, Disks, Setup, System};
+use crate::begin::Begin;
+use crate::boot_machine::{BootMachine, Disks, Setup, System};
 use crate::context::installed;
 use crate::{beside_this_program, copy_files};
 

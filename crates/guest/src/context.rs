@@ -11,8 +11,8 @@ use foreread_guest::{Disk, Guest, GuestError, Lab, tree_image};
 use foreread_model::DiskParameters;
 use serde_json::Value;
 
+use crate::begin::Begin;
 use crate::beside_this_program;
-use crate::boot_machine::Begin;
 use crate::verifier::Baseline;
 
 /// The environment of a case.

@@ -5,6 +5,7 @@
 
 mod bad_boot;
 mod bad_profiles;
+mod begin;
 mod boot_machine;
 mod boots;
 mod cases;

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use foreread_guest::{GuestError, Lab};
 
+use crate::begin::Begin;
 use crate::beside_this_program;
-use crate::boot_machine::Begin;
 use crate::cases::check_kernel::WAYS;
 use crate::cases::module_live::SCENARIO_NAMES;
 use crate::cases::{Beside, CASES, Case};

@@ -13,7 +13,8 @@ use foreread_profile::{Profile, decode, encode};
 use super::{Beside, Case};
 use crate::bad_boot::{Bad, Before, Condition};
 use crate::bad_profiles::Traps;
-use crate::boot_machine::{Begin, BootMachine, Setup, System};
+use crate::begin::Begin;
+use crate::boot_machine::{BootMachine, Setup, System};
 use crate::context::{Context, GUEST_SCRIPTS, Row};
 use crate::random::Random;
 

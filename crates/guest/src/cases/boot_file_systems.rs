@@ -7,7 +7,8 @@ use foreread_guest::GuestError;
 use foreread_profile::{Profile, decode};
 
 use super::{Beside, Case};
-use crate::boot_machine::{Begin, BootMachine, Booted, Disks, Setup, System, up_s};
+use crate::begin::Begin;
+use crate::boot_machine::{BootMachine, Booted, Disks, Setup, System, up_s};
 use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {

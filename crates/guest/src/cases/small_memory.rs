@@ -5,7 +5,8 @@
 use foreread_guest::GuestError;
 
 use super::{Beside, Case};
-use crate::boot_machine::{Begin, BootMachine, Boots, Setup, System, up_s};
+use crate::begin::Begin;
+use crate::boot_machine::{BootMachine, Boots, Setup, System, up_s};
 use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
