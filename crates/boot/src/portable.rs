@@ -117,8 +117,8 @@ pub fn portable(profile: &Profile) -> Profile {
     })
 }
 
-/// Whether the paths of a profile are yet to be looked up on the system that it is for: nothing of it
-/// has an inode number.
+/// Whether the paths of a profile are yet to be looked up on the system that it is for: nothing of
+/// it has an inode number.
 #[must_use]
 pub fn is_unplaced(profile: &Profile) -> bool {
     let mut nodes = profile.iter();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `foreread boot chart`: boots are traced on request, and drawn. `foreread boot show`: what is known
-//! of units and files, with a trace and without.
+//! `foreread boot chart`: boots are traced on request, and drawn. `foreread boot show`: what is
+//! known of units and files, with a trace and without.
 
 mod common;
 
@@ -372,7 +372,8 @@ fn what_cannot_be_drawn_is_said_in_a_line() {
     }
 }
 
-/// A profile of a boot: `a` and `b` read, `b` first, and a directory and more files than are listed.
+/// A profile of a boot: `a` and `b` read, `b` first, and a directory and more files than are
+/// listed.
 fn keep_profile(world: &World) {
     let mut builder = ProfileBuilder::new(Program::default(), Source::default());
     let ms = |ms: u64| ms * 1_000_000;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Paths of a system below another root directory, such as an image that is being built.
 //!
-//! In: a root directory, and paths of that system. Out: paths by which this process reaches the same
-//! files. Symbolic links lead where they lead in that system: an absolute one begins at its root
-//! directory, and `..` doesn't leave it.
+//! In: a root directory, and paths of that system. Out: paths by which this process reaches the
+//! same files. Symbolic links lead where they lead in that system: an absolute one begins at its
+//! root directory, and `..` doesn't leave it.
 //!
 //! A path that comes out is below the root directory, and none of its directories is a link. That
 //! holds until somebody changes these directories. It needs `/proc`, which names open directories.
@@ -120,8 +120,8 @@ fn open_inside(root: &OwnedFd, path: &Path, flags: OFlags) -> rustix::io::Result
     Err(Errno::AGAIN)
 }
 
-/// Before Linux 5.6, or where a filter hides openat2 (some say `EPERM`): name by name. A link is not
-/// followed.
+/// Before Linux 5.6, or where a filter hides openat2 (some say `EPERM`): name by name. A link is
+/// not followed.
 fn open_by_names(root: &OwnedFd, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let above = directory_flags() | OFlags::NOFOLLOW;
     let mut at = openat(root, ".", above, Mode::empty())?;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
-/// Reads the value of `--root`, in every verb. Paths below the root begin with it, so a relative one
-/// is made absolute.
+/// Reads the value of `--root`, in every verb. Paths below the root begin with it, so a relative
+/// one is made absolute.
 fn root_directory() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(std::path::absolute)
 }

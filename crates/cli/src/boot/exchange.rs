@@ -125,7 +125,8 @@ pub fn import(arguments: &ImportArguments) -> Result<ExitCode> {
     }
     if !arguments.dry_run {
         may_keep(root)?;
-        // A tree that becomes an image gets other inode numbers there. The first boot looks them up.
+        // A tree that becomes an image gets other inode numbers there. The first boot looks them
+        // up.
         match is_this_system(root) {
             true => {
                 check_that_no_boot_goes_on()?;

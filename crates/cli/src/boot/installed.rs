@@ -196,8 +196,8 @@ impl Installed {
         }
     }
 
-    /// The same with these items, and the directories that they lack. They replace those of the same
-    /// path. What else is in it stays.
+    /// The same with these items, and the directories that they lack. They replace those of the
+    /// same path. What else is in it stays.
     pub fn with(mut self, root: &RootDirectory, items: Vec<Item>) -> Self {
         let mut new = Vec::new();
         for item in items {
@@ -265,9 +265,9 @@ impl Installed {
         standing.with_context(|| cannot("look at", item, root))
     }
 
-    /// Makes what isn't there, and replaces what an earlier version made. Everything is written down
-    /// before, and whether an initramfs has to be built then. What somebody else has made or changed
-    /// stays.
+    /// Makes what isn't there, and replaces what an earlier version made. Everything is written
+    /// down before, and whether an initramfs has to be built then. What somebody else has made or
+    /// changed stays.
     pub fn make(&self, root: &RootDirectory, state: &Path, build_due: bool) -> Result<()> {
         // The directory that the list itself is in comes first.
         let (before, rest) = self.items.split_at(self.before_list(state));

@@ -104,8 +104,8 @@ fn live_word(command_line: &str) -> Option<&str> {
 /// Why a root file system forgets at shutdown what was written to it.
 ///
 /// An overlay whose upper layer is on a disk is as good as another root: pages are recorded and
-/// replayed by the files of its layers. Without an upper layer it is read-only, and the state lies on
-/// another file system or can't be written.
+/// replayed by the files of its layers. Without an upper layer it is read-only, and the state lies
+/// on another file system or can't be written.
 fn forgets(root: &MountPoint, mounts: &Mounts) -> Option<String> {
     if LIVE_ROOTS.contains(&&root.fs_type[..]) {
         return Some(format!("{}, as of a live image", escaped(&root.fs_type)));
@@ -234,7 +234,8 @@ mod tests {
             (overlay(live) + run, "in memory"),
             (overlay(casper) + run, "hidden"),
             (overlay(layers) + low + in_memory, "in memory"),
-            // overlayroot with a disk of its own, and the read-only root of an image with /var apart.
+            // overlayroot with a disk of its own, and the read-only root of an image with /var
+            // apart.
             (overlay(layers) + low + on_disk, ""),
             (overlay("lowerdir=/sysroot/a::/sysroot/b"), ""),
         ] {
