@@ -124,13 +124,20 @@ fn traced_last(root: &Path) -> (Option<Traced>, String) {
     }
 }
 
-/// What the one unit needed first that is called so: by its whole path, or by its last name.
+/// Whether a control group is called so: by its whole path, its last name, or its systemd unit.
+fn is_called(group: &[u8], name: &str) -> bool {
+    let name = name.as_bytes();
+    let last = group.rsplit(|b| *b == b'/').next();
+    // A unit may have groups of its own: `systemd-udevd.service/udev`.
+    let unit = std::str::from_utf8(group).ok().and_then(unit_of_group);
+    let mut names = last.into_iter().chain(unit.map(str::as_bytes));
+    group == name
+        || names.any(|full| [full, full.strip_suffix(b".service").unwrap_or(full)].contains(&name))
+}
+
+/// What the unit of that name needed first, with the groups below it.
 fn of_unit(profile: &Profile, units: &[UnitNeeds], name: &str) -> Result<Chosen> {
-    let is_called = |unit: &[u8]| {
-        let last = unit.rsplit(|b| *b == b'/').next().unwrap_or_default();
-        let stem = last.strip_suffix(b".service").unwrap_or(last);
-        [unit, last, stem].contains(&name.as_bytes())
-    };
+    let is_called = |group: &[u8]| is_called(group, name);
     let named = units.iter().filter(|needs| is_called(&needs.unit));
     let units: Vec<UnitNeeds> = named.cloned().collect();
     if units.is_empty() {
@@ -379,4 +386,30 @@ fn human_files(profile: &Profile, files: &[FileNeed]) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_called;
+
+    #[test]
+    fn a_unit_is_found_by_its_path_its_name_and_its_groups() {
+        let of = |group: &str, name: &str| is_called(group.as_bytes(), name);
+        for name in ["cron", "cron.service", "/system.slice/cron.service"] {
+            assert!(of("/system.slice/cron.service", name), "{name}");
+            assert!(!of("/system.slice/anacron.service", name), "{name}");
+        }
+        // systemd-udevd makes a group below its own since 251.
+        let below = "/system.slice/systemd-udevd.service/udev";
+        for name in ["systemd-udevd", "systemd-udevd.service", "udev", below] {
+            assert!(of(below, name), "{name}");
+        }
+        for name in ["", "system.slice", "systemd"] {
+            assert!(!of(below, name), "{name:?}");
+        }
+        // Those of a user's manager belong to it.
+        let of_user = "/user.slice/user-1000.slice/user@1000.service/app.slice/shell.service";
+        assert!(of(of_user, "user@1000") && of(of_user, "shell"));
+        assert!(!of("/system.slice", ""));
+    }
 }
