@@ -9,6 +9,7 @@ mod boot;
 mod boot_beside;
 mod boot_file_systems;
 mod boot_layout;
+mod boot_usual;
 pub mod check_kernel;
 mod cold_start;
 mod doctor;
@@ -66,7 +67,7 @@ pub enum Beside {
 }
 
 /// In the order of the table.
-pub const CASES: [&Case; 31] = [
+pub const CASES: [&Case; 32] = [
     &doctor::CASE,
     &refusals::CASE,
     &programs::CASE,
@@ -84,6 +85,7 @@ pub const CASES: [&Case; 31] = [
     &boot_beside::CASE,
     &boot_file_systems::CASE,
     &boot_layout::CASE,
+    &boot_usual::CASE,
     &first_boot::CASE,
     &small_memory::CASE,
     &bad_boots::CASE,
