@@ -264,11 +264,14 @@ pub fn disable(arguments: &ChangeArguments) -> Result<ExitCode> {
         changed: true,
         ..document(schema, arguments, root, &installed)
     };
-    let rebuilds = builder_in(&installed);
+    let mut rebuilds = builder_in(&installed);
     let removal = match arguments.dry_run {
         true => installed.preview(root)?,
-        false => remove(root, &state, &installed, rebuilds)?,
+        false => remove(root, &state, &installed)?,
     };
+    if root.is_here() && !arguments.dry_run {
+        rebuilds = rebuilds.filter(|builder| builds_without_hooks(*builder));
+    }
     note_those_that_stay(root, &removal.stays);
     if arguments.json {
         document.stay = stays_json(root, &removal.stays);
@@ -287,29 +290,28 @@ fn exit_code(stays: &[Stays]) -> ExitCode {
 }
 
 /// Removes all that is as it was made.
-fn remove<'a>(
-    root: &RootDirectory,
-    state: &Path,
-    installed: &'a Installed,
-    rebuilds: Option<Builder>,
-) -> Result<Removal<'a>> {
+fn remove<'a>(root: &RootDirectory, state: &Path, installed: &'a Installed) -> Result<Removal<'a>> {
     if root.is_here() {
         systemctl(&["stop", "foreread-boot.service"]);
     }
     let removal = installed.remove(root, state)?;
     if root.is_here() {
         reload_units();
-        if let Some(builder) = rebuilds {
-            // Its copy of the hooks finds no profile, and does nothing.
-            if !succeeds(builder.command()) {
-                let command = builder.command().join(" ");
-                output::note(&format!(
-                    "`{command}` failed; the hooks stay in the initramfs until that succeeds"
-                ));
-            }
-        }
     }
     Ok(removal)
+}
+
+/// Builds the initramfs anew. If that fails, says so: its copy of the hooks finds no profile, and
+/// does nothing.
+fn builds_without_hooks(builder: Builder) -> bool {
+    let is_built = succeeds(builder.command());
+    if !is_built {
+        output::note(&format!(
+            "`{}` failed; the hooks stay in the initramfs until that succeeds",
+            builder.command().join(" ")
+        ));
+    }
+    is_built
 }
 
 fn said_disabled(
