@@ -12,9 +12,11 @@
  * attached to a function. Such a program can't be left by bpf_tail_call(), since a table of
  * programs holds programs of one function only.
  *
- * 6.1 6.12 6.18 7.3 mm_filemap_get_pages, _map_pages, _fault fn tp tp tp page_cache_sync_ra,
- * _async_ra, _ra_order, _ra_unbounded fn fn tp tp io_uring_complete tp7 tp7 tp3 tp3
- * mmap_lock_acquire_returned tp4 tp4 tp3 tp3
+ * - mm_filemap_get_pages, _map_pages, _fault: functions in 6.1, tracepoints since 6.12.
+ * - page_cache_sync_ra, _async_ra, _ra_order, _ra_unbounded: functions in 6.1 and 6.12, tracepoints
+ *   since 6.18.
+ * - io_uring_complete: a tracepoint with 7 arguments in 6.1 and 6.12, and with 3 since 6.18.
+ * - mmap_lock_acquire_returned: one with 4 arguments in 6.1 and 6.12, and with 3 since 6.18.
  */
 #ifndef FOREREAD_HOOKS_H
 #define FOREREAD_HOOKS_H

@@ -651,7 +651,14 @@ impl Session<'_> {
     ) {
         let counts = recording.counts;
         if counts.lost() > 0 {
-            tell(&format!("{} events were lost", counts.lost()));
+            let losses = counts
+                .losses()
+                .into_iter()
+                .filter(|(events, _)| *events > 0);
+            let losses: Vec<String> = losses
+                .map(|(events, of)| format!("{events} {of}"))
+                .collect();
+            tell(&format!("lost while recording: {}", losses.join(", ")));
         }
         served.counts = Some(counts);
         let observation = match recording.ended >= reached {

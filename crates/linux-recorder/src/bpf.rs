@@ -13,6 +13,7 @@ use foreread_bpf::{BpfError, MissingHook, Served, Wanted, likes, needs, refused}
 use foreread_profile::BlindSpots;
 use foreread_recorder::accesses::AccessRecord;
 use foreread_recorder::{Counts, Inbox, NodeRecord, Record, Recording};
+use foreread_sys::kernel::{kernel_release, kernel_version};
 use foreread_sys::mounts::mounts_of_self;
 use foreread_sys::process_stat::parent_of;
 use libbpf_rs::skel::Skel;
@@ -395,13 +396,7 @@ impl BpfRecorder {
 
 /// Linux 6.18 began to map all of a large folio at a fault, where it had mapped 16 pages.
 fn maps_whole_folios() -> bool {
-    let name = rustix::system::uname();
-    let release = name.release().to_string_lossy();
-    let mut numbers = release
-        .split(|c: char| !c.is_ascii_digit())
-        .map(str::parse::<u32>);
-    let mut next = || numbers.next().and_then(Result::ok).unwrap_or(0);
-    (next(), next()) >= (6, 18)
+    kernel_version(&kernel_release()) >= Some((6, 18))
 }
 
 /// Processes whose parent is among `parents` and that aren't themselves.

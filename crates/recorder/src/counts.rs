@@ -63,18 +63,21 @@ impl Counts {
     /// Events that should have been noted and weren't.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        let Self {
-            lost_records,
-            lost_inodes,
-            lost_chunks,
-            lost_processes,
-            lost_paths,
-            lost_faults,
-            missed_events,
-            ..
-        } = self;
-        let no_room = lost_records + lost_inodes + lost_chunks + lost_processes;
-        no_room + lost_paths + lost_faults + missed_events
+        self.losses().iter().map(|(events, _)| events).sum()
+    }
+
+    /// The same, by what they were, or what there was no room for. Some are 0.
+    #[must_use]
+    pub fn losses(&self) -> [(u64, &'static str); 7] {
+        [
+            (self.lost_records, "records"),
+            (self.lost_inodes, "inodes"),
+            (self.lost_chunks, "chunks of pages"),
+            (self.lost_processes, "processes"),
+            (self.lost_paths, "paths"),
+            (self.lost_faults, "page faults"),
+            (self.missed_events, "events of all processes"),
+        ]
     }
 }
 
