@@ -40,6 +40,8 @@ pub struct Facts<'a> {
     pub kernel: &'a str,
     /// Whether the boot had reached its target before we were started.
     pub is_reached: bool,
+    /// Whether nothing of us was started before the target, as [`is_timed_only`] had it.
+    pub is_timed_only: bool,
     /// The wish on the kernel's command line.
     pub wish: Wish,
     /// The profile.
@@ -163,6 +165,30 @@ pub fn decide(history: &History, facts: &Facts) -> Decision {
     }
 }
 
+/// Whether the boot after the last one is only timed, whatever changes until then, unless the
+/// kernel's command line or a person asks for more: its time can be noted when it has reached its
+/// target. To start before that costs a boot some of the time that it can't gain.
+#[must_use]
+pub fn is_timed_only(history: &History) -> bool {
+    let Some(last) = history.boots().last() else {
+        return false;
+    };
+    let next = Facts {
+        boot_id: "",
+        kernel: &last.kernel,
+        is_reached: false,
+        is_timed_only: false,
+        wish: Wish::Usual,
+        profile: Stored::Own,
+        packages_changed: false,
+        packages: last.packages.as_deref(),
+        is_first_boot: false,
+        relabels: false,
+    };
+    let decision = decide(history, &next);
+    decision.mode == Mode::Plain && matches!(decision.reason, Reason::NoGain(_))
+}
+
 fn untypical(history: &History, facts: &Facts) -> Option<Untypical> {
     let last = history.boots().last();
     let other_kernel = last.is_some_and(|last| last.kernel != facts.kernel);
@@ -200,7 +226,16 @@ fn mode(history: &History, facts: &Facts, untypical: Option<Untypical>) -> (Mode
     let boots = history.boots();
     // Its time is known. Another one would be until now, and what is read now is not for the boot.
     let is_confirmed = |boot: &Boot| boot.id == facts.boot_id && boot.measured.is_some();
-    if facts.is_reached || boots.iter().any(is_confirmed) {
+    let is_known = boots.iter().any(is_confirmed);
+    if facts.is_reached && facts.is_timed_only && !is_known {
+        let worth = worth(history);
+        return match worth.verdict {
+            Verdict::NoGain => (Mode::Plain, Reason::NoGain(worth)),
+            // The history was lost meanwhile.
+            _ => (Mode::Plain, Reason::Compared),
+        };
+    }
+    if facts.is_reached || is_known {
         return (Mode::Idle, Reason::Over);
     }
     match &facts.wish {

@@ -21,7 +21,7 @@ pub mod tracer;
 mod worth;
 
 pub use command_line::{SYSTEM_UPDATES, Wish, asks_for_trace, wish};
-pub use decision::{Decision, Facts, RETRY_EVERY, Reason, Stored, decide};
+pub use decision::{Decision, Facts, RETRY_EVERY, Reason, Stored, decide, is_timed_only};
 pub use delays::{DELAYING_UNITS, delay, first_session_ns};
 pub use history::{
     BOOTS_MAX, Boot, History, HistoryError, Measured, Mode, Reads, TEXT_BYTES_MAX, Untypical,

@@ -3,7 +3,7 @@
 
 use foreread_boot::{
     BOOTS_MAX, Boot, Decision, Facts, History, JUDGED_MAX, JUDGED_MIN, Measured, Mode, RETRY_EVERY,
-    Reads, Reason, Stored, Untypical, Verdict, Wish, decide, worth,
+    Reads, Reason, Stored, Untypical, Verdict, Wish, decide, is_timed_only, worth,
 };
 use proptest::prelude::*;
 
@@ -46,6 +46,7 @@ impl Machine {
             boot_id: "this one",
             kernel: "6.1.0-56-amd64",
             is_reached: false,
+            is_timed_only: false,
             wish: Wish::Usual,
             profile: match self.has_profile {
                 true => Stored::Own,
@@ -307,6 +308,50 @@ fn while_replays_are_off_only_the_first_boot_after_a_change_does_not_count() {
 }
 
 #[test]
+fn it_is_known_before_which_boots_are_only_timed() {
+    let mut timed = 0;
+    for warm_ns in [10 * SECOND_NS, 6 * SECOND_NS] {
+        let mut machine = Machine::new(10 * SECOND_NS, warm_ns);
+        assert!(!is_timed_only(&machine.history));
+        for _ in 0..RETRY_EVERY * 4 {
+            let is_timed_only = is_timed_only(&machine.history);
+            let facts = machine.facts();
+            let decision = machine.boot(&facts, |_| true);
+            assert_eq!(is_timed_only, decision.mode == Mode::Plain, "{decision:?}");
+            timed += u32::from(is_timed_only);
+        }
+    }
+    assert!(timed > 40, "{timed}");
+}
+
+#[test]
+fn a_boot_that_is_only_timed_is_entered_when_it_has_reached_its_target() {
+    let mut machine = Machine::new(10 * SECOND_NS, 10 * SECOND_NS);
+    machine.usual_boots(8);
+    let over = Facts {
+        is_reached: true,
+        is_timed_only: true,
+        ..machine.facts()
+    };
+    let decision = decide(&machine.history, &over);
+    assert_eq!(decision.mode, Mode::Plain);
+    assert!(matches!(decision.reason, Reason::NoGain(_)), "{decision:?}");
+    // Somebody starts the unit once more.
+    let again = Facts {
+        boot_id: "8",
+        ..over.clone()
+    };
+    let decision = decide(&machine.history, &again);
+    assert_eq!((decision.mode, decision.reason), (Mode::Idle, Reason::Over));
+    // The history was lost. This boot doesn't stay the last one that is entered.
+    let decision = decide(&History::default(), &over);
+    assert_eq!(
+        (decision.mode, decision.reason),
+        (Mode::Plain, Reason::Compared)
+    );
+}
+
+#[test]
 fn a_boot_that_is_over_is_left_alone() {
     let mut machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
     machine.usual_boots(2);
@@ -499,6 +544,7 @@ fn facts_of(wish: Wish, profile: Stored, packages_changed: bool) -> Facts<'stati
         boot_id: "this one",
         kernel: "k",
         is_reached: false,
+        is_timed_only: false,
         wish,
         profile,
         packages_changed,

@@ -329,6 +329,37 @@ fn the_unit_says_so_when_the_server_before_it_is_killed() {
 }
 
 #[test]
+fn a_boot_that_is_only_timed_is_noted_after_it_has_reached_its_target() {
+    let world = World::new();
+    let state = world.state().join("boot");
+    fs::create_dir_all(&state).expect("a directory");
+    let reached = world.path("reached");
+    fs::write(&reached, "").expect("a file");
+    let serve = || {
+        let mut serve = world.foreread(&["boot", "serve", "--json", "--idle", "0", "--reached"]);
+        serve.arg(&reached).arg("--lock").arg(world.path("lock"));
+        let output = serve.output().expect("it runs");
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        document(&output)
+    };
+    // The unit was started late by somebody else.
+    assert_eq!(serve()["mode"], "idle");
+    assert!(!state.join("history.json").exists());
+
+    let timed_only = state.join("timed-only");
+    fs::write(&timed_only, "").expect("a file");
+    let served = serve();
+    assert_eq!(served["mode"], "plain", "{served}");
+    assert!(served["target_ns"].as_u64() > Some(0), "{served}");
+    // One boot says nothing of what replays are worth. So the next one is served from its start.
+    assert!(!timed_only.exists());
+    fs::write(&timed_only, "").expect("a file");
+    assert_eq!(serve()["mode"], "idle", "it is known already");
+    let history = fs::read_to_string(state.join("history.json")).expect("a history");
+    assert_eq!(history.matches("\"plain\"").count(), 1, "{history}");
+}
+
+#[test]
 fn what_somebody_else_has_made_or_changed_is_left_alone() {
     let world = World::new();
     let root = image(&world);
@@ -390,6 +421,7 @@ fn what_boots_have_left_is_removed_and_what_others_have_left_stays() {
             "boot.frp",
             "boot.failed",
             "packages-changed",
+            "timed-only",
             "traces/0b5e-1.json",
             // The power was cut while these were saved. This process may have the same number.
             &format!(".history.json.{}.foreread-tmp", std::process::id()),

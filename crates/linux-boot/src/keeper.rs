@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use foreread_boot::{Boot, DELAYING_UNITS, History, Measured, Reads, delay};
+use foreread_boot::{Boot, DELAYING_UNITS, History, Measured, Reads, delay, is_timed_only};
 
 use crate::state::{StateDirectory, StateError};
 use crate::systemd;
@@ -120,10 +120,12 @@ impl Entry {
         let target_ns = u64::try_from(reached.at.as_nanos()).unwrap_or(u64::MAX);
         let delayed_by = delay(&systemd::units(&DELAYING_UNITS), target_ns);
         self.history.confirm(&self.id, measured, delayed_by);
-        let kept = self.state.keep_history(&self.history);
-        if kept.is_ok() {
+        let kept = self.state.keep_history(&self.history).and_then(|()| {
             self.state.forget_changes();
-        }
+            // The hook in an initramfs starts us in any case.
+            let is_timed_only = !reached.from_initramfs && is_timed_only(&self.history);
+            self.state.set_timed_only(is_timed_only)
+        });
         Told::Confirmed(measured, kept)
     }
 }

@@ -27,5 +27,5 @@ pub use replay::Brought;
 pub use serve::{Limits, ServeError, Served, Settings, serve, serve_from_initramfs};
 pub use state::{
     HISTORY, PACKAGES_CHANGED, PROFILE, PROFILE_SET_ASIDE, StateDirectory, StateError, StoredTrace,
-    StoredTraceError, TRACE_NEXT,
+    StoredTraceError, TIMED_ONLY, TRACE_NEXT,
 };

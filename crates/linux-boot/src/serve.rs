@@ -45,6 +45,8 @@ const LOOK_FOR_ROOT_EVERY: Duration = Duration::from_millis(1);
 /// An initramfs that has mounted the root file system ends within a second. It may stop in a shell
 /// for somebody who repairs the system.
 const ROOT_WITHIN: Duration = Duration::from_secs(60);
+/// It notes that a boot has reached its target.
+const REACHED_UNIT: &str = "foreread-boot-reached.service";
 
 /// When a boot is over.
 #[derive(Clone, Copy, Debug)]
@@ -286,6 +288,7 @@ impl Begun {
             boot_id: &machine.boot_id,
             kernel: &machine.kernel,
             is_reached: settings.reached.exists(),
+            is_timed_only: state.is_timed_only(),
             wish: machine.wish.clone(),
             profile: stored,
             packages_changed: false,
@@ -293,6 +296,7 @@ impl Begun {
             is_first_boot: false,
             relabels: false,
         };
+        let was_reached = facts.is_reached;
         let is_traced = machine.asks_for_trace || state.is_trace_wanted();
         let mode = decide(&history, &facts).mode;
         let shipped = shipped.filter(|_| mode.replays());
@@ -370,6 +374,7 @@ impl Begun {
             begun: Instant::now(),
             served_from,
             from_initramfs,
+            was_reached,
             keeper,
             placing: (to_place.filter(|_| replay.is_some())).and_then(ToPlace::start),
             placed: None,
@@ -410,6 +415,8 @@ struct Session<'a> {
     begun: Instant,
     served_from: Duration,
     from_initramfs: bool,
+    /// Whether the boot had reached its target before.
+    was_reached: bool,
     keeper: Keeper,
     replay: Option<Replay>,
     /// What of a shipped profile is needed later; it is being placed.
@@ -552,7 +559,9 @@ impl Session<'_> {
     }
 
     fn reach(&mut self) {
-        let at = since_kernel_start();
+        let now = since_kernel_start();
+        let told = self.was_reached.then(|| systemd::started(REACHED_UNIT));
+        let at = told.flatten().unwrap_or(now);
         self.reached = Some(at);
         let stalled = self.stalled(at);
         self.keeper.reached(Reached {

@@ -24,6 +24,9 @@ pub const PROFILE: &str = "boot.frp";
 pub const PACKAGES_CHANGED: &str = "packages-changed";
 /// A profile with which a boot failed, kept for whoever looks into that.
 pub const PROFILE_SET_ASIDE: &str = "boot.failed";
+/// Is there when the next boot is only to be timed. Then `foreread-boot.service` is not started until
+/// the boot has reached its target.
+pub const TIMED_ONLY: &str = "timed-only";
 /// Is there when the next boot is to be traced.
 pub const TRACE_NEXT: &str = "trace-next";
 /// The directory of traces, each named by the number of its boot.
@@ -180,6 +183,27 @@ impl StateDirectory {
     /// As [`StateDirectory::keep_history`].
     pub fn keep_profile(&self, profile: &Profile) -> Result<(), StateError> {
         self.keep(PROFILE, Ok(encode(&within(profile, RANGES_MAX))))
+    }
+
+    /// Whether this boot is only to be timed.
+    #[must_use]
+    pub fn is_timed_only(&self) -> bool {
+        self.file(TIMED_ONLY).exists()
+    }
+
+    /// Has the next boot be only timed, or not.
+    ///
+    /// # Errors
+    /// As [`StateDirectory::keep_history`].
+    pub fn set_timed_only(&self, is_timed_only: bool) -> Result<(), StateError> {
+        let path = self.file(TIMED_ONLY);
+        match (is_timed_only, path.exists()) {
+            (true, false) => self.keep(TIMED_ONLY, Ok(Vec::new())),
+            (false, true) => {
+                fs::remove_file(&path).map_err(|error| StateError::Keep { path, error })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether the next boot is to be traced.

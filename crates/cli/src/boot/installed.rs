@@ -11,7 +11,9 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use foreread_linux_boot::{HISTORY, PACKAGES_CHANGED, PROFILE, PROFILE_SET_ASIDE, TRACE_NEXT};
+use foreread_linux_boot::{
+    HISTORY, PACKAGES_CHANGED, PROFILE, PROFILE_SET_ASIDE, TIMED_ONLY, TRACE_NEXT,
+};
 use foreread_sys::root_directory::RootDirectory;
 use foreread_sys::save;
 use serde::{Deserialize, Serialize};
@@ -23,11 +25,12 @@ const SCHEMA: &str = "foreread.boot.installed/1";
 /// Its name in the state directory.
 const FILE: &str = "installed.json";
 /// Files that boots and other verbs make in the state directory.
-const KEPT: [&str; 5] = [
+const KEPT: [&str; 6] = [
     HISTORY,
     PROFILE,
     PROFILE_SET_ASIDE,
     PACKAGES_CHANGED,
+    TIMED_ONLY,
     TRACE_NEXT,
 ];
 /// Its directory of traces.
