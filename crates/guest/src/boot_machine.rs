@@ -33,6 +33,8 @@ mount -t debugfs debug /sys/kernel/debug 2>/dev/null
 for disk in /sys/kernel/debug/foreread_disk/*; do
     [ ! -e \"$disk\" ] || cat \"$disk\" >\"/run/out/${disk##*/}.reads\"
 done
+# Its time is noted later.
+[ ! -e /var/lib/foreread/boot/timed-only ] || sleep 15
 tries=0
 # It is activating until its recorder is there.
 until [ \"$(systemctl is-active foreread-boot.service)\" = inactive ] || [ $tries -ge 60 ]; do
