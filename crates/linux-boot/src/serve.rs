@@ -468,10 +468,11 @@ impl Session<'_> {
             }
             let every = match self.has_recorded() {
                 true => {
-                    if self.recorder.is_some() {
+                    let was_recording = self.recorder.is_some();
+                    self.end_recording();
+                    if was_recording {
                         tell("the recording has had its time; the boot is not over");
                     }
-                    self.end_recording();
                     WAIT_EVERY
                 }
                 false => DRAIN_EVERY,
