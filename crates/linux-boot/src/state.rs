@@ -24,8 +24,8 @@ pub const PROFILE: &str = "boot.frp";
 pub const PACKAGES_CHANGED: &str = "packages-changed";
 /// A profile with which a boot failed, kept for whoever looks into that.
 pub const PROFILE_SET_ASIDE: &str = "boot.failed";
-/// Is there when the next boot is only to be timed. Then `foreread-boot.service` is not started until
-/// the boot has reached its target.
+/// Is there when the next boot is only to be timed. Then `foreread-boot.service` is not started
+/// until the boot has reached its target.
 pub const TIMED_ONLY: &str = "timed-only";
 /// Is there when the next boot is to be traced.
 pub const TRACE_NEXT: &str = "trace-next";
