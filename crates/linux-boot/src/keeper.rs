@@ -20,6 +20,12 @@ const ENTERED_WITHIN: Duration = Duration::from_secs(30);
 /// How often it is tried on a file system that is read-only still.
 const TRY_EVERY: Duration = Duration::from_millis(100);
 
+/// Its start is the time at which a boot has reached its target.
+const REACHED_UNIT: &str = "foreread-boot-reached.service";
+/// On a busy processor we notice that 0.1 to 0.3 s later. A longer time is that of another boot, or
+/// of a system that has the unit and is not booting.
+const NOTICED_WITHIN: Duration = Duration::from_secs(10);
+
 /// For the thread.
 enum Message {
     /// The boot has reached its target.
@@ -31,8 +37,10 @@ enum Message {
 /// What is known when a boot reaches its target.
 #[derive(Clone, Copy, Debug)]
 pub struct Reached {
-    /// Since the kernel started.
+    /// When we noticed, since the kernel started.
     pub at: Duration,
+    /// Whether it had before we were started.
+    pub was_reached: bool,
     /// When we were started, since the kernel was.
     pub served_from: Duration,
     /// Whether that was in the initramfs.
@@ -116,6 +124,10 @@ impl Entry {
     }
 
     fn confirm(&mut self, reached: Reached) -> Told {
+        let reached = Reached {
+            at: target_time(&reached),
+            ..reached
+        };
         let measured = measured(reached);
         let target_ns = u64::try_from(reached.at.as_nanos()).unwrap_or(u64::MAX);
         let delayed_by = delay(&systemd::units(&DELAYING_UNITS), target_ns);
@@ -189,6 +201,17 @@ impl Keeper {
             let _ = messages.send(message);
         }
     }
+}
+
+/// When the boot had reached its target, by systemd if that tells: the same for a boot that was
+/// noticed at once as for one that was noticed later.
+fn target_time(reached: &Reached) -> Duration {
+    let is_it = |told: &Duration| {
+        let noticed_after = reached.at.checked_sub(*told);
+        noticed_after.is_some_and(|after| reached.was_reached || after <= NOTICED_WITHIN)
+    };
+    let told = systemd::started(REACHED_UNIT).filter(is_it);
+    told.unwrap_or(reached.at)
 }
 
 fn measured(reached: Reached) -> Measured {

@@ -45,8 +45,6 @@ const LOOK_FOR_ROOT_EVERY: Duration = Duration::from_millis(1);
 /// An initramfs that has mounted the root file system ends within a second. It may stop in a shell
 /// for somebody who repairs the system.
 const ROOT_WITHIN: Duration = Duration::from_secs(60);
-/// It notes that a boot has reached its target.
-const REACHED_UNIT: &str = "foreread-boot-reached.service";
 
 /// When a boot is over.
 #[derive(Clone, Copy, Debug)]
@@ -560,13 +558,12 @@ impl Session<'_> {
     }
 
     fn reach(&mut self) {
-        let now = since_kernel_start();
-        let told = self.was_reached.then(|| systemd::started(REACHED_UNIT));
-        let at = told.flatten().unwrap_or(now);
+        let at = since_kernel_start();
         self.reached = Some(at);
         let stalled = self.stalled(at);
         self.keeper.reached(Reached {
             at,
+            was_reached: self.was_reached,
             served_from: self.served_from,
             from_initramfs: self.from_initramfs,
             stall_ns: stalled.map(|(stall_ns, _)| stall_ns),
