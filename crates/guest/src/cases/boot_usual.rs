@@ -30,12 +30,12 @@ struct Series<'lab> {
     begin: Begin,
     disk: &'static str,
     machine: BootMachine<'lab>,
-    /// What was done in each.
+    /// The mode of each boot.
     modes: Vec<String>,
     times: Vec<String>,
-    /// What `boot status` said after the last one.
+    /// The output of `boot status` after the last one.
     status: Value,
-    /// Its line in the journal.
+    /// Lines of the last one in the journal.
     said: String,
 }
 
@@ -84,6 +84,10 @@ impl<'lab> Series<'lab> {
         self.status["verdict"].as_str().unwrap_or("none")
     }
 
+    fn is_decided(&self) -> bool {
+        ["gains", "no-gain"].contains(&self.verdict())
+    }
+
     fn last(&self) -> &str {
         self.modes.last().map_or("", String::as_str)
     }
@@ -92,7 +96,7 @@ impl<'lab> Series<'lab> {
         format!("{}, {}: {name}", self.begin.name(), self.disk)
     }
 
-    /// What the last boot was given, and what for.
+    /// The mode of the last boot, with its lines in the journal.
     fn row(&self, name: &str, target: &str, is_so: bool) -> Row {
         Row::asserted(self.named(name), target, self.last(), is_so).detail(self.said.clone())
     }
@@ -162,14 +166,11 @@ fn gaining(mut series: Series<'_>) -> Result<Vec<Row>, GuestError> {
 fn close(mut series: Series<'_>) -> Result<Vec<Row>, GuestError> {
     series.boots(COMPARED.len())?;
     let mut rows = vec![series.first_row(&COMPARED)];
-    while !["gains", "no-gain"].contains(&series.verdict()) {
-        if series.modes.len() == DECIDED_AFTER_MAX {
-            break;
-        }
+    while !series.is_decided() && series.modes.len() < DECIDED_AFTER_MAX {
         series.boot()?;
     }
     let (boots, gains) = (series.modes.len(), series.verdict() == "gains");
-    rows.push(series.verdict_row("gains, or no-gain", gains || series.verdict() == "no-gain"));
+    rows.push(series.verdict_row("gains, or no-gain", series.is_decided()));
     rows.push(Row::told(
         series.named("known after boots"),
         boots.to_string(),
