@@ -135,7 +135,7 @@ fn is_called(group: &[u8], name: &str) -> bool {
         || names.any(|full| [full, full.strip_suffix(b".service").unwrap_or(full)].contains(&name))
 }
 
-/// What the unit of that name needed first, with the groups below it.
+/// Files and paths that the unit of that name needed first, with the groups below it.
 fn of_unit(profile: &Profile, units: &[UnitNeeds], name: &str) -> Result<Chosen> {
     let is_called = |group: &[u8]| is_called(group, name);
     let named = units.iter().filter(|needs| is_called(&needs.unit));
