@@ -40,7 +40,7 @@ pub struct Facts<'a> {
     pub kernel: &'a str,
     /// Whether the boot had reached its target before we were started.
     pub is_reached: bool,
-    /// Whether nothing of us was started before the target, as [`is_timed_only`] had it.
+    /// Whether we were started after the target because [`is_timed_only`] had it so.
     pub is_timed_only: bool,
     /// The wish on the kernel's command line.
     pub wish: Wish,
@@ -226,21 +226,22 @@ fn mode(history: &History, facts: &Facts, untypical: Option<Untypical>) -> (Mode
     let boots = history.boots();
     // Its time is known. Another one would be until now, and what is read now is not for the boot.
     let is_confirmed = |boot: &Boot| boot.id == facts.boot_id && boot.measured.is_some();
-    let is_known = boots.iter().any(is_confirmed);
-    if facts.is_reached && facts.is_timed_only && !is_known {
-        let worth = worth(history);
-        return match worth.verdict {
-            Verdict::NoGain => (Mode::Plain, Reason::NoGain(worth)),
-            // The history was lost meanwhile.
-            _ => (Mode::Plain, Reason::Compared),
-        };
-    }
-    if facts.is_reached || is_known {
+    let is_over = facts.is_reached && !facts.is_timed_only;
+    if is_over || boots.iter().any(is_confirmed) {
         return (Mode::Idle, Reason::Over);
     }
     match &facts.wish {
         Wish::Nothing(word) => return (Mode::Idle, Reason::CommandLine(word.clone())),
         Wish::Update => return (Mode::Idle, Reason::SystemUpdate),
+        _ if facts.is_reached => {
+            let worth = worth(history);
+            let reason = match worth.verdict {
+                Verdict::NoGain => Reason::NoGain(worth),
+                // The history was lost meanwhile.
+                _ => Reason::Compared,
+            };
+            return (Mode::Plain, reason);
+        }
         Wish::Plain => return (Mode::Plain, asked_for("plain")),
         Wish::Record => return (Mode::Recorded, asked_for("record")),
         Wish::Replay | Wish::Refresh | Wish::Usual => {}

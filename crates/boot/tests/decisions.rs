@@ -336,7 +336,18 @@ fn a_boot_that_is_only_timed_is_entered_when_it_has_reached_its_target() {
     let decision = decide(&machine.history, &over);
     assert_eq!(decision.mode, Mode::Plain);
     assert!(matches!(decision.reason, Reason::NoGain(_)), "{decision:?}");
-    // Somebody starts the unit once more.
+    // The command line asked for nothing, and the unit was started and ended before.
+    let word = "no-such-word".to_owned();
+    let asked = Facts {
+        wish: Wish::Nothing(word.clone()),
+        ..over.clone()
+    };
+    let decision = decide(&machine.history, &asked);
+    assert_eq!(
+        (decision.mode, decision.reason),
+        (Mode::Idle, Reason::CommandLine(word))
+    );
+    // The unit is started once more.
     let again = Facts {
         boot_id: "8",
         ..over.clone()
