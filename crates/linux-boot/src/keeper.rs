@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use foreread_boot::trace::TracedUnit;
 use foreread_boot::{Boot, DELAYING_UNITS, History, Measured, Reads, delay, is_timed_only};
 
 use crate::state::{StateDirectory, StateError};
@@ -124,13 +125,16 @@ impl Entry {
     }
 
     fn confirm(&mut self, reached: Reached) -> Told {
+        // `systemctl` is run once for all of them.
+        let asked = [&DELAYING_UNITS[..], &[REACHED_UNIT]].concat();
+        let units = systemd::units(&asked);
         let reached = Reached {
-            at: target_time(&reached),
+            at: target_time(&reached, &units),
             ..reached
         };
         let measured = measured(reached);
         let target_ns = u64::try_from(reached.at.as_nanos()).unwrap_or(u64::MAX);
-        let delayed_by = delay(&systemd::units(&DELAYING_UNITS), target_ns);
+        let delayed_by = delay(&units, target_ns);
         self.history.confirm(&self.id, measured, delayed_by);
         let kept = self.state.keep_history(&self.history).and_then(|()| {
             self.state.forget_changes();
@@ -205,13 +209,14 @@ impl Keeper {
 
 /// When the boot had reached its target, by systemd if that tells: the same for a boot that was
 /// noticed at once as for one that was noticed later.
-fn target_time(reached: &Reached) -> Duration {
+fn target_time(reached: &Reached, units: &[TracedUnit]) -> Duration {
     let is_it = |told: &Duration| {
         let noticed_after = reached.at.checked_sub(*told);
         noticed_after.is_some_and(|after| reached.was_reached || after <= NOTICED_WITHIN)
     };
-    let told = systemd::started(REACHED_UNIT).filter(is_it);
-    told.unwrap_or(reached.at)
+    let unit = units.iter().find(|unit| unit.name == REACHED_UNIT);
+    let told = unit.and_then(|unit| unit.started_ns.map(Duration::from_nanos));
+    told.filter(is_it).unwrap_or(reached.at)
 }
 
 fn measured(reached: Reached) -> Measured {

@@ -282,11 +282,13 @@ impl Begun {
         let mut manager = ServiceManager::of_environment();
         let machine = Machine::look();
         let state = &settings.state;
+        let was_reached = settings.reached.exists();
         let facts = Facts {
             boot_id: &machine.boot_id,
             kernel: &machine.kernel,
-            is_reached: settings.reached.exists(),
-            is_timed_only: state.is_timed_only(),
+            is_reached: was_reached,
+            // A look at the disk, so not before the target.
+            is_timed_only: was_reached && state.is_timed_only(),
             wish: machine.wish.clone(),
             profile: stored,
             packages_changed: false,
@@ -294,7 +296,6 @@ impl Begun {
             is_first_boot: false,
             relabels: false,
         };
-        let was_reached = facts.is_reached;
         let is_traced = machine.asks_for_trace || state.is_trace_wanted();
         let mode = decide(&history, &facts).mode;
         let shipped = shipped.filter(|_| mode.replays());

@@ -32,15 +32,6 @@ pub fn active_since(unit: &str) -> Option<Duration> {
     ])?)
 }
 
-/// When the start of a unit began, since the kernel started.
-pub fn started(unit: &str) -> Option<Duration> {
-    micros(&systemctl(&[
-        "show",
-        "--property=InactiveExitTimestampMonotonic",
-        unit,
-    ])?)
-}
-
 /// When the session of the first login began, since the kernel started.
 pub fn first_session() -> Option<Duration> {
     let sessions = units(&["session-*.scope"]);
