@@ -5,12 +5,12 @@
 //! requests that the simulator makes, in the same order, with the same random numbers, at the same
 //! times. What the processor takes isn't played: a real one takes its own time.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ pub fn play(scenario: &Path, files: &[PathBuf]) -> Result<Done, MeasureError> {
     let setup = scenario.setup(&combination);
     check(&setup, files)?;
     let began = Instant::now();
-    let opened: Vec<_> = setup.programs.iter().map(|_| Opened::default()).collect();
+    let opened: Vec<_> = setup.programs.iter().map(Opened::of).collect();
     let done = thread::scope(|scope| {
         let mut threads = Vec::new();
         for (program, opened) in setup.programs.iter().zip(&opened) {
@@ -117,9 +117,45 @@ impl Open {
     }
 }
 
-/// The open files of a program, by its file and its pass through it.
-#[derive(Default)]
-struct Opened(Mutex<HashMap<(usize, u64), Arc<Open>>>);
+/// A file of a program, and the pass through it. Threads come to these in order.
+type Pass = (usize, u64);
+
+/// The open files of a program. Threads that are in the same pass share one. It is closed when all
+/// have left it: a 65th open file would make the kernel wait for RCU until its table has grown,
+/// which takes 8 ms.
+struct Opened(Mutex<OpenFiles>);
+
+struct OpenFiles {
+    passes: BTreeMap<Pass, Arc<Open>>,
+    /// By thread: where it is; `None` when it has ended.
+    threads: Vec<Option<Pass>>,
+}
+
+impl Opened {
+    fn of(program: &ProgramSetup) -> Self {
+        Self(Mutex::new(OpenFiles {
+            passes: BTreeMap::new(),
+            threads: (0..program.threads)
+                .map(|_| Some(Pass::default()))
+                .collect(),
+        }))
+    }
+
+    /// Thread `thread` comes to a pass, or ends.
+    fn come_to(&self, thread: u64, pass: Option<Pass>) -> MutexGuard<'_, OpenFiles> {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = usize::try_from(thread).unwrap_or(usize::MAX);
+        if let Some(at) = files.threads.get_mut(number) {
+            *at = pass;
+        }
+        let first = files.threads.iter().flatten().min().copied();
+        match first {
+            Some(first) => files.passes = files.passes.split_off(&first),
+            None => files.passes.clear(),
+        }
+        files
+    }
+}
 
 /// Plays threads of a program.
 struct Player<'a> {
@@ -144,7 +180,7 @@ impl Player<'_> {
             }
             let open = match at.take().filter(|_| !request.opens) {
                 Some(open) => open,
-                None => self.open(&request)?,
+                None => self.open(thread, &request)?,
             };
             read(&open, &request, &mut buffer)?;
             at = Some(open);
@@ -156,20 +192,21 @@ impl Player<'_> {
             let next_ns = thought_ns.max(self.program.paced_ns(bytes));
             self.wait_until(next_ns.min(until_ns));
         }
+        drop(self.opened.come_to(thread, None));
         Ok(bytes)
     }
 
-    fn open(&self, request: &Request) -> Result<Arc<Open>, MeasureError> {
+    fn open(&self, thread: u64, request: &Request) -> Result<Arc<Open>, MeasureError> {
         let number = self.program.files.get(request.file);
         let path = number.and_then(|number| self.files.get(*number));
         let path = path.ok_or_else(|| refused("a program has a file of no other".to_owned()))?;
-        let mut opened = self.opened.0.lock().unwrap_or_else(PoisonError::into_inner);
         let pass = (request.file, request.round);
-        if let Some(open) = opened.get(&pass) {
+        let mut files = self.opened.come_to(thread, Some(pass));
+        if let Some(open) = files.passes.get(&pass) {
             return Ok(Arc::clone(open));
         }
         let open = Arc::new(Open::new(path, self.program)?);
-        opened.insert(pass, Arc::clone(&open));
+        files.passes.insert(pass, Arc::clone(&open));
         Ok(open)
     }
 
@@ -228,6 +265,40 @@ mod tests {
                     [[program]]\nfile = \"data\"\nrepeat = 2\nthrough = \"mmap\"\nthink = \"1us\"\n";
         let done = played(&format!("{TWO}{text}"), &files).unwrap();
         assert_eq!(done.bytes, (2 * 64 + 2 * 2 * 64) << 10);
+    }
+
+    #[test]
+    fn a_file_is_closed_when_all_threads_have_left_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let program = ProgramSetup {
+            threads: 2,
+            ..ProgramSetup::new("two", vec![0, 1])
+        };
+        let opened = Opened::of(&program);
+        let open = |thread, pass| {
+            let open = Arc::new(Open::new(file.path(), &program).unwrap());
+            opened.come_to(thread, Some(pass)).passes.insert(pass, open);
+        };
+        let left = || {
+            opened
+                .0
+                .lock()
+                .unwrap()
+                .passes
+                .keys()
+                .copied()
+                .collect::<Vec<_>>()
+        };
+        open(0, (0, 0));
+        open(0, (1, 0));
+        // The other thread has not begun.
+        assert_eq!(left(), [(0, 0), (1, 0)]);
+        drop(opened.come_to(1, Some((1, 0))));
+        assert_eq!(left(), [(1, 0)]);
+        drop(opened.come_to(0, None));
+        assert_eq!(left(), [(1, 0)]);
+        drop(opened.come_to(1, None));
+        assert_eq!(left(), []);
     }
 
     #[test]
