@@ -8,7 +8,7 @@ use foreread_model::DiskParameters;
 use foreread_sim::block::{Elevator, PlugRules, QueueRules, Unplug};
 use foreread_sim::cache::Fate;
 use foreread_sim::engine::{
-    FileSetup, Keep, Outcome, Pattern, Phase, ProgramSetup, Setup, Simulation, Through,
+    FileSetup, Keep, Outcome, Pattern, Phase, ProgramSetup, RequestSeen, Setup, Simulation, Through,
 };
 
 const MIB: u64 = 1 << 20;
@@ -95,6 +95,41 @@ fn pages_that_are_fetched_and_not_used_take_processor_time_too() {
     assert!(after.total.pages.fetched > 1);
     let more_ns = after.total.pages.fetched * 3_000;
     assert_eq!(after.elapsed_ns, before.elapsed_ns + more_ns);
+}
+
+#[test]
+fn a_disk_is_asked_when_there_is_room_for_all_pages_of_a_window() {
+    let mut reader = program(0, 65536);
+    reader.cpu_per_fetched_page_ns = 3_000;
+    let setup = setup(Policy::Linux, 32, MIB, vec![reader]);
+    let keep = Keep {
+        requests_max: 2,
+        ..Keep::default()
+    };
+    let outcome = Simulation::new(setup, keep).run();
+    let [first, second] = &outcome.requests[..] else {
+        panic!("{:?}", outcome.requests);
+    };
+    let pages = |request: &RequestSeen| request.length_bytes / 4096;
+    assert_eq!(first.asked_ns, pages(first) * 3_000);
+    // The mark is on a page that arrives with the first request, or is before it.
+    assert!(second.asked_ns >= first.asked_ns + pages(second) * 3_000);
+}
+
+#[test]
+fn a_page_that_arrives_while_room_is_made_is_not_waited_for() {
+    // A request takes 1 ms, and room for one page 2 ms: both threads find theirs there.
+    let mut reader = program(0, 4096);
+    reader.cpu_per_fetched_page_ns = 2_000_000;
+    let other = ProgramSetup {
+        start_ns: 2_500_000,
+        cpu_per_fetched_page_ns: 0,
+        ..program(0, 4096)
+    };
+    let outcome = run(setup(Policy::Linux, 32, 32 * 4096, vec![reader, other]));
+    assert_eq!(outcome.total.pages.fetched, 32);
+    assert_eq!(outcome.total.calls, 64);
+    assert!(outcome.programs.iter().all(|program| program.finished));
 }
 
 #[test]

@@ -517,7 +517,7 @@ mod tests {
         let line = format!("sequential hdd linux 0 {} {ns} 512 131072 0 0 9", 64 << 20);
         let (text, off) = played(&line).beside(&simulated);
         assert!(off.abs() < 0.1, "{off}");
-        assert!(text.contains("64.0 MiB; simulated 120.0 MB/s ("), "{text}");
+        assert!(text.contains("64.0 MiB; simulated 119.9 MB/s ("), "{text}");
         assert!(play.simulated("nothing", KERNEL, 9).is_none());
     }
 }

@@ -21,8 +21,10 @@ pub(super) struct Io {
     /// The number of the call that runs.
     pub call: u64,
     pub disks: Vec<BlockQueue>,
-    /// Pages that the way of the kernel has submitted so far.
-    pub submitted_pages: u64,
+    /// Whether what is submitted is kept until there is room for its pages.
+    pub makes_room: bool,
+    /// What is kept.
+    pub kept: Vec<Batch>,
     /// By disk: its measured properties.
     pub devices: Vec<Device>,
     /// By file: its streams, for policies that remember them.
@@ -73,6 +75,21 @@ impl Io {
 }
 
 impl Io {
+    /// Asks the disk for a batch.
+    pub fn request(&mut self, batch: Batch) {
+        if let Some(windows) = &mut self.watch.windows {
+            windows.submitted(self.now_ns, &batch);
+        }
+        let disk = self.files[batch.file.number()].disk;
+        for submission in self.placed(batch.file, batch.stream, self.process, batch.pages) {
+            self.disks[disk].submit(self.now_ns, submission);
+        }
+        if !batch.needed {
+            self.disks[disk].after_readahead(self.now_ns, batch.reader_has_data);
+        }
+        self.touched.push(disk);
+    }
+
     /// Pages of a file as submissions to its disk.
     pub fn placed(
         &self,
@@ -144,18 +161,11 @@ impl Host for Io {
     }
 
     fn submit(&mut self, batch: Batch) {
-        if let Some(windows) = &mut self.watch.windows {
-            windows.submitted(self.now_ns, &batch);
+        if self.makes_room {
+            self.kept.push(batch);
+        } else {
+            self.request(batch);
         }
-        self.submitted_pages += batch.pages.end.saturating_sub(batch.pages.start);
-        let disk = self.files[batch.file.number()].disk;
-        for submission in self.placed(batch.file, batch.stream, self.process, batch.pages) {
-            self.disks[disk].submit(self.now_ns, submission);
-        }
-        if !batch.needed {
-            self.disks[disk].after_readahead(self.now_ns, batch.reader_has_data);
-        }
-        self.touched.push(disk);
     }
 
     fn decided(&mut self, decided: &Decided<'_>) {

@@ -13,7 +13,7 @@ use super::setup::{ProgramSetup, Through};
 use super::traced::{Replay, TABLE};
 use super::{Event, Simulation};
 use crate::cache::{FolioId, StreamId};
-use crate::path::{FaultCall, Mapping, OpenFile, PAGE_BYTES, ReadCall, Step};
+use crate::path::{Batch, FaultCall, Mapping, OpenFile, PAGE_BYTES, ReadCall, Step};
 
 /// A thread of a program.
 #[derive(Clone, Debug)]
@@ -30,8 +30,8 @@ pub(super) struct Process {
     call_stall_ns: u64,
     /// Time of the call besides waiting, of a trace.
     busy_ns: u64,
-    /// CPU time of pages that it had read, not spent yet.
-    owed_ns: u64,
+    /// What it asks a disk for when it has made room, and what its last step comes to then.
+    room: Option<(Vec<Batch>, Step)>,
     /// When a thread of a trace did something first.
     pub started_ns: Option<u64>,
     waiting_since_ns: Option<u64>,
@@ -52,7 +52,7 @@ impl Process {
             call_start_ns: 0,
             call_stall_ns: 0,
             busy_ns: 0,
-            owed_ns: 0,
+            room: None,
             started_ns: None,
             waiting_since_ns: None,
             read_bytes: 0,
@@ -126,23 +126,33 @@ impl Simulation {
         let mut time_ns = self.now_ns;
         self.stop_waiting(number);
         loop {
-            if self.processes[number].running.is_none() && !self.begin(number, time_ns) {
-                break;
-            }
-            // A thread of a trace may have thought before.
-            time_ns = time_ns.max(self.now_ns);
-            self.oracle_covers(number, time_ns);
-            let submitted = self.io.submitted_pages;
-            let step = self.step_process(number, time_ns);
-            let submitted = self.io.submitted_pages - submitted;
-            self.oracle_comes_past(number);
-            self.foresee(time_ns);
-            self.look_at_disks();
+            let step = if let Some((batches, step)) = self.processes[number].room.take() {
+                self.request(number, batches, step, time_ns)
+            } else {
+                if self.processes[number].running.is_none() && !self.begin(number, time_ns) {
+                    break;
+                }
+                // A thread of a trace may have thought before.
+                time_ns = time_ns.max(self.now_ns);
+                self.oracle_covers(number, time_ns);
+                let step = self.step_process(number, time_ns);
+                self.oracle_comes_past(number);
+                self.foresee(time_ns);
+                self.look_at_disks();
+                let batches = std::mem::take(&mut self.io.kept);
+                if !batches.is_empty() {
+                    time_ns = self.make_room(number, batches, step, time_ns);
+                    if self.is_overtaken(time_ns) {
+                        self.schedule(time_ns, Event::Run(number));
+                        break;
+                    }
+                    self.now_ns = time_ns;
+                    continue;
+                }
+                step
+            };
             let process = &mut self.processes[number];
             let program = &self.setup.programs[process.program];
-            // The kernel makes room for all pages of a window before it asks for them. So this time
-            // doesn't pass while the thread waits: it is spent when the thread goes on.
-            process.owed_ns += submitted.saturating_mul(program.cpu_per_fetched_page_ns);
             match step {
                 Step::Wait(folio) => {
                     self.wait(number, folio, time_ns);
@@ -151,8 +161,7 @@ impl Simulation {
                 Step::Again => {}
                 Step::Used(pages) => {
                     let cpu_ns = pages.saturating_mul(program.cpu_per_page_ns);
-                    let owed_ns = std::mem::take(&mut process.owed_ns);
-                    time_ns = self.cpus.run(time_ns, cpu_ns.saturating_add(owed_ns));
+                    time_ns = self.cpus.run(time_ns, cpu_ns);
                 }
                 Step::Done => {
                     let busy_ns = process.busy_ns;
@@ -166,6 +175,37 @@ impl Simulation {
                 break;
             }
             self.now_ns = time_ns;
+        }
+    }
+
+    /// The kernel makes room for all pages of a window before it asks a disk for them. Until then
+    /// the disk may be idle. Returns when there is room.
+    fn make_room(&mut self, number: usize, batches: Vec<Batch>, step: Step, time_ns: u64) -> u64 {
+        let process = &mut self.processes[number];
+        let pages = batches.iter().map(Batch::pages).sum::<u64>();
+        let program = &self.setup.programs[process.program];
+        let cpu_ns = pages.saturating_mul(program.cpu_per_fetched_page_ns);
+        process.room = Some((batches, step));
+        self.cpus.run(time_ns, cpu_ns)
+    }
+
+    /// There is room for the pages of these batches: a disk is asked for them. What the thread's
+    /// step comes to now: a page that it was to wait for may have arrived.
+    fn request(&mut self, number: usize, batches: Vec<Batch>, step: Step, time_ns: u64) -> Step {
+        self.come_on(number, time_ns);
+        for batch in batches {
+            self.io.request(batch);
+        }
+        self.look_at_disks();
+        match step {
+            Step::Wait(folio) if self.cache.arrived(folio).is_some() => Step::Again,
+            Step::Wait(_) => {
+                if let Some(running) = &mut self.processes[number].running {
+                    running.wait_from(time_ns);
+                }
+                step
+            }
+            step => step,
         }
     }
 
@@ -256,17 +296,25 @@ impl Simulation {
         self.opened[at].close_before(first.min().unwrap_or(pass));
     }
 
-    fn step_process(&mut self, number: usize, time_ns: u64) -> Step {
-        let process = &mut self.processes[number];
+    /// What follows is done by this thread.
+    fn come_on(&mut self, number: usize, time_ns: u64) {
         self.io.now_ns = time_ns;
         self.io.process = number as u32;
-        self.io.call = process.call;
+        self.io.call = self.processes[number].call;
+    }
+
+    fn step_process(&mut self, number: usize, time_ns: u64) -> Step {
+        self.come_on(number, time_ns);
+        let process = &mut self.processes[number];
+        let program = &self.setup.programs[process.program];
+        self.io.makes_room = program.cpu_per_fetched_page_ns > 0;
         let opened = &mut self.opened[Self::table(&self.replay, process)];
         let open = process.pass().and_then(|pass| opened.get_mut(pass));
         let (Some(running), Some(open)) = (&mut process.running, open) else {
             return Step::Done;
         };
         let step = running.step(&mut self.cache, open, &mut self.io);
+        self.io.makes_room = false;
         if let Some(windows) = &mut self.io.watch.windows {
             windows.met(time_ns, &self.cache.take_fates());
         }

@@ -22,6 +22,15 @@ impl Running {
         }
     }
 
+    /// It waits from now on, and not since its last step.
+    pub fn wait_from(&mut self, now_ns: u64) {
+        match self {
+            Self::Read(call) => call.wait_from(now_ns),
+            Self::Fault(call) => call.wait_from(now_ns),
+            Self::Given(_) => {}
+        }
+    }
+
     /// Goes on until it waits, or is done.
     pub fn step(
         &mut self,

@@ -126,6 +126,11 @@ impl FaultCall {
         self.faults
     }
 
+    /// It waits from now on, and not since its last step.
+    pub(crate) fn wait_from(&mut self, now_ns: u64) {
+        self.waiting_since_ns = now_ns;
+    }
+
     /// Goes on until pages were used, a page has to be waited for, or the last one was used.
     pub fn step(
         &mut self,

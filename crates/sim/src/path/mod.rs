@@ -43,6 +43,14 @@ pub struct Batch {
     pub alone: bool,
 }
 
+impl Batch {
+    /// Number of its pages.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.pages.end.saturating_sub(self.pages.start)
+    }
+}
+
 /// A decision, with its inputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Decided<'a> {

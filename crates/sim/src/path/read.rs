@@ -77,6 +77,11 @@ impl ReadCall {
         self.index
     }
 
+    /// It waits from now on, and not since its last step.
+    pub(crate) fn wait_from(&mut self, now_ns: u64) {
+        self.waiting_since_ns = now_ns;
+    }
+
     /// Goes on until pages were used, a page has to be waited for, or the call returns.
     pub fn step(
         &mut self,
