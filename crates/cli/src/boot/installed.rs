@@ -544,8 +544,9 @@ mod tests {
         state.want_trace().unwrap();
         let trace = BootTrace::new("8c2c-01".into(), "6.1".into(), Mode::Plain);
         state.keep_trace(&trace).unwrap();
+        state.set_timed_only(true).unwrap();
         fs::write(state.file(PACKAGES_CHANGED), "").unwrap();
-        assert_eq!(fs::read_dir(&path).unwrap().count(), 6);
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 7);
         assert_eq!(remove_kept(&path).unwrap(), None);
         assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
     }

@@ -116,7 +116,30 @@ pub fn from_initramfs(program: &str) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
     use std::fs;
+
+    use foreread_linux_boot::{TIMED_ONLY, TRACE_NEXT};
+
+    use crate::boot::state_of;
+
+    /// What the program makes is what the units look for.
+    #[test]
+    fn units_name_the_files_of_the_program() {
+        let state = state_of(Path::new("/"));
+        let file = |name: &str| state.file(name).to_string_lossy().into_owned();
+        let (timed_only, trace_next) = (file(TIMED_ONLY), file(TRACE_NEXT));
+        let is_separator = |at: char| at.is_whitespace() || "|!=;".contains(at);
+        let named = |unit: &'static str| -> BTreeSet<&str> {
+            let words = unit.split(is_separator);
+            words
+                .filter(|word| word.contains("/foreread/boot/"))
+                .collect()
+        };
+        let both = BTreeSet::from([timed_only.as_str(), trace_next.as_str()]);
+        assert_eq!(named(SERVE), both);
+        assert_eq!(named(REACHED), BTreeSet::from([timed_only.as_str()]));
+    }
 
     #[test]
     fn the_builder_in_use_is_found_and_its_hooks_name_the_program() {
