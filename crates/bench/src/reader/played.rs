@@ -280,14 +280,8 @@ mod tests {
             opened.come_to(thread, Some(pass)).passes.insert(pass, open);
         };
         let left = || {
-            opened
-                .0
-                .lock()
-                .unwrap()
-                .passes
-                .keys()
-                .copied()
-                .collect::<Vec<_>>()
+            let files = opened.0.lock().unwrap();
+            files.passes.keys().copied().collect::<Vec<_>>()
         };
         open(0, (0, 0));
         open(0, (1, 0));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the page cache to the disks: the [`Host`] of a simulation.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use foreread_core::policy::{Budget, Device, Memory, Streams};
@@ -24,7 +25,7 @@ pub(super) struct Io {
     /// Whether what is submitted is kept until there is room for its pages.
     pub makes_room: bool,
     /// What is kept.
-    pub kept: Vec<Batch>,
+    pub kept: VecDeque<Batch>,
     /// By disk: its measured properties.
     pub devices: Vec<Device>,
     /// By file: its streams, for policies that remember them.
@@ -162,7 +163,7 @@ impl Host for Io {
 
     fn submit(&mut self, batch: Batch) {
         if self.makes_room {
-            self.kept.push(batch);
+            self.kept.push_back(batch);
         } else {
             self.request(batch);
         }

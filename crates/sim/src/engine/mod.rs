@@ -30,7 +30,7 @@ pub use stats::Stats;
 pub use windows::{Arrival, Part, WindowSeen};
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -137,7 +137,7 @@ impl Simulation {
                 budget: Budget::default(),
                 disks,
                 makes_room: false,
-                kept: Vec::new(),
+                kept: VecDeque::new(),
                 files: setup.files.clone(),
                 stats: Vec::new(),
                 watch: Watch::new(keep),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A thread of a program that runs: opens files, reads, waits, thinks.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use foreread_core::policy::Limits;
@@ -30,13 +31,23 @@ pub(super) struct Process {
     call_stall_ns: u64,
     /// Time of the call besides waiting, of a trace.
     busy_ns: u64,
-    /// What it asks a disk for when it has made room, and what its last step comes to then.
-    room: Option<(Vec<Batch>, Step)>,
+    room: Option<Room>,
     /// When a thread of a trace did something first.
     pub started_ns: Option<u64>,
     waiting_since_ns: Option<u64>,
     read_bytes: u64,
     ended_ns: Option<u64>,
+}
+
+/// A thread makes room for pages. The kernel does so for all pages of a window, and then asks a
+/// disk for them. Until then the disk may be idle.
+#[derive(Clone, Debug)]
+struct Room {
+    /// What a disk is to be asked for. There is room for the pages of the first batch when the
+    /// thread runs next.
+    batches: VecDeque<Batch>,
+    /// What the thread's step comes to when the disk was asked for all of them.
+    step: Step,
 }
 
 impl Process {
@@ -126,8 +137,8 @@ impl Simulation {
         let mut time_ns = self.now_ns;
         self.stop_waiting(number);
         loop {
-            let step = if let Some((batches, step)) = self.processes[number].room.take() {
-                self.request(number, batches, step, time_ns)
+            let step = if let Some(room) = self.processes[number].room.take() {
+                self.request(number, room, &mut time_ns)
             } else {
                 if self.processes[number].running.is_none() && !self.begin(number, time_ns) {
                     break;
@@ -140,16 +151,7 @@ impl Simulation {
                 self.foresee(time_ns);
                 self.look_at_disks();
                 let batches = std::mem::take(&mut self.io.kept);
-                if !batches.is_empty() {
-                    time_ns = self.make_room(number, batches, step, time_ns);
-                    if self.is_overtaken(time_ns) {
-                        self.schedule(time_ns, Event::Run(number));
-                        break;
-                    }
-                    self.now_ns = time_ns;
-                    continue;
-                }
-                step
+                self.make_room(number, Room { batches, step }, &mut time_ns)
             };
             let process = &mut self.processes[number];
             let program = &self.setup.programs[process.program];
@@ -178,34 +180,36 @@ impl Simulation {
         }
     }
 
-    /// The kernel makes room for all pages of a window before it asks a disk for them. Until then
-    /// the disk may be idle. Returns when there is room.
-    fn make_room(&mut self, number: usize, batches: Vec<Batch>, step: Step, time_ns: u64) -> u64 {
+    /// Makes room for the pages of the next batch. Without one the step comes to what it is.
+    fn make_room(&mut self, number: usize, room: Room, time_ns: &mut u64) -> Step {
+        let Some(batch) = room.batches.front() else {
+            return room.step;
+        };
         let process = &mut self.processes[number];
-        let pages = batches.iter().map(Batch::pages).sum::<u64>();
         let program = &self.setup.programs[process.program];
-        let cpu_ns = pages.saturating_mul(program.cpu_per_fetched_page_ns);
-        process.room = Some((batches, step));
-        self.cpus.run(time_ns, cpu_ns)
+        let cpu_ns = (batch.pages()).saturating_mul(program.cpu_per_fetched_page_ns);
+        process.room = Some(room);
+        *time_ns = self.cpus.run(*time_ns, cpu_ns);
+        Step::Again
     }
 
-    /// There is room for the pages of these batches: a disk is asked for them. What the thread's
-    /// step comes to now: a page that it was to wait for may have arrived.
-    fn request(&mut self, number: usize, batches: Vec<Batch>, step: Step, time_ns: u64) -> Step {
-        self.come_on(number, time_ns);
-        for batch in batches {
+    /// There is room for the pages of a batch: its disk is asked for them.
+    fn request(&mut self, number: usize, mut room: Room, time_ns: &mut u64) -> Step {
+        self.come_on(number, *time_ns);
+        if let Some(batch) = room.batches.pop_front() {
             self.io.request(batch);
         }
         self.look_at_disks();
-        match step {
+        match self.make_room(number, room, time_ns) {
+            // It may have arrived meanwhile.
             Step::Wait(folio) if self.cache.arrived(folio).is_some() => Step::Again,
-            Step::Wait(_) => {
-                if let Some(running) = &mut self.processes[number].running {
-                    running.wait_from(time_ns);
+            step => {
+                if let (Step::Wait(_), Some(running)) = (step, &mut self.processes[number].running)
+                {
+                    running.wait_from(*time_ns);
                 }
                 step
             }
-            step => step,
         }
     }
 
