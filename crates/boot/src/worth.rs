@@ -76,9 +76,9 @@ pub struct Worth {
     /// Of all pairs of a boot with and one without, how many were faster with it, in thousandths;
     /// equal ones count half.
     pub faster_pairs_permille: Option<u64>,
-    /// The latest boot without a replay that was recorded: how long it waited for disks, in
-    /// thousandths of the time for which it was recorded. Can be above 1,000, as the sum over all
-    /// processes.
+    /// The latest boot without a replay that was recorded, of those that begin where the latest boot
+    /// does: how long it waited for disks, in thousandths of the time for which it was recorded. Can
+    /// be above 1,000, as the sum over all processes.
     pub stall_permille: Option<u64>,
     /// What follows.
     pub verdict: Verdict,
@@ -177,7 +177,7 @@ pub fn faster_pairs_permille(with: &[u64], without: &[u64]) -> Option<u64> {
 }
 
 fn stall_permille(history: &History) -> Option<u64> {
-    let boots = history.boots().iter().rev();
+    let boots = comparable(history.boots()).rev();
     let mut recorded = boots.filter(|boot| boot.mode == Mode::Recorded);
     recorded.find_map(|boot| {
         let measured = boot.typical()?;

@@ -173,6 +173,16 @@ fn the_share_of_waits_is_of_the_time_that_was_recorded() {
 }
 
 #[test]
+fn waits_that_a_unit_saw_say_nothing_of_boots_that_begin_in_the_initramfs() {
+    let mut machine = Machine::new(4 * SECOND_NS, 4 * SECOND_NS);
+    machine.stall_ns = SECOND_NS / 20;
+    assert_eq!(machine.usual_boots(2), [Mode::Recorded, Mode::Plain]);
+    machine.from_initramfs = true;
+    machine.stall_ns = SECOND_NS;
+    assert_eq!(machine.usual_boots(2), [Mode::Plain, Mode::Replayed]);
+}
+
+#[test]
 fn times_say_more_than_what_was_seen_of_the_waits() {
     let mut machine = Machine::new(10 * SECOND_NS, 6 * SECOND_NS);
     machine.usual_boots(JUDGED_MAX * 3);
