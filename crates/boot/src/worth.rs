@@ -76,9 +76,9 @@ pub struct Worth {
     /// Of all pairs of a boot with and one without, how many were faster with it, in thousandths;
     /// equal ones count half.
     pub faster_pairs_permille: Option<u64>,
-    /// The latest boot without a replay that was recorded, of those that begin where the latest boot
-    /// does: how long it waited for disks, in thousandths of the time for which it was recorded. Can
-    /// be above 1,000, as the sum over all processes.
+    /// The latest boot without a replay that was recorded, of those that begin where the latest
+    /// boot does: how long it waited for disks, in thousandths of the time for which it was
+    /// recorded. Can be above 1,000, as the sum over all processes.
     pub stall_permille: Option<u64>,
     /// What follows.
     pub verdict: Verdict,
