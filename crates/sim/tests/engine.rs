@@ -112,13 +112,14 @@ fn a_disk_is_asked_when_there_is_room_for_all_pages_of_a_window() {
     };
     let pages = |request: &RequestSeen| request.length_bytes / 4096;
     assert_eq!(first.asked_ns, pages(first) * 3_000);
-    // The mark is on a page that arrives with the first request, or is before it.
+    // The second window is decided once the disk was asked for the first one.
     assert!(second.asked_ns >= first.asked_ns + pages(second) * 3_000);
 }
 
 #[test]
 fn a_page_that_arrives_while_room_is_made_is_not_waited_for() {
-    // A request takes 1 ms, and room for one page 2 ms: both threads find theirs there.
+    // A request takes 1 ms, and room for one page 2 ms. So a page that is in flight when the next
+    // window is decided has arrived when there is room for that.
     let mut reader = program(0, 4096);
     reader.cpu_per_fetched_page_ns = 2_000_000;
     let other = ProgramSetup {

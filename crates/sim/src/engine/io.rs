@@ -22,9 +22,9 @@ pub(super) struct Io {
     /// The number of the call that runs.
     pub call: u64,
     pub disks: Vec<BlockQueue>,
-    /// Whether what is submitted is kept until there is room for its pages.
+    /// Whether submitted batches are kept until there is room for their pages.
     pub makes_room: bool,
-    /// What is kept.
+    /// Batches that their disk was not asked for yet.
     pub kept: VecDeque<Batch>,
     /// By disk: its measured properties.
     pub devices: Vec<Device>,

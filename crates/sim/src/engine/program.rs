@@ -43,10 +43,10 @@ pub(super) struct Process {
 /// disk for them. Until then the disk may be idle.
 #[derive(Clone, Debug)]
 struct Room {
-    /// What a disk is to be asked for. There is room for the pages of the first batch when the
-    /// thread runs next.
+    /// The next requests to a disk. There is room for the pages of the first batch when the thread
+    /// runs next.
     batches: VecDeque<Batch>,
-    /// What the thread's step comes to when the disk was asked for all of them.
+    /// The result of the thread's step, for when the disk was asked for all of them.
     step: Step,
 }
 
@@ -180,22 +180,23 @@ impl Simulation {
         }
     }
 
-    /// Makes room for the pages of the next batch. Without one the step comes to what it is.
+    /// Makes room for the pages of the next batch. Returns the result of the step if there is none.
     fn make_room(&mut self, number: usize, room: Room, time_ns: &mut u64) -> Step {
         let Some(batch) = room.batches.front() else {
             return room.step;
         };
         let process = &mut self.processes[number];
         let program = &self.setup.programs[process.program];
-        let cpu_ns = (batch.pages()).saturating_mul(program.cpu_per_fetched_page_ns);
+        let pages = batch.pages();
+        let cpu_ns = pages.saturating_mul(program.cpu_per_fetched_page_ns);
         process.room = Some(room);
         *time_ns = self.cpus.run(*time_ns, cpu_ns);
         Step::Again
     }
 
-    /// There is room for the pages of a batch: its disk is asked for them.
+    /// There is room for the pages of the first batch: the thread asks its disk for them.
     fn request(&mut self, number: usize, mut room: Room, time_ns: &mut u64) -> Step {
-        self.come_on(number, *time_ns);
+        self.act_as(number, *time_ns);
         if let Some(batch) = room.batches.pop_front() {
             self.io.request(batch);
         }
@@ -300,23 +301,23 @@ impl Simulation {
         self.opened[at].close_before(first.min().unwrap_or(pass));
     }
 
-    /// What follows is done by this thread.
-    fn come_on(&mut self, number: usize, time_ns: u64) {
+    /// From now on, this thread is the one that decides and asks disks.
+    fn act_as(&mut self, number: usize, time_ns: u64) {
         self.io.now_ns = time_ns;
         self.io.process = number as u32;
         self.io.call = self.processes[number].call;
     }
 
     fn step_process(&mut self, number: usize, time_ns: u64) -> Step {
-        self.come_on(number, time_ns);
+        self.act_as(number, time_ns);
         let process = &mut self.processes[number];
-        let program = &self.setup.programs[process.program];
-        self.io.makes_room = program.cpu_per_fetched_page_ns > 0;
         let opened = &mut self.opened[Self::table(&self.replay, process)];
         let open = process.pass().and_then(|pass| opened.get_mut(pass));
         let (Some(running), Some(open)) = (&mut process.running, open) else {
             return Step::Done;
         };
+        let program = &self.setup.programs[process.program];
+        self.io.makes_room = program.cpu_per_fetched_page_ns > 0;
         let step = running.step(&mut self.cache, open, &mut self.io);
         self.io.makes_room = false;
         if let Some(windows) = &mut self.io.watch.windows {

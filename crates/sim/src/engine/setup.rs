@@ -137,8 +137,8 @@ pub struct ProgramSetup {
     pub think_ns: u64,
     /// CPU time of each page.
     pub cpu_per_page_ns: u64,
-    /// CPU time of each page that is read from a disk for it, used or not. The disk is asked after
-    /// that of all pages of a window.
+    /// CPU time of each page that is read from a disk for it, used or not. The disk is asked for a
+    /// batch when this time of all its pages has passed.
     pub cpu_per_fetched_page_ns: u64,
     /// CPU time of each call.
     pub cpu_per_call_ns: u64,
