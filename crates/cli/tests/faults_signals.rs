@@ -182,9 +182,9 @@ impl Place {
             .to_vec()
     }
 
-    /// What the shell was told, and what the command received, in a run of this state. A busy
-    /// machine may have the data in memory again when a run begins, which then finds nothing to
-    /// replay.
+    /// Signals a command in this state. Returns how its shell and the command itself saw that. On a
+    /// busy machine the data may be in memory again when a run begins, which then has nothing to
+    /// replay. So it is tried again.
     fn try_one(&self, way: &str, signal: &str) -> Value {
         let mut others = Vec::new();
         for _ in 0..TRIES {

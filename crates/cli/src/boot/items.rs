@@ -123,7 +123,7 @@ mod tests {
 
     use crate::boot::state_of;
 
-    /// What the program makes is what the units look for.
+    /// The units look for files that the program makes.
     #[test]
     fn units_name_the_files_of_the_program() {
         let state = state_of(Path::new("/"));
