@@ -12,7 +12,8 @@ use std::time::Instant;
 
 use foreread_prefetch::order::{Piece, Service};
 use foreread_prefetch::plan::ReadPlan;
-use foreread_profile::{NodeId, NodeKind, PAGE_BYTES, Uses};
+use foreread_prefetch::stages::Stage;
+use foreread_profile::{NodeId, NodeKind, PAGE_BYTES, PageRange, Uses};
 use foreread_sys::block_device::says_it_has_no_head;
 use foreread_sys::fiemap;
 use foreread_sys::paths::Opener;
@@ -20,11 +21,11 @@ use rustix::fs::{FileType, Mode, OFlags, RawDir, fstat, openat};
 use rustix::process::{Resource, getrlimit};
 
 use super::crew::Crew;
+use super::data;
 use super::means::Means;
 use super::sweep::sweep;
 use super::targets::Target;
 use super::under_way::Shared;
-use super::{data, pages_of};
 
 /// Maximum number of concurrent looks. Enough for the queue of any device to sort or to serve in
 /// parallel, and few enough not to crowd out the program's own requests.
@@ -48,16 +49,19 @@ fn pool_size(threads: usize) -> (usize, usize) {
 /// Runs taken of one file; beyond that its order on the device doesn't matter any more.
 const RUNS_MAX: usize = 4096;
 
-/// Looks at nodes of one file system, then reads their data.
+/// Looks at the nodes of a stage, then reads the stage's data. Returns the bytes that this takes of
+/// the budget. `service` is that of the slowest stage so far.
 pub(super) fn replay(
     plan: &Arc<ReadPlan>,
     target: &Target,
-    nodes: &[NodeId],
+    stage: &Stage,
+    service: &mut Service,
     budget_bytes: u64,
     shared: &Arc<Shared>,
     means: &mut Means,
-) {
+) -> u64 {
     let started = Instant::now();
+    let nodes = &stage.nodes;
     sweep(plan, target, nodes, shared, &means.crew);
     let mut looked = 0;
     for level in levels(plan, nodes) {
@@ -65,17 +69,20 @@ pub(super) fn replay(
         let task = Task::new(plan, level, shared);
         task.run(&means.crew, DIRECTORY_THREADS, look_at_directory);
     }
-    let mut others: Vec<NodeId> = nodes.to_vec();
+    let mut others = nodes.clone();
     others.retain(|id| kind(plan, *id) != Some(NodeKind::Directory));
     others.sort_by_key(|id| inode(plan, *id));
     looked += others.len() as u64;
     let pieces = Arc::new(Mutex::new(Vec::new()));
     let all = Arc::clone(&pieces);
+    let stage = stage.clone();
     let task = Task::new(plan, others, shared);
     task.run(&means.crew, THREADS, move |plan, opener, id, shared| {
-        let found = look_at_file(plan, opener, id, shared).unwrap_or_default();
+        let ranges: Vec<_> = stage.ranges(plan, id).collect();
+        let found = look_at_file(plan, opener, id, &ranges, shared).unwrap_or_default();
         let pages = found.iter().map(|piece: &Piece| piece.pages).sum();
-        let skipped = pages_of(plan, &[id]).saturating_sub(pages);
+        let asked_pages: u64 = ranges.iter().map(|range| range.pages).sum();
+        let skipped = asked_pages.saturating_sub(pages);
         shared.tally.add(|t| &t.skipped_pages, skipped);
         if let Ok(mut pieces) = all.lock() {
             pieces.extend(found);
@@ -84,7 +91,7 @@ pub(super) fn replay(
     shared.tally.add(|t| &t.looked_at, looked);
     let pieces = pieces.lock().map(|mut all| std::mem::take(&mut *all));
     let pieces = pieces.unwrap_or_default();
-    let service = if says_it_has_no_head(target.major, target.minor) {
+    let of_stage = if says_it_has_no_head(target.major, target.minor) {
         let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Service {
             piece_ns: elapsed_ns / looked.max(1),
@@ -94,15 +101,16 @@ pub(super) fn replay(
         // for one with a head costs some order of need; the other error costs sweeps.
         Service::HEAD
     };
+    *service = of_stage.max(*service);
     data::read(
         plan,
         target,
         pieces,
-        service,
+        *service,
         budget_bytes,
         shared,
         &mut means.data,
-    );
+    )
 }
 
 fn kind(plan: &ReadPlan, id: NodeId) -> Option<NodeKind> {
@@ -240,15 +248,15 @@ fn look_at_directory(plan: &ReadPlan, opener: &mut Opener<'_>, id: NodeId, share
     while let Some(Ok(_)) = entries.next() {}
 }
 
-/// Looks at a file or symlink, and finds where the pages named lie.
+/// Looks at a file or symlink, and finds where these ranges lie.
 fn look_at_file(
     plan: &ReadPlan,
     opener: &mut Opener<'_>,
     id: NodeId,
+    ranges: &[&PageRange],
     shared: &Shared,
 ) -> Option<Vec<Piece>> {
     let (looked, file_type) = look(plan, opener, id, shared)?;
-    let ranges = plan.ranges(id);
     if file_type != FileType::RegularFile || ranges.is_empty() {
         return None;
     }

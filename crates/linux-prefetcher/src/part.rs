@@ -89,29 +89,36 @@ impl Part {
             None => vec![Stage::whole(&target.nodes)],
         };
         let mut budget_bytes = *budget_bytes;
-        let mut rest = Vec::new();
+        let mut unplaced = Vec::new();
         // The slowest: a later stage may find all of its metadata in memory.
         let mut service = Service::default();
-        let mut is_raw = false;
+        let (mut is_raw, mut is_looked_at) = (false, false);
         for stage in stages {
-            if is_raw && shared.stopped() {
+            if (is_raw || is_looked_at) && shared.stopped() {
                 break;
             }
             let on_device = DeviceExtents::of(plan, target, &stage, &mut budget_bytes);
-            if !target.fs_type.starts_with(b"ext") || shared.no_raw {
-                on_device.ask_for_all(target);
-                rest.extend(stage.nodes);
-                continue;
-            }
-            let Ok(found) = raw::metadata(
-                plan,
-                target,
-                &stage,
-                &on_device,
-                shared,
-                &mut means.metadata,
-            ) else {
-                rest.extend(stage.nodes);
+            let found = match target.fs_type.starts_with(b"ext") && !shared.no_raw {
+                true => {
+                    let kept = &mut means.metadata;
+                    raw::metadata(plan, target, &stage, &on_device, shared, kept).ok()
+                }
+                false => {
+                    on_device.ask_for_all(target);
+                    None
+                }
+            };
+            let Some(found) = found else {
+                is_looked_at = true;
+                budget_bytes -= looks::replay(
+                    plan,
+                    target,
+                    &stage,
+                    &mut service,
+                    budget_bytes,
+                    shared,
+                    means,
+                );
                 continue;
             };
             is_raw = true;
@@ -125,17 +132,26 @@ impl Part {
                 shared,
                 &mut means.data,
             );
-            rest.extend(found.unplaced);
+            unplaced.extend(found.unplaced);
         }
         match is_raw {
             true => shared.tally.add(|t| &t.raw_file_systems, 1),
             false => shared.tally.add(|t| &t.looked_file_systems, 1),
         }
         // A file may be in several stages.
-        rest.sort_unstable();
-        rest.dedup();
-        if !rest.is_empty() && !shared.stopped() {
-            looks::replay(plan, target, &rest, budget_bytes, shared, means);
+        unplaced.sort_unstable();
+        unplaced.dedup();
+        if !unplaced.is_empty() && !shared.stopped() {
+            let rest = Stage::whole(&unplaced);
+            looks::replay(
+                plan,
+                target,
+                &rest,
+                &mut service,
+                budget_bytes,
+                shared,
+                means,
+            );
         }
     }
 }

@@ -3,11 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 
 use foreread_linux_prefetcher::Options;
-use foreread_profile::{PAGE_BYTES, Profile};
+use foreread_prefetch::plan::ReadPlan;
+use foreread_prefetch::stages::stages;
+use foreread_profile::{NodeId, PAGE_BYTES, Profile};
 use foreread_sys::fiemap;
 use foreread_testbed::workload::files_below;
 use foreread_testbed::{FileSystem, TraceEntry};
@@ -195,4 +199,60 @@ fn metadata_is_read_before_data_and_in_order() {
         assert!(before >= expected, "{before} before data: {report:?}");
         assert_eq!(after, 0, "metadata that data had to wait for: {report:?}");
     });
+}
+
+/// A boot goes on while it is replayed. It waits for what it needs first, so no file of a later
+/// stage may be read before, whichever way the metadata comes.
+#[test]
+fn stages_are_read_one_after_the_other() {
+    const FIRST_ITEMS: usize = 64;
+    let Some((bed, profile)) = made() else { return };
+    let plan = ReadPlan::from(&profile);
+    let root = bed.root.as_os_str().as_bytes();
+    let mut nodes: Vec<NodeId> = plan.iter().map(|(id, _)| id).collect();
+    nodes.retain(|id| profile.path(*id).starts_with(root));
+    let stages = stages(&plan, &nodes, FIRST_ITEMS);
+    assert!(stages.len() > 2, "{} stages", stages.len());
+    let mut stage_of_inode: BTreeMap<u64, usize> = BTreeMap::new();
+    for (stage, number) in stages.iter().zip(0..) {
+        for id in &stage.nodes {
+            if stage.ranges(&plan, *id).next().is_some() {
+                let inode = plan.node(*id).unwrap().identity.inode;
+                stage_of_inode.insert(inode, number);
+            }
+        }
+    }
+    let mut stage_of_place: BTreeMap<u64, usize> = BTreeMap::new();
+    for path in files_below(&bed.root.join("tree")).unwrap() {
+        let file = File::open(path).unwrap();
+        let inode = file.metadata().unwrap().ino();
+        let runs = fiemap::runs(&file, 0, 1 << 30, 1000).unwrap();
+        let stage = stage_of_inode.get(&inode).copied().unwrap_or(usize::MAX);
+        stage_of_place.extend(runs.iter().map(|run| (run.place_bytes, stage)));
+    }
+    let places = places(&bed.root.join("tree"));
+    bed.disk("hdd", &[]);
+    for (way, options) in ways() {
+        let options = Options {
+            first_stage_items: Some(FIRST_ITEMS),
+            ..options
+        };
+        bed.undisturbed(|| {
+            bed.drop_caches();
+            bed.testbed.trace_start();
+            let report = replay(&profile, &options);
+            let trace = bed.testbed.trace_stop();
+            // Those that were skipped are the hole.
+            let read_pages = report.planned_pages - report.skipped_pages;
+            assert_eq!(report.arrived_pages, read_pages, "{way}: {report:?}");
+            let requests = of_data(&trace, &places);
+            let stage = |entry: &TraceEntry| {
+                let run = stage_of_place.range(..=entry.offset_bytes).next_back();
+                *run.unwrap().1
+            };
+            let found: Vec<usize> = requests.iter().map(stage).collect();
+            assert_eq!(found.last(), Some(&(stages.len() - 1)), "{way}");
+            assert!(found.is_sorted(), "{way}: {found:?}");
+        });
+    }
 }
