@@ -21,6 +21,11 @@ use super::under_way::Shared;
 /// Inodes read at once: a queue for the device to sort, or to serve in parallel.
 const THREADS: usize = 16;
 
+/// Inodes read at once on btrfs, whose leaves lie in no order of inode numbers: the device's queue
+/// must sort them. That of a SATA disk takes 64 requests, twice its own depth. From a modelled hard
+/// disk a boot of 40 services took 19.7, 19.4 and 19.5 s with 16, 64 and 256.
+const BTRFS_THREADS: usize = 64;
+
 /// Inodes of one block or cluster have numbers that differ in their low bits only: XFS reads 32 at
 /// once, and a btrfs leaf holds about 50. One thread takes all inodes of a block. Several threads
 /// would wait for the same block, and a thread with two blocks would send the head back for the
@@ -63,7 +68,11 @@ pub(super) fn sweep(
     // Parity of the first thread's number, and a bit that says it's known.
     let parity = AtomicU64::new(0);
     let shared = Arc::clone(shared);
-    let threads = if one_parity { 2 * THREADS } else { THREADS };
+    let threads = if one_parity {
+        2 * BTRFS_THREADS
+    } else {
+        THREADS
+    };
     let threads = threads.min(groups.len());
     let work = move || {
         let mine = 2 | thread_parity();
