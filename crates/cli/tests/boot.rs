@@ -4,8 +4,9 @@
 
 mod common;
 
-use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,8 +15,9 @@ use std::time::Duration;
 
 use common::played_boot::{BYTES, Boot, FILES, bed, make_earlier, read_all};
 use common::service::{Service, until};
-use common::watched::{make_cold, text};
+use common::watched::{disk_with, make_cold, text};
 use common::{World, assert_fails_in_one_line, can_record, is_root, stderr, stdout};
+use foreread_sys::cache::is_missing;
 use foreread_testbed::{FileSystem, Testbed, race};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
@@ -291,7 +293,7 @@ fn the_unit_waits_for_a_server_that_is_there_already() {
     if !is_root() {
         return;
     }
-    let held = fs::File::create(&lock).expect("a file");
+    let held = File::create(&lock).expect("a file");
     flock(&held, FlockOperation::LockExclusive).expect("it is free");
     let mut serve = world.foreread(&["boot", "serve", "--lock"]);
     serve.arg(&lock);
@@ -313,7 +315,7 @@ fn the_unit_says_so_when_the_server_before_it_is_killed() {
     if !is_root() {
         return;
     }
-    let held = fs::File::create(&lock).expect("a file");
+    let held = File::create(&lock).expect("a file");
     // This process: it stays in the control group in which it is.
     let pid = std::process::id();
     fs::write(&lock, pid.to_string()).expect("a file");
@@ -772,6 +774,52 @@ fn what_a_boot_reads_is_in_memory_in_the_next_one() {
         assert_eq!(status["boots"].as_array().map(Vec::len), Some(2));
         assert!(status["profile"]["units"].as_u64() >= Some(1), "{status}");
         make_cold(&testbed);
+    });
+}
+
+/// systemd and udev look for labels and partition tables. The superblock of a btrfs has another
+/// number than the device that they read.
+#[test]
+fn what_is_read_of_the_device_below_a_btrfs_is_in_memory_in_the_next_boot() {
+    const AT: u64 = 200 << 20;
+    race(|| {
+        if !can_record() {
+            return;
+        }
+        let world = World::new();
+        let Some((testbed, root)) = disk_with(&world, "cloud", 256 << 20, FileSystem::Btrfs) else {
+            return;
+        };
+        let make_cold = || {
+            let mounted = testbed.remount(FileSystem::Btrfs, "noatime");
+            mounted.expect("it mounts again");
+            testbed.drop_caches().expect("a cold cache");
+        };
+        let device = File::open(testbed.device()).expect("the device");
+        let read_label = || {
+            device
+                .read_exact_at(&mut [0; 4096], AT)
+                .expect("it is read")
+        };
+        make_cold();
+        let boot = Boot::start(&world);
+        read_label();
+        let first = boot.end();
+        assert_eq!(first["mode"], "recorded", "{first}");
+        make_earlier(&world);
+        let shown = document(&world.output(&["boot", "show", "--json"]));
+        let devices = shown["devices"].as_array().expect("a list");
+        let below = |device: &&Value| device["mount_point"].as_str() == root.to_str();
+        let below = devices.iter().find(below).expect("the device of the btrfs");
+        assert_eq!(below["whole_disk"], false, "{below}");
+
+        make_cold();
+        let is_missing = || is_missing(device.as_fd(), AT >> 12);
+        assert!(is_missing());
+        let boot = Boot::start(&world);
+        until("the replay", || !is_missing());
+        let second = boot.end();
+        assert_eq!(second["mode"], "replayed", "{second}");
     });
 }
 

@@ -15,7 +15,7 @@ use foreread_linux_prefetcher::find_on_device;
 use foreread_prefetch::ext4::{Answer, FileType, Inode, Name};
 use foreread_profile::types::DevicePages;
 use foreread_profile::{Identity, NodeId, NodeKind, Profile, merge_profiles, within};
-use foreread_sys::block_device::{BlockDevice, disk_of_partition};
+use foreread_sys::block_device::{BlockDevice, device_below, disk_of_partition};
 use foreread_sys::mounts::mounts_of_self;
 use foreread_sys::read_whole::read_whole;
 
@@ -65,7 +65,9 @@ fn place_paths(profile: &Profile, root: &Path) -> (Profile, Fit) {
 /// Both ends of the device of the file system at `root`, and of the disk that it is a partition of.
 /// `None` where the file system can't be looked at.
 fn ends_of_devices(root: &Path) -> Option<Vec<DevicePages>> {
-    let own = device_of(&fs::metadata(root).ok()?);
+    let mounts = mounts_of_self().ok()?;
+    let mounted = mounts.mount_of(root.as_os_str().as_bytes())?;
+    let own = device_below(mounts.points().get(mounted)?);
     let devices = [(Some(own), false), (disk_of_partition(own), true)];
     let probed = |(device, is_whole_disk): (Option<Device>, bool)| {
         let device = device?;

@@ -40,7 +40,7 @@ impl DeviceExtents {
     /// Asks for those of the whole disk, and doesn't wait. What can't be read is left out: whoever
     /// needs it reads it.
     pub fn ask_for_whole_disk(&self, target: &Target) {
-        let disk = || disk_of_partition(target.superblock().device);
+        let disk = || disk_of_partition(target.below);
         if !self.whole_disk.is_empty()
             && let Some(disk) = disk()
         {
@@ -51,7 +51,7 @@ impl DeviceExtents {
     /// Asks for all, where no metadata is read from the device.
     pub fn ask_for_all(&self, target: &Target) {
         self.ask_for_whole_disk(target);
-        ask(target.superblock().device, &self.own);
+        ask(target.below, &self.own);
     }
 }
 

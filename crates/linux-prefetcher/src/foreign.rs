@@ -182,6 +182,8 @@ fn target_of(request: &FetchRequest) -> Target {
         fs_type: request.fs_type.clone(),
         major,
         minor,
+        // That below a btrfs isn't known here. Such a one is asked here after a failure only.
+        below: request.device,
         mount_point: OsString::from_vec(request.mount_point.clone()).into(),
         nodes: wanted.map(|(id, _)| id).collect(),
         is_local: true,

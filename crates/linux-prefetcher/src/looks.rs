@@ -91,7 +91,7 @@ pub(super) fn replay(
     shared.tally.add(|t| &t.looked_at, looked);
     let pieces = pieces.lock().map(|mut all| std::mem::take(&mut *all));
     let pieces = pieces.unwrap_or_default();
-    let of_stage = if says_it_has_no_head(target.major, target.minor) {
+    let of_stage = if says_it_has_no_head(target.below.major, target.below.minor) {
         let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Service {
             piece_ns: elapsed_ns / looked.max(1),

@@ -10,6 +10,7 @@ use foreread_core::Device;
 use foreread_linux_helper::Superblock;
 use foreread_prefetch::plan::ReadPlan;
 use foreread_profile::{NodeId, NodeKind};
+use foreread_sys::block_device::device_below;
 use foreread_sys::mounts::Mounts;
 
 /// One file system and the nodes on it.
@@ -20,6 +21,8 @@ pub struct Target {
     pub major: u32,
     /// See `major`.
     pub minor: u32,
+    /// The block device below it.
+    pub(super) below: Device,
     /// Where it is mounted.
     pub mount_point: PathBuf,
     /// Nodes that exist, parents first.
@@ -86,6 +89,7 @@ pub fn of_plan(plan: &ReadPlan, mounts: &Mounts) -> Vec<Target> {
                 fs_type: point.fs_type.clone(),
                 major: point.major,
                 minor: point.minor,
+                below: device_below(point),
                 mount_point: OsStr::from_bytes(&point.mount_point).into(),
                 nodes: Vec::new(),
                 is_local: mounts.is_local(&point.mount_point)

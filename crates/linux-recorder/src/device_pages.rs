@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use foreread_core::Device;
-use foreread_core::mounts::Mounts;
+use foreread_core::mounts::{MountPoint, Mounts};
 use foreread_profile::devices::{DevicePage, joined};
 use foreread_profile::{DevicePages, PAGE_BYTES};
 use foreread_recorder::DeviceRecord;
-use foreread_sys::block_device::{BlockDevice, disk_of_partition};
+use foreread_sys::block_device::{BlockDevice, device_below, disk_of_partition};
 use foreread_sys::cache::cached_ranges;
 
 /// A device that is read as a whole, such as by a check, is no device that a boot needs.
@@ -16,7 +16,7 @@ const PAGES_MAX: usize = 1 << 14;
 
 /// Those of devices with a mounted file system, and of disks of which such a device is a partition.
 pub(crate) fn of_recording(records: &[DeviceRecord], mounts: &Mounts) -> Vec<DevicePages> {
-    named(records, mounts, &disk_of_partition)
+    named(records, mounts, &device_below, &disk_of_partition)
 }
 
 /// Pages of the devices of mounted file systems that are in memory by now. In a boot from a cold
@@ -24,7 +24,7 @@ pub(crate) fn of_recording(records: &[DeviceRecord], mounts: &Mounts) -> Vec<Dev
 pub(crate) fn resident(mounts: &Mounts) -> Vec<DeviceRecord> {
     let mut devices: Vec<Device> = Vec::new();
     for point in mounts.points().iter().filter(|point| !point.is_virtual()) {
-        let device = point.device();
+        let device = device_below(point);
         let disk = disk_of_partition(device);
         devices.extend([device].into_iter().chain(disk));
     }
@@ -51,6 +51,7 @@ pub(crate) fn resident(mounts: &Mounts) -> Vec<DeviceRecord> {
 fn named(
     records: &[DeviceRecord],
     mounts: &Mounts,
+    below: &dyn Fn(&MountPoint) -> Device,
     disk_of: &dyn Fn(Device) -> Option<Device>,
 ) -> Vec<DevicePages> {
     let mut pages_of: BTreeMap<u32, Vec<DevicePage>> = BTreeMap::new();
@@ -67,7 +68,7 @@ fn named(
         let device = Device::from_kernel(number);
         let points = mounts.points().iter().filter(|point| !point.is_virtual());
         let on = |wanted: &dyn Fn(Device) -> bool| {
-            let found = points.clone().find(|point| wanted(point.device()));
+            let found = points.clone().find(|point| wanted(below(point)));
             found.map(|point| point.mount_point.clone())
         };
         let own = on(&|mounted| mounted == device);
@@ -90,7 +91,7 @@ mod tests {
     fn a_device_is_known_by_a_file_system_on_it_or_on_a_partition() {
         let mounts = Mounts::parse(
             b"20 1 8:1 / / rw - ext4 /dev/sda1 rw\n21 20 8:17 / /data rw - xfs /dev/sdb1 rw\n\
-             22 20 0:5 / /dev rw - devtmpfs dev rw\n",
+             22 20 0:5 / /dev rw - devtmpfs dev rw\n23 20 0:40 /@home /home rw - btrfs /dev/sde rw\n",
         );
         let record = |major, minor, start_page, pages| DeviceRecord {
             device: Device { major, minor }.to_kernel(),
@@ -104,6 +105,7 @@ mod tests {
             record(8, 16, 0, 1),
             record(8, 32, 0, 1),
             record(8, 17, 0, PAGES_MAX as u64 + 1),
+            record(8, 64, 0, 4),
         ];
         let disk_of = |device: Device| {
             let is_partition = device.minor & 15 != 0;
@@ -112,7 +114,15 @@ mod tests {
                 ..device
             })
         };
-        let found = named(&records, &mounts, &disk_of);
+        // Its superblock has another number than the device that it was mounted from.
+        let below = |point: &MountPoint| match point.fs_type == b"btrfs" {
+            true => Device {
+                major: 8,
+                minor: 64,
+            },
+            false => point.device(),
+        };
+        let found = named(&records, &mounts, &below, &disk_of);
         let told: Vec<_> = found
             .iter()
             .map(|device| {
@@ -120,6 +130,7 @@ mod tests {
                 (device.mount_point.as_slice(), device.is_whole_disk, pages)
             })
             .collect();
-        assert_eq!(told, [(&b"/"[..], false, 3), (b"/data", true, 1)]);
+        let home = (&b"/home"[..], false, 4);
+        assert_eq!(told, [(&b"/"[..], false, 3), (b"/data", true, 1), home]);
     }
 }

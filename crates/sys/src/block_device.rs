@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Block devices under mounted file systems, opened for reading through their page cache.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use foreread_core::Device;
+use foreread_core::mounts::MountPoint;
 use foreread_device::{Class, Transport};
 use foreread_prefetch::ext4::{BlockReadError, BlockSource};
 use rustix::fs::{Advice, OFlags, fadvise};
@@ -111,6 +114,23 @@ pub fn node(what: &Path) -> PathBuf {
     });
     let found = candidates.chain(numbered).find(is_device);
     found.unwrap_or_else(|| what.to_owned())
+}
+
+/// The block device below a mounted file system: that of its superblock. A btrfs has a number that
+/// is no block device's; there it is the device that was mounted, which is one of all that it has.
+#[must_use]
+pub fn device_below(point: &MountPoint) -> Device {
+    let named = || {
+        let metadata = fs::metadata(OsStr::from_bytes(&point.source)).ok()?;
+        let number = metadata.rdev();
+        metadata.file_type().is_block_device().then(|| Device {
+            major: rustix::fs::major(number),
+            minor: rustix::fs::minor(number),
+        })
+    };
+    // Whoever mounts another file system without a block device can name its source as he likes.
+    let is_named = point.fs_type == b"btrfs";
+    is_named.then(named).flatten().unwrap_or(point.device())
 }
 
 /// Whether a device says that it has no head to move. Virtual disks often say that they have one,

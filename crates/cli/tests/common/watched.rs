@@ -25,10 +25,20 @@ pub fn can_watch(world: &World) -> bool {
 /// A modelled disk with an ext4, and where that is mounted; `None` where that can't be had or
 /// nothing can be watched, and says so.
 pub fn disk(world: &World, preset: &str, bytes: u64) -> Option<(Testbed, PathBuf)> {
+    disk_with(world, preset, bytes, FileSystem::Ext4)
+}
+
+/// The same with another file system.
+pub fn disk_with(
+    world: &World,
+    preset: &str,
+    bytes: u64,
+    file_system: FileSystem,
+) -> Option<(Testbed, PathBuf)> {
     if !is_root() {
         return None;
     }
-    if let Err(lacking) = Testbed::available() {
+    if let Err(lacking) = Testbed::available().and_then(|()| file_system.available()) {
         println!("skipped: {lacking}");
         return None;
     }
@@ -38,11 +48,9 @@ pub fn disk(world: &World, preset: &str, bytes: u64) -> Option<(Testbed, PathBuf
     let disk = DiskParameters::preset(preset).expect("a disk");
     let testbed = Testbed::start(TestbedConfig::new(disk, bytes)).expect("a disk");
     testbed
-        .make_file_system(FileSystem::Ext4, &[])
+        .make_file_system(file_system, &[])
         .expect("a file system");
-    let root = testbed
-        .mount(FileSystem::Ext4, "noatime")
-        .expect("it mounts");
+    let root = testbed.mount(file_system, "noatime").expect("it mounts");
     Some((testbed, root))
 }
 
