@@ -11,8 +11,8 @@
 # The file named by BOOT_MACHINE_PROFILE, if any, is a profile that came with the image. With
 # BOOT_MACHINE_RELAID, the same files are put on a new file system before: other inode numbers, another layout,
 # another UUID, as on another machine with the same packages. BOOT_MACHINE_SUBVOLUME, a name such as var, puts them
-# on a btrfs whose subvolumes are @ and one for the directory of this name. BOOT_MACHINE_VAR is the image of a second
-# disk, which is made, and gets /var.
+# on a btrfs whose subvolumes are @ and one for the directory of this name. BOOT_MACHINE_XFS puts them on an XFS.
+# BOOT_MACHINE_VAR is the image of a second disk, which is made, and gets /var.
 #
 # Needs root. The mount is seen by nobody else, so that nobody else can keep it busy.
 
@@ -35,6 +35,8 @@ relay() {
     truncate -s "$(stat -c %s "$image")" "$image.new"
     if [ -n "$subvolume" ]; then
         make_btrfs "$image.new"
+    elif [ -n "$xfs" ]; then
+        mkfs.xfs -q -f -m "uuid=$uuid" "$image.new"
     else
         mkfs.ext4 -q -F -b 4096 -U "$uuid" "$image.new"
     fi
@@ -48,6 +50,8 @@ relay() {
     if [ -n "$subvolume" ]; then
         # udev makes no links by UUID for disks in virtual time.
         printf '/dev/fra %s btrfs subvol=%s 0 0\n' / @ "/$subvolume" "@$subvolume" >"$top/etc/fstab"
+    elif [ -n "$xfs" ]; then
+        printf '/dev/fra / xfs defaults 0 0\n' >"$top/etc/fstab"
     else
         sed -i "s/^UUID=[^ ]*/UUID=$uuid/" "$top/etc/fstab"
     fi
@@ -67,8 +71,9 @@ make_btrfs() {
     umount "$top"
 }
 
+# Another machine's XFS with the same UUID may be mounted here.
 mount_all() {
-    mount -o loop "$1" "$top"
+    mount -o "loop${xfs:+,nouuid}" "$1" "$top"
     [ -z "$subvolume" ] || mount -o "subvol=@$subvolume" "$(findmnt -n -o SOURCE -v "$top")" "$top/$subvolume"
 }
 
@@ -85,8 +90,8 @@ move_var() {
     printf '/dev/frb /var ext4 defaults 0 0\n' >>"$top/etc/fstab"
 }
 
-subvolume=${BOOT_MACHINE_SUBVOLUME-} var=${BOOT_MACHINE_VAR-}
-[ -z "${BOOT_MACHINE_RELAID-}$subvolume" ] || relay
+subvolume=${BOOT_MACHINE_SUBVOLUME-} xfs=${BOOT_MACHINE_XFS-} var=${BOOT_MACHINE_VAR-}
+[ -z "${BOOT_MACHINE_RELAID-}$subvolume$xfs" ] || relay
 mount_all "$image"
 [ -z "$var" ] || move_var
 cp "$foreread" "$top/usr/bin/foreread"

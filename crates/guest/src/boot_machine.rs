@@ -81,6 +81,8 @@ pub enum Disks {
     SubvolumeVar,
     /// A btrfs with the subvolumes `@` and `@home`.
     SubvolumeHome,
+    /// One XFS.
+    Xfs,
     /// An ext4, and another one for `/var` on a second disk.
     SecondVar,
 }
@@ -236,6 +238,9 @@ impl<'lab> BootMachine<'lab> {
             Disks::SubvolumeHome => {
                 command.env("BOOT_MACHINE_SUBVOLUME", "home");
             }
+            Disks::Xfs => {
+                command.env("BOOT_MACHINE_XFS", "1");
+            }
             Disks::SecondVar => {
                 command.env("BOOT_MACHINE_VAR", &var);
             }
@@ -257,8 +262,8 @@ impl<'lab> BootMachine<'lab> {
         command: &mut Command,
     ) -> Result<(), GuestError> {
         // The lab's own archive mounts an ext4 only.
-        let has_btrfs = matches!(disks, Disks::SubvolumeVar | Disks::SubvolumeHome);
-        if begin == Begin::Unit && !has_btrfs {
+        let is_ext4 = matches!(disks, Disks::One | Disks::SecondVar);
+        if begin == Begin::Unit && is_ext4 {
             return finished(command);
         }
         if begin == Begin::Unit {

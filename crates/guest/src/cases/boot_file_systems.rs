@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Boots of the system with 40 services whose root is a btrfs with subvolumes, or whose `/var` is
-//! on a second disk, in virtual time, from modelled hard disks. A replay must cover each file
-//! system, and gain.
+//! Boots of the system with 40 services whose root is a btrfs with subvolumes or an XFS, or whose
+//! `/var` is on a second disk, in virtual time, from modelled hard disks. A replay must cover each
+//! file system, and lose no time.
 
 use foreread_guest::GuestError;
 use foreread_profile::{Profile, decode};
@@ -13,7 +13,7 @@ use crate::context::{Context, Row};
 
 pub const CASE: Case = Case {
     name: "boot-file-systems",
-    about: "`boot`: 40 services on btrfs subvolumes, and with /var on a second disk, in virtual time",
+    about: "`boot`: 40 services on btrfs subvolumes, on XFS, and with /var on a second disk, in virtual time",
     beside: Beside::Anything,
     run,
 };
@@ -36,7 +36,7 @@ struct Kind {
     disk_names: &'static [&'static str],
 }
 
-const KINDS: [Kind; 4] = [
+const KINDS: [Kind; 5] = [
     Kind {
         name: "btrfs, @ and @var, unit",
         begin: Begin::Unit,
@@ -55,6 +55,13 @@ const KINDS: [Kind; 4] = [
         name: "btrfs, @ and @home, initramfs",
         begin: Begin::Initramfs,
         disks: Disks::SubvolumeHome,
+        mounts: &["/"],
+        disk_names: &["root"],
+    },
+    Kind {
+        name: "XFS, initramfs",
+        begin: Begin::Initramfs,
+        disks: Disks::Xfs,
         mounts: &["/"],
         disk_names: &["root"],
     },
