@@ -37,6 +37,8 @@ pub struct Context<'lab> {
     pub boots: u32,
     /// Where boots of the case `boot` begin.
     pub begins: Vec<Begin>,
+    /// The disks of the case `first-boot`.
+    pub disks: Vec<String>,
     /// The bad boots to run, by their numbers.
     pub bad_boots: std::ops::Range<u32>,
     /// The Debian package and its file name, if it is built.

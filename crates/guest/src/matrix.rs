@@ -12,6 +12,7 @@ use foreread_guest::{GuestError, Lab};
 use crate::begin::Begin;
 use crate::beside_this_program;
 use crate::cases::check_kernel::WAYS;
+use crate::cases::first_boot::DISKS as FIRST_BOOT_DISKS;
 use crate::cases::module_live::SCENARIO_NAMES;
 use crate::cases::{Beside, CASES, Case};
 use crate::context::{Context, installed, strip};
@@ -69,6 +70,16 @@ pub struct MatrixArguments {
         default_values_t = [Begin::Unit, Begin::Initramfs]
     )]
     begins: Vec<Begin>,
+
+    /// Only boots from these disks, in `first-boot`.
+    #[arg(
+        long = "disk",
+        value_name = "MODEL",
+        value_delimiter = ',',
+        value_parser = FIRST_BOOT_DISKS,
+        default_values = FIRST_BOOT_DISKS
+    )]
+    disks: Vec<String>,
     /// Bad boots that `bad-boots` draws. After each comes the machine's next boot.
     #[arg(long, value_name = "N", default_value_t = 14)]
     bad_boots: u32,
@@ -113,6 +124,7 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<ExitCode, GuestError> {
         scenarios: arguments.scenarios.clone(),
         boots: arguments.boots.max(1),
         begins: arguments.begins.clone(),
+        disks: arguments.disks.clone(),
         bad_boots: arguments.bad_boots_from..arguments.bad_boots,
         package: package()?,
         stat_tests: stat_tests(scratch.path())?,

@@ -25,6 +25,19 @@ const LAZY_TIME_MAX: f64 = 0.5;
 /// Blocks that are touched with a profile, over those that a boot touches by itself.
 const LAZY_TOUCHES_MAX: f64 = 1.2;
 
+/// Disks that machines boot from.
+pub const DISKS: [&str; 3] = ["hdd", "slow-cloud", "lazy"];
+
+/// Two machines with the same packages on disks with another layout than that of a third one.
+struct Machines<'lab> {
+    boots: u32,
+    /// With the profile of the third one.
+    with: BootMachine<'lab>,
+    without: BootMachine<'lab>,
+    /// Like that without, and has recorded a boot of its own.
+    own: BootMachine<'lab>,
+}
+
 fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
     let machine = |setup| BootMachine::new(context.lab, &context.foreread, kernel, "hdd", setup);
     let without = Setup::of(System::Services, Begin::Initramfs);
@@ -35,96 +48,147 @@ fn run(context: &Context<'_>, kernel: &str) -> Result<Vec<Row>, GuestError> {
         ..without
     };
     let without = machine(relaid)?;
-    let with = machine(Setup {
-        profile: Some(&profile),
-        ..relaid
-    })?;
-    // Each first boot is that of a machine of its own.
-    let first_boots = |machine: &BootMachine<'_>, word: &str, disk: &str| {
-        let boots = (0..context.boots).map(|_| {
+    let own = without.copy()?;
+    own.boot("record")?;
+    let mut machines = Machines {
+        boots: context.boots,
+        with: machine(Setup {
+            profile: Some(&profile),
+            ..relaid
+        })?,
+        without,
+        own,
+    };
+    let mut rows = Vec::new();
+    for disk in &context.disks {
+        let of_disk = match disk.as_str() {
+            "hdd" => machines.rows_of_hard_disk(),
+            "slow-cloud" => machines.rows_of_slow_cloud_volume(),
+            _ => machines.rows_of_lazy_volume(),
+        }?;
+        // A run that is interrupted has told what it found.
+        for Row { name, value, .. } in &of_disk {
+            println!("{kernel} first-boot {name}: {value}");
+        }
+        rows.extend(of_disk);
+    }
+    Ok(rows)
+}
+
+impl Machines<'_> {
+    fn rows_of_hard_disk(&mut self) -> Result<Vec<Row>, GuestError> {
+        let first = self.first_boots("hdd")?;
+        let plain = self.boots_without("hdd")?;
+        let instant = self.boots_without("instant")?;
+        let second = self.second_boots("hdd")?;
+        Ok(vec![
+            is_as_asked("hard disk", &first),
+            Row::told(
+                "hard disk, up, s: without; first boot; second boot; instant disk without",
+                [&plain, &first, &second, &instant]
+                    .map(Boots::times)
+                    .join("; "),
+            ),
+            gain(
+                "gain of the first boot, over that of the second",
+                [&plain, &first, &second],
+            ),
+        ])
+    }
+
+    fn rows_of_slow_cloud_volume(&mut self) -> Result<Vec<Row>, GuestError> {
+        let first = self.first_boots("slow-cloud")?;
+        let plain = self.boots_without("slow-cloud")?;
+        let second = self.second_boots("slow-cloud")?;
+        Ok(vec![
+            is_as_asked("slow cloud volume", &first),
+            Row::told(
+                "slow cloud volume, up, s: without; first boot; second boot",
+                [&plain, &first, &second].map(Boots::times).join("; "),
+            ),
+            gain(
+                "slow cloud volume, gain of the first boot, over that of the second",
+                [&plain, &first, &second],
+            ),
+        ])
+    }
+
+    fn rows_of_lazy_volume(&self) -> Result<Vec<Row>, GuestError> {
+        let first = self.first_boots("lazy")?;
+        let plain = self.boots_without("lazy")?;
+        let touches = |boot: &Booted| boot.disk.first_touches as f64;
+        let at_most = |name: &str, most: f64, value: f64| {
+            let target = format!("at most {most}");
+            Row::asserted(name, target, format!("{value:.2}"), value <= most)
+        };
+        Ok(vec![
+            is_as_asked("lazy volume", &first),
+            Row::told(
+                "lazy volume, up, s: without; first boot",
+                [&plain, &first].map(Boots::times).join("; "),
+            ),
+            at_most(
+                "lazy volume, time over that without",
+                LAZY_TIME_MAX,
+                first.median(up_s) / plain.median(up_s),
+            ),
+            at_most(
+                "lazy volume, first touches over those without",
+                LAZY_TOUCHES_MAX,
+                first.median(touches) / plain.median(touches),
+            ),
+        ])
+    }
+
+    fn first_boots(&self, disk: &str) -> Result<Boots, GuestError> {
+        self.of_copies(&self.with, "usual", disk)
+    }
+
+    fn boots_without(&self, disk: &str) -> Result<Boots, GuestError> {
+        self.of_copies(&self.without, "plain", disk)
+    }
+
+    /// Each first boot is that of a machine of its own.
+    fn of_copies(
+        &self,
+        machine: &BootMachine<'_>,
+        word: &str,
+        disk: &str,
+    ) -> Result<Boots, GuestError> {
+        let boots = (0..self.boots).map(|_| {
             let mut machine = machine.copy()?;
             machine.set_disk(disk)?;
             machine.boot(word)
         });
         boots.collect::<Result<Vec<_>, _>>().map(Boots)
-    };
-    let first = first_boots(&with, "usual", "hdd")?;
-    let plain = first_boots(&without, "plain", "hdd")?;
-    let lazy_first = first_boots(&with, "usual", "lazy")?;
-    let lazy_plain = first_boots(&without, "plain", "lazy")?;
-    let cloud_first = first_boots(&with, "usual", "slow-cloud")?;
-    let cloud_plain = first_boots(&without, "plain", "slow-cloud")?;
-    let instant = first_boots(&without, "plain", "instant")?;
-    let mut own = without;
-    own.boot("record")?;
-    let second = own.boots("replay", context.boots)?;
-    own.set_disk("slow-cloud")?;
-    let cloud_second = own.boots("replay", context.boots)?;
+    }
 
-    let touches = |boot: &Booted| boot.disk.first_touches as f64;
-    let of_second = |plain: &Boots, first: &Boots, second: &Boots| {
-        let gain_s = |boots: &Boots| plain.median(up_s) - boots.median(up_s);
-        gain_s(first) / gain_s(second)
-    };
-    let gain = |name: &str, of_second: f64| {
-        Row::asserted(
-            name,
-            format!("at least {OF_SECOND_MIN}"),
-            format!("{of_second:.2}"),
-            of_second >= OF_SECOND_MIN,
-        )
-    };
-    let lazy_time = lazy_first.median(up_s) / lazy_plain.median(up_s);
-    let lazy_touches = lazy_first.median(touches) / lazy_plain.median(touches);
+    fn second_boots(&mut self, disk: &str) -> Result<Boots, GuestError> {
+        self.own.set_disk(disk)?;
+        self.own.boots("replay", self.boots)
+    }
+}
+
+fn is_as_asked(disk: &str, first: &Boots) -> Row {
+    let is_as_asked = first.are("refreshed");
     let said = first.0.last().map(|boot| boot.outcome.output.clone());
-    let is_as_asked = [&first, &lazy_first, &cloud_first]
-        .iter()
-        .all(|boots| boots.are("refreshed"));
-    let at_most = |name: &str, most: f64, value: f64| {
-        let target = format!("at most {most}");
-        Row::asserted(name, target, format!("{value:.2}"), value <= most)
-    };
-    Ok(vec![
-        Row::asserted(
-            "first boots replay the profile that came with the image",
-            "all",
-            if is_as_asked { "all" } else { "not all" },
-            is_as_asked,
-        )
-        .detail(said.unwrap_or_default()),
-        Row::told(
-            "hard disk, up, s: without; first boot; second boot; instant disk without",
-            [&plain, &first, &second, &instant]
-                .map(Boots::times)
-                .join("; "),
-        ),
-        gain(
-            "gain of the first boot, over that of the second",
-            of_second(&plain, &first, &second),
-        ),
-        Row::told(
-            "slow cloud volume, up, s: without; first boot; second boot",
-            [&cloud_plain, &cloud_first, &cloud_second]
-                .map(Boots::times)
-                .join("; "),
-        ),
-        gain(
-            "slow cloud volume, gain of the first boot, over that of the second",
-            of_second(&cloud_plain, &cloud_first, &cloud_second),
-        ),
-        Row::told(
-            "lazy volume, up, s: without; first boot",
-            [&lazy_plain, &lazy_first].map(Boots::times).join("; "),
-        ),
-        at_most(
-            "lazy volume, time over that without",
-            LAZY_TIME_MAX,
-            lazy_time,
-        ),
-        at_most(
-            "lazy volume, first touches over those without",
-            LAZY_TOUCHES_MAX,
-            lazy_touches,
-        ),
-    ])
+    Row::asserted(
+        format!("{disk}: first boots replay the profile that came with the image"),
+        "all",
+        if is_as_asked { "all" } else { "not all" },
+        is_as_asked,
+    )
+    .detail(said.unwrap_or_default())
+}
+
+/// What first boots gain, over that of second ones.
+fn gain(name: &str, [plain, first, second]: [&Boots; 3]) -> Row {
+    let gain_s = |boots: &Boots| plain.median(up_s) - boots.median(up_s);
+    let of_second = gain_s(first) / gain_s(second);
+    Row::asserted(
+        name,
+        format!("at least {OF_SECOND_MIN}"),
+        format!("{of_second:.2}"),
+        of_second >= OF_SECOND_MIN,
+    )
 }

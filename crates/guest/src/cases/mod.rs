@@ -14,7 +14,7 @@ pub mod check_kernel;
 mod cold_start;
 mod doctor;
 mod examples;
-mod first_boot;
+pub mod first_boot;
 mod first_hour;
 mod grep;
 mod hdd;
