@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 .DEFAULT_GOAL := help
-.PHONY: help build demo test fuzz bench guests layout-trials lint prove deb test-deb install clean
+.PHONY: help build demo test fuzz bench guests boots layout-trials lint prove deb test-deb install clean
 
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
@@ -25,6 +25,7 @@ BENCH_ARGS ?=
 TRIALS ?=
 # Arguments for the guests, such as one kernel or one case, go into GUESTS_ARGS.
 GUESTS_ARGS ?=
+BOOT_CASES := boot,boot-usual,boot-beside,boot-file-systems,first-boot,small-memory,bad-boots
 
 # A modelled disk needs root. Without it and without sudo the demo says what it would have shown.
 AS_ROOT := $(shell [ "$$(id -u)" -eq 0 ] || command -v sudo)
@@ -66,6 +67,11 @@ guests: ## every kernel of the list in virtual machines; writes docs/kernels.md
 	[ -n "$(GUESTS_ARGS)" ] || $(MAKE) deb
 	$(TARGET)/release/foreread-guests matrix --write $(GUESTS_ARGS)
 	[ -n "$(GUESTS_ARGS)" ] || $(AS_ROOT) tests/guest/empty-root.sh
+
+boots: ## what replays of boots are worth, in virtual machines: takes most of a day
+	@scripts/setup.sh guests
+	cargo build --release --locked --package foreread --package foreread-guest
+	$(TARGET)/release/foreread-guests matrix --case $(BOOT_CASES) $(GUESTS_ARGS)
 
 layout-trials: ## hours of power cuts, races and kills against moving files (asks for root)
 	@scripts/setup.sh guests
