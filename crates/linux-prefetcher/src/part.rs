@@ -92,9 +92,9 @@ impl Part {
         let mut unplaced = Vec::new();
         // The slowest: a later stage may find all of its metadata in memory.
         let mut service = Service::default();
-        let (mut is_raw, mut is_looked_at) = (false, false);
-        for stage in stages {
-            if (is_raw || is_looked_at) && shared.stopped() {
+        let mut is_raw = false;
+        for (number, stage) in stages.into_iter().enumerate() {
+            if number > 0 && shared.stopped() {
                 break;
             }
             let on_device = DeviceExtents::of(plan, target, &stage, &mut budget_bytes);
@@ -109,7 +109,6 @@ impl Part {
                 }
             };
             let Some(found) = found else {
-                is_looked_at = true;
                 budget_bytes -= looks::replay(
                     plan,
                     target,
