@@ -62,9 +62,7 @@ pub fn block_device(name: &str) -> Option<Device> {
     if let Ok(number) = name.parse() {
         return Some(number);
     }
-    let metadata = fs::metadata(block_device::node(Path::new(name))).ok()?;
-    let is_block = metadata.file_type().is_block_device();
-    is_block.then(|| of(metadata.rdev()))
+    block_device::number_at(&block_device::node(Path::new(name)))
 }
 
 fn of(number: u64) -> Device {

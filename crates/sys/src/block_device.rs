@@ -120,17 +120,22 @@ pub fn node(what: &Path) -> PathBuf {
 /// is no block device's; there it is the device that was mounted, which is one of all that it has.
 #[must_use]
 pub fn device_below(point: &MountPoint) -> Device {
-    let named = || {
-        let metadata = fs::metadata(OsStr::from_bytes(&point.source)).ok()?;
-        let number = metadata.rdev();
-        metadata.file_type().is_block_device().then(|| Device {
-            major: rustix::fs::major(number),
-            minor: rustix::fs::minor(number),
-        })
-    };
     // Whoever mounts another file system without a block device can name its source as he likes.
-    let is_named = point.fs_type == b"btrfs";
-    is_named.then(named).flatten().unwrap_or(point.device())
+    if point.fs_type != b"btrfs" {
+        return point.device();
+    }
+    number_at(Path::new(OsStr::from_bytes(&point.source))).unwrap_or(point.device())
+}
+
+/// The number of the block device with this path; `None` where there is none.
+#[must_use]
+pub fn number_at(path: &Path) -> Option<Device> {
+    let metadata = fs::metadata(path).ok()?;
+    let number = metadata.rdev();
+    metadata.file_type().is_block_device().then(|| Device {
+        major: rustix::fs::major(number),
+        minor: rustix::fs::minor(number),
+    })
 }
 
 /// Whether a device says that it has no head to move. Virtual disks often say that they have one,

@@ -9,10 +9,10 @@ mod mounted;
 mod others;
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use foreread_device::{Device, DeviceKind, DeviceNumber, Machine, Stack};
+use foreread_sys::block_device::number_at;
 
 use attribute::{Attributes, read_text, reason};
 
@@ -44,11 +44,8 @@ pub fn read(sysroot: &Path) -> Machine {
 pub fn find<'a>(machine: &'a Machine, sysroot: &Path, what: &str) -> Option<&'a Device> {
     machine.find(what).or_else(|| {
         let is_here = sysroot == Path::new("/");
-        let metadata = fs::metadata(is_here.then_some(what)?).ok()?;
-        let number = metadata.rdev();
-        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-        let is_device = metadata.file_type().is_block_device();
-        machine.find(&is_device.then(|| format!("{major}:{minor}"))?)
+        let number = number_at(Path::new(is_here.then_some(what)?))?;
+        machine.find(&number.to_string())
     })
 }
 
