@@ -63,13 +63,16 @@ fn named(
         let new = (record.start_page..last).map(|page| (page, record.need_ns));
         pages.extend(new.take(room));
     }
+    let points = mounts.points().iter().filter(|point| !point.is_virtual());
+    let mounted: Vec<(Device, &[u8])> = points
+        .map(|point| (below(point), point.mount_point.as_slice()))
+        .collect();
     let mut devices = Vec::new();
     for (number, pages) in pages_of {
         let device = Device::from_kernel(number);
-        let points = mounts.points().iter().filter(|point| !point.is_virtual());
         let on = |wanted: &dyn Fn(Device) -> bool| {
-            let found = points.clone().find(|point| wanted(below(point)));
-            found.map(|point| point.mount_point.clone())
+            let found = mounted.iter().find(|(below, _)| wanted(*below));
+            found.map(|(_, mount_point)| mount_point.to_vec())
         };
         let own = on(&|mounted| mounted == device);
         let is_whole_disk = own.is_none();
