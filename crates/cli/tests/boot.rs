@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use common::played_boot::{BYTES, Boot, FILES, bed, make_earlier, read_all};
 use common::service::{Service, until};
-use common::watched::{disk_with, make_cold, text};
+use common::watched::{disk_with, make_cold, make_cold_with, text};
 use common::{World, assert_fails_in_one_line, can_record, is_root, stderr, stdout};
 use foreread_sys::cache::is_missing;
 use foreread_testbed::{FileSystem, Testbed, race};
@@ -790,11 +790,7 @@ fn what_is_read_of_the_device_below_a_btrfs_is_in_memory_in_the_next_boot() {
         let Some((testbed, root)) = disk_with(&world, "cloud", 256 << 20, FileSystem::Btrfs) else {
             return;
         };
-        let make_cold = || {
-            let mounted = testbed.remount(FileSystem::Btrfs, "noatime");
-            mounted.expect("it mounts again");
-            testbed.drop_caches().expect("a cold cache");
-        };
+        let make_cold = || make_cold_with(&testbed, FileSystem::Btrfs);
         let device = File::open(testbed.device()).expect("the device");
         let read_label = || {
             device

@@ -70,13 +70,22 @@ pub fn speed_up(testbed: &Testbed) {
 /// Mounts the file system again, which drops its pages and inodes from memory. Fails while a
 /// process has a file of it open.
 pub fn mount_again(testbed: &Testbed) {
-    let mounted = testbed.remount(FileSystem::Ext4, "noatime");
+    mount_again_with(testbed, FileSystem::Ext4);
+}
+
+fn mount_again_with(testbed: &Testbed, file_system: FileSystem) {
+    let mounted = testbed.remount(file_system, "noatime");
     mounted.expect("it mounts again");
 }
 
 /// The same, and nothing else is in memory either.
 pub fn make_cold(testbed: &Testbed) {
-    mount_again(testbed);
+    make_cold_with(testbed, FileSystem::Ext4);
+}
+
+/// The same with another file system.
+pub fn make_cold_with(testbed: &Testbed, file_system: FileSystem) {
+    mount_again_with(testbed, file_system);
     testbed.drop_caches().expect("a cold cache");
 }
 
