@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Boots of the system with 40 services whose root is a btrfs with subvolumes or an XFS, or whose
-//! `/var` is on a second disk, in virtual time, from modelled hard disks. A replay must cover each
-//! file system, and lose no time.
+//! Boots of the system with 40 services from other file systems, in virtual time, from modelled
+//! hard disks. Its root is a btrfs with subvolumes or an XFS, or its `/var` is on a second disk. A
+//! replay must cover each file system, and lose no time.
 
 use foreread_guest::GuestError;
 use foreread_profile::{Profile, decode};
